@@ -16,6 +16,7 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
+from .engine.later import LATER
 from .engine.rule import READY, override_backward, register_backward_rule, without_backward_rules
 from .engine.tensor import Tensor
 from .ops import *
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from . import data, interop, linalg, lowbit, nn, optim, rules, testing, train, utils
     from .engine.source import backward_source
     from .explain.graph.graph import graph
+    from .interop.packed import load_packed
     from .kernels.machine.launch import get_num_threads, set_num_threads
     from .nn.model_summary import summary
     from .nn.utils.per_sample import per_sample_gradients
@@ -49,6 +51,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "linalg",
+    "load_packed",
     "lowbit",
     "nn",
     "no_grad",
@@ -74,6 +77,8 @@ _SUBPACKAGES = frozenset(
 _THREADS = frozenset(("get_num_threads", "set_num_threads"))
 
 READY.append(functools.partial(importlib.import_module, ".rules", __name__))
+LATER["pack"] = lambda: importlib.import_module(".lowbit", __name__).pack
+LATER["save_packed"] = lambda: importlib.import_module(".interop.packed", __name__).save_packed
 
 
 def __getattr__(name: str) -> Any:
@@ -85,6 +90,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(".ops.pointwise.formula", __name__).formula
     if name == "graph":
         return importlib.import_module(".explain.graph.graph", __name__).graph
+    if name == "load_packed":
+        return importlib.import_module(".interop.packed", __name__).load_packed
     if name == "summary":
         return importlib.import_module(".nn.model_summary", __name__).summary
     if name == "per_sample_gradients":

@@ -43,20 +43,24 @@ def _bools(data: bytes) -> np.ndarray:
     return checked_bools("it", np.frombuffer(data, np.bool_)).copy()
 
 
-def _numbers(stored: str, converted: type) -> Callable[[bytes], np.ndarray]:
+def _numbers(stored: str, converted: str) -> Callable[[bytes], np.ndarray]:
     return lambda data: np.frombuffer(data, stored).astype(converted)
 
 
-# dtype in the file -> a reader that returns one of the four dtypes of a Tensor
+_INTEGERS = ("I", 8), ("I", 4), ("I", 2), ("I", 1), ("U", 4), ("U", 2), ("U", 1)
+_WIDENED = {np.dtype(f"{kind.lower()}{size}"): np.dtype(np.int64) for kind, size in _INTEGERS}  # in a Tensor
+_NAMES = "F64", "F32", "I64", "I32", "U8", "BOOL"
+
+# dtype in the file -> a reader
 _READ: dict[str, Callable[[bytes], np.ndarray]] = {
-    "F64": _numbers("<f8", np.float64),
-    "F32": _numbers("<f4", np.float32),
-    "F16": _numbers("<f2", np.float32),
+    "F64": _numbers("<f8", "f8"),
+    "F32": _numbers("<f4", "f4"),
+    "F16": _numbers("<f2", "f4"),
     "BF16": _bfloat16,
     "BOOL": _bools,
-    **{name: _numbers(f"<{name[0].lower()}{int(name[1:]) // 8}", np.int64) for name in ("I64", "I32", "I16", "I8")},
-    **{name: _numbers(f"<{name[0].lower()}{int(name[1:]) // 8}", np.int64) for name in ("U32", "U16", "U8")},
+    **{f"{kind}{8 * size}": _numbers(f"<{kind.lower()}{size}", f"{kind.lower()}{size}") for kind, size in _INTEGERS},
 }
+_WRITTEN = {np.dtype(kind): name for kind, name in zip(("f8", "f4", "i8", "i4", "u1", "?"), _NAMES, strict=True)}
 
 
 def save_safetensors(
@@ -148,6 +152,15 @@ def load_model(model: Module, filename: str | Path, strict: bool = True) -> Inco
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    arrays, metadata = read_arrays(path)
+    return {key: Tensor(array.astype(_WIDENED.get(array.dtype, array.dtype))) for key, array in arrays.items()}, metadata
+
+
+def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """The arrays of a safetensors file, of bfloat16 and float16 as float32, and its metadata.
+
+    Raises: as ``load_safetensors``.
+    """
     package = _package()
     try:
         with open_outside(path, _MOST) as file:
@@ -172,7 +185,38 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     metadata = header.get("__metadata__") or {}
     if _DIGEST in metadata and metadata[_DIGEST] != _digest(arrays):
         raise SafetensorsError(f"{path} was changed after it was written (SHA-256 differs); get it again")
-    return {key: Tensor(array) for key, array in arrays.items()}, metadata
+    return arrays, metadata
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> None:
+    """Write arrays of float32, float64, int64, int32, uint8 or bool, and strings, with a digest.
+
+    float32 numbers that bfloat16 holds are stored as such.
+
+    Raises:
+        SafetensorsError: the file could not be written; an earlier one is unchanged.
+    """
+    header: dict[str, Any] = {"__metadata__": {**texts, _DIGEST: _digest(arrays)}}
+    parts: list[bytes] = []
+    place = 0
+    # the largest elements first: each tensor then begins at a multiple of its element, as the format asks
+    for name, array in sorted(arrays.items(), key=lambda pair: (-pair[1].itemsize, _is_bfloat16(pair[1]), pair[0])):
+        kind = "BF16" if _is_bfloat16(array) else _WRITTEN[array.dtype]
+        words = np.ascontiguousarray(array).view(np.uint32) >> 16 if kind == "BF16" else array
+        data = np.ascontiguousarray(words, "<u2" if kind == "BF16" else array.dtype.newbyteorder("<")).tobytes()
+        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [place, place + len(data)]}
+        place += len(data)
+        parts.append(data)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    try:
+        write_atomically(path, lambda file: file.write(b"".join([len(text).to_bytes(8, "little"), text, *parts])))
+    except OSError as error:
+        raise SafetensorsError(why_not_written(path, error)) from error
+
+
+def _is_bfloat16(array: np.ndarray) -> bool:
+    return array.dtype == np.float32 and not (np.ascontiguousarray(array).view(np.uint32) & 0xFFFF).any()
 
 
 def _array(path: Path, key: str, entry: Mapping[str, Any]) -> np.ndarray:

@@ -9,11 +9,16 @@ import sys
 from .base import *
 from .binary import *
 from .convert import *
+from .fuse import *
 from .layers import *
+from .pack import *
+from .packed import *
 from .quantizer import *
 from .recurrent import *
 from .shift import *
 from .uniform import *
 
-_FAMILIES = ("base", "binary", "convert", "layers", "quantizer", "recurrent", "shift", "uniform")
+_FAMILIES = (
+    "base", "binary", "convert", "fuse", "layers", "pack", "packed", "quantizer", "recurrent", "shift", "uniform"
+)  # fmt: skip
 __all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

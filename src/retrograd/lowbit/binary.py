@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..ops.kernel_set import kernels
 from .functions import (
@@ -20,12 +21,14 @@ from .functions import (
     SignPolynomial,
     SwishSign,
     Ternary,
+    mean_size,
     mean_size_of,
 )
-from .quantizer import Axes, Own, Quantizer, Window, check_flag, check_word, draws_like
+from .quantizer import Axes, Levels, Own, Quantizer, Window, check_flag, check_word, draws_like
 
 __all__ = ["BWN", "TWN", "XNOR", "BiReal", "BinaryConnect", "Sign"]
 
+_PLUS_MINUS_ONE = Levels(1.0, -1, 1, stride=2)
 _SIGNS: dict[str, Callable[..., Tensor]] = {
     "identity": SignIdentity.apply,
     "clipped": SignClipped.apply,
@@ -67,6 +70,9 @@ class Sign(Quantizer):
             return result
         return _SIGNS[self.gradient](x)
 
+    def activation_levels(self, own: Own) -> Levels:
+        return _PLUS_MINUS_ONE
+
 
 @dataclass(frozen=True, repr=False)
 class BinaryConnect(Quantizer):
@@ -98,6 +104,12 @@ class BinaryConnect(Quantizer):
         result: Tensor = RandomSign.apply(w, draws_like(w)) if self.stochastic and training else SignClipped.apply(w)
         return result
 
+    def signs(self, w: Tensor, axes: Axes) -> tuple[Tensor, None]:
+        return SignClipped.apply(w), None
+
+    def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
+        return _PLUS_MINUS_ONE
+
 
 @dataclass(frozen=True, repr=False)
 class BWN(Quantizer):
@@ -119,6 +131,12 @@ class BWN(Quantizer):
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
         result: Tensor = MeanScaledSign.apply(w, axes, True)
         return result
+
+    def signs(self, w: Tensor, axes: Axes) -> tuple[Tensor, Tensor]:
+        return SignClipped.apply(w), mean_size(w, axes)
+
+    def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
+        return scaled_signs(w, axes)
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,6 +160,12 @@ class XNOR(BWN):
         signs, sizes = SignAndSize.apply(apart, axis)
         return (signs if apart is x else signs.reshape(*x.array.shape)), window.average(sizes)
 
+    def factor(self, x: Tensor, window: Window) -> Tensor:
+        return window.average(SignAndSize.apply(*window.apart(x))[1])
+
+    def activation_levels(self, own: Own) -> Levels:
+        return _PLUS_MINUS_ONE
+
 
 @dataclass(frozen=True, repr=False)
 class BiReal(Quantizer):
@@ -162,9 +186,20 @@ class BiReal(Quantizer):
         result: Tensor = MeanScaledSign.apply(w, axes, False)
         return result
 
+    def signs(self, w: Tensor, axes: Axes) -> tuple[Tensor, Tensor]:
+        with no_grad():
+            alpha = mean_size(w, axes)
+        return SignClipped.apply(w), alpha
+
+    def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
+        return scaled_signs(w, axes)
+
     def activation(self, x: Tensor, own: Own) -> Tensor:
         result: Tensor = SignPolynomial.apply(x)
         return result
+
+    def activation_levels(self, own: Own) -> Levels:
+        return _PLUS_MINUS_ONE
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,9 +214,23 @@ class TWN(Quantizer):
     for_weights: ClassVar[bool] = True
 
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
-        x = w.array
-        limit = mean_size_of(x, axes) * x.dtype.type(0.7)
-        signs = kernels.ternary(x, limit, np.ones_like(limit))
-        total, count = kernels.sum(kernels.mul(x, signs), axes, True), kernels.norm(signs, 1, axes, True)
-        result: Tensor = Ternary.apply(w, wrap(limit), wrap(total / np.maximum(count, 1)))
+        limit, alpha = _limit_and_scale(w.array, axes)
+        result: Tensor = Ternary.apply(w, wrap(limit), wrap(alpha))
         return result
+
+    def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
+        return Levels(_limit_and_scale(w, axes)[1], -1, 1)
+
+
+def _limit_and_scale(w: np.ndarray, axes: Axes) -> tuple[np.ndarray, np.ndarray]:
+    """0.7 mean |w| of each filter, and the mean of those |w| that are larger."""
+    limit = mean_size_of(w, axes) * w.dtype.type(0.7)
+    signs = kernels.ternary(w, limit, np.ones_like(limit))
+    total, count = kernels.sum(kernels.mul(w, signs), axes, True), kernels.norm(signs, 1, axes, True)
+    return limit, total / np.maximum(count, 1)
+
+
+def scaled_signs(w: np.ndarray, axes: Axes) -> Levels:
+    """The levels of mean |w| over axes, times the sign."""
+    with no_grad():
+        return Levels(mean_size(wrap(w), axes).array, -1, 1, stride=2)

@@ -227,7 +227,7 @@ def _converted(
     for argument, quantizer in (("weight", weight), ("activation", activation)):
         if quantizer is not None:
             check_quantizer(name, argument, quantizer, f"for_{argument}s")
-    modules, skipped, owners = dict(model.named_modules()), _paths(name, model, skip), _owners(model)
+    modules, skipped, owners = dict(model.named_modules()), paths_of(name, model, skip), _owners(model)
     reasons = {
         path: _reason(module, path, skipped, recurrent, owners)
         for path, module in modules.items()
@@ -253,7 +253,12 @@ def _is_ready(module: Any) -> bool:
     return quantizer is None or quantizer.is_ready(module._own("activation"))
 
 
-def _paths(name: str, model: Module, skip: Iterable[str]) -> list[str]:
+def paths_of(name: str, model: Module, skip: Iterable[str]) -> list[str]:
+    """The paths in skip; name: that of the function, for messages.
+
+    Raises:
+        ValueError: the model has no module of such a path.
+    """
     paths, known = [skip] if isinstance(skip, str) else list(skip), {path for path, _ in model.named_modules()}
     for path in paths:
         if path not in known:

@@ -12,10 +12,11 @@ from .. import nn
 from ..engine.tensor import Tensor, wrap
 from ..nn.folded_activation import Activation
 from ..nn.utils.per_sample_rules import Call, register_per_sample_rule
+from ..ops.convolution.plan import exact_convolution
 from ..ops.pointwise.elementwise import addcmul
 from ..ops.product.matmul import linear
 from .base import LowBit, check_quantizer, with_quantizers
-from .quantizer import Axes, Quantizer, Window
+from .quantizer import Axes, Quantizer, Window, is_sign
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Linear", "Quantize",
@@ -36,10 +37,30 @@ class _Summing(LowBit):
 
     def _forward(self, input: Tensor, *size: Any) -> Tensor:
         x, factor = self._input(input, self._window(*size))
-        w, b = self.quantized(), self._bias()
+        b, parts = self._bias(), self._parts()
+        if parts is not None:
+            return self._of_signs(x, parts, factor, b, *size)
+        w = self.quantized()
         if factor is None:
             return self._summed(x, w, b, *size)
         return self._scaled(self._summed(x, w, None, *size), factor, b)
+
+    def _of_signs(
+        self, x: Tensor, parts: tuple[Tensor, Tensor | None], factor: Tensor | None, b: Tensor | None, *size: Any
+    ) -> Tensor:
+        """Exact sums of signs, then the scale, the factor and the bias, each rounded once, as in a packed layer."""
+        signs, scale = parts
+        with exact_convolution():
+            y = self._summed(x, signs, None, *size)
+        if scale is not None:
+            y = y * self._per_channel(scale.reshape(-1))
+        if factor is not None:
+            y = self._scaled(y, factor, None)
+        return y if b is None else y + self._per_channel(b)
+
+    def _per_channel(self, b: Tensor) -> Tensor:
+        """Numbers of the output channels, so that they broadcast with the output."""
+        return b
 
     def _window(self, *size: Any) -> Window:
         """What a factor of the output needs."""
@@ -48,6 +69,21 @@ class _Summing(LowBit):
     def _scaled(self, y: Tensor, factor: Tensor, b: Tensor | None) -> Tensor:
         """y factor + b"""
         return y * factor if b is None else addcmul(b, y, factor)
+
+    def _parts(self) -> tuple[Tensor, Tensor | None] | None:
+        """In eval mode, where inputs and weights are signs: the signs and the scale of the weights, apart.
+
+        Their sums are then integers, and exact: those of a packed layer.
+        """
+        quantizer, of_input = self.weight_quantizer, self.activation_quantizer
+        if self.training or quantizer is None or of_input is None or not is_sign(of_input, self._own("activation")):
+            return None
+        weight = self.__dict__.get("weight")
+        if weight is None:
+            return None
+        view, axes = self._filters(weight)
+        parts = quantizer.signs(view, axes)
+        return parts if parts is None or view is weight else (parts[0].reshape(weight.array.shape), parts[1])
 
 
 class _NoWindow:
@@ -111,6 +147,9 @@ class _Convolution(_Summing):
 
     def _summed(self, x: Tensor, w: Tensor, b: Tensor | None, *size: Any) -> Tensor:
         return self._convolved(x, w, b, *size)
+
+    def _per_channel(self, b: Tensor) -> Tensor:
+        return b.reshape(-1, *(1,) * self.ndim)
 
     def _window(self, *size: Any) -> Window:
         return _ConvWindow(self, size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ..engine.tensor import Tensor, wrap
 from ..nn.parameter import Parameter
 from ..ops.random.random import default_generator
 
-__all__ = ["Quantizer"]
+__all__ = ["Levels", "Quantizer"]
 
 Own = Mapping[str, Any]  # the tensors that a layer keeps for a quantiser, by their names
 Axes = tuple[int, ...]
@@ -27,6 +27,20 @@ class Window(Protocol):
 
     def average(self, sizes: Tensor) -> Tensor:
         """The mean over the window of each output of sizes, x reduced to one channel."""
+
+
+class Levels(NamedTuple):
+    """Quantised numbers: step times an integer, which is one of low, low + stride, ..., high.
+
+    step: a number, or an array that the weights broadcast with.
+    is_nearest: the integer is x / step rounded, of two the even one, and limited.
+    """
+
+    step: Any
+    low: int
+    high: int
+    stride: int = 1
+    is_nearest: bool = False
 
 
 class Quantizer:
@@ -78,9 +92,28 @@ class Quantizer:
         """``activation``, and by what the layer's output is multiplied before the bias is added; None: by nothing."""
         return self.activation(x, own), None
 
+    def factor(self, x: Tensor, window: Window) -> Tensor | None:
+        """The factor alone."""
+        return None
+
     def bias(self, b: Tensor) -> Tensor:
         """The bias that belongs to activations of this quantiser."""
         return b
+
+    def signs(self, w: Tensor, axes: Axes) -> tuple[Tensor, Tensor | None] | None:
+        """Of weights that are a scale times a sign: the signs and the scale, whose ``axes`` have extent 1; None: it is 1.
+
+        None altogether: they are not.
+        """
+        return None
+
+    def weight_levels(self, w: np.ndarray | None, axes: Axes, own: Own) -> Levels | None:
+        """Of which numbers the quantised weight w consists; None: they are not evenly spaced."""
+        return None
+
+    def activation_levels(self, own: Own) -> Levels | None:
+        """Of which numbers a quantised input consists; None: they are not evenly spaced."""
+        return None
 
     def __repr__(self) -> str:
         """Bits, and what differs from the defaults."""
@@ -132,3 +165,8 @@ def parameter_of(value: Any, dtype: np.dtype, low: float, high: float = np.inf) 
     parameter = Parameter(np.asarray(value, dtype))
     parameter.limits = low, high
     return parameter
+
+
+def is_sign(quantizer: Quantizer, own: Own) -> bool:
+    """Whether a quantiser of activations gives -1 and 1."""
+    return quantizer.is_ready(own) and quantizer.activation_levels(own) == Levels(1.0, -1, 1, stride=2)

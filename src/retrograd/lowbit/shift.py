@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..engine.grad_mode import no_grad
-from ..engine.tensor import Tensor
+from ..engine.tensor import Tensor, wrap
 from ..ops.reduce.reduction import sum
 from .functions import (
     PowerOfTwo,
@@ -58,6 +58,10 @@ class _DeepShift(Quantizer):
         count = 2 ** (self.bits - 1) - self.has_zero
         return (0, count - 1) if self.positive_only else (1 - count, 0)
 
+    def terms(self, w: np.ndarray | None, own: Own) -> np.ndarray:
+        """The numbers whose sum over the first axis is the weight, each 0 or a power of two with a sign."""
+        raise NotImplementedError
+
     def draws(self, training: bool) -> bool:
         return training and self.rounding == "stochastic"
 
@@ -98,15 +102,28 @@ class DeepShiftQ(_DeepShift):
             result = RandomPowerOfTwo.apply(w, draws_like(w), low, high) if random else PowerOfTwo.apply(w, low, high)
             return result
         with no_grad():
-            total, rest = None, w.detach()
-            for _ in range(self.shifts):
-                if random:
-                    term = RandomPowerOfTwoOrZero.apply(rest, draws_like(w), low, high)
-                else:
-                    term = PowerOfTwoOrZero.apply(rest, low, high)
-                total, rest = term if total is None else total + term, rest - term
-        result = StraightThrough.apply(w, total)
+            first, *more = self._terms(w, random)
+            for term in more:
+                first = first + term
+        result = StraightThrough.apply(w, first)
         return result
+
+    def terms(self, w: Any, own: Own) -> np.ndarray:
+        with no_grad():
+            terms = [self.weight(wrap(w), (), own, False)] if self.shifts == 1 else self._terms(wrap(w), False)
+        return np.stack([term.array for term in terms])
+
+    def _terms(self, w: Tensor, random: bool) -> list[Tensor]:
+        """Of more than one shift."""
+        (low, high), rest, terms = map(float, self.exponents), w.detach(), []
+        for _ in range(self.shifts):
+            if random:
+                term = RandomPowerOfTwoOrZero.apply(rest, draws_like(w), low, high)
+            else:
+                term = PowerOfTwoOrZero.apply(rest, low, high)
+            terms.append(term)
+            rest = rest - term
+        return terms
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,6 +176,11 @@ class DeepShiftPS(_DeepShift):
         own = {"shift": parameter_of(shift, w.dtype, low, high), "sign": parameter_of(sign, w.dtype, -1.0, 1.0)}
         own["sign"].requires_grad = not self.freeze_sign
         return dict(own)
+
+    def terms(self, w: Any, own: Own) -> np.ndarray:
+        with no_grad():
+            terms = ShiftSign.apply(own["shift"], own["sign"], *map(float, self.exponents)).array
+        return terms[np.newaxis] if self.shifts == 1 else terms
 
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
         shift, sign = own["shift"], own["sign"]

@@ -12,18 +12,21 @@ import numpy as np
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..ops.kernel_set import kernels
+from .binary import scaled_signs
 from .functions import (
     AffineLevels,
     FixedPoint,
     LearnedStep,
     MeanScaledSign,
     Pact,
+    SignClipped,
     StraightThrough,
     TanhLevels,
     Uniform,
     UnitLevels,
+    mean_size,
 )
-from .quantizer import LEAST, Axes, Own, Quantizer, check_flag, check_int, parameter_of, scalar
+from .quantizer import LEAST, Axes, Levels, Own, Quantizer, check_flag, check_int, parameter_of, scalar
 
 __all__ = ["LSQ", "PACT", "DoReFa", "Fixed", "Int8"]
 
@@ -68,6 +71,10 @@ class Fixed(Quantizer):
     def bias(self, b: Tensor) -> Tensor:
         return self.activation(b, {})
 
+    def activation_levels(self, own: Own) -> Levels:
+        bound = 2 ** (self.integer_bits + self.fraction_bits - 1)
+        return Levels(2.0**-self.fraction_bits, -bound, bound - 1)
+
 
 @dataclass(frozen=True, repr=False)
 class DoReFa(Quantizer):
@@ -105,6 +112,26 @@ class DoReFa(Quantizer):
         result: Tensor = UnitLevels.apply(x, 2.0**self.bits - 1)
         return result
 
+    def signs(self, w: Tensor, axes: Axes) -> tuple[Tensor, Tensor] | None:
+        if self.bits > 1:
+            return None
+        with no_grad():
+            alpha = mean_size(w, tuple(range(w.array.ndim)))
+            sign = SignClipped.apply(w)
+        # the signs get g alpha, of which w is to get g
+        inverse = wrap(1 / np.where(alpha.array > 0, alpha.array, alpha.array.dtype.type(1)))
+        return StraightThrough.apply(w * inverse, sign), alpha
+
+    def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
+        if self.bits == 1:
+            return scaled_signs(w, tuple(range(w.ndim)))
+        most = 2**self.bits - 1
+        return Levels(1.0 / most, -most, most, stride=2)
+
+    def activation_levels(self, own: Own) -> Levels:
+        most = 2**self.bits - 1
+        return Levels(1.0 / most, 0, most)
+
 
 @dataclass(frozen=True, repr=False)
 class PACT(Quantizer):
@@ -138,6 +165,10 @@ class PACT(Quantizer):
     def activation(self, x: Tensor, own: Own) -> Tensor:
         result: Tensor = Pact.apply(x, own["alpha"], 2.0**self.bits - 1)
         return result
+
+    def activation_levels(self, own: Own) -> Levels:
+        most = 2**self.bits - 1
+        return Levels(float(own["alpha"].array) / most, 0, most)
 
 
 @dataclass(frozen=True, repr=False)
@@ -194,6 +225,15 @@ class LSQ(Quantizer):
 
     def activation(self, x: Tensor, own: Own) -> Tensor:
         return self._quantized(x, own, False, prod(x.array.shape[1:]))
+
+    def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
+        return self._levels(own, True)
+
+    def activation_levels(self, own: Own) -> Levels:
+        return self._levels(own, False)
+
+    def _levels(self, own: Own, of_weight: bool) -> Levels:
+        return Levels(float(own["step"].array), *map(int, self.levels(of_weight)), is_nearest=True)
 
     def _quantized(self, x: Tensor, own: Own, of_weight: bool, count: int) -> Tensor:
         low, high = self.levels(of_weight)
@@ -255,6 +295,13 @@ class Int8(Quantizer):
         scale, zero = self.scale_and_zero(own)
         result: Tensor = AffineLevels.apply(x, scale, 1.0 / scale, -float(zero), 255.0 - zero)
         return result
+
+    def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
+        return Levels(self.weight_scale(w, axes), -127, 127, is_nearest=True)
+
+    def activation_levels(self, own: Own) -> Levels:
+        scale, zero = self.scale_and_zero(own)
+        return Levels(scale, -zero, 255 - zero, is_nearest=True)
 
 
 def _largest(x: np.ndarray) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from sys import _getframe
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -12,6 +12,7 @@ from ..absent import attach_to_class
 from ..engine import anomaly
 from ..engine.changes import mark
 from ..engine.grad_mode import thread
+from ..engine.later import LATER
 from ..engine.line import inside
 from ..engine.tensor import Tensor
 from .error_path import add_module_path
@@ -280,6 +281,14 @@ class Module(Tree, Hooked, Lookup):
 
     def double(self) -> Self:
         return self.to(np.float64)
+
+    # ------------------------------------------------------------------ inference
+    def pack(
+        self, *, skip: Iterable[str] = (), fuse: bool = True, floats: str = "float32",
+        classes: Sequence[str] | None = None, image: Mapping[str, Any] | None = None,
+    ) -> Any:  # fmt: skip
+        """A copy for inference whose low-bit layers are stored in their bits: ``lowbit.pack``, which explains the rest."""
+        return LATER["pack"]()(self, skip=skip, fuse=fuse, floats=floats, classes=classes, image=image)
 
     # ------------------------------------------------------------------ state
     def state_dict(

@@ -157,8 +157,8 @@ def _measured(
         save_safetensors(model, path)
         packed, packed_answers = model, answers
     else:
-        packed = model.pack()
-        packed.save(path, classes=task.classes, image=task.image)
+        packed = model.pack(classes=task.classes, image=task.image)
+        packed.save(path)
         packed_answers = _answers(packed, images)
     found["packed_accuracy"] = float((packed_answers == labels).mean())
     found["disagreements"] = int((packed_answers != answers).sum())

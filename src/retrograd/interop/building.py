@@ -1,0 +1,264 @@
+"""Packed models from the descriptions of ``architecture.py``, which come from outside: checked, and nothing is executed."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import lowbit, nn
+from ..codes import ELEMENTS, Requantized, Thresholded
+from ..engine.tensor import wrap
+from ..entries import Check, anything, brief, choice, count, flag, items, names, reason, table, text
+from ..lowbit.bits import Format, Shifts, Uniform, Weight, bytes_of, unpacked
+from ..lowbit.packed import packed_layer
+from ..nn.module import Module
+from ..ops.random.random import fork_rng
+from .architecture import FLOAT_LAYERS, QUANTISERS, SUMMING, Arrays, key_of
+
+__all__: list[str] = []
+
+_EXTENTS = ("kernel_size", "stride", "padding", "dilation", "output_padding", "output_size", "target_shape")
+_SIZES = (
+    "in_features", "out_features", "in_channels", "out_channels", "kernel_size", "num_features", "num_channels",
+    "normalized_shape", "num_parameters",
+)  # fmt: skip
+_MOST_EXTENT = 1024
+
+
+class Builder:
+    """Makes modules of descriptions, which come from outside, and of arrays.
+
+    arrays: by name; ``left`` are those that no packed layer took. into: the model that has the modules of other classes.
+    """
+
+    def __init__(self, arrays: Arrays, into: Module | None) -> None:
+        self.left, self.into = dict(arrays), into
+
+    def model(self, description: Any) -> Module:
+        """The model.
+
+        Raises:
+            ValueError: the description or an array is none that we write; the message says where.
+        """
+        with fork_rng():  # layers draw weights, which are then replaced
+            result = self._module("", description, self.into)
+        try:
+            result.load_state_dict({key: wrap(array) for key, array in self.left.items()})
+        except RuntimeError as error:
+            raise ValueError(reason(error)) from error
+        result.requires_grad_(False)
+        for module in result.modules():
+            module.training = False
+        return result
+
+    def _module(self, path: str, description: Any, into: Any) -> Module:
+        where = path or "(model)"
+        if not isinstance(description, Mapping):
+            raise ValueError(f"{where} is {brief(description)}; it must be a table")
+        name = text(f"the class of {where}", description.get("class"))
+        try:
+            if name in ("Sequential", "other"):
+                return self._parent(path, name, description, into)
+            if name in ("Packed", "PackedSum"):
+                return self._packed(path, table(_PACKED | ({"then": anything} if "then" in description else {}))(
+                    where, description), into)
+            if name == "PackedMaxPool":
+                return self._pool(path, table(_POOL)(where, description))
+            if name == "Quantize":
+                entry = table({"class": anything, "activation": anything})(where, description)
+                layer = lowbit.Quantize(_built_quantizer(where, entry["activation"]))
+                self._fill_own(path, layer)
+                return layer
+            if name not in FLOAT_LAYERS:
+                raise ValueError(f"the class of {where} is {brief(name)}, which is not known")
+            entry = table({"class": anything, "options": anything})(where, description)
+            return self._layer(path, getattr(nn, name), entry["options"], {})
+        except (TypeError, OverflowError, MemoryError, AttributeError) as error:
+            raise ValueError(f"{where}: {reason(error)}") from error
+
+    def _parent(self, path: str, name: str, description: Mapping[str, Any], into: Any) -> Module:
+        where = path or "(model)"
+        known = {"class": anything, "children": anything} | ({"name": text} if name == "other" else {})
+        entry = table(known)(where, description)
+        children = entry["children"]
+        if not isinstance(children, Mapping) or not all(isinstance(key, str) and key for key in children):
+            raise ValueError(f"the children of {where} are {brief(children)}; they must be a table")
+        if name == "other" and type(into).__name__ != entry["name"]:
+            found = f"the model given has {type(into).__name__} there" if self.into else "give a model that has it"
+            raise ValueError(
+                f"{where} is a {brief(entry['name'])}, whose code is not in the file; {found}: "
+                "load_packed(path, into=model)"
+            )
+        inner = {} if into is None else dict(into._members())
+        made = {key: self._module(key_of(path, key), child, inner.get(key)) for key, child in children.items()}
+        if name == "Sequential":
+            return nn.Sequential(made)
+        if made.keys() != inner.keys():
+            raise ValueError(f"{where} has the children {brief(list(made))}, the model given has {brief(list(inner))}")
+        memo = {id(child): made[key] for key, child in inner.items()}
+        result: Module = copy.deepcopy(into, memo)
+        return result
+
+    def _layer(self, path: str, cls: Any, options: Any, more: Mapping[str, Any], weights: int | None = None) -> Any:
+        """A layer of these options. No memory is allocated for more weights than the file has."""
+        where = path or "(model)"
+        allowed = set(inspect.signature(cls).parameters) - (set(more) and {"weight", "activation"})
+        if not isinstance(options, Mapping) or not set(options) <= allowed:
+            raise ValueError(f"the options of {where} are {brief(options)}; {cls.__name__} takes {names(allowed)}")
+        given = {key: _tuples(value) for key, value in options.items()}
+        for key, value in given.items():
+            if key in _EXTENTS and not all(abs(each) <= _MOST_EXTENT for each in _numbers(value)):
+                raise ValueError(f"{key} of {where} is {brief(value)}; it must be at most {_MOST_EXTENT}")
+        sizes = prod(each for key in _SIZES for each in _numbers(given.get(key, ()))) if set(given) & set(_SIZES) else 0
+        groups = given.get("groups", 1)
+        sizes //= groups if isinstance(groups, int) and groups > 0 else 1
+        if weights is None:
+            weights = max([a.size for key, a in self.left.items() if key.rpartition(".")[0] == path], default=0)
+        if sizes > weights and not cls.__name__.startswith(("MaxPool", "AvgPool")):
+            raise ValueError(f"{where} has the options {brief(options)}, but the file has {weights} weights of it")
+        return cls(**given, **more)
+
+    def _packed(self, path: str, entry: dict[str, Any], into: Any) -> Module:
+        where = path or "(model)"
+        if not isinstance(entry["weights"], Mapping):
+            raise ValueError(f"the weights of {where} are {brief(entry['weights'])}; they must be a table")
+        weights = {name: self._weight(path, name, each, entry["layer"]) for name, each in entry["weights"].items()}
+        if entry["class"] == "Packed":
+            form, shapes = self._form_of(where, entry["layer"], into, weights)
+        else:
+            name = choice(*SUMMING)(f"the layer of {where}", entry["layer"])
+            if list(weights) != ["weight"]:
+                raise ValueError(f"{where} has the weights {brief(list(weights))}, expected one named 'weight'")
+            more = {"activation": _built_quantizer(where, entry["activation"])}
+            form = self._layer(path, getattr(lowbit, name), entry["options"], more, prod(weights["weight"].shape))
+            shapes = {"weight": form.__dict__.pop("weight").array.shape}
+            form._parameter_names.pop("weight")
+        for name, weight in weights.items():
+            if shapes[name] != weight.shape:
+                raise ValueError(f"{name} of {where} has the shape {weight.shape}, its options make it {shapes[name]}")
+            outputs = form.__dict__.get("out_channels", shapes[name][0])
+            if weight.step.shape not in ((1,), (outputs,)):
+                raise ValueError(f"the step of {name} of {where} has the shape {weight.step.shape}, needs ({outputs},)")
+        self._fill_own(path, form)
+        for name in [key for key in form._parameter_names if not key.startswith("activation_")]:
+            if form.__dict__[name] is not None:
+                form.__dict__[name].array = self._array(path, name, form.__dict__[name].array.shape, weight.step.dtype)
+        layer: Any = getattr(lowbit, entry["class"])(form.requires_grad_(False).eval(), weights)
+        if "then" in entry:
+            if getattr(layer, "arithmetic", "float") == "float":
+                raise ValueError(f"{where} has a next layer, but is computed in float")
+            layer.__dict__["then"] = self._then(path, entry["then"], layer)
+        return layer
+
+    def _form_of(self, where: str, name: Any, into: Any, weights: Mapping[str, Any]) -> Any:
+        """The form of a layer that only the model given has, and the shapes of its weights."""
+        if isinstance(into, lowbit.LowBit) and type(into).__name__ == name and into.weight_quantizer is not None:
+            base = packed_layer(into)
+            if base.weights.keys() == weights.keys():
+                return base.form, {key: weight.shape for key, weight in base.weights.items()}
+        raise ValueError(
+            f"{where} is a low-bit {brief(name)}, which a file does not describe; give a model that has it there: "
+            "load_packed(path, into=model)"
+        )
+
+    def _weight(self, path: str, name: str, entry: Any, layer: Any) -> Weight:
+        where = f"{name} of {path or '(model)'}"
+        if not isinstance(entry, Mapping) or len(entry) != 2 or "shape" not in entry:
+            raise ValueError(f"{where} is {brief(entry)}; it must have a shape and a format")
+        shape = tuple(items(count(0, 2**31))(f"the shape of {where}", entry["shape"]))
+        kind = next(key for key in entry if key != "shape")
+        form = _format(where, kind, entry[kind])
+        if len(shape) < 2 or prod(shape) > 2**40:
+            raise ValueError(f"{where} has the shape {brief(shape)}")
+        stream = self._array(path, f"{name}.codes", (bytes_of(form, shape),), np.dtype(np.uint8))
+        step = self.left.get(key_of(path, f"{name}.step"), np.zeros(0))
+        if step.dtype not in (np.float32, np.float64) or step.ndim != 1 or not np.isfinite(step).all():
+            raise ValueError(f"the step of {where} must be finite numbers, float32 or float64")
+        del self.left[key_of(path, f"{name}.step")]
+        return Weight(form, stream, shape, 0 if str(layer).startswith("ConvTranspose") else 1, step)
+
+    def _array(self, path: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+        """An array of the file, which is taken out."""
+        array = self.left.pop(key_of(path, name), None)
+        if array is None or array.shape != shape or array.dtype != dtype:
+            found = "missing" if array is None else f"{array.dtype} {array.shape}"
+            raise ValueError(f"{key_of(path, name)} is {found}, needs {dtype} {shape}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"{key_of(path, name)} holds numbers that are not finite")
+        return array
+
+    def _fill_own(self, path: str, layer: Any) -> None:
+        """What the quantiser of the input keeps."""
+        own = layer._own("activation") if layer._own_names else {}
+        for name, tensor in own.items():
+            tensor.array = self._array(path, f"activation_{name}", tensor.array.shape, tensor.array.dtype)
+        if own and not layer.activation_quantizer.is_ready(own):
+            raise ValueError(f"{path or '(model)'}: {layer.activation_quantizer} has no range")
+
+    def _then(self, path: str, entry: Any, layer: Any) -> Thresholded | Requantized:
+        outputs = layer._outputs()
+        if entry == "bits":
+            flip = unpacked(self._array(path, "flip", (-(-outputs // 8),), np.dtype(np.uint8)), outputs, 1) == 1
+            return Thresholded(self._array(path, "threshold", (outputs,), np.dtype(np.int32)), flip)
+        zero, low, high, element = items(anything, 4)(f"what is behind {path}", entry)
+        choice("int8", "int16")("the next element", element)
+        least, most = (0, 255) if element == "int8" else (-(2**15), 2**15 - 1)
+        for value in (zero, low, high):
+            count(least, most)(f"a code behind {path}", value)
+        scale = self._array(path, "scale", (outputs,), np.dtype(np.float32))
+        offset = self._array(path, "offset", (outputs,), np.dtype(np.int32))
+        if low > high or (np.abs(offset.astype(np.int64)) + layer.limit() >= 2**31).any():
+            raise ValueError(f"the offset of {path or '(model)'} and its sums exceed int32, or low exceeds high")
+        return Requantized(scale, offset, zero, low, high, element)
+
+    def _pool(self, path: str, entry: dict[str, Any]) -> Module:
+        options = _tuples(items(anything, 4)(f"the options of {path}", entry["options"]))
+        if not all(abs(each) <= _MOST_EXTENT for each in _numbers(options)):
+            raise ValueError(f"the options of {path} are {brief(options)}; they must be at most {_MOST_EXTENT}")
+        channels, element = count(1, 2**31)(f"the channels of {path}", entry["channels"]), entry["element"]
+        choice(*ELEMENTS)(f"the element of {path}", element)
+        bits = self._array(path, "turned", (-(-channels // 8),), np.dtype(np.uint8))
+        return lowbit.PackedMaxPool(*options, unpacked(bits, channels, 1) == 1, element)
+
+
+_PACKED: dict[str, Check] = dict.fromkeys(("class", "layer", "options", "activation", "weights"), anything)
+_POOL: dict[str, Check] = dict.fromkeys(("class", "options", "channels", "element"), anything)
+
+
+def _format(where: str, kind: str, entry: Any) -> Format:
+    if kind == "Uniform":
+        numbers = table({"low": count(-(2**16), 0), "high": count(0, 2**16), "stride": choice(1, 2)})(where, entry)
+        form: Format = Uniform(**numbers)
+    elif kind == "Shifts":
+        form = Shifts(**table({"bits": count(2, 6), "shifts": count(1, 4), "has_zero": flag})(where, entry))
+    else:
+        raise ValueError(f"{where} has the format {brief(kind)}; it must be Uniform or Shifts")
+    if not 1 <= form.bits <= 16:
+        raise ValueError(f"{where} has codes of {form.bits} bits; it must be 1 to 16")
+    return form
+
+
+def _built_quantizer(where: str, entry: Any) -> Any:
+    if entry is None:
+        return None
+    entry = table({"class": choice(*QUANTISERS), "options": anything})(f"the quantiser of {where}", entry)
+    if not isinstance(entry["options"], Mapping):
+        raise ValueError(f"the options of the quantiser of {where} are {brief(entry['options'])}")
+    return QUANTISERS[entry["class"]](**entry["options"])
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+
+
+def _numbers(value: Any) -> Iterator[int]:
+    if isinstance(value, tuple):
+        for each in value:
+            yield from _numbers(each)
+    elif isinstance(value, int):
+        yield value

@@ -1,0 +1,101 @@
+"""Packed models as safetensors files.
+
+A tensor of a module has the module's path before its name, as in a state_dict:
+
+    weight.codes      U8           the weight in its bits, see ``lowbit/bits.py`` for their order
+    weight.step       F32          what the integers of an output channel are multiplied by, (Co,), or (1,) for all
+    bias, ...         F32          other parameters, and what the quantiser of the input keeps: activation_step, ...
+    threshold, flip   I32, U8      where the next layer takes bits: (sum >= threshold) != flip; flip a bit for each channel
+    scale, offset     F32, I32     where it takes codes: clip(round((sum + offset) * scale) + zero point, low, high)
+    turned            U8           of max pooling: a bit for each channel, 1 where the least is taken
+
+Nothing depends on the CPU: kernels arrange the weights for it after loading. float32 tensors whose numbers bfloat16 holds
+are stored as BF16. The metadata has "retrograd.packed", JSON with the version, the architecture, and, if they are known,
+the classes and how a picture becomes an input; "retrograd.packed.sha256", its digest; and the digest of the tensors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from ..entries import anything, brief, reason, table
+from ..lowbit.pack import PackedModel, Packing
+from ..nn.module import Module
+from ..outside import STRICT_JSON
+from .architecture import Arrays, described
+from .building import Builder
+from .safetensors import SafetensorsError, read_arrays, write_arrays
+
+__all__ = ["load_packed", "save_packed"]
+
+_KEY, _DIGEST = "retrograd.packed", "retrograd.packed.sha256"
+_VERSION = 1
+
+
+def save_packed(model: PackedModel, path: str | Path) -> None:
+    """Write a packed model to a safetensors file, atomically, as described above.
+
+    Raises:
+        TypeError: model is not packed.
+        ValueError: it has something that a file cannot hold; the message names it.
+        SafetensorsError: the file could not be written; an earlier one is unchanged.
+    """
+    if not isinstance(model, PackedModel):
+        raise TypeError(f"save_packed: model is {type(model).__name__}; pack it first: model.pack().save(path)")
+    arrays: Arrays = {}
+    try:
+        architecture = described(model.model, "", arrays)
+    except ValueError as error:
+        raise ValueError(f"save_packed: {error}") from error
+    found = {"version": _VERSION, "model": architecture, "classes": model.classes, "image": model.image}
+    text = json.dumps(found, separators=(",", ":"), allow_nan=False)
+    write_arrays(Path(path), arrays, {_KEY: text, _DIGEST: _digest(text)})
+
+
+def load_packed(path: str | Path, into: Module | None = None) -> PackedModel:
+    """The packed model of a file. Nothing in the file is executed, and nothing is changed if it cannot be used.
+
+    into: a model with the classes that the file only names, such as the one that was packed; it stays as it is. Its
+        modules of other classes are copied, with the file's layers in place of theirs.
+
+    Raises:
+        ImportError: the safetensors package is not installed.
+        TypeError: into is no Module.
+        SafetensorsError: there is no such file; it is cut, changed, of another version, or no packed model; or what it
+            describes does not fit together. The message names the file, and the layer.
+
+    >>> import retrograd
+    >>> from retrograd import lowbit, nn
+    >>> layer = lowbit.Linear(64, 10, weight=lowbit.BinaryConnect(), activation=lowbit.Sign())
+    >>> nn.Sequential(layer).pack().save("packed.safetensors")
+    >>> retrograd.load_packed("packed.safetensors").model
+    Sequential(
+      (0): PackedSum(Linear(in_features=64, out_features=10, bias=True, activation=Sign()), weight_bits=1, arithmetic=binary)
+    )
+    """
+    if into is not None and not isinstance(into, Module):
+        raise TypeError(f"load_packed: into is {type(into).__name__}, expected a Module")
+    path = Path(path)
+    arrays, metadata = read_arrays(path)
+    if _KEY not in metadata:
+        raise SafetensorsError(f"{path} is no packed model; load_safetensors reads other files of weights")
+    text = metadata[_KEY]
+    if metadata.get(_DIGEST) != _digest(text):
+        raise SafetensorsError(f"{path} was changed after it was written (SHA-256 differs); get it again")
+    try:
+        entries: Any = json.loads(text, **STRICT_JSON)
+        version = entries.get("version") if isinstance(entries, dict) else None
+        if version != _VERSION:
+            raise ValueError(f"it has version {brief(version)}, this retrograd reads version {_VERSION}")
+        entries = table(dict.fromkeys(("version", "model", "classes", "image"), anything))("it", entries)
+        model = Builder(arrays, into.model if isinstance(into, PackedModel) else into).model(entries["model"])
+        return PackedModel(model, Packing(), entries["classes"], entries["image"])
+    except (ValueError, RecursionError) as error:
+        raise SafetensorsError(f"{path} is no packed model that can be used: {reason(error)}") from error
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

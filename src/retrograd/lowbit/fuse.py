@@ -1,0 +1,317 @@
+"""What stands between two packed layers of a Sequential becomes part of the first: its sums turn into codes of the next.
+
+A batch norm and a sign are one comparison of a sum with an integer: every function between is monotone in the sum, so the
+place where the bit changes is found by bisection, with the modules themselves. That is exact. Where the next layer takes
+codes of several bits, batch norm and scale are one factor and one integer, and each code is at most 1 from that of the
+float modules. Max pooling is done on codes.
+
+Source: Y. Umuroglu et al., "FINN: A Framework for Fast, Scalable Binarized Neural Network Inference", 2017
+(arXiv:1612.07119), section 4.2 (thresholds, pooling of bits).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from .. import nn
+from ..codes import ELEMENTS, Requantized, Thresholded, code_dtype, codes_of
+from ..engine.grad_mode import no_grad
+from ..engine.tensor import wrap
+from ..geometry import as_pairs, pool_window
+from ..nn.module import Module
+from .bits import packed
+from .layers import Quantize
+from .packed import Codes, Packed, PackedSum, check_codes, refuse_training
+from .quantizer import Quantizer, is_sign
+from .uniform import LSQ, PACT, DoReFa, Int8
+
+__all__ = ["PackedMaxPool"]
+
+_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+_POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
+_NOTHING = (
+    nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout
+)  # fmt: skip
+_NEAREST = (Int8, LSQ, DoReFa, PACT)  # quantisers that round to the nearest integer
+_STEEPEST = 0.5  # codes for a sum of 1: an integer bias is then right to half a code
+
+Place = tuple[nn.Sequential, str, Any]  # a Sequential, a name in it, and the module there
+
+
+class PackedMaxPool(Module):
+    """Max pooling of codes, which for bits is "or".
+
+    x (N, *S, K) -> (N, *O, K). ``turned`` (C,) bool: in which channels the least is taken, not the most.
+
+    Raises, when it is called:
+        ValueError: input has other codes, or as max_pool1d.
+    """
+
+    def __init__(
+        self, kernel: Any, stride: Any, padding: Any, dilation: Any, turned: np.ndarray, element: str
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.options, self.turned, self.element = (kernel, stride, padding, dilation), turned, element
+        self.training, self._words = False, _words(turned, element)
+
+    def train(self, mode: bool = True) -> PackedMaxPool:
+        refuse_training(mode)
+        return self
+
+    def forward(self, input: Codes) -> Codes:
+        check_codes(self, input, self._words.dtype, len(self._words))
+        x = input.array ^ self._words
+        kernel, stride, padding, dilation = self.options
+        window = pool_window(x.shape[1:-1], kernel, stride, padding, dilation)
+        join = np.bitwise_or if x.dtype == np.uint32 else np.maximum
+        least = 0 if x.dtype.kind == "u" else np.iinfo(x.dtype).min
+        x = np.pad(x, ((0, 0), *window.padding, (0, 0)), constant_values=least)
+        result: Any = None
+        for tap in product(*map(range, window.kernel)):
+            starts = [r * d for r, d in zip(tap, window.dilation, strict=True)]
+            axes = zip(starts, window.output, window.stride, strict=True)
+            part = x[(slice(None), *(slice(start, start + (o - 1) * s + 1, s) for start, o, s in axes))]
+            result = part if result is None else join(result, part)
+        return Codes(result ^ self._words, input.zero_point)
+
+    def extra_repr(self) -> str:
+        kernel, stride, padding, dilation = self.options
+        return f"kernel_size={kernel}, stride={stride}, padding={padding}, dilation={dilation}"
+
+
+def fuse(model: Module) -> list[tuple[str, str]]:
+    """Join packed layers of each Sequential of a packed model, in place; returns the paths of what is now part of a layer,
+    each with the path of that layer.
+    """
+    paths: dict[int, list[str]] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        paths.setdefault(id(module), []).append(path)
+    found: list[tuple[str, str]] = []
+    inner = {id(child) for module in model.modules() if type(module) is nn.Sequential for child in module.children()}
+    for chain in list(model.modules()):
+        if type(chain) is nn.Sequential and id(chain) not in inner:
+            places = [place for place in _places(chain) if len(paths[id(place[2])]) == 1]
+            if len(places) == len(list(_places(chain))):
+                found += [(paths[id(one)][0], paths[id(first)][0]) for one, first in _fused(places)]
+    return found
+
+
+def _places(chain: nn.Sequential) -> Iterator[Place]:
+    """The modules in the order in which they run."""
+    for name in chain._child_names:
+        module = chain.__dict__[name]
+        if type(module) is nn.Sequential and "_hooks" not in module.__dict__:
+            yield from _places(module)
+        else:
+            yield chain, name, module
+
+
+def _fused(places: list[Place]) -> Iterator[tuple[Module, Module]]:
+    """(what became part of a layer, that layer)"""
+    for at, (_, _, first) in enumerate(places):
+        if not _gives_sums(first):
+            continue
+        between: list[Place] = []
+        for place in places[at + 1 :]:
+            if isinstance(place[2], Packed):
+                if _takes_codes(place[2]) and _fits(first, [each[2] for each in between], place[2]):
+                    modules = [each[2] for each in between]
+                    join = _thresholded if place[2].arithmetic == "binary" else _requantized
+                    found = join(first, modules, place[2])
+                    if found is not None:
+                        then, turned = found
+                        first.join(then)
+                        _replace(between, turned, place[2])
+                        yield from ((module, first) for module in modules if not isinstance(module, nn.Identity))
+                break
+            between.append(place)
+
+
+def _gives_sums(module: Any) -> bool:
+    """Whether a module is a packed layer whose output is a monotone function of its sum."""
+    return (
+        type(module) is PackedSum
+        and module.arithmetic != "float"
+        and not _has_factor(module)
+        and (module.ndim == 0 or module.form.activation in (None, "relu"))
+        and _is_bare(module)
+    )
+
+
+def _takes_codes(module: Any) -> bool:
+    return (
+        type(module) is PackedSum
+        and module.arithmetic != "float"
+        and not _has_factor(module)
+        and (module.ndim == 0 or module.form.padding_mode == "zeros")
+        and (module.groups == 1 or (module._inputs() // module.groups) % ELEMENTS[module.arithmetic] == 0)
+        and _is_bare(module)
+    )
+
+
+def _has_factor(module: PackedSum) -> bool:
+    return type(module.form.activation_quantizer).factor is not Quantizer.factor
+
+
+def _is_bare(module: Module) -> bool:
+    """Whether it has no hooks."""
+    return "_hooks" not in module.__dict__
+
+
+def _fits(first: PackedSum, between: list[Any], last: PackedSum) -> bool:
+    """Whether the modules between two layers can work on codes, and the channels of the layers match."""
+    ndim, is_flat = first.ndim, False
+    for module in between:
+        kind = type(module)
+        if not _is_bare(module):
+            return False
+        if kind in _NORMS:
+            known = kind.ndim == max(ndim, 1) and module.num_features == first._outputs() and not is_flat
+            fine = known and module.running_mean is not None
+        elif kind in _POOLS:
+            fine = kind.ndim == ndim and not is_flat and not module.return_indices and not module.ceil_mode
+        elif kind is nn.Flatten:
+            fine = module.start_dim == 1 and module.end_dim in (-1, ndim + 1)
+            is_flat = True
+        elif kind is nn.LeakyReLU:
+            fine = module.negative_slope >= 0
+        elif kind is Quantize:
+            quantizer = module.activation_quantizer
+            fine = is_sign(quantizer, {}) and type(quantizer).factor is Quantizer.factor
+        else:
+            fine = kind in (*_NOTHING, nn.ReLU, nn.ReLU6, nn.Hardtanh)
+        if not fine:
+            return False
+    if last.ndim == 0 and ndim > 0:
+        return is_flat and last._inputs() % first._outputs() == 0
+    return last.ndim == ndim and not (is_flat and ndim) and last._inputs() == first._outputs()
+
+
+# ------------------------------------------------------------------------------------------------------------- to bits
+
+
+def _thresholded(first: PackedSum, between: list[Any], last: PackedSum) -> tuple[Thresholded, list[np.ndarray]] | None:
+    """The comparison that gives the bits which the modules and the sign of ``last`` would give, and for each pool
+    between, in which channels it takes the least. None if the modules do not give finite numbers.
+    """
+    above = first.limit()
+    below = -above
+    ends = [_values(first, between, sums) for sums in (below, above)]
+    if not all(np.isfinite(value).all() for end in ends for value in end):
+        return None
+    started, ended = (end[-1] >= 0 for end in ends)
+    while (above - below > 1).any():
+        middle = (above + below) // 2
+        same = (_values(first, between, middle)[-1] >= 0) == started
+        below, above = np.where(same, middle, below), np.where(same, above, middle)
+    changes = started != ended
+    then = Thresholded(
+        np.where(changes, above, -(2**31)).astype(np.int32), np.where(changes, started, ~started)
+    )
+    direction = np.where(changes, np.where(started, -1, 1), 0)
+    turned = [
+        direction * np.sign(ends[1][at] - ends[0][at]) < 0 for at, module in enumerate(between) if type(module) in _POOLS
+    ]
+    return then, turned
+
+
+def _values(first: PackedSum, between: list[Any], sums: np.ndarray) -> list[np.ndarray]:
+    """For sums (Co,), what enters each of the modules, and what enters the next layer, (Co,)."""
+    y = sums.astype(first.scale.dtype) * first.scale
+    y = y if first.bias is None else y + first.bias
+    x: Any = wrap(y.reshape(1, -1, *(1,) * first.ndim))
+    values = []
+    with no_grad(), np.errstate(all="ignore"):
+        if first.ndim and first.form.activation is not None:
+            x = first.form._activated(x)
+        for module in between:
+            values.append(x.array.reshape(-1).copy())
+            if type(module) not in (*_POOLS, nn.Flatten):
+                x = module(x)
+    return [*values, x.array.reshape(-1)]
+
+
+# ------------------------------------------------------------------------------------------------------------ to codes
+
+
+def _requantized(first: PackedSum, between: list[Any], last: PackedSum) -> tuple[Requantized, list[np.ndarray]] | None:
+    """As ``_thresholded``, for a layer that takes codes of several bits. None if that would round more."""
+    levels, outputs = last.levels, first._outputs()
+    if type(last.form.activation_quantizer) not in _NEAREST or first.scale.dtype != np.float32:
+        return None
+    slope = first.scale.astype(np.float64)
+    shift = np.zeros(outputs) if first.bias is None else first.bias.astype(np.float64)
+    low, high = -np.inf, np.inf
+    pools: list[np.ndarray] = []  # of each, the slope in front of it
+    if first.ndim and first.form.activation is not None:
+        low = 0.0
+    for module in between:
+        kind = type(module)
+        if kind in _NORMS:
+            if low > -np.inf or high < np.inf:
+                return None
+            factor, level = _affine(module)
+            slope, shift = slope * factor, shift * factor + level
+        elif kind in _POOLS:
+            pools.append(slope)
+        elif kind in (nn.ReLU, nn.ReLU6, nn.Hardtanh):
+            limits = {nn.ReLU: (0.0, np.inf), nn.ReLU6: (0.0, 6.0)}.get(kind) or (module.min_val, module.max_val)
+            low, high = (min(max(end, limits[0]), limits[1]) for end in (low, high))
+        elif kind not in (*_NOTHING, nn.Flatten):
+            return None
+    step = float(np.float32(levels.step))
+    scale = slope / step
+    with np.errstate(all="ignore"):
+        bias = np.rint(shift / slope)
+    if not np.isfinite(bias).all() or not (np.abs(bias) + first.limit() < 2**31).all():
+        return None
+    if not (np.abs(scale) <= _STEEPEST).all() or not (np.abs(scale) > np.finfo(np.float32).tiny).all():
+        return None
+    zero = -levels.low if last.arithmetic == "int8" else 0
+    ends = [int(np.clip(np.rint(end / step), levels.low, levels.high)) + zero for end in (low, high)]
+    then = Requantized(scale.astype(np.float32), bias.astype(np.int32), zero, *ends, last.arithmetic)
+    return then, [slope * before < 0 for before in pools]
+
+
+def _affine(norm: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Factor and shift of each channel of a batch norm, float64."""
+    mean, variance = (each.array.astype(np.float64) for each in (norm.running_mean, norm.running_var))
+    factor = 1 / np.sqrt(variance + norm.eps)
+    factor = factor if norm.weight is None else factor * norm.weight.array
+    return factor, (0.0 if norm.bias is None else norm.bias.array) - mean * factor
+
+
+# ---------------------------------------------------------------------------------------------------------- in its place
+
+
+def _replace(between: list[Place], turned: list[np.ndarray], last: PackedSum) -> None:
+    """Put pools of codes where pools were, and nothing where the other modules were."""
+    channels = iter(turned)
+    for chain, name, module in between:
+        if type(module) in _POOLS:
+            ndim = module.ndim
+            new: Module = PackedMaxPool(
+                module.kernel_size, module.stride, as_pairs(module.padding, ndim), module.dilation,
+                next(channels), last.arithmetic,
+            )  # fmt: skip
+        else:
+            new = nn.Identity()
+        new.training = False
+        chain.__dict__[name] = new
+
+
+def _words(channels: np.ndarray, element: str) -> np.ndarray:
+    """(K,) codes with all bits set in these channels (C,)."""
+    codes = codes_of(element, channels.size)
+    if element == "binary":
+        filled = np.zeros(codes * ELEMENTS[element], np.uint8)
+        filled[: channels.size] = channels
+        words: np.ndarray = packed(filled, 1).view("<u4").astype(np.uint32)
+        return words
+    filled = np.zeros(codes, code_dtype(element))
+    filled[: channels.size] = np.where(channels, ~code_dtype(element).type(0), 0)
+    return filled

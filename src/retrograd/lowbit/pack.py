@@ -1,0 +1,222 @@
+"""pack: a model for inference whose low-bit layers are stored in bits and run on integers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..engine.grad_mode import no_grad
+from ..engine.later import LATER
+from ..nn.module import Module
+from . import layers, recurrent
+from .base import LowBit
+from .convert import Change, paths_of
+from .fuse import fuse as join
+from .packed import Packed, packed_layer, refuse_training
+
+__all__ = ["PackedModel", "Packing", "pack"]
+
+_KINDS = {getattr(room, name) for room in (layers, recurrent) for name in room.__all__}
+
+
+@dataclass
+class Packing:
+    """What became of a model: str() gives it as text.
+
+    packed: the low-bit layers, each with what it became. joined: (path, path of the layer that it became part of).
+    left: the other modules that have parameters, each with the reason. nbytes, nbytes_before: of all weights.
+    """
+
+    packed: list[Change] = field(default_factory=list)
+    joined: list[tuple[str, str]] = field(default_factory=list)
+    left: list[Change] = field(default_factory=list)
+    nbytes: int = 0
+    nbytes_before: int = 0
+
+    def __str__(self) -> str:
+        head = f"pack: {len(self.packed)} packed, {len(self.joined)} joined to them, {len(self.left)} left; "
+        lines = [f"{head}{self.nbytes_before:,} bytes became {self.nbytes:,}"]
+        for each in self.packed:
+            lines += [f"  packed  {each.path or '(model)'}: {each.before}", f"       to {each.after}"]
+        lines += [f"  joined  {path}: part of {layer}" for path, layer in self.joined]
+        lines += [f"  left    {each.path or '(model)'}: {each.before}: {each.reason}" for each in self.left]
+        return "\n".join(lines)
+
+
+class PackedModel(Module):
+    """A model for inference, see ``pack``: it takes what the model took, and records no gradients.
+
+    packing: the report. classes: names of the outputs, or None.
+    image: how a picture becomes an input, or None: {"channels": 1 or 3, "size": pixels, "mean": [...], "std": [...]};
+        pixels from 0 to 1, less the mean and divided by std, each a number for each channel.
+    """
+
+    def __init__(
+        self, model: Module, packing: Packing, classes: Sequence[str] | None = None,
+        image: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.model, self.packing = model, packing
+        self.classes, self.image = checked_classes(classes), checked_image(image)
+        self.training = False
+
+    def forward(self, *args: Any, **options: Any) -> Any:
+        with no_grad():
+            return self.model(*args, **options)
+
+    def train(self, mode: bool = True) -> PackedModel:
+        """Raises a RuntimeError, but for ``train(False)``."""
+        refuse_training(mode)
+        return self
+
+    def save(self, path: Any) -> None:
+        """Write the model to a safetensors file, which ``retrograd.load_packed`` reads; see ``interop.save_packed``.
+
+        Raises: as ``interop.save_packed``.
+        """
+        LATER["save_packed"]()(self, path)
+
+
+def pack(
+    model: Module, *, skip: Iterable[str] = (), fuse: bool = True, floats: str = "float32",
+    classes: Sequence[str] | None = None, image: Mapping[str, Any] | None = None,
+) -> PackedModel:  # fmt: skip
+    """A copy of a model for inference, whose low-bit layers are stored in their bits; the model stays as it is.
+
+    weights and input of a layer             arithmetic
+    signs and signs                          xor and population count
+    codes of 8 bits at most, both            8-bit integers
+    codes of 16 bits at most, both, where    16-bit integers: shifts with Fixed(4, 4) or Int8() inputs, for example
+    sums do not exceed int32
+    others, a float input among them         float, with the weights unpacked at the first call
+    recurrent layers                         float, likewise
+
+    Binary layers give what they give in eval mode, to the bit. Of int8 and int16 the sums are exact, and each of the
+    steps (sum * scale) + bias rounds once, where the low-bit layer in float rounds every product and sum. Float layers
+    stay as they are.
+
+    skip: paths of layers, or of modules with all layers below them, that are not packed.
+    fuse: in each Sequential, make batch norms, limits (ReLU, ReLU6, Hardtanh), dropout, max pooling and Flatten between
+        two packed layers part of the first: it gives the bits or codes of the next one. Between binary layers the bits
+        are those without it; codes of several bits can differ by 1 where a number is near to the middle of two.
+    floats: "float32", or "bfloat16" to round what stays float to 8 bits of precision, for a smaller file.
+    classes, image: see ``PackedModel``; ``retrograd predict`` needs both.
+
+    Raises:
+        TypeError: model is no Module.
+        ValueError: it has no low-bit layers, or an option is out of range; or a layer, which is named, cannot be packed.
+    """
+    if not isinstance(model, Module):
+        raise TypeError(f"pack: model is {type(model).__name__}, expected a Module")
+    if isinstance(model, PackedModel):
+        raise ValueError("pack: the model is packed already")
+    if not isinstance(fuse, bool):
+        raise TypeError(f"pack: fuse={fuse!r} must be True or False")
+    if floats not in ("float32", "bfloat16"):
+        raise ValueError(f'pack: floats={floats!r} must be "float32" or "bfloat16"')
+    packing, memo, skipped = Packing(), {}, paths_of("pack", model, skip)
+    for path, module in model.named_modules():
+        reason = _reason(module, path, skipped)
+        if reason is None:
+            memo[id(module)] = layer = _packed(path, module)
+            packing.packed.append(Change(path, module.describe(), layer.describe()))
+        elif reason:
+            packing.left.append(Change(path, module.describe(), reason=reason))
+    if not packing.packed:
+        raise ValueError(
+            "pack: the model has no low-bit layers to pack; convert it first, for example with "
+            "lowbit.convert_to_binary(model)"
+        )
+    packing.nbytes_before = _nbytes(model)
+    result = copy.deepcopy(model, memo)
+    for module in result.modules():
+        if not isinstance(module, Packed):
+            module.training = False
+    result.requires_grad_(False).zero_grad()
+    if floats == "bfloat16":
+        for tensor in (*result.parameters(), *result.buffers()):
+            if tensor.array.dtype == np.float32:
+                tensor.array = to_bfloat16(tensor.array)
+    if fuse:
+        packing.joined = join(result)
+    packing.nbytes = _nbytes(result)
+    return PackedModel(result, packing, classes, image)
+
+
+def _reason(module: Any, path: str, skipped: list[str]) -> str | None:
+    """Why a module stays as it is; empty if it has nothing to pack, None if it is packed."""
+    if not isinstance(module, LowBit) or module.weight_quantizer is None:
+        return "it is float" if module._parameter_names else ""
+    if any(not each or path == each or path.startswith(f"{each}.") for each in skipped):
+        return "it is in skip"
+    return None
+
+
+def _packed(path: str, module: Any) -> Packed:
+    where = f"pack: {path or '(model)'}: {module.describe()}"
+    if type(module) not in _KINDS:
+        raise ValueError(f"{where} has code of its own in {type(module).__name__}; leave it out: skip=[{path!r}]")
+    if "_hooks" in module.__dict__ and any(module.__dict__["_hooks"].values()):
+        raise ValueError(f"{where} has hooks, which a packed layer does not run; remove them, or skip=[{path!r}]")
+    try:
+        return packed_layer(module)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}; or leave it out: skip=[{path!r}]") from error
+
+
+def _nbytes(model: Module) -> int:
+    """Of all weights."""
+    own = sum(tensor.array.nbytes for tensor in (*model.parameters(), *model.buffers()))
+    return own + sum(layer.nbytes for layer in model.modules() if isinstance(layer, Packed))
+
+
+def to_bfloat16(x: np.ndarray) -> np.ndarray:
+    """float32 numbers rounded to those whose lower 16 bits are 0, halves to the even one; NaN and infinities stay."""
+    bits = np.ascontiguousarray(x).view(np.uint32).astype(np.uint64)
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+    return np.where(np.isfinite(x), rounded, x).reshape(x.shape)
+
+
+def checked_classes(classes: Any) -> tuple[str, ...] | None:
+    """Names of classes.
+
+    Raises:
+        ValueError: they are not different strings.
+    """
+    if classes is None:
+        return None
+    names = tuple(classes) if isinstance(classes, (list, tuple)) else ()
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        raise ValueError(f"classes={classes!r} must be a list of different strings")
+    return names
+
+
+def checked_image(image: Any) -> dict[str, Any] | None:
+    """How a picture becomes an input, with a mean and std for each channel.
+
+    Raises:
+        ValueError: it is no dict of such entries.
+    """
+    if image is None:
+        return None
+    rule = 'must be {"channels": 1 or 3, "size": 1 to 4096, "mean": numbers, "std": numbers above 0}'
+    known = {"channels", "size", "mean", "std"}
+    if not isinstance(image, Mapping) or not {"channels", "size"} <= set(image) <= known:
+        raise ValueError(f"image={image!r} {rule}")
+    channels, size = image["channels"], image["size"]
+    mean, std = (image.get(key, value) for key, value in (("mean", [0.0] * 3), ("std", [1.0] * 3)))
+    fine = type(channels) is int and channels in (1, 3) and type(size) is int and 1 <= size <= 4096
+    if fine:
+        mean, std = (each[:channels] if key not in image else each for key, each in (("mean", mean), ("std", std)))
+        fine = all(
+            isinstance(each, (list, tuple)) and len(each) == channels
+            and all(type(value) in (int, float) and np.isfinite(value) for value in each)
+            for each in (mean, std)
+        )  # fmt: skip
+    if not fine or min(std) <= 0:
+        raise ValueError(f"image={image!r} {rule}, one of each for each channel")
+    return {"channels": channels, "size": size, "mean": list(map(float, mean)), "std": list(map(float, std))}

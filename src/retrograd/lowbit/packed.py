@@ -1,0 +1,370 @@
+"""Packed layers: weights in their bits, sums of integers."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, fits
+from ..engine.grad_mode import no_grad
+from ..engine.tensor import Tensor, wrap
+from ..geometry import Window, conv_window
+from ..nn.module import Module
+from ..ops.convolution.arguments import frozen, window_of
+from ..ops.convolution.mxnet import paddings
+from ..ops.kernel_set import active_kernels, kernels
+from ..ops.shape.padding import Extend
+from .base import LowBit
+from .bits import Format, Shifts, Uniform, Weight, stored
+from .quantizer import Levels, is_sign
+from .shift import DeepShiftPS, DeepShiftQ
+
+__all__ = ["Packed", "PackedSum"]
+
+INT16 = 2**15
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """What a packed layer hands to the next one instead of numbers: codes of ``retrograd/codes.py``, (N, *S, K)."""
+
+    array: np.ndarray
+    zero_point: int = 0
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"packed layers hand on codes, which have no {name!r}; call the Sequential as a whole, or take "
+            "pack(model, fuse=False)"
+        )
+
+
+class Packed(Module):
+    """A low-bit layer for inference, whose weights are stored in their bits and computed with in float.
+
+    form: the low-bit layer, without its quantised weights. weights: those, by their names.
+    """
+
+    def __init__(self, form: LowBit, weights: dict[str, Weight]) -> None:
+        super().__init__()
+        # not children: what they hold is no state of the packed model
+        reason = "its input is float" if form.activation_quantizer is None else ""
+        self.__dict__.update(form=form, weights=weights, arithmetic="float", reason=reason, training=False)
+
+    def train(self, mode: bool = True) -> Packed:
+        refuse_training(mode)
+        return self
+
+    def forward(self, input: Any, *args: Any) -> Any:
+        form = self.form
+        if not all(name in form.__dict__ for name in self.weights):
+            for name, weight in self.weights.items():
+                form.__dict__[name] = wrap(self._float(weight))
+        with no_grad():
+            return form.forward(input, *args)
+
+    @property
+    def nbytes(self) -> int:
+        """Of the codes, steps and biases."""
+        return sum(weight.nbytes for weight in self.weights.values()) + sum(
+            tensor.array.nbytes for tensor in (*self.form.parameters(), *self.form.buffers())
+        )
+
+    def _float(self, weight: Weight) -> np.ndarray:
+        numbers: np.ndarray = weight.integers() * spread(weight.step, self.form, weight.shape).astype(np.float64)
+        return numbers.astype(weight.step.dtype)
+
+    def extra_repr(self) -> str:
+        bits = {f"{weight.format.shifts * weight.format.bits}" for weight in self.weights.values()}
+        why = f" ({self.reason})" if self.reason else ""
+        return f"{self.form.describe()}, weight_bits={'/'.join(sorted(bits))}, arithmetic={self.arithmetic}{why}"
+
+
+class PackedSum(Packed):
+    """A low-bit Linear or convolution for inference: its weight is stored in bits, its products are sums of integers.
+
+    arithmetic: "binary", "int8" or "int16", or "float", of which ``reason`` says why; y is then as that of the low-bit layer.
+    Otherwise y = (sum * scale) * factor + bias, where sum is exact and each step is rounded. Of binary layers that is
+    what the low-bit layer gives in eval mode, to the bit; of others it is nearer to the exact result.
+    NaN in the input counts as the lowest number.
+
+    Raises, when it is called:
+        TypeError: input is no Tensor of the layer's type.
+        And as the low-bit layer.
+    """
+
+    def __init__(self, form: Any, weights: dict[str, Weight]) -> None:
+        super().__init__(form, weights)
+        weight = weights["weight"]
+        members = self.__dict__
+        members.update(then=None, _filters={}, shape=weight.shape, ndim=getattr(form, "ndim", 0))
+        members["groups"] = form.groups if self.ndim else 1
+        quantizer = form.activation_quantizer
+        if quantizer is None:
+            return
+        own = form._own("activation")
+        if not quantizer.is_ready(own):
+            raise ValueError(f"its {quantizer} has seen no input; run lowbit.calibrate(model, batches) first")
+        levels = quantizer.activation_levels(own)
+        if levels is None:
+            members["reason"] = f"the numbers of {quantizer} are not evenly spaced"
+            return
+        integers, step = self._integers()
+        kind, most, reason = element_of(by_filter(integers, form), levels, is_sign(quantizer, own))
+        members.update(arithmetic=kind, most=most, reason=reason, levels=levels)
+        if kind == "float":
+            return
+        scale = step.astype(np.float64) * np.float64(step.dtype.type(levels.step))
+        bias = form._bias()
+        members["scale"] = np.broadcast_to(scale, self._outputs()).astype(step.dtype)
+        members["bias"] = None if bias is None else bias.array
+
+    def _outputs(self) -> int:
+        return int(self.form.out_channels if self.ndim else self.form.out_features)
+
+    def _inputs(self) -> int:
+        return int(self.form.in_channels if self.ndim else self.form.in_features)
+
+    def _integers(self) -> tuple[np.ndarray, np.ndarray]:
+        """The weight, of shifts without the zeros that all weights of a filter end with; and the steps."""
+        weight = self.weights["weight"]
+        integers = weight.integers()
+        if isinstance(weight.format, Uniform):
+            return integers, weight.step
+        used = np.bitwise_or.reduce(np.abs(by_filter(integers, self.form)), axis=1)
+        zeros = np.where(used > 0, np.log2(np.maximum(used & -used, 1)), 0).astype(np.int64)
+        return integers >> spread(zeros, self.form, weight.shape), weight.step * np.exp2(zeros)
+
+    def limit(self) -> np.ndarray:
+        """(Co,) int64: the largest absolute values of the sums."""
+        most = max(abs(self.levels.low), abs(self.levels.high))
+        sums: np.ndarray = np.abs(by_filter(self._integers()[0], self.form)).sum(axis=1) * most
+        return sums
+
+    def join(self, then: Thresholded | Requantized) -> None:
+        """Give codes from now on; steps and bias are part of ``then``."""
+        weight = self.weights["weight"]
+        self.weights["weight"] = replace(weight, step=np.ones(1, weight.step.dtype))
+        self.form.bias = None
+        self.__dict__.update(then=then, bias=None)
+
+    # ------------------------------------------------------------------ running
+
+    def forward(self, input: Any, output_size: Any = None) -> Any:
+        size = () if output_size is None else (output_size,)
+        if self.arithmetic == "float":
+            return super().forward(input, *size)
+        with no_grad():
+            return self._of_codes(input, *size) if isinstance(input, Codes) else self._of_numbers(input, *size)
+
+    def _of_numbers(self, input: Tensor, *size: Any) -> Any:
+        form, ndim = self.form, self.ndim
+        if not isinstance(input, Tensor) or input.array.dtype != self.scale.dtype:
+            kind = input.array.dtype if isinstance(input, Tensor) else type(input).__name__
+            raise TypeError(f"{form.describe()}: input is {kind}, the packed layer needs {self.scale.dtype}")
+        shape = input.array.shape
+        if self.then is not None and len(shape) != ndim + 2:
+            raise ValueError(
+                f"{form.describe()}: input.shape={shape} must have {ndim + 2} axes, as the modules behind it are part "
+                "of it; add the batch axis, or take pack(model, fuse=False)"
+            )
+        if ndim == 0 and (not shape or shape[-1] != form.in_features):
+            raise ValueError(
+                f"{form.describe()}: input.shape={shape} must have in_features={form.in_features} in its last axis"
+            )
+        lead, inner = (shape[: -ndim - 1], shape[-ndim - 1 :])
+        x = input if len(lead) == 1 else input.reshape(prod(lead), *inner)
+        window, extension = self._window(x.array.shape, *size)
+        factor = form.activation_quantizer.factor(x, form._window(*size))
+        if extension is not None:
+            x = Extend.apply(x, extension, form.padding_mode)
+        y = self._finished(*self._coded(x), window, factor)
+        return y if len(lead) == 1 else y.reshape(*lead, *y.array.shape[1:])
+
+    def _of_codes(self, input: Codes, *size: Any) -> Any:
+        array, extents = input.array, input.array.shape[1:-1]
+        channels = self._inputs() // (prod(extents) if self.ndim == 0 else 1)
+        words = self.groups * codes_of(self.arithmetic, channels // self.groups)
+        check_codes(self, input, code_dtype(self.arithmetic), words, self.ndim)
+        window, _ = self._window((len(array), self._inputs(), *array.shape[1:-1]), *size)
+        return self._finished(array, input.zero_point, window, None)
+
+    def _window(self, shape: tuple[int, ...], *size: Any) -> tuple[Window, Any]:
+        """The window for an input (N, Ci, *S), and what it is extended by first.
+
+        A Linear on codes of an image is a convolution with one output: a Flatten was between them.
+        """
+        form, extents = self.form, shape[2:]
+        if self.ndim == 0:
+            return conv_window(extents, extents or 1), None
+        name, transposed, padding, extra = type(form).__name__, form.transposed, form.padding, 0
+        if transposed:
+            extra = 0 if size else form.output_padding
+            if form.target_shape is not None:
+                padding, extra = paddings(
+                    name, self.ndim, shape, self.shape, form.stride, padding, extra, form.dilation, *(size or (None,)),
+                    None, form.target_shape,
+                )  # fmt: skip
+        call = frozen(
+            name, self.ndim, form.stride, padding, form.dilation, self.groups, transposed, extra,
+            padding_mode=form.padding_mode, output_size=size[0] if size else None,
+        )  # fmt: skip
+        return window_of(call, shape, self.shape, None)
+
+    def _coded(self, x: Tensor) -> tuple[np.ndarray, int]:
+        """The codes of an input, and their zero point."""
+        if self.arithmetic == "binary":
+            return kernels.sign_bits(x.array, self.groups), 0
+        levels = self.levels
+        if not levels.is_nearest:
+            x = self.form.activation_quantizer.activation(x, self.form._own("activation"))
+        zero = -levels.low if self.arithmetic == "int8" else 0  # codes of 8 bits start at 0
+        codes = kernels.quantize_codes(
+            x.array, levels.step, zero, levels.low + zero, levels.high + zero, self.arithmetic, self.groups
+        )
+        return codes, zero
+
+    def _finished(self, codes: np.ndarray, zero: int, window: Window, factor: Tensor | None) -> Any:
+        filters, form = self._filters_for(window.kernel), self.form
+        if self.then is not None:
+            array = kernels.lowbit_conv(codes, filters, window, self.then, zero)
+            zero = getattr(self.then, "zero_point", 0)
+            return Codes(array if self.ndim else array.reshape(len(array), array.shape[-1]), zero)
+        if factor is None:
+            y = wrap(kernels.lowbit_conv(codes, filters, window, Scaled(self.scale, self.bias), zero))
+        else:
+            y = form._scaled(wrap(kernels.lowbit_conv(codes, filters, window, Scaled(self.scale), zero)), factor, None)
+            y = y if self.bias is None else y + form._per_channel(wrap(self.bias))
+        if self.ndim == 0:
+            return y.reshape(*y.array.shape[:2]) if y.array.ndim > 2 else y
+        return y if form.activation is None else form._activated(y)
+
+    def _filters_for(self, kernel: tuple[int, ...]) -> Filters:
+        key = active_kernels(), kernel
+        if key not in self._filters:
+            integers = self._integers()[0]
+            if self.ndim == 0:
+                integers = integers.reshape(len(integers), -1, *kernel)
+            self._filters[key] = kernels.lowbit_filters(
+                self.arithmetic, integers, self.groups, self.ndim > 0 and self.form.transposed, self.most
+            )
+        return self._filters[key]
+
+
+# ---------------------------------------------------------------------------------------------------------- conversion
+
+
+def packed_layer(layer: Any) -> Packed:
+    """The packed form of a low-bit layer, which stays as it is.
+
+    Raises:
+        ValueError: its weights have no codes, or are not finite.
+    """
+    names, quantizer = layer._quantized_names, layer.weight_quantizer
+    memo: dict[int, Any] = {}
+    for name in names:
+        for tensor in (layer.__dict__.get(name), *layer._own(name).values()):
+            memo[id(tensor)] = None
+    weights = {name: _weight(layer, name) for name in names}
+    form = copy.deepcopy(layer, memo)
+    for name in names:
+        for key in (name, *(f"{name}_{key}" for key in layer._own_names[name])):
+            form.__dict__.pop(key, None)
+            form._parameter_names.pop(key, None)
+            form._buffer_names.pop(key, None)
+        form._own_names.pop(name)
+    form.__dict__.update(weight_quantizer=None, _replaced={})
+    form.__dict__.pop("_backward_rule", None)
+    form.requires_grad_(False).eval()
+    return (PackedSum if "weight" in weights else Packed)(form, weights)
+
+
+def _weight(layer: Any, name: str) -> Weight:
+    quantizer = layer.weight_quantizer
+    with no_grad():
+        was, layer.training = layer.training, False  # rounded as in eval mode
+        try:
+            quantized = layer.quantized(name).array
+        finally:
+            layer.training = was
+    if not np.isfinite(quantized).all():
+        raise ValueError(f"{name} holds numbers that are not finite")
+    summed = int(getattr(layer, "transposed", False) is False)
+    weight = layer.__dict__.get(name)
+    if isinstance(quantizer, (DeepShiftQ, DeepShiftPS)):
+        low = quantizer.exponents[0]
+        terms = quantizer.terms(None if weight is None else weight.array, layer._own(name))
+        format: Format = Shifts(quantizer.bits, quantizer.shifts, quantizer.has_zero)
+        parts = np.rint(terms * 2.0**-low).astype(np.int64)
+        return stored(format, parts, summed, np.array([2.0**low], quantized.dtype))
+    view, axes = (None, ()) if weight is None else layer._filters(weight)
+    levels = quantizer.weight_levels(None if view is None else view.array, axes, layer._own(name))
+    if levels is None:
+        raise ValueError(f"the numbers of its {quantizer} have no codes: it has no weight_levels")
+    step = np.asarray(levels.step, quantized.dtype).reshape(-1)
+    whole = spread(step, layer, quantized.shape).astype(np.float64)
+    ratio = np.where(whole > 0, quantized / np.where(whole > 0, whole, 1), levels.high)
+    parts = np.rint(ratio).astype(np.int64)[np.newaxis]
+    return stored(Uniform(levels.low, levels.high, levels.stride), parts, summed, step)
+
+
+def spread(values: np.ndarray, layer: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers of the output channels, or one, as an array that a weight of this shape broadcasts with."""
+    if values.size == 1:
+        return values.reshape((1,) * len(shape))
+    if not getattr(layer, "transposed", False):
+        return values.reshape(-1, *(1,) * (len(shape) - 1))
+    rows = np.repeat(values.reshape(layer.groups, -1), shape[0] // layer.groups, axis=0)  # (Ci, Co/G)
+    return rows.reshape(*rows.shape, *(1,) * (len(shape) - 2))
+
+
+def by_filter(w: np.ndarray, layer: Any) -> np.ndarray:
+    """(Co, weights of a filter) of a weight."""
+    if not getattr(layer, "transposed", False):
+        return w.reshape(len(w), -1)
+    split = w.reshape(layer.groups, len(w) // layer.groups, *w.shape[1:]).swapaxes(1, 2)
+    return split.reshape(layer.groups * w.shape[1], -1)
+
+
+def element_of(filters: np.ndarray, levels: Levels, is_binary: bool) -> tuple[str, int, str]:
+    """On which kernels a layer runs, the largest absolute value of a code of its input, and why it is float."""
+    low, high = levels.low, levels.high
+    if not filters.size:
+        return "float", 0, "it has no weights"
+    if is_binary and (np.abs(filters) == 1).all():
+        return "binary", 1, ""
+    if np.abs(filters).max() < 128 and high - low <= 255:
+        element, most = "int8", high - low
+    elif np.abs(filters).max() < INT16 and -INT16 <= low and high < INT16:
+        element, most = "int16", max(-low, high)
+    else:
+        return "float", 0, "the codes of its input or of a filter exceed 16 bits"
+    try:
+        fits(filters, most)
+    except ValueError as error:
+        return "float", 0, f"{error}"
+    return element, most, ""
+
+
+def check_codes(module: Any, input: Any, dtype: np.dtype[Any], words: int, ndim: int = 0) -> None:
+    """Raise unless the input of a module is of such codes, with ndim axes of positions if that is not 0."""
+    if not isinstance(input, Codes):
+        kind = type(input).__name__
+        raise TypeError(f"{type(module).__name__}: input is {kind}, expected the codes of a packed layer")
+    array = input.array
+    if array.dtype != dtype or array.shape[-1] != words or (ndim and array.ndim != ndim + 2):
+        raise ValueError(
+            f"{type(module).__name__}: input has codes {array.dtype} {array.shape}, needs {dtype} (N, ..., {words})"
+        )
+
+
+def refuse_training(mode: bool) -> None:
+    """Raise unless the mode is eval."""
+    if mode:
+        raise RuntimeError(
+            "a packed model is for inference: its weights are bits; train the model that it was packed from, and pack "
+            "that again"
+        )
