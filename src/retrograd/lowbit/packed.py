@@ -136,7 +136,7 @@ class PackedSum(Packed):
             return integers, weight.step
         used = np.bitwise_or.reduce(np.abs(by_filter(integers, self.form)), axis=1)
         zeros = np.where(used > 0, np.log2(np.maximum(used & -used, 1)), 0).astype(np.int64)
-        return integers >> spread(zeros, self.form, weight.shape), weight.step * np.exp2(zeros)
+        return integers >> spread(zeros, self.form, weight.shape), weight.step * np.exp2(zeros).astype(weight.step.dtype)
 
     def limit(self) -> np.ndarray:
         """(Co,) int64: the largest absolute values of the sums."""
