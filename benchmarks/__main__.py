@@ -50,6 +50,7 @@ TIMED = {
     "overhead": overhead,
     "attention": attention,
     "recurrent": recurrent,
+    "lowbit": lowbit,
     "poolings": poolings,
     "pointwise": pointwise,
     "shapes": shapes,
