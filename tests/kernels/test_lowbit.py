@@ -259,9 +259,11 @@ def test_filters_serve_several_inputs(kernel_set: Any) -> None:
     rng = np.random.default_rng(9)
     w = drawn(rng, "int8", 3, 4, 3, weights=True)
     filters = kernel_set.lowbit_filters("int8", w, 1)
+    shared = np.zeros(3, np.int32)
     for size, zero_point, bias in ((5, 0, 0), (7, 0, 0), (5, 9, 0), (5, 9, 3), (5, 0, 0)):
         x = drawn(rng, "int8", 1, 4, size)
-        then = Requantized(np.ones(3, np.float32), np.full(3, bias, np.int32), 0, -30000, 30000, "int16")
+        shared[:] = bias
+        then = Requantized(np.ones(3, np.float32), shared, 0, -30000, 30000, "int16")
         y = kernel_set.lowbit_conv(stored(x, "int8", 1), filters, conv_window((size,), 3, 1, 1), then, zero_point)
         expected = naive.conv(x - zero_point, w, None, (1,), ((1, 1),), (1,), 1) + bias
         np.testing.assert_array_equal(y[..., :3], np.moveaxis(np.clip(expected, -30000, 30000), 1, -1))
