@@ -49,7 +49,7 @@ def lowbit_conv(
     if plan.tasks == 0:
         return y
     scale = bias = factor = None
-    numbers = np.dtype(np.float32)
+    numbers: np.dtype[Any] = np.dtype(np.float32)
     if isinstance(then, Scaled):
         (scale, bias, factor), numbers = then, dtype
     elif isinstance(then, Thresholded):
