@@ -6,8 +6,10 @@ The oracle is tests/naive.py on the values; how codes are stored is written down
 from __future__ import annotations
 
 import ctypes
+import re
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -372,6 +374,18 @@ def test_forms_of_the_micro_kernel(element: str, form: str, entries: int, words:
         expected = parts(left, np.int16) @ parts(right, np.int16).T
     expected = (expected + starts[:, 3:]).astype(np.int32)  # modulo 2**32
     assert (c[:, 2:] == expected[:, :-2]).all() and (c[:, :2] == 77).all()  # two columns do not exist
+
+
+@pytest.mark.parametrize(("element", "form", "instruction"), [("binary", "bytes", "cnt"), ("int8", "sdot", "sdot")])
+def test_instructions_of_arm(monkeypatch: pytest.MonkeyPatch, element: str, form: str, instruction: str) -> None:
+    """That these are what the code for Arm is made of; it cannot run here."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple("aarch64-linux-gnu").create_target_machine(features="+neon,+dotprod", opt=3)
+    monkeypatch.setattr("retrograd.kernels.machine.integer_jit.integer_bytes", lambda: 16)
+    module = llvm.parse_assembly(build("arm", "f", element, form, 8, 2))
+    module.triple = "aarch64-linux-gnu"
+    assert len(re.findall(rf"^\t{instruction}\t", target.emit_assembly(module), re.MULTILINE)) >= 16
 
 
 def test_a_window_of_rows_is_the_one_without_axes() -> None:
