@@ -133,7 +133,7 @@ def _starts(
     if bias is not None:
         start += bias
     columns = filters.outputs // filters.groups
-    rows = np.zeros((len(start), filters.groups, integer_tile(filters.element, columns).columns), np.int32)
+    rows = np.zeros((len(start), filters.groups, integer_tile(columns).columns), np.int32)
     rows[..., :columns] = start.astype(np.int64).reshape(len(start), filters.groups, columns)
     if len(filters.made) >= _MOST_MADE:
         filters.made.clear()

@@ -64,7 +64,7 @@ def _starts_of_tile(plan, phase, border, position, rows, scratch, starts, first)
 def _sums_of_tile(  # type: ignore[no-untyped-def]
     plan, phase, rows, group, panel, table, taps, filters, starts, start, c, c_step, zeros, scale, bias, factors
 ):
-    """The sums of a tile in a panel, to the row addresses in the table ``c``."""
+    """The results of a tile in a panel, to the row addresses in the table ``c``."""
     product, width, lanes = phase + PHASE.product, plan[PRODUCTS.width], plan[phase + PHASE.product + PRODUCT.lanes]
     columns, count, micro = width, width, product + PRODUCT.whole
     if panel == plan[PRODUCTS.panels] - 1:
