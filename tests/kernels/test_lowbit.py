@@ -6,8 +6,10 @@ The oracle is tests/naive.py on the values; how codes are stored is written down
 from __future__ import annotations
 
 import ctypes
+import re
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -259,9 +261,11 @@ def test_filters_serve_several_inputs(kernel_set: Any) -> None:
     rng = np.random.default_rng(9)
     w = drawn(rng, "int8", 3, 4, 3, weights=True)
     filters = kernel_set.lowbit_filters("int8", w, 1)
+    shared = np.zeros(3, np.int32)
     for size, zero_point, bias in ((5, 0, 0), (7, 0, 0), (5, 9, 0), (5, 9, 3), (5, 0, 0)):
         x = drawn(rng, "int8", 1, 4, size)
-        then = Requantized(np.ones(3, np.float32), np.full(3, bias, np.int32), 0, -30000, 30000, "int16")
+        shared[:] = bias
+        then = Requantized(np.ones(3, np.float32), shared, 0, -30000, 30000, "int16")
         y = kernel_set.lowbit_conv(stored(x, "int8", 1), filters, conv_window((size,), 3, 1, 1), then, zero_point)
         expected = naive.conv(x - zero_point, w, None, (1,), ((1, 1),), (1,), 1) + bias
         np.testing.assert_array_equal(y[..., :3], np.moveaxis(np.clip(expected, -30000, 30000), 1, -1))
@@ -370,6 +374,18 @@ def test_forms_of_the_micro_kernel(element: str, form: str, entries: int, words:
         expected = parts(left, np.int16) @ parts(right, np.int16).T
     expected = (expected + starts[:, 3:]).astype(np.int32)  # modulo 2**32
     assert (c[:, 2:] == expected[:, :-2]).all() and (c[:, :2] == 77).all()  # two columns do not exist
+
+
+@pytest.mark.parametrize(("element", "form", "instruction"), [("binary", "bytes", "cnt"), ("int8", "sdot", "sdot")])
+def test_instructions_of_arm(monkeypatch: pytest.MonkeyPatch, element: str, form: str, instruction: str) -> None:
+    """That these are what the code for Arm is made of; it cannot run here."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple("aarch64-linux-gnu").create_target_machine(features="+neon,+dotprod", opt=3)
+    monkeypatch.setattr("retrograd.kernels.machine.integer_jit.integer_bytes", lambda: 16)
+    module = llvm.parse_assembly(build("arm", "f", element, form, 8, 2))
+    module.triple = "aarch64-linux-gnu"
+    assert len(re.findall(rf"^\t{instruction}\t", target.emit_assembly(module), re.MULTILINE)) >= 16
 
 
 def test_a_window_of_rows_is_the_one_without_axes() -> None:

@@ -7,7 +7,7 @@ from its opposite.
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -20,7 +20,6 @@ from ..machine.integer import BYTES, WORD, integer_tile, offset
 from ..machine.launch import kernel
 from ..machine.scratch import aligned, per_thread
 from ..memory.channels_last import usual_strides
-from ..memory.packing import zeros_of
 from .filters import in_phases
 from .products_plan import Products, products_plan
 
@@ -49,37 +48,34 @@ def lowbit_conv(
         y = target.transpose(0, -1, *range(1, target.ndim - 1))
     if plan.tasks == 0:
         return y
-    number, scale, bias, factor, threshold, flip = "f", None, None, None, _NO_WORDS, _NO_WORDS
-    if isinstance(then, Thresholded):
-        threshold = np.ascontiguousarray(then.threshold, np.int32)
-        flip = then.flip.astype(np.int32)
-    elif isinstance(then, Requantized):
-        scale, bias = then.scale, np.array([then.zero_point, then.low, then.high], np.float32)
+    scale = bias = factor = None
+    numbers: np.dtype[Any] = np.dtype(np.float32)
+    if isinstance(then, Scaled):
+        (scale, bias, factor), numbers = then, dtype
+    elif isinstance(then, Thresholded):
+        (scale, bias), numbers = then, np.dtype(np.int32)
     elif then is not None:
-        number, (scale, bias, factor) = dtype.char, then
-    none = zeros_of(filters.outputs, number)
-    _products[number](
-        plan.tasks, np.ascontiguousarray(x).view(np.uint8), in_phases(filters, plan.taps),
-        _starts(plan, filters, window, zero_point, then), _zero_bytes(row), target.view(np.uint8),
-        none if scale is None else np.ascontiguousarray(scale), none if bias is None else np.ascontiguousarray(bias),
-        _ones(number) if factor is None else np.ascontiguousarray(factor), int(factor is not None), threshold, flip,
-        int(result == "t"), plan.words, per_thread(plan.scratch, "i8"), plan.scratch,
+        scale, bias = then.scale, np.array([then.zero_point, then.low, then.high])
+    _products["f"](
+        plan.tasks, _bytes(x, x.dtype), in_phases(filters, plan.taps), _starts(plan, filters, window, zero_point, then),
+        _zero_bytes(row), target.view(np.uint8), *(_bytes(one, numbers) for one in (scale, bias, factor)),
+        int(factor is not None), plan.words, per_thread(plan.scratch, "i8"), plan.scratch,
     )  # fmt: skip
     return y
 
 
-_NO_WORDS = np.zeros(1, np.int32)
+_NOTHING = np.zeros(1, np.uint8)
+
+
+def _bytes(x: np.ndarray | None, dtype: np.dtype[Any]) -> np.ndarray:
+    """The memory of an array of this type, made contiguous; something if there is none."""
+    return _NOTHING if x is None else np.ascontiguousarray(x, dtype).view(np.uint8)
 
 
 @lru_cache(maxsize=64)
 def _zero_bytes(count: int) -> np.ndarray:
     """Words of zeros for a row of the input, and for the widest row of filters."""
     return np.zeros(max(count, _WIDEST), np.uint8)
-
-
-@cache
-def _ones(dtype: str) -> np.ndarray:
-    return np.ones(1, dtype)
 
 
 def _result(then: Scaled | Thresholded | Requantized | None) -> tuple[str, np.dtype[Any]]:
@@ -126,7 +122,7 @@ def _starts(
     bias = then.bias if isinstance(then, Requantized) else None
     key = window, zero_point
     known, rows = filters.made.get(key, (None, None))
-    if rows is not None and known is bias:
+    if rows is not None and (bias is None) == (known is None) and (bias is None or np.array_equal(bias, known)):
         return rows
     moved = offset(filters.element)
     read, skipped = {"binary": (0, 1), "int8": (moved - zero_point, moved), "int16": (0, 0)}[filters.element]
@@ -137,9 +133,9 @@ def _starts(
     if bias is not None:
         start += bias
     columns = filters.outputs // filters.groups
-    rows = np.zeros((len(start), filters.groups, integer_tile(filters.element, columns).columns), np.int32)
+    rows = np.zeros((len(start), filters.groups, integer_tile(columns).columns), np.int32)
     rows[..., :columns] = start.astype(np.int64).reshape(len(start), filters.groups, columns)
     if len(filters.made) >= _MOST_MADE:
         filters.made.clear()
-    filters.made[key] = bias, rows
+    filters.made[key] = None if bias is None else bias.copy(), rows
     return rows

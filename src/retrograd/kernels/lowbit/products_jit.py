@@ -64,7 +64,7 @@ def _starts_of_tile(plan, phase, border, position, rows, scratch, starts, first)
 def _sums_of_tile(  # type: ignore[no-untyped-def]
     plan, phase, rows, group, panel, table, taps, filters, starts, start, c, c_step, zeros, scale, bias, factors
 ):
-    """The sums of a tile in a panel, to the row addresses in the table ``c``."""
+    """The results of a tile in a panel, to the row addresses in the table ``c``."""
     product, width, lanes = phase + PHASE.product, plan[PRODUCTS.width], plan[phase + PHASE.product + PRODUCT.lanes]
     columns, count, micro = width, width, product + PRODUCT.whole
     if panel == plan[PRODUCTS.panels] - 1:
@@ -82,9 +82,8 @@ def _sums_of_tile(  # type: ignore[no-untyped-def]
 
 
 def products(
-    task: int, worker: int, source: Bytes, filters: Words, starts: Words, zeros: Bytes, target: Bytes, scale: Array,
-    bias: Array, factor: Array, factors: int, threshold: Words, flip: Words, of_bits: int,
-    plan: Table, scratch: Table, scratch_words: int,
+    task: int, worker: int, source: Bytes, filters: Words, starts: Words, zeros: Bytes, target: Bytes, scale: Bytes,
+    bias: Bytes, factor: Bytes, factors: int, plan: Table, scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
     """A range of tiles and panels: sums of products from ``starts``, finished into ``target``."""
     own = plan[PRODUCTS.tasks] + TASK.words * task
@@ -108,9 +107,6 @@ def products(
     step, in_tile = plan[PRODUCTS.step], plan[PRODUCTS.in_tile]
     c_at, factors_table = rows_of_tile_at if in_tile else rows_of_c, address(offset(scratch, factors_at))
     c_at = address(offset(scratch, c_at))
-    scale_at, bias_at = address(scale), address(bias)
-    if of_bits:
-        scale_at, bias_at = address(threshold), address(flip)
     first, _ = rows_of_tile(offset(plan, phase + PHASE.product), tile_first)
     position = position_of(plan, phase, first)
     for i in range(4 * ROW_SLOTS):  # missing rows of a tile must be readable, too
@@ -134,12 +130,13 @@ def products(
             _sums_of_tile(
                 plan, phase, rows, group, panel, table_at, taps, address(filters), starts_table,
                 group * plan[PRODUCTS.start_group] + panel * width, c_at, 0 if in_tile else (column * step) >> 3,
-                address(zeros), scale_at + column * plan[PRODUCTS.scale], bias_at + column * plan[PRODUCTS.bias],
-                factors_table,
+                address(zeros), address(scale) + column * plan[PRODUCTS.scale],
+                address(bias) + column * plan[PRODUCTS.bias], factors_table,
             )  # fmt: skip
             for i in range(rows if in_tile else 0):
                 sums = pointer_like(starts, tile_at + i * width * WORD)
-                bits(sums, scratch[rows_of_c + i], column, count, threshold, flip, target)
+                threshold, flip = pointer_like(starts, address(scale)), pointer_like(starts, address(bias))
+                bits(sums, pointer_like(target, scratch[rows_of_c + i]), column, count, threshold, flip)
             panel += 1
             if panel == panels:
                 group, panel = group + 1, 0

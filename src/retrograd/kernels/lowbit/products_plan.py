@@ -57,7 +57,7 @@ def products_plan(
     """``columns`` channels of a group are written, ``words`` are read; ``source`` and ``target``: strides N, D, H, W in
     bytes; ``target_row``: bytes of a pixel; ``result`` as in integer.py.
     """
-    shape = integer_tile(element, columns)
+    shape = integer_tile(columns)
     kernel, bits = [axis.kernel for axis in axes], result == "t"
     # whole vectors of bits need no other channel's byte, except behind the last channel
     in_tile = bits and (shape.lanes % 8 > 0 or (groups > 1 and columns % shape.lanes > 0))

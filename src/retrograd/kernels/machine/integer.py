@@ -73,7 +73,7 @@ def offset(element: str) -> int:
 
 
 @cache
-def integer_tile(element: str, columns: int) -> Tile:
+def integer_tile(columns: int) -> Tile:
     """The tile for ``columns``, all of whose vectors are whole."""
     rows = _ROWS_OF_32 if registers() == 32 else _ROWS_OF_16
     lanes = integer_bytes() // WORD
