@@ -1,4 +1,4 @@
-"""``retrograd predict``: the network of a run classifies images."""
+"""``retrograd predict``: the network of a run, or a packed model, classifies images."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ def add_command(commands: Any) -> None:
     predict = commands.add_parser(
         "predict",
         help="classify images with a trained network",
-        description="Classify PNG and JPEG files with the network of a run. Images are prepared as in training: "
-        "cropped to the central square and resized. The digits tasks expect bright strokes on black; use "
-        "--invert for dark ones on white.",
+        description="Classify PNG and JPEG files with the network of a run, or with a packed model. Images are "
+        "prepared as in training: cropped to the central square and resized. The digits tasks expect bright strokes on "
+        "black; use --invert for dark ones on white.",
     )
-    predict.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="checkpoint.npz, or the run's folder")
+    predict.add_argument(
+        "checkpoint", type=Path, metavar="CHECKPOINT",
+        help="checkpoint.npz, the run's folder, or a packed model: model.safetensors",
+    )  # fmt: skip
     predict.add_argument("image", type=Path, nargs="+", metavar="IMAGE", help="a PNG or JPEG file")
     predict.add_argument("--json", action="store_true", help="all probabilities, as JSON")
     predict.add_argument("--top", type=int, default=3, metavar="N", help="classes to show per image (3)")
@@ -33,6 +36,8 @@ def _predict(arguments: argparse.Namespace) -> int:
     import json
 
     from ..data.images import ImageError
+    from ..interop.classifier import PackedClassifier
+    from ..interop.safetensors import SafetensorsError
     from ..ops.kernel_set import use_kernels
     from ..printable import display_name
     from ..train import CheckpointError
@@ -43,7 +48,8 @@ def _predict(arguments: argparse.Namespace) -> int:
     answers: list[dict[str, Any]] = []
     with use_kernels(arguments.kernels):
         try:
-            predictor = Predictor(arguments.checkpoint)
+            predictor: Any = Predictor if arguments.checkpoint.suffix != ".safetensors" else PackedClassifier
+            predictor = predictor(arguments.checkpoint)
             for path in arguments.image:
                 answers.append({"image": display_name(path)})
                 try:
@@ -55,7 +61,7 @@ def _predict(arguments: argparse.Namespace) -> int:
                 probabilities = [float(value) for value in predictor.probabilities(image[None])[0]]
                 ranking = sorted(zip(predictor.classes, probabilities, strict=True), key=lambda pair: -pair[1])
                 answers[-1] |= {"class": ranking[0][0], "probability": ranking[0][1], "probabilities": dict(ranking)}
-        except (CheckpointError, ImportError) as error:
+        except (CheckpointError, SafetensorsError, ImportError) as error:
             return complain(str(error), 1)
     if arguments.json:
         say(json.dumps(answers, indent=2))

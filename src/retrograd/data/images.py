@@ -187,6 +187,12 @@ def read_image(path: str | Path, channels: int, size: int | None = None) -> np.n
     return array.reshape(*array.shape[:2], channels)
 
 
+def read_planes(path: str | Path, channels: int, size: int, invert: bool = False) -> np.ndarray:
+    """``read_image`` as uint8 (channels, size, size), with dark and bright swapped if ``invert``."""
+    planes = np.moveaxis(read_image(path, channels, size), -1, 0)
+    return 255 - planes if invert else planes
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """The image with its size checked, its pixels not yet read."""

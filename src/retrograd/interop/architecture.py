@@ -54,6 +54,9 @@ def described(module: Any, path: str, arrays: Arrays) -> dict[str, Any]:
         arrays[key_of(path, "turned")] = packed(module.turned, 1)
         return {"class": "PackedMaxPool", "options": _plain(module.options), "element": module.element,
                 "channels": len(module.turned)}
+    if type(module) is lowbit.PackedNorm:
+        arrays[key_of(path, "scale")], arrays[key_of(path, "shift")] = module.scale.array, module.shift.array
+        return {"class": "PackedNorm", "ndim": module.ndim, "channels": len(module.scale.array)}
     if type(module) is lowbit.Quantize:
         own = module._own("activation")
         arrays.update({key_of(path, f"activation_{name}"): tensor.array for name, tensor in own.items()})
@@ -66,9 +69,10 @@ def described(module: Any, path: str, arrays: Arrays) -> dict[str, Any]:
     if type(module) is nn.Sequential:
         return {"class": "Sequential", "children": children}
     name = type(module).__name__
-    options = None if children or name not in FLOAT_LAYERS or type(module) is not getattr(nn, name) else options_of(module)
+    known = not children and name in FLOAT_LAYERS and type(module) is getattr(nn, name)
+    options = options_of(module) if known else None
     if options is not None:
-        return {"class": name, "options": options}
+        return {"class": name} | ({"options": options} if options else {})
     return {"class": "other", "name": name, "children": children}
 
 
@@ -123,13 +127,13 @@ def _described_packed(layer: Any, path: str, arrays: Arrays) -> dict[str, Any]:
     own = {f"activation_{name}": tensor for name, tensor in form._own("activation").items()}
     others = {name: form.__dict__[name] for name in form._parameter_names if name not in own}
     arrays.update({key_of(path, name): each.array for name, each in (own | others).items() if each is not None})
-    weights = {}
+    weights: dict[str, Any] = {}
     for name, weight in layer.weights.items():
         form_of_codes = dataclasses.asdict(weight.format)
         weights[name] = {type(weight.format).__name__: form_of_codes, "shape": list(weight.shape)}
         arrays[key_of(path, f"{name}.codes")] = weight.stream
         arrays[key_of(path, f"{name}.step")] = weight.step
-    found = {
+    found: dict[str, Any] = {
         "class": type(layer).__name__, "layer": type(form).__name__, "options": options,
         "activation": _quantizer(path, form.activation_quantizer), "weights": weights,
     }  # fmt: skip
@@ -138,7 +142,7 @@ def _described_packed(layer: Any, path: str, arrays: Arrays) -> dict[str, Any]:
         arrays[key_of(path, "flip")] = packed(then.flip, 1)
         found["then"] = "bits"
     elif isinstance(then, Requantized):
-        arrays[key_of(path, "scale")], arrays[key_of(path, "offset")] = then.scale, then.bias
+        arrays[key_of(path, "scale")], arrays[key_of(path, "offset")] = then.scale, np.asarray(then.bias)
         found["then"] = [then.zero_point, then.low, then.high, then.element]
     return found
 

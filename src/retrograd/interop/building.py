@@ -1,4 +1,6 @@
-"""Packed models from the descriptions of ``architecture.py``, which come from outside: checked, and nothing is executed."""
+"""Packed models from the descriptions of ``architecture.py``, which come from outside: they are checked, and nothing is
+executed.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ _MOST_EXTENT = 1024
 class Builder:
     """Makes modules of descriptions, which come from outside, and of arrays.
 
-    arrays: by name; ``left`` are those that no packed layer took. into: the model that has the modules of other classes.
+    arrays: by name; ``left`` are those that no packed layer took.
+    into: the model that has the modules of other classes.
     """
 
     def __init__(self, arrays: Arrays, into: Module | None) -> None:
@@ -69,14 +72,17 @@ class Builder:
                     where, description), into)
             if name == "PackedMaxPool":
                 return self._pool(path, table(_POOL)(where, description))
+            if name == "PackedNorm":
+                return self._norm(path, table(_NORM)(where, description))
             if name == "Quantize":
                 entry = table({"class": anything, "activation": anything})(where, description)
                 layer = lowbit.Quantize(_built_quantizer(where, entry["activation"]))
-                self._fill_own(path, layer)
+                own = self._fill_own(path, layer)
+                self.left.update({key_of(path, name): array for name, array in own.items()})
                 return layer
             if name not in FLOAT_LAYERS:
                 raise ValueError(f"the class of {where} is {brief(name)}, which is not known")
-            entry = table({"class": anything, "options": anything})(where, description)
+            entry = table({"class": anything, "options": anything})(where, {"options": {}, **description})
             return self._layer(path, getattr(nn, name), entry["options"], {})
         except (TypeError, OverflowError, MemoryError, AttributeError) as error:
             raise ValueError(f"{where}: {reason(error)}") from error
@@ -192,13 +198,14 @@ class Builder:
             raise ValueError(f"{key_of(path, name)} holds numbers that are not finite")
         return array
 
-    def _fill_own(self, path: str, layer: Any) -> None:
-        """What the quantiser of the input keeps."""
+    def _fill_own(self, path: str, layer: Any) -> Arrays:
+        """Give a layer what the quantiser of its input keeps; returns that by name."""
         own = layer._own("activation") if layer._own_names else {}
         for name, tensor in own.items():
             tensor.array = self._array(path, f"activation_{name}", tensor.array.shape, tensor.array.dtype)
         if own and not layer.activation_quantizer.is_ready(own):
             raise ValueError(f"{path or '(model)'}: {layer.activation_quantizer} has no range")
+        return {f"activation_{name}": tensor.array for name, tensor in own.items()}
 
     def _then(self, path: str, entry: Any, layer: Any) -> Thresholded | Requantized:
         outputs = layer._outputs()
@@ -216,6 +223,14 @@ class Builder:
             raise ValueError(f"the offset of {path or '(model)'} and its sums exceed int32, or low exceeds high")
         return Requantized(scale, offset, zero, low, high, element)
 
+    def _norm(self, path: str, entry: dict[str, Any]) -> Module:
+        channels = count(1, 2**31)(f"the channels of {path}", entry["channels"])
+        ndim = choice(1, 2, 3)(f"ndim of {path}", entry["ndim"])
+        dtype = np.dtype(np.float64 if self.left.get(key_of(path, "scale"), _NONE).dtype == np.float64 else np.float32)
+        own = {name: self._array(path, name, (channels,), dtype) for name in ("scale", "shift")}
+        self.left.update({key_of(path, name): array for name, array in own.items()})  # they are in its state_dict
+        return lowbit.PackedNorm(**own, ndim=ndim)
+
     def _pool(self, path: str, entry: dict[str, Any]) -> Module:
         options = _tuples(items(anything, 4)(f"the options of {path}", entry["options"]))
         if not all(abs(each) <= _MOST_EXTENT for each in _numbers(options)):
@@ -223,10 +238,13 @@ class Builder:
         channels, element = count(1, 2**31)(f"the channels of {path}", entry["channels"]), entry["element"]
         choice(*ELEMENTS)(f"the element of {path}", element)
         bits = self._array(path, "turned", (-(-channels // 8),), np.dtype(np.uint8))
-        return lowbit.PackedMaxPool(*options, unpacked(bits, channels, 1) == 1, element)
+        kernel, stride, padding, dilation = options
+        return lowbit.PackedMaxPool(kernel, stride, padding, dilation, unpacked(bits, channels, 1) == 1, element)
 
 
 _PACKED: dict[str, Check] = dict.fromkeys(("class", "layer", "options", "activation", "weights"), anything)
+_NORM: dict[str, Check] = dict.fromkeys(("class", "ndim", "channels"), anything)
+_NONE = np.zeros(0, np.float32)
 _POOL: dict[str, Check] = dict.fromkeys(("class", "options", "channels", "element"), anything)
 
 

@@ -5,13 +5,13 @@ A tensor of a module has the module's path before its name, as in a state_dict:
     weight.codes      U8           the weight in its bits, see ``lowbit/bits.py`` for their order
     weight.step       F32          what the integers of an output channel are multiplied by, (Co,), or (1,) for all
     bias, ...         F32          other parameters, and what the quantiser of the input keeps: activation_step, ...
-    threshold, flip   I32, U8      where the next layer takes bits: (sum >= threshold) != flip; flip a bit for each channel
+    threshold, flip   I32, U8      where the next layer takes bits: (sum >= threshold) != flip; flip has a bit each
     scale, offset     F32, I32     where it takes codes: clip(round((sum + offset) * scale) + zero point, low, high)
     turned            U8           of max pooling: a bit for each channel, 1 where the least is taken
 
-Nothing depends on the CPU: kernels arrange the weights for it after loading. float32 tensors whose numbers bfloat16 holds
-are stored as BF16. The metadata has "retrograd.packed", JSON with the version, the architecture, and, if they are known,
-the classes and how a picture becomes an input; "retrograd.packed.sha256", its digest; and the digest of the tensors.
+Nothing depends on the CPU: kernels arrange the weights for it after loading. float32 tensors whose numbers bfloat16
+holds are stored as BF16. The metadata has "retrograd.packed", JSON with the version, the architecture, and, if they are
+known, the classes and how a picture becomes an input; "retrograd.packed.sha256", its digest; and that of the tensors.
 """
 
 from __future__ import annotations
@@ -71,10 +71,8 @@ def load_packed(path: str | Path, into: Module | None = None) -> PackedModel:
     >>> from retrograd import lowbit, nn
     >>> layer = lowbit.Linear(64, 10, weight=lowbit.BinaryConnect(), activation=lowbit.Sign())
     >>> nn.Sequential(layer).pack().save("packed.safetensors")
-    >>> retrograd.load_packed("packed.safetensors").model
-    Sequential(
-      (0): PackedSum(Linear(in_features=64, out_features=10, bias=True, activation=Sign()), weight_bits=1, arithmetic=binary)
-    )
+    >>> retrograd.load_packed("packed.safetensors")(retrograd.ones((2, 64))).shape
+    (2, 10)
     """
     if into is not None and not isinstance(into, Module):
         raise TypeError(f"load_packed: into is {type(into).__name__}, expected a Module")

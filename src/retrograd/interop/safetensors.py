@@ -153,7 +153,8 @@ def load_model(model: Module, filename: str | Path, strict: bool = True) -> Inco
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     arrays, metadata = read_arrays(path)
-    return {key: Tensor(array.astype(_WIDENED.get(array.dtype, array.dtype))) for key, array in arrays.items()}, metadata
+    widened = {key: array.astype(_WIDENED.get(array.dtype, array.dtype)) for key, array in arrays.items()}
+    return {key: Tensor(array) for key, array in widened.items()}, metadata
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:

@@ -11,6 +11,7 @@ from .binary import *
 from .convert import *
 from .fuse import *
 from .layers import *
+from .norm import *
 from .pack import *
 from .packed import *
 from .quantizer import *
@@ -19,6 +20,7 @@ from .shift import *
 from .uniform import *
 
 _FAMILIES = (
-    "base", "binary", "convert", "fuse", "layers", "pack", "packed", "quantizer", "recurrent", "shift", "uniform"
+    "base", "binary", "convert", "fuse", "layers", "norm", "pack", "packed", "quantizer", "recurrent", "shift",
+    "uniform",
 )  # fmt: skip
 __all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

@@ -1,8 +1,8 @@
 """Weights in their bits: integers of few values as codes of b bits, one after another.
 
-The order is the same on every machine: of a weight (Co, Ci, *R), or (Ci, Co, *R) of a transposed convolution, the axis 1
-or 0 that is summed over comes last, so that the codes of an output and a tap follow each other. The lowest bit of a code
-comes first, and fills the lowest bit of a byte that is free. The last byte is filled up with zeros.
+The order is the same on every machine: of a weight (Co, Ci, *R), or (Ci, Co, *R) of a transposed convolution, the axis
+of the Ci channels that are summed comes last, so that the codes of an output and a tap are together. The lowest bit of
+a code comes first, and takes the lowest bit of a byte that is free. The last byte is filled up with zeros.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Shifts:
-    """Sums of ``shifts`` numbers, each a power of two with a sign, or 0 if ``has_zero``: codes of a sign and an exponent.
+    """Sums of ``shifts`` numbers, each a power of two with a sign, or 0 if ``has_zero``.
 
-    The exponent is in the lower ``bits - 1`` bits, counted from the smallest one, 0 here; the sign in the highest: 1 is
-    minus. If ``has_zero``, exponents count from 1, and 0 is the number 0.
+    A code has the exponent in its lower ``bits - 1`` bits, counted from the smallest one, which is 0 here, and the sign
+    in the highest: 1 is minus. If ``has_zero``, exponents count from 1, and 0 is the number 0.
     """
 
     bits: int

@@ -1,9 +1,9 @@
-"""What stands between two packed layers of a Sequential becomes part of the first: its sums turn into codes of the next.
+"""What stands between two packed layers of a Sequential becomes part of the first, whose sums turn into codes.
 
-A batch norm and a sign are one comparison of a sum with an integer: every function between is monotone in the sum, so the
-place where the bit changes is found by bisection, with the modules themselves. That is exact. Where the next layer takes
-codes of several bits, batch norm and scale are one factor and one integer, and each code is at most 1 from that of the
-float modules. Max pooling is done on codes.
+A batch norm and a sign are one comparison of a sum with an integer: every function between is monotone in the sum, so
+that bisection with the modules themselves finds the sum at which the bit changes. That is exact. Where the next layer
+takes codes of several bits, batch norm and scale are one factor and one integer, and each code is at most 1 from what
+the float modules give. Max pooling is done on codes.
 
 Source: Y. Umuroglu et al., "FINN: A Framework for Fast, Scalable Binarized Neural Network Inference", 2017
 (arXiv:1612.07119), section 4.2 (thresholds, pooling of bits).
@@ -25,13 +25,13 @@ from ..geometry import as_pairs, pool_window
 from ..nn.module import Module
 from .bits import packed
 from .layers import Quantize
+from .norm import PackedNorm
 from .packed import Codes, Packed, PackedSum, check_codes, refuse_training
 from .quantizer import Quantizer, is_sign
 from .uniform import LSQ, PACT, DoReFa, Int8
 
 __all__ = ["PackedMaxPool"]
 
-_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 _POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
 _NOTHING = (
     nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout
@@ -84,8 +84,9 @@ class PackedMaxPool(Module):
 
 
 def fuse(model: Module) -> list[tuple[str, str]]:
-    """Join packed layers of each Sequential of a packed model, in place; returns the paths of what is now part of a layer,
-    each with the path of that layer.
+    """Join packed layers of each Sequential of a packed model, in place.
+
+    Returns the paths of the modules that are now part of a layer, each with the path of that layer.
     """
     paths: dict[int, list[str]] = {}
     for path, module in model.named_modules(remove_duplicate=False):
@@ -115,20 +116,18 @@ def _fused(places: list[Place]) -> Iterator[tuple[Module, Module]]:
     for at, (_, _, first) in enumerate(places):
         if not _gives_sums(first):
             continue
-        between: list[Place] = []
-        for place in places[at + 1 :]:
-            if isinstance(place[2], Packed):
-                if _takes_codes(place[2]) and _fits(first, [each[2] for each in between], place[2]):
-                    modules = [each[2] for each in between]
-                    join = _thresholded if place[2].arithmetic == "binary" else _requantized
-                    found = join(first, modules, place[2])
-                    if found is not None:
-                        then, turned = found
-                        first.join(then)
-                        _replace(between, turned, place[2])
-                        yield from ((module, first) for module in modules if not isinstance(module, nn.Identity))
-                break
-            between.append(place)
+        last: Any = next((place[2] for place in places[at + 1 :] if isinstance(place[2], Packed)), None)
+        between = places[at + 1 : [place[2] for place in places].index(last)] if last is not None else []
+        modules = [module for _, _, module in between]
+        if not _takes_codes(last) or not _fits(first, modules, last):
+            continue
+        join: Any = _thresholded if last.arithmetic == "binary" else _requantized
+        found = join(first, modules, last)
+        if found is not None:
+            then, turned = found
+            first.join(then)
+            _replace(between, turned, last)
+            yield from ((module, first) for module in modules if type(module) is not nn.Identity)
 
 
 def _gives_sums(module: Any) -> bool:
@@ -169,9 +168,8 @@ def _fits(first: PackedSum, between: list[Any], last: PackedSum) -> bool:
         kind = type(module)
         if not _is_bare(module):
             return False
-        if kind in _NORMS:
-            known = kind.ndim == max(ndim, 1) and module.num_features == first._outputs() and not is_flat
-            fine = known and module.running_mean is not None
+        if kind is PackedNorm:
+            fine = module.ndim == max(ndim, 1) and len(module.scale.array) == first._outputs() and not is_flat
         elif kind in _POOLS:
             fine = kind.ndim == ndim and not is_flat and not module.return_indices and not module.ceil_mode
         elif kind is nn.Flatten:
@@ -213,9 +211,8 @@ def _thresholded(first: PackedSum, between: list[Any], last: PackedSum) -> tuple
         np.where(changes, above, -(2**31)).astype(np.int32), np.where(changes, started, ~started)
     )
     direction = np.where(changes, np.where(started, -1, 1), 0)
-    turned = [
-        direction * np.sign(ends[1][at] - ends[0][at]) < 0 for at, module in enumerate(between) if type(module) in _POOLS
-    ]
+    pools = [at for at, module in enumerate(between) if type(module) in _POOLS]
+    turned = [direction * np.sign(ends[1][at] - ends[0][at]) < 0 for at in pools]
     return then, turned
 
 
@@ -251,11 +248,11 @@ def _requantized(first: PackedSum, between: list[Any], last: PackedSum) -> tuple
         low = 0.0
     for module in between:
         kind = type(module)
-        if kind in _NORMS:
+        if kind is PackedNorm:
             if low > -np.inf or high < np.inf:
                 return None
-            factor, level = _affine(module)
-            slope, shift = slope * factor, shift * factor + level
+            factor = module.scale.array.astype(np.float64)
+            slope, shift = slope * factor, shift * factor + module.shift.array
         elif kind in _POOLS:
             pools.append(slope)
         elif kind in (nn.ReLU, nn.ReLU6, nn.Hardtanh):
@@ -272,20 +269,12 @@ def _requantized(first: PackedSum, between: list[Any], last: PackedSum) -> tuple
     if not (np.abs(scale) <= _STEEPEST).all() or not (np.abs(scale) > np.finfo(np.float32).tiny).all():
         return None
     zero = -levels.low if last.arithmetic == "int8" else 0
-    ends = [int(np.clip(np.rint(end / step), levels.low, levels.high)) + zero for end in (low, high)]
-    then = Requantized(scale.astype(np.float32), bias.astype(np.int32), zero, *ends, last.arithmetic)
+    least, most = (int(np.clip(np.rint(end / step), levels.low, levels.high)) + zero for end in (low, high))
+    then = Requantized(scale.astype(np.float32), bias.astype(np.int32), zero, least, most, last.arithmetic)
     return then, [slope * before < 0 for before in pools]
 
 
-def _affine(norm: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Factor and shift of each channel of a batch norm, float64."""
-    mean, variance = (each.array.astype(np.float64) for each in (norm.running_mean, norm.running_var))
-    factor = 1 / np.sqrt(variance + norm.eps)
-    factor = factor if norm.weight is None else factor * norm.weight.array
-    return factor, (0.0 if norm.bias is None else norm.bias.array) - mean * factor
-
-
-# ---------------------------------------------------------------------------------------------------------- in its place
+# --------------------------------------------------------------------------------------------------------- in its place
 
 
 def _replace(between: list[Place], turned: list[np.ndarray], last: PackedSum) -> None:

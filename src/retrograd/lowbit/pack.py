@@ -16,10 +16,12 @@ from . import layers, recurrent
 from .base import LowBit
 from .convert import Change, paths_of
 from .fuse import fuse as join
+from .norm import packed_norm
 from .packed import Packed, packed_layer, refuse_training
 
 __all__ = ["PackedModel", "Packing", "pack"]
 
+_SKIPPED = "it is in skip"
 _KINDS = {getattr(room, name) for room in (layers, recurrent) for name in room.__all__}
 
 
@@ -27,7 +29,8 @@ _KINDS = {getattr(room, name) for room in (layers, recurrent) for name in room._
 class Packing:
     """What became of a model: str() gives it as text.
 
-    packed: the low-bit layers, each with what it became. joined: (path, path of the layer that it became part of).
+    packed: the low-bit layers and batch norms, each with what it became.
+    joined: paths of modules that became part of a layer, each with the path of that.
     left: the other modules that have parameters, each with the reason. nbytes, nbytes_before: of all weights.
     """
 
@@ -108,7 +111,7 @@ def pack(
 
     Raises:
         TypeError: model is no Module.
-        ValueError: it has no low-bit layers, or an option is out of range; or a layer, which is named, cannot be packed.
+        ValueError: it has no low-bit layers, an option is out of range, or a layer, which is named, cannot be packed.
     """
     if not isinstance(model, Module):
         raise TypeError(f"pack: model is {type(model).__name__}, expected a Module")
@@ -118,15 +121,18 @@ def pack(
         raise TypeError(f"pack: fuse={fuse!r} must be True or False")
     if floats not in ("float32", "bfloat16"):
         raise ValueError(f'pack: floats={floats!r} must be "float32" or "bfloat16"')
-    packing, memo, skipped = Packing(), {}, paths_of("pack", model, skip)
+    packing, memo, skipped = Packing(), dict[int, Any](), paths_of("pack", model, skip)
     for path, module in model.named_modules():
         reason = _reason(module, path, skipped)
         if reason is None:
             memo[id(module)] = layer = _packed(path, module)
             packing.packed.append(Change(path, module.describe(), layer.describe()))
+        elif (norm := packed_norm(module)) is not None and reason != _SKIPPED:
+            memo[id(module)] = norm
+            packing.packed.append(Change(path, module.describe(), norm.describe()))
         elif reason:
             packing.left.append(Change(path, module.describe(), reason=reason))
-    if not packing.packed:
+    if not any(isinstance(layer, Packed) for layer in memo.values()):
         raise ValueError(
             "pack: the model has no low-bit layers to pack; convert it first, for example with "
             "lowbit.convert_to_binary(model)"
@@ -149,11 +155,11 @@ def pack(
 
 def _reason(module: Any, path: str, skipped: list[str]) -> str | None:
     """Why a module stays as it is; empty if it has nothing to pack, None if it is packed."""
-    if not isinstance(module, LowBit) or module.weight_quantizer is None:
-        return "it is float" if module._parameter_names else ""
     if any(not each or path == each or path.startswith(f"{each}.") for each in skipped):
-        return "it is in skip"
-    return None
+        return _SKIPPED if module._parameter_names else ""
+    if isinstance(module, LowBit) and module.weight_quantizer is not None:
+        return None
+    return "it is float" if module._parameter_names else ""
 
 
 def _packed(path: str, module: Any) -> Packed:

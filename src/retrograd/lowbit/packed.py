@@ -86,7 +86,7 @@ class Packed(Module):
 class PackedSum(Packed):
     """A low-bit Linear or convolution for inference: its weight is stored in bits, its products are sums of integers.
 
-    arithmetic: "binary", "int8" or "int16", or "float", of which ``reason`` says why; y is then as that of the low-bit layer.
+    arithmetic: "binary", "int8", "int16" or "float"; of that ``reason`` says why, and y is that of the low-bit layer.
     Otherwise y = (sum * scale) * factor + bias, where sum is exact and each step is rounded. Of binary layers that is
     what the low-bit layer gives in eval mode, to the bit; of others it is nearer to the exact result.
     NaN in the input counts as the lowest number.
@@ -197,20 +197,22 @@ class PackedSum(Packed):
 
         A Linear on codes of an image is a convolution with one output: a Flatten was between them.
         """
-        form, extents = self.form, shape[2:]
+        form: Any = self.form
+        extents = shape[2:]
         if self.ndim == 0:
             return conv_window(extents, extents or 1), None
-        name, transposed, padding, extra = type(form).__name__, form.transposed, form.padding, 0
+        name, transposed, padding = type(form).__name__, form.transposed, form.padding
+        wanted, extra = size[0] if size else None, (0,) * self.ndim
         if transposed:
-            extra = 0 if size else form.output_padding
+            extra = extra if size else form.output_padding
             if form.target_shape is not None:
                 padding, extra = paddings(
-                    name, self.ndim, shape, self.shape, form.stride, padding, extra, form.dilation, *(size or (None,)),
-                    None, form.target_shape,
+                    name, self.ndim, shape, self.shape, form.stride, padding, extra, form.dilation, wanted, None,
+                    form.target_shape,
                 )  # fmt: skip
         call = frozen(
             name, self.ndim, form.stride, padding, form.dilation, self.groups, transposed, extra,
-            padding_mode=form.padding_mode, output_size=size[0] if size else None,
+            padding_mode=form.padding_mode, output_size=wanted,
         )  # fmt: skip
         return window_of(call, shape, self.shape, None)
 
@@ -263,7 +265,7 @@ def packed_layer(layer: Any) -> Packed:
     Raises:
         ValueError: its weights have no codes, or are not finite.
     """
-    names, quantizer = layer._quantized_names, layer.weight_quantizer
+    names = layer._quantized_names
     memo: dict[int, Any] = {}
     for name in names:
         for tensor in (layer.__dict__.get(name), *layer._own(name).values()):
@@ -338,7 +340,7 @@ def element_of(filters: np.ndarray, levels: Levels, is_binary: bool) -> tuple[st
         return "binary", 1, ""
     if np.abs(filters).max() < 128 and high - low <= 255:
         element, most = "int8", high - low
-    elif np.abs(filters).max() < INT16 and -INT16 <= low and high < INT16:
+    elif np.abs(filters).max() < INT16 and low >= -INT16 and high < INT16:
         element, most = "int16", max(-low, high)
     else:
         return "float", 0, "the codes of its input or of a filter exceed 16 bits"

@@ -101,9 +101,9 @@ class Quantizer:
         return b
 
     def signs(self, w: Tensor, axes: Axes) -> tuple[Tensor, Tensor | None] | None:
-        """Of weights that are a scale times a sign: the signs and the scale, whose ``axes`` have extent 1; None: it is 1.
+        """The signs and the scale of weights that are their product, or None.
 
-        None altogether: they are not.
+        The ``axes`` have extent 1 in the scale; None stands for 1.
         """
         return None
 

@@ -233,7 +233,8 @@ class LSQ(Quantizer):
         return self._levels(own, False)
 
     def _levels(self, own: Own, of_weight: bool) -> Levels:
-        return Levels(float(own["step"].array), *map(int, self.levels(of_weight)), is_nearest=True)
+        low, high = self.levels(of_weight)
+        return Levels(float(own["step"].array), int(low), int(high), is_nearest=True)
 
     def _quantized(self, x: Tensor, own: Own, of_weight: bool, count: int) -> Tensor:
         low, high = self.levels(of_weight)

@@ -287,7 +287,7 @@ class Module(Tree, Hooked, Lookup):
         self, *, skip: Iterable[str] = (), fuse: bool = True, floats: str = "float32",
         classes: Sequence[str] | None = None, image: Mapping[str, Any] | None = None,
     ) -> Any:  # fmt: skip
-        """A copy for inference whose low-bit layers are stored in their bits: ``lowbit.pack``, which explains the rest."""
+        """A copy for inference whose low-bit layers are stored in their bits: ``lowbit.pack``, which explains it."""
         return LATER["pack"]()(self, skip=skip, fuse=fuse, floats=floats, classes=classes, image=image)
 
     # ------------------------------------------------------------------ state

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.images import read_image
+from ..data.images import read_planes
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..entries import brief, items, reason, same, text
@@ -64,8 +64,7 @@ class Predictor:
             ImageError: the file cannot be used; the message says why, without its name.
             ImportError: Pillow is not installed.
         """
-        image = np.moveaxis(read_image(path, self.channels, self.size), -1, 0)
-        return 255 - image if invert else image
+        return read_planes(path, self.channels, self.size, invert)
 
     def probabilities(self, images: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
         """The probability of each class (N, classes) for images uint8 (N, channels, size, size).
