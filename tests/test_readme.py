@@ -41,7 +41,7 @@ def test_first_screen() -> None:
     (path,) = re.findall(r"^!\[[^]]{40,}\]\((.*)\)$", picture)
     assert path == "docs/static/speed.svg" and (ROOT / path).is_file()  # see test_picture.py
     assert first.index(SESSIONS[0]) < first.index(SESSIONS[1])
-    assert "conv2d" in SESSIONS[0] and "backward_source" in SESSIONS[0] and "def backward(" in SESSIONS[1]
+    assert "conv2d" in SESSIONS[0] and "backward_source" in SESSIONS[0] and "override_backward" in SESSIONS[1]
     assert first.count("\n") <= 60
     assert rest.startswith("What it is not")
 

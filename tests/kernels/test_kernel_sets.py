@@ -339,6 +339,7 @@ def _channels(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Ite
 
 def _lowbit(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
     window, scale = conv_window((23, 22), 3, 1, 1, 1, 2), _x(rng, dtype, "contiguous", 70)
+    codes_like = Requantized(scale.astype(np.float32))
     x, w = _x(rng, dtype, layout, 3, 2 * 35, 23, 22), rng.choice([-1, 1], (70, 35, 3, 3))
     flip = rng.random(70) < 0.5
     codes = {"binary": k.sign_bits(x, 2), "int8": k.quantize_codes(x, 0.01, 128, groups=2)}
@@ -347,7 +348,7 @@ def _lowbit(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Itera
     for element in codes:
         filters = k.lowbit_filters(element, w, 2)
         yield "lowbit_filters", filters.codes
-        for then in (None, Scaled(scale), Thresholded(np.zeros(70, np.int32), flip), Requantized(scale)):
+        for then in (None, Scaled(scale), Thresholded(np.zeros(70, np.int32), flip), codes_like):
             yield "lowbit_conv", k.lowbit_conv(codes[element], filters, window, then)
 
 

@@ -6,8 +6,10 @@ The oracle is tests/naive.py on the values; how codes are stored is written down
 from __future__ import annotations
 
 import ctypes
+import re
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -259,9 +261,11 @@ def test_filters_serve_several_inputs(kernel_set: Any) -> None:
     rng = np.random.default_rng(9)
     w = drawn(rng, "int8", 3, 4, 3, weights=True)
     filters = kernel_set.lowbit_filters("int8", w, 1)
+    shared = np.zeros(3, np.int32)
     for size, zero_point, bias in ((5, 0, 0), (7, 0, 0), (5, 9, 0), (5, 9, 3), (5, 0, 0)):
         x = drawn(rng, "int8", 1, 4, size)
-        then = Requantized(np.ones(3, np.float32), np.full(3, bias, np.int32), 0, -30000, 30000, "int16")
+        shared[:] = bias
+        then = Requantized(np.ones(3, np.float32), shared, 0, -30000, 30000, "int16")
         y = kernel_set.lowbit_conv(stored(x, "int8", 1), filters, conv_window((size,), 3, 1, 1), then, zero_point)
         expected = naive.conv(x - zero_point, w, None, (1,), ((1, 1),), (1,), 1) + bias
         np.testing.assert_array_equal(y[..., :3], np.moveaxis(np.clip(expected, -30000, 30000), 1, -1))
@@ -339,7 +343,7 @@ def test_forms_of_the_micro_kernel(element: str, form: str, entries: int, words:
     """Those that CPUs use which lack an instruction that this one may have."""
     rows, vectors, lanes = 3, 2, integer_bytes() // 4
     name = f"test_dot_{element}_{form}"
-    address, _ = launch.load(name, lambda: b"\n" + emit(build(name, element, form, rows, vectors), name))
+    address, _ = launch.load(name, lambda: b"\n" + emit(build(name, "i", element, form, rows, vectors), name))
     rng = np.random.default_rng(words)
     a = rng.integers(0, 2**32, (entries, rows, words + 1), np.uint32)
     b = rng.integers(0, 2**32, (entries, words, vectors * lanes), np.uint32)
@@ -347,11 +351,15 @@ def test_forms_of_the_micro_kernel(element: str, form: str, entries: int, words:
         a[:, 0], b[..., 0] = (0x80808080, 0x7F7F7F7F) if element == "binary" else (0x00800080, 0x7FFF7FFF)
     else:
         a[:, 0], b[..., 0] = 0xFFFFFFFF, 0x80808080
-    c = np.empty((rows, vectors * lanes), np.int32)
+    c = np.full((rows, vectors * lanes), 77, np.int32)
     table = np.zeros((entries, 8), np.int64)
     table[:, :rows] = a.ctypes.data + np.arange(entries * rows).reshape(entries, rows) * a.strides[1]
-    kinds = [ctypes.c_int64] * 6
-    ctypes.CFUNCTYPE(None, *kinds)(address)(table.ctypes.data, entries, words, 4, b.ctypes.data, c.ctypes.data)
+    starts = rng.integers(-9, 10, (rows, 3 + vectors * lanes), np.int32)
+    rows_of = [np.array([one[i].ctypes.data for i in range(rows)]) for one in (starts, c)]
+    ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 13)(address)(
+        table.ctypes.data, entries, words, 4, b.ctypes.data, rows_of[0].ctypes.data, 12, rows_of[1].ctypes.data, 8,
+        lanes - 2, 0, 0, 0,
+    )  # fmt: skip
     left, right = a[:, :, 1:].transpose(1, 0, 2).reshape(rows, -1), b.reshape(-1, vectors * lanes).T
 
     def parts(words: np.ndarray, dtype: type) -> np.ndarray:
@@ -359,12 +367,25 @@ def test_forms_of_the_micro_kernel(element: str, form: str, entries: int, words:
 
     if element == "binary":
         bits = [np.unpackbits(np.ascontiguousarray(words).view(np.uint8), axis=-1) for words in (left, right)]
-        expected = (bits[0][:, np.newaxis] != bits[1][np.newaxis]).sum(-1)
+        expected = -2 * (bits[0][:, np.newaxis] != bits[1][np.newaxis]).sum(-1)
     elif element == "int8":
         expected = parts(left, np.uint8) @ parts(right, np.int8).T
     else:
         expected = parts(left, np.int16) @ parts(right, np.int16).T
-    np.testing.assert_array_equal(c, expected.astype(np.uint64).astype(np.uint32).view(np.int32))  # modulo 2**32
+    expected = (expected + starts[:, 3:]).astype(np.int32)  # modulo 2**32
+    assert (c[:, 2:] == expected[:, :-2]).all() and (c[:, :2] == 77).all()  # two columns do not exist
+
+
+@pytest.mark.parametrize(("element", "form", "instruction"), [("binary", "bytes", "cnt"), ("int8", "sdot", "sdot")])
+def test_instructions_of_arm(monkeypatch: pytest.MonkeyPatch, element: str, form: str, instruction: str) -> None:
+    """That these are what the code for Arm is made of; it cannot run here."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple("aarch64-linux-gnu").create_target_machine(features="+neon,+dotprod", opt=3)
+    monkeypatch.setattr("retrograd.kernels.machine.integer_jit.integer_bytes", lambda: 16)
+    module = llvm.parse_assembly(build("arm", "f", element, form, 8, 2))
+    module.triple = "aarch64-linux-gnu"
+    assert len(re.findall(rf"^\t{instruction}\t", target.emit_assembly(module), re.MULTILINE)) >= 16
 
 
 def test_a_window_of_rows_is_the_one_without_axes() -> None:

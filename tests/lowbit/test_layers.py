@@ -357,6 +357,15 @@ def test_what_is_observed() -> None:
     layer.train()(Tensor(np.full((1, 3), 50, np.float32)))
     layer(Tensor(np.zeros((0, 3), np.float32)))
     assert (layer.activation_low.array, layer.activation_high.array) == (-2, 50)
+    for bad in (np.inf, np.nan):  # is not taken for a range, and shows
+        layer(Tensor(np.array([[1.0, bad, 0.0]], np.float32)))
+        assert (layer.activation_low.array, layer.activation_high.array) == (-2, 50)
+        for quantizer in (lowbit.LSQ(4), lowbit.Int8()):
+            with pytest.raises(RuntimeError, match="has seen no input yet"):
+                lowbit.Quantize(quantizer)(Tensor(np.array([[1.0, bad, 0.0]], np.float32)))
+    values = lowbit.Quantize(lowbit.Int8())
+    values(Tensor(np.array([2.55, 0.0], np.float32)))
+    np.testing.assert_allclose(values(Tensor(np.array([np.inf, -np.inf, np.nan], np.float32))).array, [2.55, 0, np.nan])
     zeros = lowbit.Quantize(lowbit.Int8())
     np.testing.assert_array_equal(zeros(Tensor(np.zeros((2, 3), np.float32))).array, 0)
 
@@ -375,8 +384,18 @@ def test_refusals() -> None:
         lowbit.Linear(3, 2, activation=lowbit.TWN())
     with pytest.raises(TypeError, match=r"Linear: input is int64, Sign\(\) needs float32 or float64"):
         lowbit.Linear(3, 2, activation=lowbit.Sign())(Tensor(np.ones((2, 3), np.int64)))
+    for quantizer in (lowbit.PACT(4), lowbit.LSQ(4), lowbit.Int8()):
+        with pytest.raises(TypeError, match=r"Quantize: input is float64, activation_\w+ is float32; convert"):
+            lowbit.Quantize(quantizer)(Tensor(np.ones((2, 3))))
+        assert lowbit.Quantize(quantizer).double()(Tensor(np.ones((2, 3)))).dtype == np.float64
     with pytest.raises(ValueError, match=r"Quantize: the factor of XNOR belongs to a layer with weights; use Sign\(\)"):
         lowbit.Quantize(lowbit.XNOR())(x)
+    xnor = lowbit.Conv2d(4, 4, 3, groups=2, activation=lowbit.XNOR())
+    with pytest.raises(ValueError, match=r"Conv2d: input.shape=\(4, 5\) has 2 axes, needs 4, or 3 without a batch"):
+        xnor(Tensor(np.ones((4, 5), np.float32)))
+    for channels in (3, 6):
+        with pytest.raises(ValueError, match=r"conv2d: input.*channels|conv2d: .*groups"):
+            xnor(Tensor(np.ones((2, channels, 5, 5), np.float32)))
     with pytest.raises(TypeError, match=r"^Quantize: activation=None must be a quantiser"):
         lowbit.Quantize(None)  # type: ignore[arg-type]
     for layer in (lowbit.Linear(3, 2, weight=lowbit.BWN()), lowbit.Linear(3, 2, activation=lowbit.Sign())):
@@ -403,3 +422,62 @@ def test_second_derivatives_are_those_of_the_pseudo_gradient() -> None:
     (gx,) = retrograd.autograd.grad((layer(x) * Tensor(np.array([1.0, 3.0, 5.0]))).sum(), [x], create_graph=True)
     gx.sum().backward()
     np.testing.assert_allclose(x.grad.array, [-2.0, 6.0, 0.0])
+
+
+@pytest.mark.parametrize("quantizer", [lowbit.BWN(), lowbit.BiReal()], ids=str)
+def test_second_derivatives_through_the_scale(quantizer: lowbit.Quantizer) -> None:
+    """The declared gradient of a scaled sign is a function of w and g, whose own gradients are right."""
+    w = Tensor(np.array([[0.5, -0.25, 1.5, 0.75], [-0.5, 2.0, 0.3, -0.7]]), requires_grad=True)
+    g = Tensor(numbers(2, 4), requires_grad=True)
+
+    def gradient(w: Tensor, g: Tensor) -> Tensor:
+        return retrograd.autograd.grad(quantizer.weight(w, (1,), {}, True), [w], g, create_graph=True)[0]
+
+    def by_definition(w: Tensor, g: Tensor) -> Tensor:
+        alpha = w.abs().mean(1, True)
+        if isinstance(quantizer, lowbit.BiReal):
+            alpha = alpha.detach()
+        signs = Tensor(sign(w.array))
+        straight = g * alpha * Tensor(clipped(w.array))
+        return straight if isinstance(quantizer, lowbit.BiReal) else straight + signs * (g * signs).mean(1, True)
+
+    for wanted in (w, g):
+        upstream = Tensor(numbers(2, 4, seed=7))
+        found, expected = (
+            retrograd.autograd.grad((function(w, g) * upstream).sum(), [wanted], allow_unused=True)[0]
+            for function in (gradient, by_definition)
+        )
+        values = np.zeros((2, 4)) if expected is None else expected.array
+        np.testing.assert_allclose(np.zeros((2, 4)) if found is None else found.array, values, 1e-12, 1e-14)
+
+
+def test_parametrized_weights_are_quantised() -> None:
+    """Weight normalisation first, then the quantiser; gradients reach both of its parameters."""
+    layer = nn.utils.parametrizations.weight_norm(lowbit.Linear(5, 3, weight=lowbit.TWN(), dtype=np.float64))
+    x = numbers(4, 5)
+    computed = layer.weight.array
+    np.testing.assert_allclose(layer(Tensor(x)).array, x @ twn_rows(computed).T + layer.bias.array, 1e-12)
+    layer(Tensor(x)).sum().backward()
+    assert all(parameter.grad is not None for parameter in layer.parameters())
+    assert "weight=TWN()" in repr(layer)
+
+
+def test_summary_counts_a_low_bit_layer_as_the_float_one() -> None:
+    plain, layer = nn.Conv2d(3, 4, 3), lowbit.Conv2d(3, 4, 3, weight=lowbit.BWN(), activation=lowbit.Sign())
+    rows = [retrograd.summary(module, (2, 3, 8, 8)).rows[0] for module in (plain, layer)]
+    assert rows[0].multiply_adds == rows[1].multiply_adds and rows[0].parameters == rows[1].parameters
+
+
+@pytest.mark.filterwarnings("ignore:a tensor of shape:UserWarning")
+@pytest.mark.parametrize("quantizers", STATEFUL, ids=str)
+def test_no_features_and_no_samples(quantizers: dict[str, Any]) -> None:
+    for weight in {quantizers.get("weight"), lowbit.BWN(), lowbit.Int8(), lowbit.DoReFa(1), lowbit.TWN()}:
+        for features, outputs, samples in ((0, 3, 2), (3, 0, 2), (3, 2, 0)):
+            layer = lowbit.Linear(features, outputs, weight=weight, activation=quantizers.get("activation"))
+            x = Tensor(np.ones((samples, features), np.float32), requires_grad=True)
+            y = layer(x)
+            assert y.shape == (samples, outputs) and np.isfinite(y.array).all()
+            y.sum().backward()
+    for groups in (1, 2):
+        conv = lowbit.Conv1d(2, 4, 3, groups=groups, weight=lowbit.XNOR(), activation=lowbit.XNOR())
+        assert conv(Tensor(np.ones((0, 2, 5), np.float32))).shape == (0, 4, 3)

@@ -1,4 +1,4 @@
-"""The command ``retrograd``: train, predict, sample, warmup, info.
+"""The command ``retrograd``: train, predict, sample, study, warmup, info.
 
 Heavy imports happen inside the commands, so that ``--help`` and argument errors are instant.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from . import machine, predict, sample, train
+from . import machine, predict, sample, study, train
 from .answers import UsageError, complain
 from .streams import guarded
 
@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_command(commands)
     predict.add_command(commands)
     sample.add_command(commands)
+    study.add_command(commands)
     machine.add_commands(commands)
     return parser
 

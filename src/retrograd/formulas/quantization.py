@@ -69,14 +69,19 @@ def scaled_sign(x: Operand, y: Operand) -> Operand:
     return where(x < 0.0, -y, where(x >= 0.0, y, x))
 
 
-def scaled_sign_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
-    """g y where -1 <= x <= 1, 0 elsewhere"""
+@formula
+def scaled_sign_grad(x: Operand, g: Operand, y: Operand) -> Operand:
+    """g y where -1 <= x <= 1, 0 elsewhere: the scale is constant"""
     return where(absolute(x) <= 1.0, g * y, 0.0)
 
 
-def scaled_sign_grad_y(g: Operand, x: Operand) -> Operand:
-    """g binary_sign(x)"""
-    return where(x < 0.0, -g, g)
+@formula
+def mean_scaled_sign_grad(x: Operand, g: Operand, y: Operand, z: Operand) -> Operand:
+    """``scaled_sign_grad``, and the gradient through y = mean |x|: z sign(x), z the mean of g binary_sign(x)
+
+    Source: M. Rastegari et al., "XNOR-Net", 2016 (arXiv:1603.05279), whose equation has g for z.
+    """
+    return scaled_sign_grad(x, g, y) + z * sign(x)
 
 
 @formula
@@ -96,7 +101,6 @@ def random_sign_grad_x(g: Operand, x: Operand) -> Operand:
 gradients("sign_identity", same_grad)
 gradients("sign_clipped", clipped_grad)
 gradients("sign_polynomial", polynomial_grad)
-gradients("scaled_sign", scaled_sign_grad_x, scaled_sign_grad_y)
 gradients("random_sign", random_sign_grad_x, constant_grad)
 
 
@@ -231,9 +235,18 @@ def uniform(x: Operand, y: Operand, low: float, high: float) -> Operand:
     return where(q > high, high, q) * y
 
 
-def uniform_grad_x(g: Operand, x: Operand, y: Operand, low: float, high: float) -> Operand:
+@formula
+def affine_levels(x: Operand, scale: float, inverse: float, low: float, high: float) -> Operand:
+    """``uniform`` with a number for the step: scale times the integer next to inverse x, inverse being 1 / scale"""
+    q = nearest(x * inverse)
+    q = where(q < low, low, q)
+    return where(q > high, high, q) * scale
+
+
+@formula
+def affine_levels_grad(g: Operand, x: Operand, scale: float, inverse: float, low: float, high: float) -> Operand:
     """g where q was not limited, 0 elsewhere"""
-    q = nearest(x / y)
+    q = nearest(x * inverse)
     return where((q >= low) & (q <= high), g, 0.0)
 
 
@@ -309,7 +322,7 @@ def pact_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
     return where(x >= y, g, 0.0)
 
 
-gradients("uniform", uniform_grad_x, constant_grad)
+gradients("uniform", same_grad, constant_grad)  # of weights, whose step lets nothing be limited
 gradients("learned_step", learned_step_grad_x, learned_step_grad_y)
 gradients("tanh_levels", tanh_levels_grad_x, constant_grad)
 gradients("pact", pact_grad_x, pact_grad_y)

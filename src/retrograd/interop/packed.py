@@ -66,13 +66,6 @@ def load_packed(path: str | Path, into: Module | None = None) -> PackedModel:
         TypeError: into is no Module.
         SafetensorsError: there is no such file; it is cut, changed, of another version, or no packed model; or what it
             describes does not fit together. The message names the file, and the layer.
-
-    >>> import retrograd
-    >>> from retrograd import lowbit, nn
-    >>> layer = lowbit.Linear(64, 10, weight=lowbit.BinaryConnect(), activation=lowbit.Sign())
-    >>> nn.Sequential(layer).pack().save("packed.safetensors")
-    >>> retrograd.load_packed("packed.safetensors")(retrograd.ones((2, 64))).shape
-    (2, 10)
     """
     if into is not None and not isinstance(into, Module):
         raise TypeError(f"load_packed: into is {type(into).__name__}, expected a Module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..nn.parameter import Parameter, empty_weight
-from .quantizer import Axes, Quantizer
+from .quantizer import Axes, Quantizer, Window
 
 __all__ = ["LowBit"]
 
@@ -78,17 +77,17 @@ class LowBit(Module):
 
     def quantized(self, name: str = "weight") -> Tensor:
         """The weight ``name`` as forward uses it: quantised, and recorded."""
-        weight, quantizer = self.__dict__.get(name), self.weight_quantizer
-        if quantizer is None or name not in self._quantized_names:
-            kept: Tensor = getattr(self, name)
-            return kept
-        if weight is None:
+        quantizer = self.weight_quantizer
+        if name in self._replaced and quantizer is not None:
             return quantizer.weight(None, (), self._own(name), self.training)
+        weight: Tensor = getattr(self, name)  # which a parametrization may compute
+        if quantizer is None or name not in self._quantized_names:
+            return weight
         view, axes = self._filters(weight)
         result = quantizer.weight(view, axes, self._own(name), self.training)
         return result if view is weight else result.reshape(weight.array.shape)
 
-    def _input(self, x: Any, box: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor | None]:
+    def _input(self, x: Any, window: Window) -> tuple[Tensor, Tensor | None]:
         """The input quantised, and the factor of the output.
 
         Raises:
@@ -102,16 +101,22 @@ class LowBit(Module):
             kind = x.array.dtype if isinstance(x, Tensor) else type(x).__name__
             raise TypeError(f"{type(self).__name__}: input is {kind}, {quantizer} needs float32 or float64")
         own = self._own(_OWN)
+        for key, tensor in own.items():
+            if tensor.array.dtype != x.array.dtype:
+                raise TypeError(
+                    f"{type(self).__name__}: input is {x.array.dtype}, {_OWN}_{key} is {tensor.array.dtype}; convert "
+                    "the input, or the layer with .to(dtype)"
+                )
         if self.training or self._observes:
             quantizer.observe(x.array, own)
         if self._observes and type(quantizer).observe is not Quantizer.observe:
             return x, None
-        if not quantizer.is_ready(own):
+        if x.array.size and not quantizer.is_ready(own):
             raise RuntimeError(
                 f"{type(self).__name__}: {quantizer} has seen no input yet; run a batch in training mode, or "
                 "lowbit.calibrate(model, batches)"
             )
-        return quantizer.activation(x, own), quantizer.factor(x, box)
+        return quantizer.activation_and_factor(x, own, window)
 
     def _bias(self) -> Tensor | None:
         """The bias as forward uses it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,10 +12,19 @@ import numpy as np
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..ops.kernel_set import kernels
-from ..ops.pointwise.rounding import abs
-from ..ops.reduce.norms import vector_norm_of
-from .functions import RandomSign, ScaledSign, SignClipped, SignIdentity, SignPolynomial, SwishSign, Ternary
-from .quantizer import Axes, Levels, Own, Quantizer, check_flag, check_word, draws_like
+from .functions import (
+    MeanScaledSign,
+    RandomSign,
+    SignAndSize,
+    SignClipped,
+    SignIdentity,
+    SignPolynomial,
+    SwishSign,
+    Ternary,
+    mean_size,
+    mean_size_of,
+)
+from .quantizer import Axes, Levels, Own, Quantizer, Window, check_flag, check_word, draws_like
 
 __all__ = ["BWN", "TWN", "XNOR", "BiReal", "BinaryConnect", "Sign"]
 
@@ -121,7 +129,7 @@ class BWN(Quantizer):
         return -1.0, 1.0
 
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
-        result: Tensor = ScaledSign.apply(w, mean_size(w, axes))
+        result: Tensor = MeanScaledSign.apply(w, axes, True)
         return result
 
     def signs(self, w: Tensor, axes: Axes) -> tuple[Tensor, Tensor]:
@@ -147,11 +155,16 @@ class XNOR(BWN):
         result: Tensor = SignClipped.apply(x)
         return result
 
+    def activation_and_factor(self, x: Tensor, own: Own, window: Window) -> tuple[Tensor, Tensor]:
+        apart, axis = window.apart(x)
+        signs, sizes = SignAndSize.apply(apart, axis)
+        return (signs if apart is x else signs.reshape(*x.array.shape)), window.average(sizes)
+
+    def factor(self, x: Tensor, window: Window) -> Tensor:
+        return window.average(SignAndSize.apply(*window.apart(x))[1])
+
     def activation_levels(self, own: Own) -> Levels:
         return _PLUS_MINUS_ONE
-
-    def factor(self, x: Tensor, box: Callable[[Tensor], Tensor]) -> Tensor:
-        return box(abs(x))
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,9 +183,7 @@ class BiReal(Quantizer):
         return -1.0, 1.0
 
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
-        with no_grad():
-            alpha = mean_size(w, axes)
-        result: Tensor = ScaledSign.apply(w, alpha)
+        result: Tensor = MeanScaledSign.apply(w, axes, False)
         return result
 
     def signs(self, w: Tensor, axes: Axes) -> tuple[Tensor, Tensor]:
@@ -203,29 +214,23 @@ class TWN(Quantizer):
     for_weights: ClassVar[bool] = True
 
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
-        limit, alpha = self._limit_and_scale(w, axes)
-        result: Tensor = Ternary.apply(w, limit, wrap(alpha))
+        limit, alpha = _limit_and_scale(w.array, axes)
+        result: Tensor = Ternary.apply(w, wrap(limit), wrap(alpha))
         return result
 
     def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
-        return Levels(self._limit_and_scale(wrap(w), axes)[1], -1, 1)
+        return Levels(_limit_and_scale(w, axes)[1], -1, 1)
 
-    def _limit_and_scale(self, w: Tensor, axes: Axes) -> tuple[Tensor, np.ndarray]:
-        with no_grad():
-            limit = mean_size(w, axes) * 0.7
-        size = kernels.abs(w.array)
-        large = size > limit.array
-        count = large.sum(axes, keepdims=True).clip(1)
-        alpha = (size * large).sum(axes, keepdims=True) / count
-        return limit, alpha.astype(w.array.dtype)
+
+def _limit_and_scale(w: np.ndarray, axes: Axes) -> tuple[np.ndarray, np.ndarray]:
+    """0.7 mean |w| of each filter, and the mean of those |w| that are larger."""
+    limit = mean_size_of(w, axes) * w.dtype.type(0.7)
+    signs = kernels.ternary(w, limit, np.ones_like(limit))
+    total, count = kernels.sum(kernels.mul(w, signs), axes, True), kernels.norm(signs, 1, axes, True)
+    return limit, total / np.maximum(count, 1)
 
 
 def scaled_signs(w: np.ndarray, axes: Axes) -> Levels:
     """The levels of mean |w| over axes, times the sign."""
     with no_grad():
         return Levels(mean_size(wrap(w), axes).array, -1, 1, stride=2)
-
-
-def mean_size(w: Tensor, axes: Axes) -> Tensor:
-    """mean |w| over axes, which stay with extent 1."""
-    return vector_norm_of("mean_size", w, 1, axes, True, None) * (1.0 / prod(w.array.shape[axis] for axis in axes))

@@ -13,10 +13,10 @@ from ..engine.tensor import Tensor, wrap
 from ..nn.folded_activation import Activation
 from ..nn.utils.per_sample_rules import Call, register_per_sample_rule
 from ..ops.convolution.plan import exact_convolution
+from ..ops.pointwise.elementwise import addcmul
 from ..ops.product.matmul import linear
-from ..ops.reduce.reduction import mean
 from .base import LowBit, check_quantizer, with_quantizers
-from .quantizer import Axes, Quantizer, is_sign
+from .quantizer import Axes, Quantizer, Window, is_sign
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Linear", "Quantize",
@@ -35,24 +35,40 @@ class _Summing(LowBit):
         """The layer's operator."""
         raise NotImplementedError
 
-    def _box(self, a: Tensor, *size: Any) -> Tensor:
-        """The mean of a, the sizes of the inputs, over the window of each output and over its input channels."""
-        raise NotImplementedError
-
     def _forward(self, input: Tensor, *size: Any) -> Tensor:
-        x, factor = self._input(input, lambda a: self._box(a, *size))
+        x, factor = self._input(input, self._window(*size))
         b, parts = self._bias(), self._parts()
-        if factor is None and parts is None:
-            return self._summed(x, self.quantized(), b, *size)
-        if parts is None:
-            y = self._summed(x, self.quantized(), None, *size)
-        else:
-            with exact_convolution():
-                y = self._summed(x, parts[0], None, *size)
-            if parts[1] is not None:
-                y = y * self._per_channel(parts[1].reshape(-1))
-        y = y if factor is None else self._scaled(y, factor)
+        if parts is not None:
+            return self._of_signs(x, parts, factor, b, *size)
+        w = self.quantized()
+        if factor is None:
+            return self._summed(x, w, b, *size)
+        return self._scaled(self._summed(x, w, None, *size), factor, b)
+
+    def _of_signs(
+        self, x: Tensor, parts: tuple[Tensor, Tensor | None], factor: Tensor | None, b: Tensor | None, *size: Any
+    ) -> Tensor:
+        """Exact sums of signs, then the scale, the factor and the bias, each rounded once, as in a packed layer."""
+        signs, scale = parts
+        with exact_convolution():
+            y = self._summed(x, signs, None, *size)
+        if scale is not None:
+            y = y * self._per_channel(scale.reshape(-1))
+        if factor is not None:
+            y = self._scaled(y, factor, None)
         return y if b is None else y + self._per_channel(b)
+
+    def _per_channel(self, b: Tensor) -> Tensor:
+        """Numbers of the output channels, so that they broadcast with the output."""
+        return b
+
+    def _window(self, *size: Any) -> Window:
+        """What a factor of the output needs."""
+        return _NoWindow()
+
+    def _scaled(self, y: Tensor, factor: Tensor, b: Tensor | None) -> Tensor:
+        """y factor + b"""
+        return y * factor if b is None else addcmul(b, y, factor)
 
     def _parts(self) -> tuple[Tensor, Tensor | None] | None:
         """In eval mode, where inputs and weights are signs: the signs and the scale of the weights, apart.
@@ -69,11 +85,15 @@ class _Summing(LowBit):
         parts = quantizer.signs(view, axes)
         return parts if parts is None or view is weight else (parts[0].reshape(weight.array.shape), parts[1])
 
-    def _scaled(self, y: Tensor, factor: Tensor) -> Tensor:
-        return y * factor
 
-    def _per_channel(self, b: Tensor) -> Tensor:
-        return b
+class _NoWindow:
+    """The window of a layer that reads all features."""
+
+    def apart(self, x: Tensor) -> tuple[Tensor, int]:
+        return x, x.array.ndim - 1
+
+    def average(self, sizes: Tensor) -> Tensor:
+        return sizes
 
 
 @with_quantizers
@@ -101,9 +121,6 @@ class Linear(_Summing, nn.Linear):
     def _summed(self, x: Tensor, w: Tensor, b: Tensor | None, *size: Any) -> Tensor:
         return linear(x, w, b)
 
-    def _box(self, a: Tensor, *size: Any) -> Tensor:
-        return mean(a, -1, True)
-
 
 class _Convolution(_Summing):
     """Base of all convolutions."""
@@ -119,7 +136,7 @@ class _Convolution(_Summing):
         transposed: bool
 
         def _activated(self, y: Tensor) -> Tensor: ...
-        def _convolved(self, x: Tensor, w: Tensor, b: Tensor | None, *size: Any) -> Tensor: ...
+        def _convolved(self, x: Tensor, w: Tensor, b: Tensor | None, *size: Any, groups: int = 0) -> Tensor: ...
 
     def __init__(
         self, *args: Any, weight: Option = None, activation: Option = None, output_activation: Activation = None,
@@ -131,27 +148,56 @@ class _Convolution(_Summing):
     def _summed(self, x: Tensor, w: Tensor, b: Tensor | None, *size: Any) -> Tensor:
         return self._convolved(x, w, b, *size)
 
-    def _box(self, a: Tensor, *size: Any) -> Tensor:
-        """(N, groups, *O); what padding adds counts with its value."""
-        shape, groups = a.array.shape, self.groups
-        channels = len(shape) - self.ndim - 1
-        if groups > 1:
-            a = mean(a.reshape(*shape[:channels], groups, -1, *shape[channels + 1 :]), channels + 1)
-        else:
-            a = mean(a, channels, True)
-        weight = (prod(self.stride) if self.transposed else 1) / prod(self.kernel_size)
-        return self._convolved(a, wrap(np.full((groups, 1, *self.kernel_size), weight, a.array.dtype)), None, *size)
-
-    def _scaled(self, y: Tensor, factor: Tensor) -> Tensor:
-        if self.groups == 1:
-            return y * factor
-        shape = y.array.shape
-        channels = len(shape) - self.ndim - 1
-        apart = *shape[:channels], self.groups, -1, *shape[channels + 1 :]
-        return (y.reshape(*apart) * factor.unsqueeze(channels + 1)).reshape(*shape)
-
     def _per_channel(self, b: Tensor) -> Tensor:
         return b.reshape(-1, *(1,) * self.ndim)
+
+    def _window(self, *size: Any) -> Window:
+        return _ConvWindow(self, size)
+
+    def _scaled(self, y: Tensor, factor: Tensor, b: Tensor | None) -> Tensor:
+        """factor: (N, groups, *O)"""
+        apart, axis = _ConvWindow(self, ()).apart(y)
+        if apart is not y:
+            factor = factor.unsqueeze(axis)
+        if b is not None:
+            b = b.reshape(*apart.array.shape[axis - (apart is not y) : axis + 1], *(1,) * self.ndim)
+        result = super()._scaled(apart, factor, b)
+        return result if apart is y else result.reshape(*y.array.shape)
+
+
+class _ConvWindow:
+    """The window of a convolution; what padding adds counts with its value.
+
+    size: further arguments of its operator.
+    """
+
+    def __init__(self, layer: _Convolution, size: tuple[Any, ...]) -> None:
+        self._layer, self._size = layer, size
+
+    def apart(self, x: Tensor) -> tuple[Tensor, int]:
+        layer, shape = self._layer, x.array.shape
+        axis, groups = len(shape) - layer.ndim - 1, layer.groups
+        if axis not in (0, 1):
+            raise ValueError(
+                f"{type(layer).__name__}: input.shape={shape} has {len(shape)} axes, needs {layer.ndim + 2}, or "
+                f"{layer.ndim + 1} without a batch"
+            )
+        if groups == 1 or shape[axis] % groups:  # the operator refuses such channels
+            return x, axis
+        return x.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :]), axis + 1
+
+    def average(self, sizes: Tensor) -> Tensor:
+        """Samples and groups are the channels of one depthwise convolution: the kernels run over channels."""
+        layer, extents = self._layer, sizes.array.shape[-self._layer.ndim :]
+        count = sizes.array.size // prod(extents)
+        channels = count or layer.groups
+        images = sizes.reshape(min(count, 1), channels, *extents)
+        share = (prod(layer.stride) if layer.transposed else 1) / prod(layer.kernel_size)
+        box = wrap(np.full((channels, 1, *layer.kernel_size), share, sizes.array.dtype))
+        factor = layer._convolved(images, box, None, *self._size, groups=channels)
+        lead = sizes.array.shape[: -layer.ndim]
+        lead = lead if layer.groups == 1 else lead[:-1]  # without the axis of a group's channels
+        return factor.reshape(*lead, *factor.array.shape[2:])
 
 
 class _Conv(_Convolution):
@@ -190,7 +236,8 @@ class _ConvTranspose(_Convolution):
         ndim, groups = weight.array.ndim, self.groups
         if groups == 1:
             return weight, (0, *range(2, ndim))
-        return weight.reshape(groups, -1, *weight.array.shape[1:]), (1, *range(3, ndim + 1))
+        shape = weight.array.shape
+        return weight.reshape(groups, shape[0] // groups, *shape[1:]), (1, *range(3, ndim + 1))
 
 
 # fmt: off
@@ -225,12 +272,10 @@ class Quantize(LowBit):
         return []
 
     def forward(self, input: Tensor) -> Tensor:
-        x, _ = self._input(input, _no_window)
+        x, factor = self._input(input, _NoWindow())
+        if factor is not None:
+            raise ValueError("Quantize: the factor of XNOR belongs to a layer with weights; use Sign() here")
         return x
-
-
-def _no_window(a: Tensor) -> Tensor:
-    raise ValueError("Quantize: the factor of XNOR belongs to a layer with weights; use Sign() here")
 
 
 def _refuse(call: Call) -> None:

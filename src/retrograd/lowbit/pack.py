@@ -112,6 +112,12 @@ def pack(
     Raises:
         TypeError: model is no Module.
         ValueError: it has no low-bit layers, an option is out of range, or a layer, which is named, cannot be packed.
+
+    >>> from retrograd import lowbit, nn
+    >>> signs = {"weight": lowbit.BinaryConnect(), "activation": lowbit.Sign()}
+    >>> model = nn.Sequential(lowbit.Linear(64, 32, **signs), nn.BatchNorm1d(32), lowbit.Linear(32, 10, **signs))
+    >>> print(str(model.pack().packing).splitlines()[0])
+    pack: 3 packed, 1 joined to them, 0 left; 10,440 bytes became 512
     """
     if not isinstance(model, Module):
         raise TypeError(f"pack: model is {type(model).__name__}, expected a Module")

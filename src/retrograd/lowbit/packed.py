@@ -185,7 +185,7 @@ class PackedSum(Packed):
         lead, inner = (shape[: -ndim - 1], shape[-ndim - 1 :])
         x = input if len(lead) == 1 else input.reshape(prod(lead), *inner)
         window, extension = self._window(x.array.shape, *size)
-        factor = form.activation_quantizer.factor(x, lambda a: form._box(a, *size))
+        factor = form.activation_quantizer.factor(x, form._window(*size))
         if extension is not None:
             x = Extend.apply(x, extension, form.padding_mode)
         y = self._finished(*self._coded(x), window, factor)
@@ -246,7 +246,8 @@ class PackedSum(Packed):
             of_pixels = None if factor is None else np.ascontiguousarray(factor.array[:, 0])
             y = wrap(kernels.lowbit_conv(codes, filters, window, Scaled(self.scale, self.bias, of_pixels), zero))
         else:  # one for each group
-            y = form._scaled(wrap(kernels.lowbit_conv(codes, filters, window, Scaled(self.scale), zero)), factor)
+            y = wrap(kernels.lowbit_conv(codes, filters, window, Scaled(self.scale), zero))
+            y = form._scaled(y, factor, None)
             y = y if self.bias is None else y + form._per_channel(wrap(self.bias))
         if self.ndim == 0:
             return y.reshape(*y.array.shape[:2]) if y.array.ndim > 2 else y

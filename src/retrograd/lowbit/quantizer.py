@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,6 +17,16 @@ __all__ = ["Levels", "Quantizer"]
 Own = Mapping[str, Any]  # the tensors that a layer keeps for a quantiser, by their names
 Axes = tuple[int, ...]
 LEAST = 1e-8  # limit of learned steps and ranges, which stay positive
+
+
+class Window(Protocol):
+    """What a factor of the output needs of a layer."""
+
+    def apart(self, x: Tensor) -> tuple[Tensor, int]:
+        """x with its groups, if there are several, on an axis of their own, and the axis of a group's channels."""
+
+    def average(self, sizes: Tensor) -> Tensor:
+        """The mean over the window of each output of sizes, x reduced to one channel."""
 
 
 class Levels(NamedTuple):
@@ -78,11 +88,12 @@ class Quantizer:
         """Whether ``observe`` has seen enough."""
         return True
 
-    def factor(self, x: Tensor, box: Callable[[Tensor], Tensor]) -> Tensor | None:
-        """By what the layer's output is multiplied before the bias is added; None: by nothing.
+    def activation_and_factor(self, x: Tensor, own: Own, window: Window) -> tuple[Tensor, Tensor | None]:
+        """``activation``, and by what the layer's output is multiplied before the bias is added; None: by nothing."""
+        return self.activation(x, own), None
 
-        box: the mean over the window of an output and over its input channels.
-        """
+    def factor(self, x: Tensor, window: Window) -> Tensor | None:
+        """The factor alone."""
         return None
 
     def bias(self, b: Tensor) -> Tensor:

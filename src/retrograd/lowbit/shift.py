@@ -133,7 +133,8 @@ class DeepShiftPS(_DeepShift):
 
     The exponents are -(2**(bits - 1) - 2) to 0, since 0 is a value, too. The gradient of shift is g log(2) 2**p s; that
     of sign is g, not multiplied by 2**p, as in the source. The optimiser keeps shift within the exponents, and sign
-    within -1 and 1. They start from the float weights: log2(|w|) and the sign. RAdam trains them best.
+    within -1 and 1. They start from the float weights: log2(|w|) and the sign. Steps are in exponents: Adam or RAdam
+    with lr=0.01 to 0.03 train them; weight_decay would pull p to 0, and so weights to 1.
 
     bits, positive_only: as ``DeepShiftQ``.
     shifts: n, 1 to 4, for a sum of n such numbers; shift and sign then have n as their first axis.

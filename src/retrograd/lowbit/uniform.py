@@ -11,16 +11,20 @@ import numpy as np
 
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
-from .binary import mean_size, scaled_signs
+from ..ops.kernel_set import kernels
+from .binary import scaled_signs
 from .functions import (
+    AffineLevels,
     FixedPoint,
     LearnedStep,
+    MeanScaledSign,
     Pact,
-    ScaledSign,
+    SignClipped,
     StraightThrough,
     TanhLevels,
     Uniform,
     UnitLevels,
+    mean_size,
 )
 from .quantizer import LEAST, Axes, Levels, Own, Quantizer, check_flag, check_int, parameter_of, scalar
 
@@ -98,7 +102,7 @@ class DoReFa(Quantizer):
         result: Tensor
         if self.bits == 1:
             with no_grad():
-                value = ScaledSign.apply(w, mean_size(w, tuple(range(w.array.ndim))))
+                value = MeanScaledSign.apply(w, tuple(range(w.array.ndim)), False)
             result = StraightThrough.apply(w, value)
         else:
             result = TanhLevels.apply(w, scalar(math.tanh(_largest(w.array)) or 1.0, w), 2.0**self.bits - 1)
@@ -113,7 +117,7 @@ class DoReFa(Quantizer):
             return None
         with no_grad():
             alpha = mean_size(w, tuple(range(w.array.ndim)))
-            sign = ScaledSign.apply(w, scalar(1.0, w))
+            sign = SignClipped.apply(w)
         # the signs get g alpha, of which w is to get g
         inverse = wrap(1 / np.where(alpha.array > 0, alpha.array, alpha.array.dtype.type(1)))
         return StraightThrough.apply(w * inverse, sign), alpha
@@ -210,7 +214,8 @@ class LSQ(Quantizer):
 
     def observe(self, x: np.ndarray, own: Own) -> None:
         if not self.is_ready(own) and x.size:
-            own["step"].array[...] = _first_step(x, self.levels(False)[1])
+            step = _first_step(x, self.levels(False)[1])
+            own["step"].array[...] = step if math.isfinite(step) else 0.0
 
     def is_ready(self, own: Own) -> bool:
         return bool(own["step"].array > 0)
@@ -244,7 +249,8 @@ class Int8(Quantizer):
     Weights: s q with q from -127 to 127 and s = max |w| / 127 of each output channel; s is constant for the gradient.
     Activations: s (q - z) with q from 0 to 255, s = (high - low) / 255 and z = -low / s rounded, so that 0 is exact.
     low and high are the smallest and largest number of all inputs, with 0 among them, that the layer has seen in
-    training and in ``calibrate``: the buffers ``activation_low`` and ``activation_high``.
+    training and in ``calibrate``: the buffers ``activation_low`` and ``activation_high``. Inputs with inf or NaN do not
+    count.
 
     Source: B. Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only
     Inference", 2017 (arXiv:1712.05877).
@@ -257,9 +263,12 @@ class Int8(Quantizer):
         return {"low": wrap(np.array(np.inf, dtype)), "high": wrap(np.array(-np.inf, dtype))}  # nothing seen yet
 
     def observe(self, x: np.ndarray, own: Own) -> None:
-        if x.size:
+        if not x.size:
+            return
+        smallest, largest = (float(find(x, tuple(range(x.ndim)), False)) for find in (kernels.amin, kernels.amax))
+        if math.isfinite(smallest) and math.isfinite(largest):
             low, high = own["low"].array, own["high"].array
-            low[...], high[...] = min(float(low), 0.0, float(x.min())), max(float(high), 0.0, float(x.max()))
+            low[...], high[...] = min(float(low), 0.0, smallest), max(float(high), 0.0, largest)
 
     def is_ready(self, own: Own) -> bool:
         return bool(own["low"].array <= own["high"].array)
@@ -267,14 +276,17 @@ class Int8(Quantizer):
     def scale_and_zero(self, own: Own) -> tuple[float, int]:
         """s and z of activations."""
         low, high = float(own["low"].array), float(own["high"].array)
-        scale = (high - low) / 255 or 1.0
+        if not low < high:  # zeros, or nothing at all
+            return 1.0, 0
+        scale = (high - low) / 255
         return scale, round(-low / scale)
 
     def weight_scale(self, w: np.ndarray, axes: Axes) -> np.ndarray:
         """s of each output channel, 1 where all weights are 0; the axes of a filter stay with extent 1."""
-        largest = np.abs(w).max(axes, keepdims=True)
-        scale: np.ndarray = np.where(largest > 0, largest / 127, 1).astype(w.dtype)
-        return scale
+        if not w.size:
+            return np.ones((1,) * w.ndim, w.dtype)
+        largest: np.ndarray = kernels.amax(kernels.abs(w), axes, True)
+        return np.where(largest > 0, largest / 127, 1).astype(w.dtype)
 
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
         result: Tensor = Uniform.apply(w, wrap(self.weight_scale(w.array, axes)), -127.0, 127.0)
@@ -282,7 +294,7 @@ class Int8(Quantizer):
 
     def activation(self, x: Tensor, own: Own) -> Tensor:
         scale, zero = self.scale_and_zero(own)
-        result: Tensor = Uniform.apply(x, scalar(scale, x), -float(zero), 255.0 - zero)
+        result: Tensor = AffineLevels.apply(x, scale, 1.0 / scale, -float(zero), 255.0 - zero)
         return result
 
     def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
@@ -299,4 +311,5 @@ def _largest(x: np.ndarray) -> float:
 
 def _first_step(x: np.ndarray, high: float) -> float:
     """LSQ's first step for the numbers x."""
-    return max(2.0 * float(np.mean(np.abs(x), dtype=np.float64)) / math.sqrt(high), LEAST) if x.size else LEAST
+    step = 2.0 * float(np.mean(np.abs(x), dtype=np.float64)) / math.sqrt(high) if x.size else 0.0
+    return step if not step < LEAST else LEAST

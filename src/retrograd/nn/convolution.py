@@ -115,9 +115,10 @@ class _Conv(_Convolution):
         y = self._convolved(input, self.weight, self.bias)
         return y if self.activation is None else self._activated(y)
 
-    def _convolved(self, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+    def _convolved(self, x: Tensor, w: Tensor, b: Tensor | None, *, groups: int = 0) -> Tensor:
+        """The operator; groups 0: the layer's."""
         return conv_nd(
-            self.operator, self.ndim, x, w, b, self.stride, self.padding, self.dilation, self.groups,
+            self.operator, self.ndim, x, w, b, self.stride, self.padding, self.dilation, groups or self.groups,
             self.padding_mode, self.algorithm, self.workspace,
         )  # fmt: skip
 
@@ -170,12 +171,13 @@ class _ConvTranspose(_Convolution):
         return y if self.activation is None else self._activated(y)
 
     def _convolved(
-        self, x: Tensor, w: Tensor, b: Tensor | None, output_size: Sequence[int] | None = None
+        self, x: Tensor, w: Tensor, b: Tensor | None, output_size: Sequence[int] | None = None, *, groups: int = 0
     ) -> Tensor:
+        """The operator; groups 0: the layer's."""
         output_padding = self.output_padding if output_size is None else 0
         return conv_transpose_nd(
-            self.operator, self.ndim, x, w, b, self.stride, self.padding, output_padding, self.groups, self.dilation,
-            self.padding_mode, output_size, None, self.target_shape, self.algorithm, self.workspace,
+            self.operator, self.ndim, x, w, b, self.stride, self.padding, output_padding, groups or self.groups,
+            self.dilation, self.padding_mode, output_size, None, self.target_shape, self.algorithm, self.workspace,
         )  # fmt: skip
 
 

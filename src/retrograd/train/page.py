@@ -34,10 +34,13 @@ class Page:
     style: str = ""
 
 
-def filled(name: str, **parts: str) -> str:
-    """The template of this name in files/, filled in."""
-    text = resources.files(__package__).joinpath("files", name).read_text(encoding="utf-8")
-    return Template(text).substitute(parts)
+def filled(name: str, package: str = __package__, **parts: str) -> str:
+    """The template of this name in the package's files/, filled in; $css is the style of all pages."""
+    return Template(_text(package, name)).substitute({"css": _text(__package__, "page.css"), **parts})
+
+
+def _text(package: str, name: str) -> str:
+    return resources.files(package).joinpath("files", name).read_text(encoding="utf-8")
 
 
 def facts_tiles(facts: Mapping[str, str]) -> str:

@@ -18,7 +18,7 @@ __all__ = ["PicturesMissing", "colour", "curves", "diverging", "forecasts", "gre
 
 # placeholder colours for Matplotlib, replaced by CSS variables, which follow light and dark mode
 _THEME = {"#010101": "var(--ink)", "#020202": "var(--muted)", "#030303": "var(--line)"}
-_SERIES = {"#040404": "var(--first)", "#050505": "var(--second)"}
+_SERIES = {"#040404": "var(--first)", "#050505": "var(--second)", "#060606": "var(--third)", "#070707": "var(--fourth)"}
 
 
 class PicturesMissing(RuntimeError):  # noqa: N818  a missing package, not a fault
@@ -28,7 +28,7 @@ class PicturesMissing(RuntimeError):  # noqa: N818  a missing package, not a fau
 def curves(
     title: str, lines: Mapping[str, Sequence[float]], percent: bool = False, level: tuple[str, float] | None = None
 ) -> str:
-    """An ``<svg>`` with one line (at most two) per entry over the epochs 1, 2, ...; colours and fonts are the page's.
+    """An ``<svg>`` with one line (at most four) per entry over the epochs 1, 2, ...; colours and fonts are the page's.
 
     level: the name and height of a dashed line to compare with.
 

@@ -85,27 +85,28 @@ def entries_of_tile(plan, phase, scratch, coordinates, table, nothing, first, la
     moves_d = phase + PHASE.moves
     moves_h = moves_d + taps_d
     moves_w = moves_h + taps_h
-    a, b, c = 0, 0, 0
-    if first > 0:  # divisions are slow
-        a, b, c = first // (taps_w * taps_h), first // taps_w % taps_h, first % taps_w
     zero = full(scratch, nothing)
-    for tap in range(first, last):
-        move_d, move_h, move_w = plan[moves_d + a], plan[moves_h + b], plan[moves_w + c]
-        step = move_d * plan[WALK.source + 1] + move_h * plan[WALK.source + 2] + move_w * plan[WALK.source + 3]
-        for i in range(0, ROW_SLOTS, lanes(scratch)):
-            inside_d = within(load(scratch, coordinates + i) + move_d, plan[WALK.extent])
-            inside_h = within(load(scratch, coordinates + ROW_SLOTS + i) + move_h, plan[WALK.extent + 1])
-            inside_w = within(load(scratch, coordinates + 2 * ROW_SLOTS + i) + move_w, plan[WALK.extent + 2])
-            row = load(scratch, coordinates + 3 * ROW_SLOTS + i) + step
+    for i in range(0, ROW_SLOTS, lanes(scratch)):
+        at_d, at_h = load(scratch, coordinates + i), load(scratch, coordinates + ROW_SLOTS + i)
+        at_w, line = load(scratch, coordinates + 2 * ROW_SLOTS + i), load(scratch, coordinates + 3 * ROW_SLOTS + i)
+        a, b, c = 0, 0, 0
+        if first > 0:  # divisions are slow
+            a, b, c = first // (taps_w * taps_h), first // taps_w % taps_h, first % taps_w
+        for tap in range(first, last):
+            move_d, move_h, move_w = plan[moves_d + a], plan[moves_h + b], plan[moves_w + c]
+            step = move_d * plan[WALK.source + 1] + move_h * plan[WALK.source + 2] + move_w * plan[WALK.source + 3]
+            inside_d = within(at_d + move_d, plan[WALK.extent])
+            inside_h = within(at_h + move_h, plan[WALK.extent + 1])
+            inside_w = within(at_w + move_w, plan[WALK.extent + 2])
             at = table + (tap - first) * ROW_SLOTS + i
-            store(scratch, at, select(both(both(inside_d, inside_h), inside_w), row, zero))
-        c += 1
-        if c == taps_w:
-            c = 0
-            b += 1
-            if b == taps_h:
-                b = 0
-                a += 1
+            store(scratch, at, select(both(both(inside_d, inside_h), inside_w), line + step, zero))
+            c += 1
+            if c == taps_w:
+                c = 0
+                b += 1
+                if b == taps_h:
+                    b = 0
+                    a += 1
 
 
 @helper

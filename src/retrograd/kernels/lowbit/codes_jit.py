@@ -4,8 +4,18 @@
 from __future__ import annotations
 
 from ..machine.compiler import Array, Bytes, Words
-from ..machine.simd import address, bits_of_mask, full, lanes, load, load_first, store_bytes, store_shorts
-from .finish_jit import code_of
+from ..machine.simd import (
+    address,
+    bits_of_mask,
+    full,
+    lanes,
+    load,
+    load_first,
+    nearest,
+    select,
+    store_bytes,
+    store_shorts,
+)
 
 _BITS = 32
 
@@ -38,7 +48,9 @@ def quantize(
         for c in range(0, channels, lanes(x)):
             some = channels - c
             value = load(x, begin + c) if some >= lanes(x) else load_first(x, begin + c, some)
-            q = code_of(value / divisor, zero_point, low, high)
+            q = nearest(value / divisor) + zero_point
+            q = select(q >= low, q, low)  # NaN is not
+            q = select(q <= high, q, high)
             if size == 1:
                 store_bytes(to + c, q, some)
             else:

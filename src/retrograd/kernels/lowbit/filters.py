@@ -27,16 +27,16 @@ def _arranged(element: str, groups: int, transposed: bool, w: np.ndarray) -> np.
     if element == "binary":
         codes = np.packbits(codes > 0, axis=-1, bitorder="little")
     by_tap = codes.view("<i4").reshape(groups, outputs, taps, words).transpose(0, 2, 3, 1)  # (G, taps, words, Co/G)
-    columns = integer_tile(element, outputs).columns
+    columns = integer_tile(outputs).columns
     filled = np.zeros((*by_tap.shape[:-1], columns), np.int32)
     filled[..., :outputs] = by_tap
-    return filled if transposed else _in_panels(element, filled)
+    return filled if transposed else _in_panels(filled)
 
 
-def _in_panels(element: str, by_tap: np.ndarray) -> np.ndarray:
+def _in_panels(by_tap: np.ndarray) -> np.ndarray:
     """(G, taps, words, columns) -> flat; the columns are whole vectors."""
     columns = by_tap.shape[-1]
-    width = integer_tile(element, columns).width
+    width = integer_tile(columns).width
     firsts = range(0, columns, width)
     panels = [by_tap[group, ..., first : first + width] for group in range(len(by_tap)) for first in firsts]
     return np.concatenate([panel.ravel() for panel in panels])
@@ -48,5 +48,5 @@ def in_phases(filters: Filters, taps: tuple[int, ...]) -> np.ndarray:
         return filters.codes
     found = filters.made.get(taps)
     if found is None:
-        found = filters.made[taps] = _in_panels(filters.element, filters.codes[:, list(taps)])
+        found = filters.made[taps] = _in_panels(filters.codes[:, list(taps)])
     return found

@@ -16,11 +16,10 @@ import numpy as np
 from ...codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, words_of
 from ...geometry import Window
 from ..convolution.plan import three_axes, three_strides
-from ..machine.integer import WORD, integer_tile, offset
+from ..machine.integer import BYTES, WORD, integer_tile, offset
 from ..machine.launch import kernel
 from ..machine.scratch import aligned, per_thread
 from ..memory.channels_last import usual_strides
-from ..memory.packing import zeros_of
 from .filters import in_phases
 from .products_plan import Products, products_plan
 
@@ -29,6 +28,7 @@ __all__ = ["lowbit_conv"]
 _products = kernel("lowbit.products.products")
 _MOST_MADE = 64
 _SIGNED = 128  # from codes in int8 to those in uint8
+_WIDEST = 4 * 64  # bytes of the vectors of a panel
 
 
 def lowbit_conv(
@@ -37,76 +37,75 @@ def lowbit_conv(
 ) -> np.ndarray:  # fmt: skip
     if x.dtype == np.int8:
         x, zero_point = x.view(np.uint8) ^ _SIGNED, zero_point + _SIGNED
-    finish, codes, dtype = _finish(then)
+    result, dtype = _result(then)
     plan, memory, row = _plan(
-        window, len(x), filters.element, filters.transposed, filters.groups, filters.channels, filters.outputs,
-        finish, codes, dtype.itemsize,
-    )  # fmt: skip
-    if finish in ("sums", "scaled"):
-        y = aligned(prod(memory), dtype.char).reshape(memory)
-        result = y.transpose(0, -1, *range(1, y.ndim - 1))
+        window, len(x), filters.element, filters.transposed, filters.groups, filters.channels, filters.outputs, result
+    )
+    if result in _CODES:  # bits are set one by one; other codes are 0 beyond the channels
+        y = target = (np.zeros if result == "t" or memory[-1] > filters.outputs else np.empty)(memory, dtype)
     else:
-        result = y = np.zeros(memory, dtype)
+        target = aligned(prod(memory), dtype.char).reshape(memory)
+        y = target.transpose(0, -1, *range(1, target.ndim - 1))
     if plan.tasks == 0:
-        return result
-    scale, bias, factor, threshold, flip = None, None, None, _NO_WORDS, _NO_BYTES
-    if isinstance(then, Thresholded):
-        threshold = np.ascontiguousarray(then.threshold, np.int32)
-        flip = np.ascontiguousarray(then.flip).view(np.uint8)
+        return y
+    scale = bias = factor = None
+    numbers: np.dtype[Any] = np.dtype(np.float32)
+    if isinstance(then, Scaled):
+        (scale, bias, factor), numbers = then, dtype
+    elif isinstance(then, Thresholded):
+        (scale, bias), numbers = then, np.dtype(np.int32)
     elif then is not None:
-        scale, bias, factor = then.scale, *(then[1:] if isinstance(then, Scaled) else (None, None))
-    number = "f" if scale is None else scale.dtype.char
-    scale, bias, factor = (_dense(one, filters.outputs, number) for one in (scale, bias, factor))
-    _products[number](
-        plan.tasks, np.ascontiguousarray(x).view(np.uint8), in_phases(filters, plan.taps),
-        _starts(plan, filters, window, zero_point, then), _zero_bytes(row), y.view(np.uint8), scale, bias, factor,
-        int(isinstance(then, Scaled) and then.factor is not None), threshold, flip, plan.words,
-        per_thread(plan.scratch, "i8"), plan.scratch,
+        scale, bias = then.scale, np.array([then.zero_point, then.low, then.high])
+    _products["f"](
+        plan.tasks, _bytes(x, x.dtype), in_phases(filters, plan.taps), _starts(plan, filters, window, zero_point, then),
+        _zero_bytes(row), target.view(np.uint8), *(_bytes(one, numbers) for one in (scale, bias, factor)),
+        int(factor is not None), plan.words, per_thread(plan.scratch, "i8"), plan.scratch,
     )  # fmt: skip
-    return result
+    return y
 
 
-_NO_WORDS, _NO_BYTES = np.zeros(1, np.int32), np.zeros(1, np.uint8)
+_NOTHING = np.zeros(1, np.uint8)
+
+
+def _bytes(x: np.ndarray | None, dtype: np.dtype[Any]) -> np.ndarray:
+    """The memory of an array of this type, made contiguous; something if there is none."""
+    return _NOTHING if x is None else np.ascontiguousarray(x, dtype).view(np.uint8)
 
 
 @lru_cache(maxsize=64)
 def _zero_bytes(count: int) -> np.ndarray:
-    return np.zeros(count, np.uint8)
+    """Words of zeros for a row of the input, and for the widest row of filters."""
+    return np.zeros(max(count, _WIDEST), np.uint8)
 
 
-def _dense(numbers: np.ndarray | None, count: int, dtype: str) -> np.ndarray:
-    return zeros_of(count, dtype) if numbers is None else np.ascontiguousarray(numbers)
-
-
-def _finish(then: Scaled | Thresholded | Requantized | None) -> tuple[str, tuple[int, int, int], np.dtype[Any]]:
-    """The name in FINISHES; zero point and limits of codes; the type of the result."""
+def _result(then: Scaled | Thresholded | Requantized | None) -> tuple[str, np.dtype[Any]]:
+    """What the micro-kernel writes, see integer.py; and its type."""
     if isinstance(then, Scaled):
-        return "scaled", (0, 0, 0), then.scale.dtype
+        more = ("" if then.factor is None else "k") + ("" if then.bias is None else "b")
+        return then.scale.dtype.char + more, then.scale.dtype
     if isinstance(then, Thresholded):
-        return "bits", (0, 0, 0), code_dtype("binary")
+        return "t", code_dtype("binary")
     if isinstance(then, Requantized):
-        name = "bytes" if then.element == "int8" else "shorts"
-        return name, (then.zero_point, then.low, then.high), code_dtype(then.element, then.low)
-    return "sums", (0, 0, 0), np.dtype(np.int32)
+        return "b" if then.element == "int8" else "h", code_dtype(then.element, then.low)
+    return "i", np.dtype(np.int32)
 
 
-_ELEMENTS = {"bits": "binary", "bytes": "int8", "shorts": "int16"}  # of the codes that are written
+_CODES = {"t": "binary", "b": "int8", "h": "int16"}  # the element of results that are codes
 
 
 @lru_cache(maxsize=1024)
 def _plan(
-    window: Window, batch: int, element: str, transposed: bool, groups: int, channels: int, outputs: int, finish: str,
-    codes: tuple[int, int, int], size: int,
-) -> tuple[Products, tuple[int, ...], int]:  # fmt: skip
+    window: Window, batch: int, element: str, transposed: bool, groups: int, channels: int, outputs: int, result: str
+) -> tuple[Products, tuple[int, ...], int]:
     """The plan, the extents of the result in the order of memory, and the bytes of a pixel that is read."""
     words = words_of(element, channels)
     source, target = (window.output, window.input) if transposed else (window.input, window.output)
-    last = codes_of(_ELEMENTS[finish], outputs) if finish in _ELEMENTS else outputs
+    last, size = codes_of(_CODES[result], outputs) if result in _CODES else outputs, BYTES.get(result[0], WORD)
     row = groups * words * WORD
     plan = products_plan(
         three_axes(window), transposed, batch, groups, outputs // groups, element, words,
         three_strides(usual_strides(batch, row, source, 1)), three_strides(usual_strides(batch, last, target, size)),
-        last * size, finish, codes,
+        last * size, result,
     )  # fmt: skip
     return plan, (batch, *target, last), row
 
@@ -114,7 +113,7 @@ def _plan(
 def _starts(
     plan: Products, filters: Filters, window: Window, zero_point: int, then: Scaled | Thresholded | Requantized | None
 ) -> np.ndarray:
-    """What the sums of each class of pixels and channel start from, (classes, G, columns) int32, kept for next time.
+    """What the sums of each class of pixels and channel start from, int32 [class][group][column], kept for next time.
 
     start[class, k] = bias[k] + sum over taps of sums[tap, k] * (read if it is inside of the input, else skipped)
 
@@ -123,7 +122,7 @@ def _starts(
     bias = then.bias if isinstance(then, Requantized) else None
     key = window, zero_point
     known, rows = filters.made.get(key, (None, None))
-    if rows is not None and known is bias:
+    if rows is not None and (bias is None) == (known is None) and (bias is None or np.array_equal(bias, known)):
         return rows
     moved = offset(filters.element)
     read, skipped = {"binary": (0, 1), "int8": (moved - zero_point, moved), "int16": (0, 0)}[filters.element]
@@ -134,9 +133,9 @@ def _starts(
     if bias is not None:
         start += bias
     columns = filters.outputs // filters.groups
-    rows = np.zeros((len(start), filters.groups, integer_tile(filters.element, columns).columns), np.int32)
+    rows = np.zeros((len(start), filters.groups, integer_tile(columns).columns), np.int32)
     rows[..., :columns] = start.astype(np.int64).reshape(len(start), filters.groups, columns)
     if len(filters.made) >= _MOST_MADE:
         filters.made.clear()
-    filters.made[key] = bias, rows
+    filters.made[key] = None if bias is None else bias.copy(), rows
     return rows

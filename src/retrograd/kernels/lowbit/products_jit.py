@@ -12,10 +12,8 @@ from ..machine.microkernel import ROW_SLOTS
 from ..machine.product import PRODUCT
 from ..machine.product_jit import rows_of_tile
 from ..machine.simd import address, offset, pointer_like
-from .finish_jit import bits, codes, complete, scaled
-from .products_plan import BORDER, FINISHES, PRODUCTS, TASK
-
-SUMS, SCALED, BITS, BYTES = (FINISHES.index(name) for name in ("sums", "scaled", "bits", "bytes"))
+from .bits_jit import bits
+from .products_plan import BORDER, PRODUCTS, TASK
 
 
 @helper
@@ -27,19 +25,29 @@ def _class_along(plan, border, axis, position):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _starts_of_tile(plan, phase, border, position, rows, scratch, starts):  # type: ignore[no-untyped-def]
-    """Where the numbers begin that the sums of each pixel start from."""
+def _class_of_line(plan, border, d, h):  # type: ignore[no-untyped-def]
+    classes_h = plan[border + BORDER.classes + 1]
+    return _class_along(plan, border, 0, d) * classes_h + _class_along(plan, border, 1, h)
+
+
+@helper
+def _starts_of_tile(plan, phase, border, position, rows, scratch, starts, first):  # type: ignore[no-untyped-def]
+    """The addresses of the numbers that the sums of each pixel start from."""
     _, d, h, w = position
-    classes_h, classes_w = plan[border + BORDER.classes + 1], plan[border + BORDER.classes + 2]
-    row, first = plan[PRODUCTS.start_row], plan[border + BORDER.first]
-    if plan[border + BORDER.classes] * classes_h * classes_w == 1:
+    classes_w, row = plan[border + BORDER.classes + 2], plan[PRODUCTS.start_row] * WORD
+    first += plan[border + BORDER.first] * row
+    if plan[border + BORDER.classes] * plan[border + BORDER.classes + 1] * classes_w == 1:
         for i in range(rows):
-            scratch[starts + i] = first * row
+            scratch[starts + i] = first
+        return
+    line = _class_of_line(plan, border, d, h) * classes_w
+    low = plan[border + BORDER.low + 2]
+    if w >= low and w + rows <= plan[border + BORDER.high + 2]:
+        for i in range(rows):
+            scratch[starts + i] = first + (line + low) * row
         return
     for i in range(rows):
-        of_d, of_h = _class_along(plan, border, 0, d), _class_along(plan, border, 1, h)
-        of_w = _class_along(plan, border, 2, w)
-        scratch[starts + i] = (first + (of_d * classes_h + of_h) * classes_w + of_w) * row
+        scratch[starts + i] = first + (line + _class_along(plan, border, 2, w)) * row
         w += 1
         if w == plan[phase + PHASE.positions + 2]:
             w = 0
@@ -49,83 +57,86 @@ def _starts_of_tile(plan, phase, border, position, rows, scratch, starts):  # ty
                 d += 1
                 if d == plan[phase + PHASE.positions]:
                     d = 0
+            line = _class_of_line(plan, border, d, h) * classes_w
 
 
 @helper
 def _sums_of_tile(  # type: ignore[no-untyped-def]
-    plan, phase, rows, group, panel, table, taps, filters, tile
+    plan, phase, rows, group, panel, table, taps, filters, starts, start, c, c_step, zeros, scale, bias, factors
 ):
-    """The counts or sums of a tile in a panel, to the address ``tile``; returns the columns of a row of it."""
-    width, product = plan[PRODUCTS.width], phase + PHASE.product
-    columns, micro = width, product + PRODUCT.whole
+    """The results of a tile in a panel, to the row addresses in the table ``c``."""
+    product, width, lanes = phase + PHASE.product, plan[PRODUCTS.width], plan[phase + PHASE.product + PRODUCT.lanes]
+    columns, count, micro = width, width, product + PRODUCT.whole
     if panel == plan[PRODUCTS.panels] - 1:
-        columns, micro = plan[PRODUCTS.start_group] - panel * width, product + PRODUCT.last
-    words = plan[PRODUCTS.depth]
-    b = filters + group * plan[PRODUCTS.group_step] + panel * plan[PRODUCTS.panel_step]
+        columns, count = plan[PRODUCTS.start_group] - panel * width, plan[PRODUCTS.columns] - panel * width
+        micro = product + PRODUCT.last
+    words, b = plan[PRODUCTS.depth], filters + group * plan[PRODUCTS.group_step] + panel * plan[PRODUCTS.panel_step]
     b += plan[phase + PHASE.first_tap] * words * WORD * columns
-    dot(plan[micro + rows], table, taps, words, group * words * WORD, b, tile)
-    return columns
+    move = group * words * WORD
+    if taps == 0:  # no tap reaches these positions: products of words of zeros
+        taps, words, b, move = 1, 1, zeros, 0
+    dot(
+        plan[micro + rows], table, taps, words, move, b, starts, start * WORD, c, c_step, count - (columns - lanes),
+        scale, bias, factors,
+    )  # fmt: skip
 
 
 def products(
-    task: int, worker: int, source: Bytes, filters: Words, starts: Words, zeros: Bytes, target: Bytes, scale: Array,
-    bias: Array, factor: Array, factors: int, threshold: Words, flip: Bytes, plan: Table, scratch: Table,
-    scratch_words: int,
+    task: int, worker: int, source: Bytes, filters: Words, starts: Words, zeros: Bytes, target: Bytes, scale: Bytes,
+    bias: Bytes, factor: Bytes, factors: int, plan: Table, scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
     """A range of tiles and panels: sums of products from ``starts``, finished into ``target``."""
     own = plan[PRODUCTS.tasks] + TASK.words * task
     phase, border = plan[own + TASK.phase], plan[own + TASK.border]
     part_first, part_last = plan[own + TASK.part_first], plan[own + TASK.part_last]
     tile_first, tile_last = plan[own + TASK.tile_first], plan[own + TASK.tile_last]
-    panels, width, finish = plan[PRODUCTS.panels], plan[PRODUCTS.width], plan[PRODUCTS.finish]
+    panels, width = plan[PRODUCTS.panels], plan[PRODUCTS.width]
     taps = plan[phase + PHASE.taps] * plan[phase + PHASE.taps + 1] * plan[phase + PHASE.taps + 2]
     coordinates = worker * scratch_words
     rows_of_c = coordinates + 4 * ROW_SLOTS
-    starts_at = rows_of_c + ROW_SLOTS
-    table = starts_at + ROW_SLOTS
-    tile_at = (address(offset(scratch, table + taps * ROW_SLOTS)) + 63) // 64 * 64
-    table_at = address(offset(scratch, table))
+    rows_of_tile_at = rows_of_c + ROW_SLOTS
+    starts_at = rows_of_tile_at + ROW_SLOTS
+    factors_at = starts_at + ROW_SLOTS
+    table = factors_at + ROW_SLOTS
+    table_at, starts_table = address(offset(scratch, table)), address(offset(scratch, starts_at))
+    tile_at = (address(offset(scratch, table + max(taps, 1) * ROW_SLOTS)) + 63) // 64 * 64
+    for i in range(ROW_SLOTS):
+        scratch[rows_of_tile_at + i] = tile_at + i * width * WORD
+        scratch[table + i] = address(zeros)
+        scratch[factors_at + i] = address(factor)
+    step, in_tile = plan[PRODUCTS.step], plan[PRODUCTS.in_tile]
+    c_at, factors_table = rows_of_tile_at if in_tile else rows_of_c, address(offset(scratch, factors_at))
+    c_at = address(offset(scratch, c_at))
     first, _ = rows_of_tile(offset(plan, phase + PHASE.product), tile_first)
     position = position_of(plan, phase, first)
     for i in range(4 * ROW_SLOTS):  # missing rows of a tile must be readable, too
         scratch[coordinates + i] = 0
     for tile in range(tile_first, tile_last):
         _, rows = rows_of_tile(offset(plan, phase + PHASE.product), tile)
-        _starts_of_tile(plan, phase, border, position, rows, scratch, starts_at)
+        _starts_of_tile(plan, phase, border, position, rows, scratch, starts_at, address(starts))
         position = read_and_written(
             address(source), address(target) + plan[phase + PHASE.target], plan, phase, position, rows, scratch,
             coordinates, rows_of_c,
         )  # fmt: skip
         entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), 0, taps)
+        if factors > 0:
+            for i in range(rows):
+                pixel = (scratch[rows_of_c + i] - address(target)) // plan[PRODUCTS.target_row]
+                scratch[factors_at + i] = address(factor) + pixel * plan[PRODUCTS.scale]
         group, panel = part_first // panels, part_first % panels
         for _ in range(part_first, part_last):
-            padded = width
-            if taps > 0:
-                padded = _sums_of_tile(plan, phase, rows, group, panel, table_at, taps, address(filters), tile_at)
-            else:
-                sums = pointer_like(starts, tile_at)
-                for i in range(rows * width):
-                    sums[i] = 0
             column = group * plan[PRODUCTS.columns] + panel * width
             count = min(width, plan[PRODUCTS.columns] - panel * width)
-            start = group * plan[PRODUCTS.start_group] + panel * width
-            for i in range(rows):
-                sums, to = pointer_like(starts, tile_at + i * padded * WORD), scratch[rows_of_c + i]
-                begin = scratch[starts_at + i] + start
-                if finish == SUMS:
-                    complete(sums, starts, begin, plan[PRODUCTS.times], pointer_like(starts, to + column * WORD), count)
-                    continue
-                complete(sums, starts, begin, plan[PRODUCTS.times], sums, count)
-                if finish == SCALED:
-                    pixel = (to - address(target)) // plan[PRODUCTS.target_row] if factors else 0
-                    scaled(sums, scale, bias, factor, factors, pixel, to, column, count)
-                elif finish == BITS:
-                    bits(sums, threshold, flip, target, to, column, count)
-                else:
-                    codes(
-                        sums, scale, plan[PRODUCTS.zero_point], plan[PRODUCTS.low], plan[PRODUCTS.high],
-                        1 if finish == BYTES else 2, to, column, count,
-                    )  # fmt: skip
+            _sums_of_tile(
+                plan, phase, rows, group, panel, table_at, taps, address(filters), starts_table,
+                group * plan[PRODUCTS.start_group] + panel * width, c_at, 0 if in_tile else (column * step) >> 3,
+                address(zeros), address(scale) + column * plan[PRODUCTS.scale],
+                address(bias) + column * plan[PRODUCTS.bias], factors_table,
+            )  # fmt: skip
+            for i in range(rows if in_tile else 0):
+                sums = pointer_like(starts, tile_at + i * width * WORD)
+                threshold, flip = pointer_like(starts, address(scale)), pointer_like(starts, address(bias))
+                bits(sums, pointer_like(target, scratch[rows_of_c + i]), column, count, threshold, flip)
             panel += 1
             if panel == panels:
                 group, panel = group + 1, 0

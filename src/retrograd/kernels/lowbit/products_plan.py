@@ -15,7 +15,7 @@ import numpy as np
 
 from ..convolution.gather_plan import PHASE, WALK, Phase, phases
 from ..convolution.plan import Axis
-from ..machine.integer import WORD, integer_micro, integer_tile
+from ..machine.integer import BYTES, WORD, integer_micro, integer_tile
 from ..machine.microkernel import ROW_SLOTS
 from ..machine.product import MOST_TASKS, TASK_WORK, even_product
 from ..machine.record import record
@@ -26,16 +26,14 @@ PRODUCTS = record(
     width=1, panels=1,  # columns of a panel; panels of a group
     panel_step=1, group_step=1,  # bytes of the filters from panel to panel, and from group to group
     start_group=1, start_row=1,  # numbers from group to group in a row that sums start from, and from row to row
-    times=1,  # what the counts of the micro-kernel are multiplied by
-    finish=1,  # what becomes of the sums: FINISHES
-    zero_point=1, low=1, high=1,  # of the codes that are written
-    target_row=1,  # bytes of a pixel of the tensor written
+    target_row=1, step=1,  # of the tensor written: bytes of a pixel, bits of a channel
+    scale=1, bias=1,  # bytes of a number of each; 0: the same for all channels
+    in_tile=1,  # 1: the sums become bits outside of the micro-kernel
     tasks=1,
     phases=0,  # each followed by its BORDER, and then the tasks
 )  # fmt: skip
 BORDER = record(low=3, high=3, classes=3, first=1)  # the first class among all phases
 TASK = record(phase=1, border=1, part_first=1, part_last=1, tile_first=1, tile_last=1)
-FINISHES = ("sums", "scaled", "bits", "bytes", "shorts")
 
 _NEAR = 256 << 10  # bytes of filters that stay in L2 while pixels stream by
 
@@ -54,19 +52,21 @@ class Products:
 
 def products_plan(
     axes: list[Axis], transposed: bool, batch: int, groups: int, columns: int, element: str, words: int,
-    source: Sequence[int], target: Sequence[int], target_row: int, finish: str, codes: tuple[int, int, int],
+    source: Sequence[int], target: Sequence[int], target_row: int, result: str,
 ) -> Products:  # fmt: skip
     """``columns`` channels of a group are written, ``words`` are read; ``source`` and ``target``: strides N, D, H, W in
-    bytes; ``target_row``: bytes of a pixel; ``codes``: zero point, lowest and highest of those that are written.
+    bytes; ``target_row``: bytes of a pixel; ``result`` as in integer.py.
     """
-    shape = integer_tile(element, columns)
-    kernel = [axis.kernel for axis in axes]
+    shape = integer_tile(columns)
+    kernel, bits = [axis.kernel for axis in axes], result == "t"
+    # whole vectors of bits need no other channel's byte, except behind the last channel
+    in_tile = bits and (shape.lanes % 8 > 0 or (groups > 1 and columns % shape.lanes > 0))
     found, order, _ = phases(
         axes, transposed, batch, target, (kernel[1] * kernel[2], kernel[2], 1),
-        lambda pixels: even_product("f", element, shape, pixels, of=integer_micro), most=2**62,
+        lambda pixels: even_product("i" if in_tile else result, element, shape, pixels, of=integer_micro), most=2**62,
     )  # fmt: skip
     extents = [axis.output if transposed else axis.input for axis in axes]
-    shared = finish == "bits" and (columns % 8 if groups > 1 else shape.panels > 1 and shape.width % 8)
+    shared = in_tile and (columns % 8 if groups > 1 else shape.panels > 1 and shape.width % 8)
     parts, row = groups * shape.panels, len(order) * words * WORD
     pieces, tasks, start, classes = [], [], PRODUCTS.words, 0
     masks: list[tuple[np.ndarray, np.ndarray]] = []
@@ -87,15 +87,17 @@ def products_plan(
         masks.append((inside, outside))
         start += len(phase.words) + len(border)
         classes += len(inside)
+    number = 8 if result[0] == "d" else 4
     plan = PRODUCTS.pack(
         walk=WALK.pack(source=source, extent=extents, target=target[0]), depth=words, columns=columns,
         width=shape.width, panels=shape.panels, panel_step=row * shape.width, group_step=row * shape.columns,
-        start_group=shape.columns, start_row=groups * shape.columns, times=-2 if element == "binary" else 1,
-        finish=FINISHES.index(finish), zero_point=codes[0], low=codes[1], high=codes[2], target_row=target_row,
-        tasks=start, phases=np.concatenate([*pieces, *tasks]) if tasks else (),
+        start_group=shape.columns, start_row=groups * shape.columns,
+        target_row=target_row, step=1 if bits else 8 * BYTES[result[0]], scale=number,
+        bias=0 if result in "bh" else number, in_tile=in_tile, tasks=start,
+        phases=np.concatenate([*pieces, *tasks]) if tasks else (),
     )  # fmt: skip
     longest = max([1, *(phase.taps for phase in found)])
-    scratch = (6 + longest) * ROW_SLOTS + ROW_SLOTS * shape.width * WORD // 8 + 16  # to align it, and to read past it
+    scratch = (8 + longest) * ROW_SLOTS + ROW_SLOTS * shape.width * WORD // 8 + 16  # to align it, and to read past it
     both = (np.concatenate(each) for each in zip(*masks, strict=True)) if masks else (np.zeros((0, 0)),) * 2
     return Products(plan, len(tasks), scratch, tuple(order), *both)
 

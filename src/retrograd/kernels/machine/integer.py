@@ -1,11 +1,20 @@
 """The building block of products of small integers: sums of products of 32-bit words that hold several of them.
 
-``C[i, j] = sum over entries e, words k of A_e[i, k] . B_e[k, j]`` as int32: as in ``microkernel.py`` a tile of C stays
-in registers while rows of A are found through a table of addresses. What ``.`` is depends on the element:
+``C[i, j] = start_i[j] + times * sum over entries e, words k of A_e[i, k] . B_e[k, j]`` as int32: as in
+``microkernel.py`` a tile of C stays in registers while rows of A are found through a table of addresses. What leaves
+the registers is a result:
 
-- ``binary``: 32 bits each; the number of bits that differ. (+-1 as bits 1 and 0: the sum of products is 32 less twice
-  that.)
-- ``int8``: 4 unsigned bytes of A, 4 signed ones of B; the sum of their products less ``offset()`` times that of B.
+- ``i``: these sums
+- ``f``, ``d``: float32 or float64, the sum times ``scale[j]``; with ``k`` behind the letter times ``factor_i``, with
+  ``b`` plus ``bias[j]``; each step rounded
+- ``b``, ``h``: codes of 8 or 16 bits, ``clip(round(sum * scale[j]) + zero point, low, high)``
+- ``t``: bits, ``(sum >= scale[j]) != (bias[j] != 0)``
+
+What ``.`` is depends on the element:
+
+- ``binary``: 32 bits each; the number of bits that differ, and ``times`` is -2. (+-1 as bits 1 and 0: the sum of
+  products is 32 less twice that number.)
+- ``int8``: 4 unsigned bytes of A, each less ``offset()``, and 4 signed ones of B; the sum of their products.
 - ``int16``: 2 signed numbers each; the sum of their products.
 
 Sums of products are exact as long as they fit 32 bits. Every lane of a register is a column, and A is broadcast; so
@@ -24,6 +33,7 @@ from .microkernel import Tile, registers
 from .target import adds_products, counts_bits, cpu, integer_bytes
 
 WORD = 4  # bytes
+BYTES = {"i": 4, "f": 4, "d": 8, "b": 1, "h": 2}  # of a number of each result but bits
 
 # every argument is a 64-bit integer; addresses and steps are in bytes
 INTEGER_ARGUMENTS = (
@@ -31,8 +41,15 @@ INTEGER_ARGUMENTS = (
     "entries",  # how many, at least 1
     "words",  # of a row of each entry, at least 1
     "move",  # added to the address of every row
-    "b",  # address of B: [entry][word][column]
-    "c",  # address of C: [row][column], whole vectors
+    "b",  # address of B: [entry][word][column], whole vectors
+    "starts",  # address of the table of the addresses of start_i, whole vectors
+    "starts_step",  # added to the address of every start
+    "c",  # address of the table of the row addresses of C
+    "c_step",  # added to the address of every row of C
+    "tail",  # columns of the last vector of C that exist, 1..lanes
+    "scale",  # address of that of the first column of C; int32 for bits
+    "bias",  # likewise; for codes: of zero point, low and high, float32
+    "factors",  # address of the table of the addresses of each row's factor
 )
 
 # Rows of the tile with 1, 2, ... vectors of columns, with 32 registers and with 16.
@@ -56,7 +73,7 @@ def offset(element: str) -> int:
 
 
 @cache
-def integer_tile(element: str, columns: int) -> Tile:
+def integer_tile(columns: int) -> Tile:
     """The tile for ``columns``, all of whose vectors are whole."""
     rows = _ROWS_OF_32 if registers() == 32 else _ROWS_OF_16
     lanes = integer_bytes() // WORD
@@ -66,18 +83,18 @@ def integer_tile(element: str, columns: int) -> Tile:
 
 
 @cache
-def integer_micro(dtype: str, element: str, rows: int, vectors: int, masked: bool = False) -> int:
+def integer_micro(result: str, element: str, rows: int, vectors: int, masked: bool = False) -> int:
     """Address of the micro-kernel for a tile of ``rows`` x ``vectors``, compiled on first use.
 
-    The parameters are those of ``micro``: sums are as wide as the type "f", and nothing is masked.
+    Parameters are those of ``micro``; nothing is ever masked. Bits need 8 lanes.
     """
     kind = instructions(element)
-    name = f"dot_{element}_{kind}_{rows}x{vectors}"
+    name = f"dot_{element}_{kind}_{result}_{rows}x{vectors}"
 
     def compile() -> bytes:
         from .compiler import emit
         from .integer_jit import build
 
-        return b"\n" + emit(build(name, element, kind, rows, vectors), name)
+        return b"\n" + emit(build(name, result, element, kind, rows, vectors), name)
 
     return load(name, compile)[0]

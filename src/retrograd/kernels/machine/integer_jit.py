@@ -11,9 +11,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .integer import INTEGER_ARGUMENTS, WORD
+from .integer import BYTES, INTEGER_ARGUMENTS, WORD
 from .microkernel import ROW_SLOTS
-from .simd import I32, I64, declare, splat
+from .simd import I32, I64, declare, first_lanes, masked_load, masked_store, splat
 from .target import integer_bytes
 
 I8, I16 = ir.IntType(8), ir.IntType(16)
@@ -22,18 +22,21 @@ _MOST = 31  # words whose bits, at most 8 of a byte each, a byte can count
 _PAIRS = {16: "llvm.x86.sse2.pmadd.wd", 32: "llvm.x86.avx2.pmadd.wd", 64: "llvm.x86.avx512.pmaddw.d.512"}
 
 
-def build(name: str, element: str, kind: str, rows: int, vectors: int) -> str:
+def build(name: str, result: str, element: str, kind: str, rows: int, vectors: int) -> str:
     """Text of a module with the micro-kernel ``name``."""
     size = integer_bytes()
     vector = ir.VectorType(I32, size // WORD)
+    written = _written(result, vector.count)
+    wide = vector.count // 8 if result == "t" else vector.count * BYTES[result[0]]  # bytes
     module = ir.Module(name)
     module.triple = llvm.get_process_triple()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(INTEGER_ARGUMENTS)), name)
-    table, entries, words, move, b, c = function.args
+    table, entries, words, move, b, starts, starts_step, c, c_step, tail, scale, bias, factors = function.args
     labels = ("begin", "entry", "piece", "step", "counted", "flush", "kept", "next", "end")
     blocks = {label: function.append_basic_block(label) for label in labels}
     builder = ir.IRBuilder(blocks["begin"])
-    table, b, c = (builder.inttoptr(address, _BYTE) for address in (table, b, c))
+    table, b, starts, c = (builder.inttoptr(address, _BYTE) for address in (table, b, starts, c))
+    scale, bias, factors = (builder.inttoptr(address, _BYTE) for address in (scale, bias, factors))
     tile = [(i, j) for i in range(rows) for j in range(vectors)]
     nothing = ir.Constant(vector, None)
     in_bytes = kind == "bytes"  # which can overflow: the counts are added to C from time to time
@@ -42,8 +45,12 @@ def build(name: str, element: str, kind: str, rows: int, vectors: int) -> str:
     def at(base: ir.Value, offset: ir.Value) -> ir.Value:
         return builder.gep(base, [offset], inbounds=True)
 
-    def cell(i: int, j: int) -> ir.Value:
-        return builder.bitcast(at(c, I64((i * vectors + j) * size)), vector.as_pointer())
+    def row_of(table: ir.Value, i: int, move: ir.Value) -> ir.Value:
+        slots = builder.bitcast(table, _BYTE.as_pointer())
+        return at(builder.load(builder.gep(slots, [I64(i)])), move)
+
+    def cell(base: ir.Value, j: int) -> ir.Value:
+        return builder.bitcast(at(base, I64(j * size)), vector.as_pointer())
 
     def phi(kind: ir.Type, **incoming: ir.Value) -> ir.Value:
         value = builder.phi(kind)
@@ -59,15 +66,16 @@ def build(name: str, element: str, kind: str, rows: int, vectors: int) -> str:
         value.align = align
         return value
 
-    def add_to_c(counts: dict[Any, ir.Value]) -> None:
-        for one in tile:
-            before = read(cell(*one), WORD)
-            builder.store(builder.add(before, _sum_of_bytes(builder, counts[one])), cell(*one)).align = WORD
+    def add_counts(counts: dict[Any, ir.Value]) -> dict[Any, ir.Value]:
+        return {one: builder.add(read(kept[one], WORD), _sum_of_bytes(builder, counts[one])) for one in tile}
 
     zeros = dict.fromkeys(tile, nothing)
+    kept = {}
     if in_bytes:
-        for one in tile:
-            builder.store(nothing, cell(*one)).align = WORD
+        memory = builder.alloca(vector, len(tile))
+        for n, one in enumerate(tile):
+            kept[one] = builder.gep(memory, [I64(n)])
+            builder.store(nothing, kept[one]).align = WORD
     most = I64(_MOST) if in_bytes else words
     largest = builder.select(builder.icmp_signed("<", words, most), words, most)  # words of a piece, at most
     builder.branch(blocks["entry"])
@@ -75,8 +83,8 @@ def build(name: str, element: str, kind: str, rows: int, vectors: int) -> str:
     builder.position_at_end(blocks["entry"])
     e, b_entry, used_entry = phi(I64, begin=I64(0)), phi(_BYTE, begin=b), phi(I64, begin=I64(0))
     at_entry = sums(begin=zeros)
-    slots = builder.bitcast(at(table, builder.mul(e, I64(8 * ROW_SLOTS))), _BYTE.as_pointer())
-    a_rows = [at(builder.load(builder.gep(slots, [I64(i)])), move) for i in range(rows)]
+    rows_of_entry = at(table, builder.mul(e, I64(8 * ROW_SLOTS)))
+    a_rows = [row_of(rows_of_entry, i, move) for i in range(rows)]
     builder.branch(blocks["piece"])
 
     # ---- a piece of the entry: as many words as the counts have room for
@@ -93,8 +101,7 @@ def build(name: str, element: str, kind: str, rows: int, vectors: int) -> str:
     k, b_row, held = phi(I64, piece=begin), phi(_BYTE, piece=b_piece), sums(piece=at_piece)
     b_values = []
     for j in range(vectors):
-        place = builder.bitcast(at(b_row, I64(j * size)), vector.as_pointer())
-        b_values.append(prepare(read(place, WORD)))
+        b_values.append(prepare(read(cell(b_row, j), WORD)))
     new = {}
     for i, row in enumerate(a_rows):
         word = read(builder.bitcast(at(row, builder.mul(k, I64(WORD))), I32.as_pointer()), 1)
@@ -112,7 +119,8 @@ def build(name: str, element: str, kind: str, rows: int, vectors: int) -> str:
     builder.cbranch(full, blocks["flush"], blocks["kept"])
     builder.position_at_end(blocks["flush"])
     if in_bytes:
-        add_to_c(new)
+        for one, value in add_counts(new).items():
+            builder.store(value, kept[one]).align = WORD
     builder.branch(blocks["kept"])
     builder.position_at_end(blocks["kept"])
     used_after, after = phi(I64, counted=used_now, flush=I64(0)), sums(counted=new, flush=zeros)
@@ -131,13 +139,91 @@ def build(name: str, element: str, kind: str, rows: int, vectors: int) -> str:
     builder.cbranch(builder.icmp_signed("<", e_next, entries), blocks["entry"], blocks["end"])
 
     builder.position_at_end(blocks["end"])
-    if in_bytes:
-        add_to_c(after)
-    else:
-        for one in tile:
-            builder.store(after[one], cell(*one)).align = WORD
-    builder.ret_void()
+    total = add_counts(after) if in_bytes else after
+    last, ways = first_lanes(builder, tail, vector.count), [function.append_basic_block() for _ in range(2)]
+    builder.cbranch(builder.icmp_signed("<", tail, I64(vector.count)), *ways)
+    for way, part in zip(ways, (True, False), strict=True):  # what a masked store wrote is slow to load soon after
+        builder.position_at_end(way)
+
+        def columns(base: ir.Value, j: int, kind: ir.VectorType, part: bool = part) -> ir.Value:
+            """Those of vector j of a row of numbers."""
+            bytes = vector.count * (8 if kind.element == ir.DoubleType() else WORD)
+            place = builder.bitcast(at(base, I64(j * bytes)), kind.as_pointer())
+            if part and j == vectors - 1:
+                return masked_load(builder, place, last, ir.Constant(kind, None))
+            return read(place, WORD)
+
+        finish = _finished(builder, result, columns, scale, bias, factors, vector.count)
+        for i in range(rows):
+            start, row, of_row = row_of(starts, i, starts_step), row_of(c, i, c_step), finish(i)
+            for j in range(vectors):
+                value = total[i, j]
+                if element == "binary":
+                    value = builder.mul(value, ir.Constant(vector, [-2] * vector.count))
+                value = of_row(builder.add(read(cell(start, j), WORD), value), j)
+                place = builder.bitcast(at(row, I64(j * wide)), written.as_pointer())
+                if result == "t":
+                    value = builder.and_(value, last) if part and j == vectors - 1 else value
+                    builder.store(builder.bitcast(value, written), place).align = 1
+                elif part and j == vectors - 1:
+                    masked_store(builder, value, place, last)
+                else:
+                    builder.store(value, place).align = 1
+        builder.ret_void()
     return str(module)
+
+
+# ---- what is written: sums, floating-point numbers, codes, or bits
+_NUMBERS = {"i": I32, "f": ir.FloatType(), "d": ir.DoubleType(), "b": I8, "h": I16}
+
+
+def _written(result: str, lanes: int) -> ir.Type:
+    """The type in memory of one vector of results."""
+    return ir.IntType(lanes) if result == "t" else ir.VectorType(_NUMBERS[result[0]], lanes)
+
+
+def _finished(
+    builder: ir.IRBuilder, result: str, columns: Callable[..., ir.Value], scale: ir.Value, bias: ir.Value,
+    factors: ir.Value, lanes: int,
+) -> Callable[[int], Callable[[ir.Value, int], ir.Value]]:  # fmt: skip
+    """A function of a row: a function of a vector of sums and its place, which gives what is written."""
+    kind = ir.VectorType(ir.DoubleType() if result[0] == "d" else ir.FloatType(), lanes)
+    sums = ir.VectorType(I32, lanes)
+
+    def everywhere(address: ir.Value, place: int) -> ir.Value:
+        """A number in memory in every lane."""
+        pointer = builder.bitcast(address, kind.element.as_pointer())
+        return splat(builder, builder.load(builder.gep(pointer, [I64(place)])), kind)
+
+    def scaled(value: ir.Value, j: int) -> ir.Value:
+        return builder.fmul(builder.sitofp(value, kind), columns(scale, j, kind))  # rounded: nothing is fused
+
+    def numbers(i: int) -> Callable[[ir.Value, int], ir.Value]:
+        slots, factor = builder.bitcast(factors, _BYTE.as_pointer()), None
+        if "k" in result:
+            factor = everywhere(builder.load(builder.gep(slots, [I64(i)])), 0)
+
+        def number(value: ir.Value, j: int) -> ir.Value:
+            value = scaled(value, j)
+            value = value if factor is None else builder.fmul(value, factor)
+            return builder.fadd(value, columns(bias, j, kind)) if "b" in result else value
+
+        return number
+
+    def code(value: ir.Value, j: int) -> ir.Value:
+        q = builder.fadd(builder.call(nearest, [scaled(value, j)]), zero_point)
+        q = builder.select(builder.fcmp_ordered(">=", q, low), q, low)
+        q = builder.select(builder.fcmp_ordered("<=", q, high), q, high)
+        return builder.trunc(builder.fptosi(q, sums), _written(result, lanes))
+
+    def bit(value: ir.Value, j: int) -> ir.Value:
+        flip = builder.icmp_signed("!=", columns(bias, j, sums), ir.Constant(sums, None))
+        return builder.xor(builder.icmp_signed(">=", value, columns(scale, j, sums)), flip)
+
+    if result in "bh":
+        zero_point, low, high = (everywhere(bias, place) for place in range(3))
+        nearest = declare(builder, f"llvm.rint.v{lanes}f32", kind, [kind])
+    return numbers if result[0] in "fd" else lambda i: {"i": lambda value, j: value, "t": bit}.get(result, code)
 
 
 # ---- the products: (prepare, multiply); prepare(value, of_a) is applied once to each register that is read
@@ -244,8 +330,9 @@ _PRODUCTS: dict[str, Callable[..., Products]] = {
 
 @intrinsic
 def dot(
-    typing: Any, function: Any, table: Any, entries: Any, words: Any, move: Any, b: Any, c: Any
-) -> Any:
+    typing: Any, function: Any, table: Any, entries: Any, words: Any, move: Any, b: Any, starts: Any, starts_step: Any,
+    c: Any, c_step: Any, tail: Any, scale: Any, bias: Any, factors: Any,
+) -> Any:  # fmt: skip
     """Call the micro-kernel at the address ``function``; the arguments are those of ``INTEGER_ARGUMENTS``."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:

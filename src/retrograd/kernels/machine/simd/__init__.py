@@ -38,7 +38,6 @@ from .arithmetic import (
     minimum,
     nearest,
     quotient,
-    rounded_product,
     sqrt,
     truncate,
 )
@@ -60,7 +59,6 @@ from .memory import (
     load_first_or,
     load_integers,
     load_mask,
-    load_words,
     offset,
     pointer_like,
     store,

@@ -104,12 +104,6 @@ def fma(typing: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 @intrinsic
-def rounded_product(typing: Any, x: Any, y: Any) -> Any:
-    """``x*y``, rounded: not fused with a sum, as ``*`` may be."""
-    return x(x, x), lambda context, builder, signature, args: builder.fmul(*args)
-
-
-@intrinsic
 def quotient(typing: Any, x: Any, y: Any) -> Any:
     """``x / y`` within one unit in the last place, for y from 2^-100 to 2^100 and x not larger.
 

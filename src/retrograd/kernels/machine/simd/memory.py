@@ -77,19 +77,6 @@ def load_integers(typing: Any, pointer: Any, index: Any, count: Any, other: Any,
 
 
 @intrinsic
-def load_words(typing: Any, pointer: Any, index: Any, like: Any) -> Any:
-    """The int32 numbers from ``pointer[index]`` on as a register of the type of the pointer ``like``."""
-    result = vector_of(like.dtype)
-
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        value = builder.load(vector_pointer(builder, args[0], args[1], ir.VectorType(I32, result.lanes)))
-        value.align = 4
-        return builder.sitofp(value, llvm_vector(result))
-
-    return result(pointer, types.int64, like), generate
-
-
-@intrinsic
 def store(typing: Any, pointer: Any, index: Any, value: Any) -> Any:
     """Write a register to ``pointer[index]`` and the elements after it."""
 

@@ -1,0 +1,15 @@
+"""Studies: several networks trained on the same images, side by side, with a page about them.
+
+``retrograd study low-bit mnist5k`` and ``retrograd study feedback mnist5k`` run them.
+"""
+
+from .feedback import RECIPE as _FEEDBACK
+from .feedback import feedback
+from .low_bit import RECIPE as _LOW_BIT
+from .low_bit import low_bit
+from .study import Recipe, Study, write_study
+
+# name of the command line -> the function, and its recipe
+STUDIES = {"low-bit": (low_bit, _LOW_BIT), "feedback": (feedback, _FEEDBACK)}
+
+__all__ = ["STUDIES", "Recipe", "Study", "feedback", "low_bit", "write_study"]

