@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
+__all__: list[str] = []
+
 
 def _ntuple(n: int) -> Callable[[Any], tuple[Any, ...]]:
     """A function that repeats a value n times, and makes a tuple of an iterable as it is."""
