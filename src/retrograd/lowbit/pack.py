@@ -117,7 +117,7 @@ def pack(
     >>> signs = {"weight": lowbit.BinaryConnect(), "activation": lowbit.Sign()}
     >>> model = nn.Sequential(lowbit.Linear(64, 32, **signs), nn.BatchNorm1d(32), lowbit.Linear(32, 10, **signs))
     >>> print(str(model.pack().packing).splitlines()[0])
-    pack: 3 packed, 1 joined to them, 0 left; 10,440 bytes became 512
+    pack: 3 packed, 1 joined to them, 0 left; 10,160 bytes became 504
     """
     if not isinstance(model, Module):
         raise TypeError(f"pack: model is {type(model).__name__}, expected a Module")
