@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import naive
 import retrograd
 from retrograd import Tensor, lowbit, nn
+from retrograd.ops.kernel_set import use_kernels
 
 BINARY = [lowbit.BinaryConnect(), lowbit.BWN(), lowbit.XNOR(), lowbit.BiReal(), lowbit.DoReFa(1)]
 SIGNS = [lowbit.Sign(), lowbit.XNOR(), lowbit.BiReal(), lowbit.Sign("swish")]
@@ -352,6 +354,38 @@ def test_why_a_layer_is_float() -> None:
         assert reason in f"{packed}" and reason in f"{packed.packing}"
         x = retrograd.randn(2, layer.in_features)
         np.testing.assert_allclose(packed(x).array, layer(x).array, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"])
+def test_recurrent_layers(kind: str) -> None:
+    """Stored in bits, computed in float: the same numbers but for a last bit of a weight."""
+    for weight in (lowbit.BWN(), lowbit.DeepShiftPS(4, shifts=2), lowbit.DoReFa(3), lowbit.Int8()):
+        options: dict[str, Any] = {} if "Cell" in kind else {"num_layers": 2, "bidirectional": True}
+        layer = getattr(lowbit, kind)(5, 4, weight=weight, **options).eval()
+        packed = layer.pack()
+        bits = {"BWN": 1, "DeepShiftPS": 4, "DoReFa": 3, "Int8": 8}[type(weight).__name__]
+        assert {each.format.bits for each in packed.model.weights.values()} == {bits}
+        x = retrograd.randn(*(3, 5) if "Cell" in kind else (6, 3, 5))
+        expected, found = layer(x), packed(x)
+        pairs = [(expected, found)] if isinstance(expected, Tensor) else list(zip(expected, found, strict=True))
+        for one, other in pairs:
+            for a, b in zip(*([each] if isinstance(each, Tensor) else each for each in (one, other)), strict=True):
+                np.testing.assert_allclose(b.array, a.array, 1e-5, 1e-5)
+
+
+def test_a_copy_of_a_packed_model() -> None:
+    """It computes the same, on the other kernel set, too; in float64 as in float32."""
+    for dtype in (np.float32, np.float64):
+        norm = nn.BatchNorm1d(40, dtype=dtype)
+        chain = nn.Sequential(binary(9, 40, dtype=dtype), norm, binary(40, 3, dtype=dtype))
+        model = settle(chain, np.random.default_rng(1))
+        packed, x = model.pack(), Tensor(np.random.default_rng(2).standard_normal((20, 9)).astype(dtype))
+        expected = packed(x).array
+        assert expected.dtype == dtype and packed.packing.joined
+        np.testing.assert_array_equal(expected, model(x).array)
+        for name in ("textbook", "compiled"):
+            with use_kernels(name):
+                np.testing.assert_array_equal(copy.deepcopy(packed)(x).array, expected)
 
 
 def test_modules_of_other_classes_keep_their_code() -> None:

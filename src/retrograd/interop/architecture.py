@@ -85,7 +85,8 @@ def options_of(layer: Any) -> dict[str, Any] | None:
         if isinstance(layer, lowbit.LowBit) and name in ("weight", "activation"):
             continue
         if name == "dtype":
-            value: Any = next((p.array.dtype.name for p in layer.parameters(recurse=False)), None)
+            doubles = any(p.array.dtype == np.float64 for p in layer.parameters(recurse=False))
+            value: Any = "float64" if doubles else None
         elif name == "bias":
             value = layer.bias is not None
         elif name in ("output_activation", "activation"):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ..entries import anything, brief, reason, table
-from ..lowbit.pack import PackedModel, Packing
+from ..lowbit.pack import PackedModel
 from ..nn.module import Module
 from ..outside import STRICT_JSON
 from .architecture import Arrays, described
@@ -79,7 +79,7 @@ def load_packed(path: str | Path, into: Module | None = None) -> PackedModel:
     try:
         entries = _entries(json.loads(text, **STRICT_JSON))
         model = Builder(arrays, into.model if isinstance(into, PackedModel) else into).model(entries["model"])
-        return PackedModel(model, Packing(), entries["classes"], entries["image"])
+        return PackedModel(model, None, entries["classes"], entries["image"])
     except (ValueError, RecursionError) as error:
         raise SafetensorsError(f"{path} is no packed model that can be used: {reason(error)}") from error
 

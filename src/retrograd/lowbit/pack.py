@@ -53,13 +53,13 @@ class Packing:
 class PackedModel(Module):
     """A model for inference, see ``pack``: it takes what the model took, and records no gradients.
 
-    packing: the report. classes: names of the outputs, or None.
+    packing: the report, or None of a model that was loaded. classes: names of the outputs, or None.
     image: how a picture becomes an input, or None: {"channels": 1 or 3, "size": pixels, "mean": [...], "std": [...]};
         pixels from 0 to 1, less the mean and divided by std, each a number for each channel.
     """
 
     def __init__(
-        self, model: Module, packing: Packing, classes: Sequence[str] | None = None,
+        self, model: Module, packing: Packing | None = None, classes: Sequence[str] | None = None,
         image: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         super().__init__()

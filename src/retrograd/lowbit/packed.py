@@ -347,7 +347,7 @@ def element_of(filters: np.ndarray, levels: Levels, is_binary: bool) -> tuple[st
         return "float", 0, "it has no weights"
     if is_binary and (np.abs(filters) == 1).all():
         return "binary", 1, ""
-    if filters.min() >= -128 and filters.max() < 128 and high - low <= 255:
+    if filters.min() >= -128 and filters.max() < 128 and high - low <= 255 and low <= 0 <= high:
         element, most = "int8", high - low
     elif np.abs(filters).max() < INT16 and low >= -INT16 and high < INT16:
         element, most = "int16", max(-low, high)
