@@ -29,7 +29,7 @@ _SIZES = (
     "in_features", "out_features", "in_channels", "out_channels", "kernel_size", "num_features", "num_channels",
     "normalized_shape", "num_parameters",
 )  # fmt: skip
-_MOST_EXTENT = 1024
+_MOST_EXTENT, _MOST_ENLARGED = 1024, 64  # of a stride that enlarges its input
 _FEW = 2**16  # numbers that may be allocated for any layer
 
 
@@ -121,8 +121,9 @@ class Builder:
             raise ValueError(f"the options of {where} are {brief(options)}; {cls.__name__} takes {names(allowed)}")
         given = {key: _tuples(value) for key, value in options.items()}
         for key, value in given.items():
-            if key in _EXTENTS and not all(abs(each) <= _MOST_EXTENT for each in _numbers(value)):
-                raise ValueError(f"{key} of {where} is {brief(value)}; it must be at most {_MOST_EXTENT}")
+            most = _MOST_ENLARGED if key == "stride" and "Transpose" in cls.__name__ else _MOST_EXTENT
+            if key in _EXTENTS and not all(abs(each) <= most for each in _numbers(value)):
+                raise ValueError(f"{key} of {where} is {brief(value)}; it must be at most {most}")
             if key in _SIZES and not all(each > 0 for each in _numbers(value)):
                 raise ValueError(f"{key} of {where} is {brief(value)}; it must be above 0")
         sizes = prod(each for key in _SIZES for each in _numbers(given.get(key, ()))) if set(given) & set(_SIZES) else 0

@@ -88,8 +88,8 @@ class PackedSum(Packed):
 
     arithmetic: "binary", "int8", "int16" or "float"; of that ``reason`` says why, and y is that of the low-bit layer.
     Otherwise y = (sum * scale) * factor + bias, where sum is exact and each step is rounded. Of binary layers that is
-    what the low-bit layer gives in eval mode, to the bit. Of int8 and int16, y is at most 8 * 2**-24 of the sum of
-    |x w| and |bias| from the exact result (float32; 8 * 2**-53 for float64).
+    what the low-bit layer gives in eval mode, to the bit, unless it has algorithm="winograd". Of int8 and int16, y is
+    at most 8 * 2**-24 of the sum of |x w| and |bias| from the exact result (float32; 8 * 2**-53 for float64).
     NaN in the input counts as the lowest number.
 
     Raises, when it is called:
@@ -352,7 +352,7 @@ def element_of(filters: np.ndarray, levels: Levels, is_binary: bool) -> tuple[st
     elif np.abs(filters).max() < INT16 and low >= -INT16 and high < INT16:
         element, most = "int16", max(-low, high)
     else:
-        return "float", 0, "the codes of its input or of a filter exceed 16 bits"
+        return "float", 0, "the codes of its input or of a filter exceed 16 bits; Fixed(4, 4) has fewer, for example"
     try:
         fits(filters, most)
     except ValueError as error:
