@@ -191,7 +191,9 @@ def drawn_chain(seed: int) -> tuple[Any, np.ndarray]:
         if ndim == 0 or last:
             return lowbit.Linear(inputs, outputs, **quantisers)
         groups = 2 if inputs % 64 == 0 else 1
-        return getattr(lowbit, f"Conv{ndim}d")(inputs, outputs, 3, padding=1, groups=groups, **quantisers)
+        kind = f"Conv{'Transpose' * int(random.integers(2))}{ndim}d"
+        options = {"stride": int(random.integers(1, 3)), "padding": 1, "groups": groups if outputs % 2 == 0 else 1}
+        return getattr(lowbit, kind)(inputs, outputs, 3, **options, **quantisers)
 
     def norm(channels: int) -> Any:
         return getattr(nn, f"BatchNorm{max(ndim, 1)}d")(channels)
@@ -211,7 +213,7 @@ def drawn_chain(seed: int) -> tuple[Any, np.ndarray]:
 
     modules = [layer(channels[0], channels[1]), *between(channels[1]), layer(channels[1], channels[2])]
     modules += between(channels[2])
-    x = random.standard_normal((2, channels[0], *(9, 8, 7)[:ndim])).astype(np.float32)
+    x = random.standard_normal((2, channels[0], *(23, 26)[:ndim])).astype(np.float32)
     model: Any = settle(nn.Sequential(*modules), random)
     if ndim:
         features = int(np.prod(model(Tensor(x)).array.shape[1:]))
