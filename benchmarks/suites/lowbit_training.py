@@ -1,4 +1,4 @@
-"""Training a low-bit layer beside the float layer, both ours: Conv2d 64 -> 64 on (8, 64, 28, 28), forward and backward."""
+"""Training a low-bit layer beside our float layer: Conv2d 64 -> 64 on (8, 64, 28, 28), forward and backward."""
 
 from __future__ import annotations
 
