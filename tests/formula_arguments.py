@@ -10,7 +10,7 @@ import numpy as np
 from retrograd.formulas import FUSED, POINTWISE, form
 
 KERNELS = POINTWISE | FUSED
-_NUMBERS = 0.3, 0.9, 1.2
+_NUMBERS = 0.3, 0.9, 1.2, 2.1
 
 
 def arguments(name: str, draw: Callable[[int], np.ndarray]) -> tuple[Any, ...]:
