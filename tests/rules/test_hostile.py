@@ -222,6 +222,18 @@ def test_an_input_that_only_the_rule_reads() -> None:
         assert grad(y.sum(), x, allow_unused=True) == (None,)
 
 
+def test_lazy_layers() -> None:
+    """Their parameters have no shape before the call that a rule is for."""
+    x = retrograd.randn(4, 3)
+    alone, inner = nn.LazyLinear(2), nn.Sequential(nn.Linear(3, 3), nn.ReLU(inplace=True), nn.LazyLinear(2))
+    for model, lazy, rule in ((alone, alone, doubled), (inner, inner[2], doubled), (nn.LazyLinear(2), None, elsewhere)):
+        model.backward_rule = rule
+        y, layer = model(x), lazy or model
+        gw, gb = grad(y.sum(), (layer.weight, layer.bias))
+        is_close(gb, [4 if rule is elsewhere else 8] * 2)
+        assert gw.shape == (2, 3)
+
+
 def test_results_in_a_dict_of_another_kind() -> None:
     x = leaf(3)
     found = layer_of(lambda x: OrderedDict(a=x, b=x * 2.0), doubled)(x)

@@ -70,8 +70,16 @@ class Region:
         self.results: Sequence[Any] = ()
         tensors = tensors_in([*args, *kwargs.values(), *[each for _, _, each in own]])
         self.inputs: Any = tensors
-        self.arrays: Any = [tensor.array for tensor in tensors]
+        self.arrays: Any = None
+        try:  # noqa: SIM105, suppress takes longer
+            self.hold()
+        except ValueError:  # a parameter of a lazy layer has no values until forward has run
+            pass
         self.edges = [edge_of(tensor) for tensor in tensors]
+
+    def hold(self) -> None:
+        """Note which arrays the inputs have."""
+        self.arrays = [tensor.array for tensor in self.inputs]
 
     def enter(self, node: Node) -> None:
         """Count a node that was just made as part of the call."""
@@ -85,7 +93,7 @@ class Region:
         if self.inputs is not FREED:
             for place, tensor in enumerate(self.inputs):
                 if tensor is x:
-                    self.inputs[place] = old = wrap(self.arrays[place])
+                    self.inputs[place] = old = wrap(x.array)
                     old._requires_grad, old._edge = x._requires_grad, x._edge
                     function, args, kwargs, own, overrides = self.call
                     other = {id(x): old}

@@ -342,6 +342,8 @@ def run_with_rule(
     mode.rules = Active(overrides, region)
     try:
         result = forward(*args, **kwargs)
+        if region.arrays is None:
+            region.hold()
         if type(result) is Tensor and result._edge is not None and result._edge[0].region is region:
             return result
         return _entered(result, region)
