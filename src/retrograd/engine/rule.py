@@ -242,7 +242,8 @@ class override_backward(OneFlag):  # noqa: N801  it is used like a function
         rule: a function, or the name of a registered rule:
             rule(true, g): `true` is the true backward. ``true(g)`` gives the gradient of each Tensor among the
                 arguments, in their order (None where it requires none), ``true.inputs`` are these Tensors, and
-                ``true.at(*tensors)(g)`` is the true backward of the same call with other Tensors.
+                ``true.at(*tensors)(g)`` is the true backward of the same call with other Tensors. A Tensor that is
+                given twice counts once. Of several results, each that received a gradient adds one: (true, *g).
             rule(ctx, g): the backward of the operator's Function; ``backward_source`` prints the one it replaces.
             rule(g, x, ...): the gradient from that of the result and the Tensors among the arguments. If there are
                 several that require a gradient, it returns one for each; a `formula` is compiled.
@@ -251,7 +252,8 @@ class override_backward(OneFlag):  # noqa: N801  it is used like a function
         TypeError: operator is not an operator, or rule not a rule.
         ValueError: the rule has other parameters, or its name is not registered.
 
-    A warning at the end of the scope tells that no call was recorded inside.
+    ``@override_backward(operator, rule)`` is a decorator. A warning at the end of the scope tells that no call was
+    recorded inside.
     """
 
     def __init__(self, operator: Callable[..., Any], rule: Callable[..., Any] | str) -> None:
