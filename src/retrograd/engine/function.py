@@ -234,6 +234,8 @@ def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, 
     node.order = next_order()
     node.edges = (*edges,)
     node.outputs = tuple([(item.array.shape, item.array.dtype) for item in outputs])
+    if thread.mode.rules is not None:
+        thread.mode.rules.mark(node, args, node.outputs)
     for method, tensors in (("mark_non_differentiable", marked), ("mark_dirty", dirty)):
         for item in tensors:
             if not _is_in(item, originals):
@@ -261,6 +263,4 @@ def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, 
         classify_saved(node, tuple([arg for arg in args if not _is_in(arg, dirty)]) if dirty else args, outputs)
     if dirty:
         del node.dirty  # it would form a cycle with the node
-    if thread.mode.rules is not None:
-        thread.mode.rules.mark(node, args, node.outputs)
     return outputs if type(output) is tuple else outputs[0]

@@ -68,6 +68,7 @@ def is_graph_kept() -> bool:
 # endless iterators for `map`: the mode of the calling thread, and the names of its flags
 _modes = map(operator.attrgetter("mode"), repeat(thread))
 _enabled, _inference = repeat("enabled"), repeat("inference")
+_NEVER = object()  # equal to nothing that a flag can be
 
 
 class _Scope(io.IOBase):
@@ -105,10 +106,25 @@ class _Setting(_Scope):
         return self
 
     def __call__(self, function: _F) -> _F:
-        return _decorate(function, functools.partial(_Setting, self._enabled), type(self).__name__)
+        return decorate(function, functools.partial(_Setting, self._enabled), type(self).__name__)
 
 
-def _decorate(function: _F, setting: Callable[[], Any], name: str) -> _F:
+class OneFlag(_Scope):
+    """Sets one member of the mode; after its end ``then`` is called, with None."""
+
+    def __init__(self, flag: str, then: Callable[[None], object] | None = None) -> None:
+        self._flag = flag
+        self._previous: list[Any] = []
+        restored = map(setattr, _modes, repeat(flag), iter(self._previous.pop, _NEVER))
+        self.close = (restored if then is None else map(then, restored)).__next__
+
+    def _set(self, value: Any) -> None:
+        mode = thread.mode
+        self._previous.append(getattr(mode, self._flag))
+        setattr(mode, self._flag, value)
+
+
+def decorate(function: _F, setting: Callable[[], Any], name: str) -> _F:
     """`function` with `with setting():` around every call."""
     # A generator or coroutine function only makes an object: its body runs after the flag is restored.
     if inspect.isgeneratorfunction(function):
@@ -205,7 +221,7 @@ class inference_mode(_Scope):  # noqa: N801
             return self
         if not callable(mode):
             raise TypeError(f"inference_mode: mode is {mode!r}, expected True or False")
-        return _decorate(mode, cls, cls.__name__)
+        return decorate(mode, cls, cls.__name__)
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__()
@@ -217,7 +233,7 @@ class inference_mode(_Scope):  # noqa: N801
         return self
 
     def __call__(self, function: _F) -> _F:
-        return _decorate(function, functools.partial(inference_mode, self._mode), "inference_mode")
+        return decorate(function, functools.partial(inference_mode, self._mode), "inference_mode")
 
 
 def is_inference_mode_enabled() -> bool:

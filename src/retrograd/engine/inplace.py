@@ -106,6 +106,32 @@ def _check_family(x: Tensor, operator: str) -> None:
                 f"{operator}: another view of this memory was made a leaf that requires a gradient, which cannot get "
                 "the history of this change; call requires_grad_() on a clone()"
             )
+        rule = _rule_between(other) if other is not x else None
+        if rule is not None:
+            raise RuntimeError(
+                f"{operator}: another view of this memory was made by {rule.name}, whose backward the rule "
+                f"{rule.rule.name} replaces, so it cannot get the history of this change; use x.clone() first"
+            )
+
+
+def _rule_between(view: Tensor) -> Any:
+    """A call that has ended, whose backward a rule replaces, on the way from a view to its base; None if there is none.
+
+    A new history of the view would leave the rule out.
+    """
+    rules = thread.mode.rules
+    running = []
+    region = None if rules is None else rules.region
+    while region is not None:
+        running.append(region)
+        region = region.parent
+    edge, way = view._edge, view._view[1]
+    while way is not None and type(edge) is tuple:
+        node: Node = edge[0]
+        if node.region is not None and node.region not in running:
+            return node.region
+        edge, way = node.edges[0] if node.edges else None, way[3]
+    return None
 
 
 def _rescue(value: Tensor, before: int, owner: np.ndarray) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import ndarray
 
 from .changes import check, check_changeable, clock, mark, next_order
+from .grad_mode import thread
 from .line import Place, call_place
 from .tensor import Tensor, wrap
 
@@ -152,6 +153,9 @@ def with_history(
     node.edges = edges
     node.needs_input_grad = tuple([edge is not None for edge in edges])
     node.order = next_order()
+    rules = thread.mode.rules
+    if rules is not None:
+        rules.mark(node, (), ((array.shape, array.dtype),))
     tensor = wrap(array)
     tensor._requires_grad = True
     tensor._edge = (node, 0, array.shape, array.dtype)

@@ -5,38 +5,53 @@ A region may contain others, of rules on inner calls. How the sweep runs a rule 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from .changes import check
 from .function import Function
 from .node import FREED, Node
-from .tensor import Tensor
+from .tensor import Tensor, wrap
+from .views import View
 
 if TYPE_CHECKING:
     from .rule import Rule
 
-Own = list[tuple[dict[str, Any], str]]  # a layer's parameters: where each stands
+Own = list[tuple[dict[str, Any], str, Tensor]]  # a layer's parameters, and where each stands
 
 
-class Identity(Function):
+class Identity(View):
     """y = x: a tensor of its own in the graph."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return wrap(x.array.view())
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
         return g
 
 
+class Constant(Function):
+    """A result that depends on no argument, as far as is recorded."""
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> None:
+        return None
+
+
 class Region:
     """One call of an operator or layer.
 
     rule: its rule. name: of the operator or layer. parent: the region that it is part of.
-    inputs: the Tensors among its arguments, then the layer's parameters, each once, with the arrays that they had.
+    inputs: the Tensors among its arguments, then the layer's parameters, each once. arrays: what they held.
     edges: where the gradient of each goes; None if it requires none.
-    call: the function, its arguments, and the places of the layer's parameters.
+    call: the function, its arguments, the layer's parameters, and the overrides of operators that held.
+    orders: of its nodes, oldest first. results: (order, output) of each result of a layer that has several.
     """
 
-    __slots__ = ("call", "edges", "inputs", "name", "parent", "rule")
+    __slots__ = ("arrays", "call", "edges", "inputs", "name", "orders", "parent", "results", "rule")
 
     def __init__(
         self,
@@ -45,14 +60,48 @@ class Region:
         parent: Region | None,
         function: Callable[..., Any],
         args: tuple[Any, ...],
-        kwargs: Mapping[str, Any] | None = None,
-        own: Own | None = None,
+        kwargs: Mapping[str, Any],
+        own: Own,
+        overrides: Mapping[Any, Any],
     ) -> None:
         self.rule, self.name, self.parent = rule, name, parent
-        self.call = function, args, kwargs or {}, own or []
-        tensors = tensors_in([*args, kwargs, *[members[key] for members, key in own]] if own else [*args, kwargs])
-        self.inputs: Any = [(tensor, tensor.array) for tensor in tensors]
+        self.call: Any = function, args, kwargs, own, overrides
+        self.orders: list[int] = []
+        self.results: Sequence[Any] = ()
+        tensors = tensors_in([*args, *kwargs.values(), *[each for _, _, each in own]])
+        self.inputs: Any = tensors
+        self.arrays: Any = None
+        try:  # noqa: SIM105, suppress takes longer
+            self.hold()
+        except ValueError:  # a parameter of a lazy layer has no values until forward has run
+            pass
         self.edges = [edge_of(tensor) for tensor in tensors]
+
+    def hold(self) -> None:
+        """Note which arrays the inputs have."""
+        self.arrays = [tensor.array for tensor in self.inputs]
+
+    def enter(self, node: Node) -> None:
+        """Count a node that was just made as part of the call."""
+        node.region = region = self
+        while region is not None:
+            region.orders.append(node.order)
+            region = region.parent  # type: ignore[assignment]
+
+    def separate(self, x: Tensor) -> None:
+        """Let an input that the call changes in place be what it was: x and this region would hold each other."""
+        if self.inputs is not FREED:
+            for place, tensor in enumerate(self.inputs):
+                if tensor is x:
+                    self.inputs[place] = old = wrap(x.array)
+                    old._requires_grad, old._edge = x._requires_grad, x._edge
+                    function, args, kwargs, own, overrides = self.call
+                    other = {id(x): old}
+                    self.call = function, replace_tensors(args, other), replace_tensors(kwargs, other), own, overrides
+
+    def free(self) -> None:
+        """Drop what the rule was given, after its last use."""
+        self.inputs = self.arrays = self.call = FREED
 
     def saved(self, node: Node) -> tuple[Tensor, ...]:
         """The inputs as they were.
@@ -65,8 +114,9 @@ class Region:
                 f"{self.name}: what the rule {self.rule.name} needs was freed by an earlier backward through this "
                 "graph; pass retain_graph=True to the first backward, or run forward again"
             )
-        check(node, self.inputs)
-        return tuple([t if t.array is array else t._as_saved(array) for t, array in self.inputs])
+        pairs = [*zip(self.inputs, self.arrays, strict=True)]
+        check(node, pairs)
+        return tuple([t if t.array is array else t._as_saved(array) for t, array in pairs])
 
     def encloses(self, node: Node) -> bool:
         """Whether this call recorded the node."""
@@ -80,7 +130,8 @@ def edge_of(tensor: Tensor) -> Any:
     """Where the gradient of a tensor goes, as in ``Node.edges``."""
     if not tensor._requires_grad:
         return None
-    return tensor if tensor._edge is None and tensor._grad_req != "null" else tensor._edge
+    edge = tensor._edge
+    return tensor if edge is None and tensor._grad_req != "null" else edge
 
 
 def same(edge: Any, other: Any) -> bool:
@@ -90,12 +141,9 @@ def same(edge: Any, other: Any) -> bool:
     return type(edge) is tuple and type(other) is tuple and edge[0] is other[0] and edge[1] == other[1]
 
 
-def outermost(node: Node, inside: Region | None) -> Region | None:
-    """The outermost region of a node within the region ``inside``; None if there is none."""
-    region: Region | None = node.region
-    if region is inside:
-        return None
-    while region is not None and region.parent is not inside:
+def outermost(region: Region, inside: Region | None) -> Region:
+    """The outermost region that a region is part of, of those within `inside` if that is one of them."""
+    while region.parent is not None and region.parent is not inside:
         region = region.parent
     return region
 
@@ -105,7 +153,7 @@ def tensors_in(values: Iterable[Any]) -> list[Tensor]:
     found: dict[int, Tensor] = {}
     for value in values:
         if isinstance(value, Tensor):
-            found.setdefault(id(value), value)
+            found[id(value)] = value
         elif isinstance(value, (tuple, list)):
             found |= {id(tensor): tensor for tensor in tensors_in(value) if id(tensor) not in found}
         elif isinstance(value, dict) and value:
@@ -118,7 +166,9 @@ def replace_tensors(value: Any, other: Mapping[int, Tensor]) -> Any:
     if isinstance(value, Tensor):
         return other.get(id(value), value)
     if isinstance(value, dict):
-        return {key: replace_tensors(item, other) for key, item in value.items()}
+        same = copy(value)  # an OrderedDict stays one
+        same.update({key: replace_tensors(item, other) for key, item in value.items()})
+        return same
     if isinstance(value, (tuple, list)):
         items = [replace_tensors(item, other) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)

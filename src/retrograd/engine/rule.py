@@ -18,16 +18,18 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
-from types import CodeType, FunctionType, TracebackType
+from functools import partial
+from inspect import isgenerator
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple, Self, TypeVar
 from warnings import warn
 
 from .family import UNTRACKED
 from .function import Function
-from .grad_mode import thread
+from .grad_mode import OneFlag, decorate, thread
 from .line import inside
 from .node import Node, with_history
-from .region import Identity, Own, Region, edge_of, replace_tensors, tensors_in
+from .region import Constant, Identity, Own, Region, replace_tensors, tensors_in
 from .tensor import Tensor
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -120,7 +122,6 @@ def register_backward_rule(name: str, rule: Callable[..., Any]) -> None:
 # ---- which node belongs to which call ----------------------------------------------------------------------------
 
 _NAMED: set[CodeType] = set()  # code that runs several operators; its parameter `name` tells which
-LAYER_CALLS: set[CodeType] = set()  # code that calls the forward of a layer; nn fills it
 
 
 def runs_operators_by_name(function: _F) -> _F:
@@ -142,21 +143,31 @@ def computed_by(cls: type[Function]) -> Callable[[_F], _F]:
 class _Override:
     """An operator whose backward a rule replaces."""
 
-    __slots__ = ("count", "function", "rule")
+    __slots__ = ("count", "error", "function", "rule")
 
     def __init__(self, function: Any, rule: Rule) -> None:
         self.function, self.rule = function, rule
         self.count = 0  # of calls that were recorded
+        self.error: BaseException | None = None  # that was being handled when the scope began
+
+
+_NONE: dict[Any, Any] = {}
+_REGION = "<region>"  # among the locals of an operator's frame: the region of this call
 
 
 class Active:
     """The rules that are active in a thread: the overridden operators by key, and the layer with a rule that runs."""
 
-    __slots__ = ("_open", "overrides", "region")
+    __slots__ = ("overrides", "region")
 
     def __init__(self, overrides: dict[Any, _Override], region: Region | None) -> None:
         self.overrides, self.region = overrides, region
-        self._open: list[tuple[Any, Region]] = []  # frame and region of each call that recorded the latest node
+
+    def within(self) -> Active | None:
+        """What is active in a backward sweep: what it records is part of the layer that runs, if one does."""
+        if self.region is None:
+            return None
+        return Active({}, self.region) if self.overrides else self
 
     def mark(self, node: Node, args: tuple[Any, ...], outputs: Any) -> None:
         """Enter a node that was just made in the region of its call, if a rule applies."""
@@ -164,7 +175,7 @@ class Active:
         if self.overrides:
             region = self._of_operator(node.function, args, region)
         if region is not None:
-            node.region = region
+            region.enter(node)
             node.outputs = outputs  # the sweep looks at `region` only if this is set
 
     def _of_operator(self, cls: type[Function], args: tuple[Any, ...], region: Region | None) -> Region | None:
@@ -172,7 +183,7 @@ class Active:
         frame: Any = sys._getframe(2)  # apply, or what it calls
         while frame is not None:
             code = frame.f_code
-            if code in LAYER_CALLS or not inside[code.co_filename]:
+            if code is run_with_rule.__code__ or not inside[code.co_filename]:
                 break
             override = self.overrides.get(frame.f_locals.get("name") if code in _NAMED else code)
             if override is not None:
@@ -180,22 +191,27 @@ class Active:
                     calls.pop()  # an operator that calls itself, or the code shared by several
                 calls.append((override, frame))
             frame = frame.f_back
-        before, now, same = self._open, [], True
-        for place, (override, frame) in enumerate(reversed(calls)):
-            same = same and place < len(before) and before[place][0] is frame
-            if same:
-                region = before[place][1]
-            else:
-                region = Region(override.rule, _name_of(override.function), region, *_call_of(override, frame))
-                override.count += 1
-            now.append((frame, region))
-        self._open = now
+        for override, frame in reversed(calls):
+            values = frame.f_locals  # it lives as long as the call, and a further name in it does not disturb
+            known = values.get(_REGION)
+            if known is None:
+                function, given, named = _call_of(override, frame)
+                known = self._begin(override, _name_of(override.function), region, function, given, named)
+                values[_REGION] = known
+            region = known
         override = self.overrides.get(cls)
         if override is not None:
             name = _name_of(override.function) if hasattr(override.function, "function") else cls.__name__
-            region = Region(override.rule, name, region, cls.apply, args)
-            override.count += 1
+            region = self._begin(override, name, region, cls.apply, args, {})
         return region
+
+    def _begin(
+        self, override: _Override, name: str, parent: Region | None,
+        function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+    ) -> Region:  # fmt: skip
+        override.count += 1
+        others = {key: other for key, other in self.overrides.items() if other is not override}
+        return Region(override.rule, name, parent, function, args, kwargs, [], others)
 
 
 def _call_of(override: _Override, frame: Any) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
@@ -214,7 +230,7 @@ def _call_of(override: _Override, frame: Any) -> tuple[Callable[..., Any], tuple
     return function, (*args,), kwargs
 
 
-class override_backward:  # noqa: N801  it is used like a function
+class override_backward(OneFlag):  # noqa: N801  it is used like a function
     """Replaces the backward of an operator by a rule: ``with override_backward(F.relu, rule): ...``.
 
     The rule holds for the calls that this thread records inside, by whatever name they are called: in layers, as
@@ -226,7 +242,8 @@ class override_backward:  # noqa: N801  it is used like a function
         rule: a function, or the name of a registered rule:
             rule(true, g): `true` is the true backward. ``true(g)`` gives the gradient of each Tensor among the
                 arguments, in their order (None where it requires none), ``true.inputs`` are these Tensors, and
-                ``true.at(*tensors)(g)`` is the true backward of the same call with other Tensors.
+                ``true.at(*tensors)(g)`` is the true backward of the same call with other Tensors. A Tensor that is
+                given twice counts once. Of several results, each that received a gradient adds one: (true, *g).
             rule(ctx, g): the backward of the operator's Function; ``backward_source`` prints the one it replaces.
             rule(g, x, ...): the gradient from that of the result and the Tensors among the arguments. If there are
                 several that require a gradient, it returns one for each; a `formula` is compiled.
@@ -235,53 +252,53 @@ class override_backward:  # noqa: N801  it is used like a function
         TypeError: operator is not an operator, or rule not a rule.
         ValueError: the rule has other parameters, or its name is not registered.
 
-    A warning at the end of the scope tells that no call was recorded inside.
+    ``@override_backward(operator, rule)`` is a decorator. A warning at the end of the scope tells that no call was
+    recorded inside.
     """
 
     def __init__(self, operator: Callable[..., Any], rule: Callable[..., Any] | str) -> None:
         self._override = _Override(operator, as_rule("override_backward", rule))
         self._keys = _keys_of(operator)
-        self._previous: list[Active | None] = []
+        super().__init__("rules", partial(_warn_without_effect, self._override))
 
     def __enter__(self) -> Self:
-        mode = thread.mode
-        before: Active | None = mode.rules
-        self._previous.append(before)
+        before: Active | None = thread.mode.rules
         overrides = before.overrides if before is not None else {}
         region = None if before is None else before.region
-        mode.rules = Active(overrides | dict.fromkeys(self._keys, self._override), region)
+        self._override.error = sys.exception()
+        self._set(Active(overrides | dict.fromkeys(self._keys, self._override), region))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        thread.mode.rules = self._previous.pop()
-        if error is None and not self._override.count:
-            warn(
-                f"override_backward: no call of {_name_of(self._override.function)} was recorded inside, so the rule "
-                f"{self._override.rule.name} has no effect; the forward pass belongs inside the scope",
-                stacklevel=2,
-            )
+    def __call__(self, function: _F) -> _F:
+        rule: Any = self._override.rule
+        return decorate(function, partial(override_backward, self._override.function, rule), "override_backward")
 
 
-class without_backward_rules:  # noqa: N801
+def _warn_without_effect(override: _Override, _: None) -> None:
+    """At the end of the scope, unless an error ends it."""
+    if not override.count and sys.exception() is override.error:
+        warn(
+            f"override_backward: no call of {_name_of(override.function)} was recorded inside, so the rule "
+            f"{override.rule.name} has no effect; the forward pass belongs inside the scope",
+            stacklevel=2,
+        )
+
+
+class without_backward_rules(OneFlag):  # noqa: N801
     """A backward inside runs the true backwards in place of all rules, to compare: ``with without_backward_rules():``.
 
     The graph is the same, so ``backward(retain_graph=True)`` before or inside leaves it for the other one.
     """
 
     def __init__(self) -> None:
-        self._previous: list[bool] = []
+        super().__init__("unruled")
 
     def __enter__(self) -> Self:
-        self._previous.append(thread.mode.unruled)
-        thread.mode.unruled = True
+        self._set(True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        thread.mode.unruled = self._previous.pop()
+    def __call__(self, function: _F) -> _F:
+        return decorate(function, without_backward_rules, "without_backward_rules")
 
 
 def _keys_of(operator: Any) -> list[Any]:
@@ -313,29 +330,50 @@ def overridden() -> dict[str, str]:
 def run_with_rule(
     rule: Rule, name: str, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], own: Own
 ) -> Any:
-    """Call the forward of a layer with a rule; `own`: where its parameters stand."""
+    """Call the forward of a layer with a rule; `own`: its parameters.
+
+    Raises:
+        TypeError: forward is a generator, whose body runs after the call.
+    """
     mode = thread.mode
+    if not mode.enabled:
+        return forward(*args, **kwargs)
     before: Active | None = mode.rules
-    region = Region(rule, name, None if before is None else before.region, forward, args, kwargs, own)
-    mode.rules = Active({} if before is None else before.overrides, region)
+    overrides = _NONE if before is None else before.overrides
+    region = Region(rule, name, None if before is None else before.region, forward, args, kwargs, own, overrides)
+    mode.rules = Active(overrides, region)
     try:
         result = forward(*args, **kwargs)
+        if region.arrays is None:
+            region.hold()
+        if type(result) is Tensor and result._edge is not None and result._edge[0].region is region:
+            return result
+        return _entered(result, region)
     finally:
         mode.rules = before
-    if not mode.enabled or (type(result) is Tensor and result._edge is not None and result._edge[0].region is region):
-        return result
-    passed = {
-        id(tensor): _passed_on(tensor, region)
-        for tensor in tensors_in([result])
-        if tensor._requires_grad and (tensor._edge is None or not region.encloses(tensor._edge[0]))
-    }
-    return replace_tensors(result, passed) if passed else result
 
 
-def _passed_on(tensor: Tensor, region: Region) -> Tensor:
-    """A result that the call has not recorded, such as its argument, as one that it has."""
-    y = with_history(tensor.array, Identity, (edge_of(tensor),))
-    node: Node = y._edge[0]  # type: ignore[index]
-    node.region, node.outputs = region, ((y.array.shape, y.array.dtype),)
-    y._view = UNTRACKED
-    return y
+def _entered(result: Any, region: Region) -> Any:
+    """The result of a call, in which each Tensor with a gradient is one that the call has recorded.
+
+    If none has a gradient, since forward is not differentiable, all get one: it is the rule's.
+    """
+    if isgenerator(result):
+        raise TypeError(
+            f"{region.name}: forward is a generator, which runs after the call, so the rule {region.rule.name} cannot "
+            "hold for it; return the results"
+        )
+    results = tensors_in([result])
+    other: dict[int, Tensor] = {}
+    if any(tensor._requires_grad for tensor in results):
+        for tensor in results:
+            if tensor._requires_grad and (tensor._edge is None or not region.encloses(tensor._edge[0])):
+                other[id(tensor)] = Identity.apply(tensor)
+    elif any(edge is not None for edge in region.edges):
+        for tensor in results:
+            if tensor.array.dtype.kind == "f":
+                other[id(tensor)] = y = with_history(tensor.array, Constant, ())
+                y._view = UNTRACKED
+    edges: list[Any] = [other.get(id(tensor), tensor)._edge for tensor in results]
+    region.results = [None if edge is None else (edge[0].order, edge[1]) for edge in edges]
+    return replace_tensors(result, other) if other else result

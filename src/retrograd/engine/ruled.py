@@ -7,31 +7,22 @@ asks for the true backward, a sweep of the region alone gives it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence, Set
+from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from .function import Function
-from .grad_mode import enable_grad
+from .grad_mode import enable_grad, thread
 from .node import FREED, Node, with_history
-from .region import Identity, Own, Region, edge_of, replace_tensors, same, tensors_in
+from .paths import Paths
+from .region import Identity, Region, edge_of, replace_tensors, same, tensors_in
+from .rule import Active, Rule
 from .tensor import Tensor, alias
 from .zero_slope import join
 
 if TYPE_CHECKING:
-    from .rule import Rule
+    from .deliver import Entry
 
-# order of a node on a path to an input -> the needs_input_grad it gets; None: it ends the path
-Paths = Mapping[int, tuple[bool, ...] | None]
-
-
-class Arrived(NamedTuple):
-    """A result of the call, and the gradient that it received."""
-
-    node: Node
-    output: int
-    g: Any
+Arrived = tuple[Node, int, Tensor]  # a result of the call: its node, which output of that; the gradient it received
 
 
 class Inner(NamedTuple):
@@ -41,44 +32,65 @@ class Inner(NamedTuple):
     roots: list[Any]
     ends: list[Any]
     paths: Paths
+    outer: Outer
+
+
+class Outer(NamedTuple):
+    """The sweep that runs a rule; and what sweep.py, which imports this file, does for rules.
+
+    keep, create_graph: its options. capture, captured: the results whose gradients are wanted, and those found.
+    retained: the gradients that are kept, by the id of the result. region: a sweep of one region. grad: the public one.
+    """
+
+    keep: bool
     create_graph: bool
-
-
-class Sweeps(NamedTuple):
-    """What sweep.py, which imports this file, does for it: a sweep of one region, and the public function."""
-
+    capture: Set[tuple[int, int]]
+    captured: dict[tuple[int, int], Entry]
+    retained: dict[int, Entry]
     region: Callable[[Inner, Sequence[Tensor]], list[Tensor | None]]
     grad: Callable[..., Any]
 
 
-def run_rule(
-    region: Region, arrived: list[Arrived], keep: bool, create_graph: bool, sweeps: Sweeps
-) -> tuple[list[Any], list[Tensor | None]]:
-    """The edges of a call and the gradient that goes to each, from its rule; keep, create_graph: of the whole sweep.
+def run_rule(region: Region, arrived: list[Arrived], outer: Outer) -> tuple[list[Any], list[Tensor | None]]:
+    """The edges of a call and the gradient that goes to each, from its rule.
 
     The rule gets all gradients, even if the sweep was asked for some: it may compute one from another.
     """
-    true = TrueBackward(region, arrived, create_graph, sweeps)
-    gradients = [alias(each.g) for each in arrived]
-    grads = _checked(true, _FORMS[region.rule.form](region.rule, true, gradients))
-    if not keep:
+    if len(arrived) > 1:  # in the order of the results
+        arrived.sort(key=lambda each: _place_in(region.results, each))
+    true, rule = TrueBackward(region, arrived, outer), region.rule
+    gradients = [alias(g) for _, _, g in arrived]
+    form = _FORMS[rule.form]
+    grads = _checked(true, rule.function(true, *gradients) if form is None else form(rule, true, gradients))
+    if not outer.keep:
         for node in true.nodes:
             if node.saved:
                 node.saved = FREED
-        region.inputs = region.call = FREED
+            inner = node.region
+            while inner is not region:
+                inner.free()
+                inner = inner.parent
+        region.free()
     return true.edges, grads
+
+
+def _place_in(results: Sequence[Any], each: Arrived) -> int:
+    """Which result of the call it is; what else of the call was used outside comes last."""
+    place = each[0].order, each[1]
+    return results.index(place) if place in results else len(results)
 
 
 class TrueBackward:
     """The backward that a rule replaces: ``true(g)`` gives the gradient of each of ``true.inputs``."""
 
-    def __init__(self, region: Region, arrived: list[Arrived], create_graph: bool, sweeps: Sweeps) -> None:
-        self._region, self._arrived = region, arrived
-        self._create_graph, self._sweeps = create_graph, sweeps
+    __slots__ = ("_arrived", "_outer", "_places", "_region", "edges", "nodes")
+
+    def __init__(self, region: Region, arrived: list[Arrived], outer: Outer) -> None:
+        self._region, self._arrived, self._outer = region, arrived, outer
         self.edges = region.edges  # where the gradients go
         self._places = _places(region, arrived)
         if self._places is not None:
-            self.nodes = [arrived[0].node]  # what the call recorded, youngest first
+            self.nodes = [arrived[0][0]]  # what the call recorded, youngest first
             return
         self.nodes, outside = _walk(region, arrived)
         for edge in outside:  # what the call reads besides its arguments
@@ -111,29 +123,26 @@ class TrueBackward:
         Raises:
             RuntimeError: there is another number of gradients, or the shape or dtype of one is not that of its result.
         """
-        found = self.gradients(grads)
-        return found[0] if len(found) == 1 else tuple(found)
-
-    def gradients(self, grads: Sequence[Tensor], sweep: bool = False) -> list[Tensor | None]:
-        """As a call, always in a list; sweep: with the checks that a user's backward needs."""
         self._check(grads)
-        return self._of_several(grads) if sweep or self._places is None else self._of_one(grads[0], self._places)
-
-    def _of_one(self, g: Tensor, places: list[int]) -> list[Tensor | None]:
-        """The gradients of a call that is one node, without a sweep."""
+        places = self._places
+        if places is None:
+            found = self.by_sweep(grads)
+            return found[0] if len(found) == 1 else tuple(found)
         node = self.nodes[0]
-        grads = node.function.backward(node, g)
-        if type(grads) is not tuple:
-            grads = (grads,)
-        if self._create_graph and node.function.piecewise_linear:
-            grads = join(node, grads)
-        return [grads[place] if 0 <= place < len(grads) else None for place in places]
+        result = node.function.backward(node, *grads)
+        of_args = result if type(result) is tuple else (result,)
+        if self._outer.create_graph and node.function.piecewise_linear:
+            of_args = join(node, of_args)
+        if len(places) == 1:
+            return of_args[places[0]] if 0 <= places[0] < len(of_args) else None
+        return tuple([of_args[place] if 0 <= place < len(of_args) else None for place in places])
 
-    def _of_several(self, grads: Sequence[Tensor]) -> list[Tensor | None]:
+    def by_sweep(self, grads: Sequence[Tensor]) -> list[Tensor | None]:
+        """As a call, always in a list, and with the checks that a user's backward needs."""
         roots = [(node, output, *node.outputs[output]) for node, output, _ in self._arrived]
         leads: dict[int, Any] = {edge[0].order: None for edge in self.edges if type(edge) is tuple}
         leads |= {node.order: node.needs_input_grad for node in self.nodes}
-        return self._sweeps.region(Inner(self._region, roots, self.edges, leads, self._create_graph), grads)
+        return self._outer.region(Inner(self._region, roots, self.edges, leads, self._outer), grads)
 
     def _check(self, grads: Sequence[Tensor]) -> None:
         if len(grads) != len(self._arrived):
@@ -166,57 +175,85 @@ class TrueBackward:
             with_history(tensor.array, Identity, (edge_of(tensor),)) if want else tensor
             for tensor, want in zip(tensors, wanted, strict=True)
         ]
-        function, args, kwargs, own = self._region.call
-        other = {id(old): new for (old, _), new in zip(self._region.inputs, fresh, strict=True)}
-        with enable_grad(), _replaced(own, other):
-            results = tensors_in([function(*replace_tensors(args, other), **replace_tensors(kwargs, other))])
+        other = {id(old): new for old, new in zip(self._region.inputs, fresh, strict=True)}
+        results = tensors_in([_again(self._region, other)])
 
         def run(*grads: Tensor) -> Any:
             self._check(grads)
-            roots = [y for y in results if y._requires_grad][: len(grads)]
+            roots = self._matching(results)
             sources = [tensor for tensor, want in zip(fresh, wanted, strict=True) if want]
-            found = iter(self._sweeps.grad(roots, sources, grads, True, self._create_graph, True))
+            found = iter(self._outer.grad(roots, sources, grads, True, self._outer.create_graph, True))
             gradients = tuple([next(found) if want else None for want in wanted])
             return gradients[0] if len(gradients) == 1 else gradients
 
         return run
 
+    def _matching(self, results: list[Tensor]) -> list[Tensor]:
+        """Of the results of another run of the call those that stand for the ones with a gradient in this one.
 
-@contextmanager
-def _replaced(own: Own, other: Mapping[int, Tensor]) -> Iterator[None]:
-    """With other tensors in place of a layer's parameters."""
-    before = [members[name] for members, name in own]
+        Raises:
+            RuntimeError: this cannot be told.
+        """
+        before = self._region.results
+        if before:
+            places = [_place_in(before, each) for each in self._arrived]
+            found = [results[place] for place in places if place < len(results)]
+        else:
+            found = [each for each in results if each._requires_grad]
+            if len({id(each.grad_fn) for each in found}) == 1 and len({id(node) for node, _, _ in self._arrived}) == 1:
+                outputs = [output for _, output, _ in self._arrived]
+                found = [each for each in found if each._edge is not None and each._edge[1] in outputs]
+        if len(found) != len(self._arrived):
+            raise RuntimeError(
+                f"{self.name}: at cannot tell which results of another run have a gradient in this one; let the rule "
+                f"{self.rule.name} use the true backward only, or use all results"
+            )
+        return found
+
+
+def _again(region: Region, other: Mapping[int, Tensor]) -> Any:
+    """The result of the call with other tensors, under the overrides that held, but for its own rule."""
+    function, args, kwargs, own, overrides = region.call
+    mode = thread.mode
+    rules: Active | None = mode.rules
+    places = [members for members, _, _ in own]
+    names = [name for _, name, _ in own]
+    before = [members[name] for members, name, _ in own]
+    if overrides:
+        mode.rules = Active(overrides, None if rules is None else rules.region)
     try:
-        for (members, name), parameter in zip(own, before, strict=True):
-            members[name] = other.get(id(parameter), parameter)
-        yield
+        for members, name, tensor in own:
+            members[name] = other.get(id(tensor), tensor)
+        with enable_grad():
+            return function(*replace_tensors(args, other), **replace_tensors(kwargs, other))
     finally:
-        for (members, name), parameter in zip(own, before, strict=True):
-            members[name] = parameter
+        [*map(dict.__setitem__, places, names, before)]  # Python may raise KeyboardInterrupt in a loop
+        mode.rules = rules
 
 
-def _places(region: Region, arrived: list[Arrived]) -> list[int] | None:
+def _places(region: Region, arrived: list[Arrived]) -> Sequence[int] | None:
     """Which argument of its Function each edge of a call is, if the call is one node; -1: none."""
-    node = arrived[0].node
-    if len(arrived) > 1 or len(node.outputs) > 1 or node.function._foreign:
+    node = arrived[0][0]
+    if len(region.orders) > 1 or len(arrived) > 1 or len(node.outputs) > 1 or node.function._foreign:
         return None
-    count, places = 0, []
-    for edge in region.edges:
-        place = -1
-        if edge is not None:
-            for index, other in enumerate(node.edges):
-                if other is edge:
-                    if place >= 0:
-                        return None
-                    place = index
-                    count += 1
-        places.append(place)
-    return places if count == sum([edge is not None for edge in node.edges]) else None
+    known, count = region.edges, len(region.edges)
+    if all(map(is_, known, node.edges)) and (
+        len(node.edges) == count or not any(edge is not None for edge in node.edges[count:])
+    ):
+        return range(count)  # as in most calls
+    places = []
+    for edge in known:
+        of_edge = [] if edge is None else [place for place, other in enumerate(node.edges) if other is edge]
+        if len(of_edge) > 1:
+            return None
+        places += of_edge or [-1]
+    used = sum([place >= 0 for place in places])
+    return places if used == sum([edge is not None for edge in node.edges]) else None
 
 
 def _walk(region: Region, arrived: list[Arrived]) -> tuple[list[Node], list[Any]]:
     """The nodes of the region to run, youngest first, and the edges that leave it, in order of use."""
-    stack = [each.node for each in arrived]
+    stack = [node for node, _, _ in arrived]
     seen = {node.order: node for node in stack}
     outside: list[tuple[int, list[Any]]] = []
     while stack:
@@ -241,10 +278,6 @@ def _walk(region: Region, arrived: list[Arrived]) -> tuple[list[Node], list[Any]
 # ---- the forms of a rule -----------------------------------------------------------------------------------------
 
 
-def _with_true(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
-    return rule.function(true, *grads)
-
-
 def _with_inputs(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
     if rule.takes == len(grads) - 1:
         return rule.function(*grads)
@@ -267,23 +300,23 @@ def _with_ctx(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
             f"write the rule {rule.name} as (true, g), or override one of its operators"
         )
     node, cls = nodes[0], nodes[0].function
-    node.function = _replaced_backward(cls, rule.function)  # type: ignore[arg-type]
+    node.function = _Replaced(cls, rule.function)  # type: ignore[assignment]
     try:
-        return true.gradients(grads, sweep=True)
+        return true.by_sweep(grads)
     finally:
         node.function = cls
 
 
-_FORMS = {"true": _with_true, "g": _with_inputs, "ctx": _with_ctx}
+_FORMS = {"true": None, "g": _with_inputs, "ctx": _with_ctx}
 
 
-@lru_cache(maxsize=256)  # the functions are few
-def _replaced_backward(cls: Any, backward: Callable[..., Any]) -> type[Function]:
-    """The Function with another backward."""
-    members: dict[str, Any] = {"backward": staticmethod(backward), "__module__": cls.__module__}
-    made: Any = type(cls.__name__, (cls,), members | {"_foreign": True, "piecewise_linear": False, "formulas": ()})
-    made.__qualname__ = cls.__qualname__
-    return made
+class _Replaced:
+    """Stands for a Function, with another backward."""
+
+    _foreign, piecewise_linear = True, False
+
+    def __init__(self, cls: Any, backward: Callable[..., Any]) -> None:
+        self.__name__, self.__qualname__, self.backward = cls.__name__, cls.__qualname__, backward
 
 
 def _checked(true: TrueBackward, result: Any) -> list[Tensor | None]:
@@ -307,13 +340,18 @@ def _checked(true: TrueBackward, result: Any) -> list[Tensor | None]:
         )
     for place, edge in enumerate(edges):
         g: Any = grads[place]
-        if g is None or edge is None:
+        if g is None:
+            continue
+        if edge is None:
             grads[place] = None
             continue
         if not isinstance(g, Tensor):
             _refuse(true, place, type(g).__name__, "a Tensor or None")
         data = g.array
-        shape, dtype = edge[2:] if type(edge) is tuple else (edge.array.shape, edge.array.dtype)
+        if type(edge) is tuple:
+            _, _, shape, dtype = edge
+        else:
+            shape, dtype = edge.array.shape, edge.array.dtype
         if data.shape != shape or (data.dtype is not dtype and data.dtype != dtype):
             got = f"{data.dtype} of shape {data.shape}"
             _refuse(true, place, got, f"{dtype} of shape {shape} like the Tensor itself")

@@ -20,9 +20,10 @@ from .deliver import Entry, deliver, own
 from .grad_mode import enable_grad, no_grad, thread
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
 from .node import FREED, Node
+from .paths import Paths, find_paths
 from .refusals import as_tuple, check_count, check_upstream, refuse_gradient
 from .region import Region, outermost
-from .ruled import Arrived, Inner, Paths, Sweeps, run_rule
+from .ruled import Arrived, Inner, Outer, run_rule
 from .tensor import Tensor, alias, wrap
 from .zero_slope import ZERO, join, spread_zeros
 
@@ -109,7 +110,7 @@ def grad(
     upstream = check_upstream(roots, grad_outputs, "grad", create_graph)
     capture = {(t._edge[0].order, t._edge[1]) for t in wanted if t._edge is not None}
     starts: list[Any] = [root._edge or root for root in roots]
-    entries, captured = _sweep(starts, upstream, keep, create_graph, _find_paths(roots, wanted), capture)
+    entries, captured = _sweep(starts, upstream, keep, create_graph, find_paths(roots, wanted), capture)
     arrays = [g.array for g in upstream]
     del upstream
     delivered = {id(entry[0]): entry for entry in entries}
@@ -125,6 +126,9 @@ def grad(
         else:
             null = edge is None and tensor._grad_req == "null"
             why = 'its grad_req is "null"' if null else "unused, or cut off by a backward that returned None"
+            if edge is not None and edge[0].region is not None:
+                region = edge[0].region
+                why = f"made within {region.name}, whose backward is the rule {region.rule.name}, or unused"
             raise RuntimeError(
                 f"grad: outputs do not depend on inputs[{position}] ({why}); pass allow_unused=True to get "
                 "None for it"
@@ -147,15 +151,15 @@ def _is_part(array: np.ndarray, view: np.ndarray) -> bool:
 
 def _sweep_region(inner: Inner, grads: Sequence[Tensor]) -> list[Tensor | None]:
     """The gradients that arrive at the ends of a sweep of one region; None where none does."""
-    region, roots, ends, paths, create_graph = inner
+    ends, outer = inner.ends, inner.outer
     capture = {(edge[0].order, edge[1]) for edge in ends if type(edge) is tuple}
-    entries, captured = _sweep(roots, [*grads], True, create_graph, paths, capture, region)
+    entries, captured = _sweep(
+        inner.roots, [*grads], True, outer.create_graph, inner.paths, capture | outer.capture, inner
+    )
+    outer.captured.update({place: captured[place] for place in outer.capture - capture if place in captured})
     delivered = {id(entry[0]): entry for entry in entries}
     found = [captured.get((e[0].order, e[1])) if type(e) is tuple else delivered.get(id(e)) for e in ends]
     return [None if entry is None else entry[1] for entry in found]
-
-
-_SWEEPS = Sweeps(_sweep_region, grad)
 
 
 def _sweep(
@@ -165,21 +169,21 @@ def _sweep(
     create_graph: bool,
     paths: Paths | None = None,
     capture: Set[tuple[int, int]] = frozenset(),
-    inside: Region | None = None,
+    inner: Inner | None = None,
 ) -> tuple[list[Entry], dict[tuple[int, int], Entry]]:
     """Run the nodes that `edges` lead to; with `paths`, only those in it.
 
     Returns [tensor, gradient, ...] of every leaf and of every result that retains its gradient, and the same
     of the results in `capture`, by (order of the node, output).
 
-    inside: the region whose true backward this sweep is; hooks have run, or will run, in the sweep of the whole graph.
+    inner: this sweep is the true backward of one region; hooks of its ends and roots run in the sweep around it.
     """
     captured: dict[tuple[int, int], Entry] = {}
     heap: list[int] = []
     pending: dict[int, list[Any]] = {}  # order -> [node, gradient of output 0, of output 1, ...]
     made: set[tuple[int, int]] = set()  # (order, output) whose pending gradient is a buffer of this sweep
     leaves: dict[int, Entry] = {}
-    retained: list[Entry] = []
+    retained: dict[int, Entry] = {}  # by the id of the result
     zeros: list[Any] = []  # edges that get a gradient of zeros, see zero_slope.py
     node: Any = None
     data: Any
@@ -189,11 +193,19 @@ def _sweep(
     mode = thread.mode
     previous = mode.enabled, mode.watch, mode.rules, mode.sweeping, mode.keeping
     inspect = getattr(mode.watch, "after_backward", None)  # anomaly detection
-    quiet: Set[int] = frozenset()  # nodes whose hooks the sweep of the whole graph runs
-    if inside is not None and paths is not None:
-        quiet = {edge[0].order for edge in edges} | {order for order, needs in paths.items() if needs is None}
+    quiet: Set[int] = frozenset()  # nodes whose hooks the sweep around this one runs
+    inside: Region | None = None  # its rule does not run in this sweep
+    outer: Outer | None = None
+    rules = mode.rules
+    if rules is not None:
+        inside = rules.region  # a layer that calls `grad` in its forward
+        rules = rules.within()
+    if inner is not None:
+        inside, retained = inner.region, inner.outer.retained
+        quiet = {edge[0].order for edge in edges} | {order for order, needs in inner.paths.items() if needs is None}
     # No call between this line and the next: Python may raise KeyboardInterrupt after one.
-    mode.enabled, mode.watch, mode.rules, mode.sweeping, mode.keeping = create_graph, None, None, not create_graph, keep
+    mode.rules, mode.watch = rules, None
+    mode.enabled, mode.sweeping, mode.keeping = create_graph, not create_graph, keep
     try:
         while True:
             # Pass the gradients on. Extra ones have been checked to be None, missing ones not to be needed.
@@ -254,29 +266,38 @@ def _sweep(
                     else:
                         grads = node.function.backward(node, entry[1])
                 elif (
-                    node.region is not inside
+                    (region := node.region) is not None
+                    and region is not inside
                     and not mode.unruled
-                    and (region := outermost(node, inside)) is not None
                     and (paths is None or paths[order] is not None)
                 ):
+                    if region.parent is not inside:
+                        region = outermost(region, inside)
+                    if outer is None:
+                        outer = Outer(keep, create_graph, capture, captured, retained, _sweep_region, grad)
                     arrived: list[Arrived] = []
-                    for each in _take(region, inside, entry, pending, heap):
+                    for each in (entry,) if len(region.orders) == 1 else _take(region, entry, pending, heap):
                         node = each[0]
-                        if node.hooks and node.order not in quiet:
-                            run_hooks(node, each)
+                        if node.order not in quiet:
+                            if node.hooks:
+                                run_hooks(node, each)
+                            if node.retained:
+                                retained.update(_retained(node, each))
                         for output, gradient in enumerate(each[1:]):
                             if gradient is not None:
-                                arrived.append(Arrived(node, output, gradient))
-                                if (node.order, output) in capture:
+                                arrived.append((node, output, gradient))
+                                if capture and (node.order, output) in capture:
                                     captured[node.order, output] = [None, gradient, False]
-                        retained += _retained(node, each)
-                    edges, grads = run_rule(region, arrived, keep, create_graph, _SWEEPS)
+                    edges, grads = run_rule(region, arrived, outer)
                     if inspect is not None:
                         inspect(node, entry, grads)
                     continue
                 elif paths is not None:
-                    if node.hooks and order not in quiet:
-                        run_hooks(node, entry)
+                    if order not in quiet:
+                        if node.hooks:
+                            run_hooks(node, entry)
+                        if inner is not None and node.retained:
+                            retained.update(_retained(node, entry))
                     for output in range(len(entry) - 1):
                         if (order, output) in capture and entry[output + 1] is not None:
                             captured[order, output] = [None, entry[output + 1], False]
@@ -289,7 +310,7 @@ def _sweep(
                     edges = [edge if need else None for edge, need in zip(edges, needs, strict=True)]
                 else:
                     run_hooks(node, entry)
-                    retained += _retained(node, entry)
+                    retained.update(_retained(node, entry))
                     grads = _run(node, entry)
                 if inspect is not None:
                     inspect(node, entry, grads)
@@ -306,33 +327,25 @@ def _sweep(
                 node.saved = FREED
         if zeros:
             spread_zeros(zeros, paths, leaves, captured, capture)
-        if registered.leaves and inside is None:
+        if registered.leaves and inner is None:
             run_leaf_hooks(leaves.values())
     finally:
         mode.enabled, mode.watch, mode.rules, mode.sweeping, mode.keeping = previous
-    return [*leaves.values(), *retained], captured
+    return [*leaves.values(), *retained.values()], captured
 
 
-def _take(
-    region: Region, inside: Region | None, entry: list[Any], pending: dict[int, list[Any]], heap: list[int]
-) -> list[list[Any]]:
+def _take(region: Region, entry: list[Any], pending: dict[int, list[Any]], heap: list[int]) -> list[list[Any]]:
     """The entries of the nodes of a region that have received gradients, oldest first; they no longer wait."""
-    of_region = [
-        order
-        for order, (other, *_) in pending.items()
-        if other.region is not inside and outermost(other, inside) is region
-    ]
-    if not of_region:
-        return [entry]
-    entries = [entry, *[pending.pop(order) for order in of_region]]
-    heap[:] = sorted(pending)  # a sorted list is a heap
-    return sorted(entries, key=lambda each: -each[0].order)
+    entries = [pending.pop(order) for order in region.orders if order in pending]
+    if entries:
+        heap[:] = sorted(pending)  # a sorted list is a heap
+    return [*entries, entry]
 
 
-def _retained(node: Node, entry: list[Any]) -> list[Entry]:
+def _retained(node: Node, entry: list[Any]) -> dict[int, Entry]:
     """The results of a node that retain their gradients."""
     alive = [(keeper(), entry[output + 1]) for output, keeper in node.retained]
-    return [[result, gradient, False] for result, gradient in alive if result is not None and gradient is not None]
+    return {id(result): [result, g, False] for result, g in alive if result is not None and g is not None}
 
 
 def _run_narrowed(node: Node, entry: list[Any], needs: tuple[bool, ...]) -> Any:
@@ -376,29 +389,3 @@ def _sum(total: Tensor, gradient: Tensor, create_graph: bool, in_place: bool) ->
         np.add(total.array, gradient.array, out=total.array)
         return total
     return wrap(arithmetic.add(total.array, gradient.array))
-
-
-def _find_paths(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> Paths:
-    """The nodes on paths from `roots` to `wanted`, as in `Paths`."""
-    targets = {tensor._edge[0].order for tensor in wanted if tensor._edge is not None}
-    leaves = {id(tensor) for tensor in wanted if tensor._edge is None}
-    stack = [root._edge[0] for root in roots if root._edge is not None]
-    seen = {node.order: node for node in stack}
-    while stack:
-        for edge in stack.pop().edges:
-            if type(edge) is tuple and edge[0].order not in seen:
-                seen[edge[0].order] = edge[0]
-                stack.append(edge[0])
-    paths: dict[int, tuple[bool, ...] | None] = {}
-    for order in sorted(seen, reverse=True):  # the oldest first
-        needs = tuple(
-            [
-                edge is not None and (edge[0].order in paths if type(edge) is tuple else id(edge) in leaves)
-                for edge in seen[order].edges
-            ]
-        )
-        if any(needs):
-            paths[order] = needs
-        elif order in targets:
-            paths[order] = None
-    return paths

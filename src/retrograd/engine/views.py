@@ -164,6 +164,10 @@ def rebase(x: Tensor, edge: Any) -> None:
 
 def _set_edge(x: Tensor, edge: Any) -> None:
     """Move x to another place in the graph; if it retains its gradient, it does so there."""
+    region = edge[0].region
+    while region is not None:
+        region.separate(x)
+        region = region.parent
     retains = x.retains_grad
     if retains:
         node = x._edge[0]  # type: ignore[index]

@@ -14,7 +14,7 @@ from ..engine.family import UNTRACKED
 from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled, thread
 from ..engine.hooks import HookDict, RemovableHandle
-from ..engine.line import inside
+from ..engine.line import inside, user_place
 from ..engine.tensor import Tensor, alias, wrap
 from .ruled import Ruled, call_with_rule
 
@@ -95,16 +95,22 @@ class Hooked(Ruled):
     def _call_specially(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call forward of a module that has hooks, a rule, or a user-defined forward."""
         forward: Callable[..., Any] = self.forward  # type: ignore[attr-defined]
-        if "_backward_rule" in self.__dict__:
-            forward = partial(call_with_rule, self, forward)
-        mode = thread.mode
+        members, mode = self.__dict__, thread.mode
         site = mode.site
-        mode.site = None  # the lines in this forward are the user's
         try:
-            hooks = self.__dict__.get("_hooks")
-            if hooks is None or not any(hooks.values()):
-                return forward(*args, **kwargs)
-            return self._run_hooks(hooks, forward, args, kwargs)
+            hooks = members.get("_hooks")
+            if hooks is not None and any(hooks.values()):
+                mode.site = None  # the lines in hooks and in a user's forward are the user's
+                if "_backward_rule" in members:
+                    forward = partial(call_with_rule, self, forward)
+                return self._run_hooks(hooks, forward, args, kwargs)
+            if not type(self)._is_plain:
+                mode.site = None
+            elif site is None:
+                mode.site = user_place()
+            if "_backward_rule" in members:
+                return call_with_rule(self, forward, *args, **kwargs)
+            return forward(*args, **kwargs)
         finally:
             mode.site = site
 

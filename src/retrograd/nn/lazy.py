@@ -127,6 +127,8 @@ class _Lazy(Module):
         return max((self._size_of_member(name, shape) for name, shape in shapes.items()), default=0)
 
     def forward(self, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(self, _Lazy):  # a rule runs the first call once more, and the layer is no longer lazy
+            return self.forward(input, *args, **kwargs)
         kind, size = type(self), getattr(self, self.size_name)
         waiting = [tensor for name in self._shapes(0) if is_lazy(tensor := self.__dict__[name])]
         if waiting or not size:

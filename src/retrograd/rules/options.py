@@ -24,6 +24,11 @@ class Options:
     def __repr__(self) -> str:
         return self.__name__
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickle: the options; what a rule keeps from backward to backward starts anew."""
+        own = {each.name: each.default for each in fields(self) if not each.init}  # type: ignore[arg-type]
+        return self.__dict__ | own
+
     def _positive(self, *names: str) -> None:
         """Raise a ValueError unless each option is a number above 0."""
         for name in names:

@@ -143,6 +143,13 @@ class _Watch:
             # one output may be computed from another, such as y from the last state: separate their gradients
             output = separated(output)
         outputs = [output] if isinstance(output, Tensor) else tensors_in(output) if is_recurrent(layer) else []
+        active = thread.mode.rules
+        if active is not None and active.region is not None:
+            raise ValueError(
+                f"per_sample_gradients: {path or 'the module'} ({layer.describe()}) was called within "
+                f"{active.region.name}, whose backward is the rule {active.region.rule.name}; its effect on one sample "
+                f"is known for the whole {active.region.name} only: pass a module that contains it"
+            )
         if args and hasattr(args[0], "batch_sizes"):
             raise ValueError(
                 f"per_sample_gradients: {path or 'the module'} ({layer.describe()}) was called with a PackedSequence, "
@@ -157,7 +164,7 @@ class _Watch:
             if y.requires_grad:
                 # An alias: the model may change the output in place afterwards.
                 call = Call(layer, args[0], _result(y.array, y._edge), args=args, kwargs=kwargs, place=place)
-                call.rules = thread.mode.rules
+                call.rules = active
                 ruled = is_ruled(layer) and not is_recurrent(layer)
                 self._watched_output(path, (one_by_one, check_alone) if ruled else rule, call)
         return output
