@@ -34,22 +34,20 @@ def rows(quick: bool, compile: bool) -> Rows:
 
 
 def _convolution(n: int, channels: int, extent: int) -> Row:
-    shapes = (n, channels, extent, extent), (channels, channels, 3, 3), (n, channels, extent, extent)
-    x, w, g = (lib.ours(lib.random(*shape, seed=seed), requires_grad=seed < 2) for seed, shape in enumerate(shapes))
+    plain = nn.Conv2d(channels, channels, 3, padding=1)
+    ruled = copy.deepcopy(plain)
+    ruled.backward_rule = true_backward
+    shape = (n, channels, extent, extent)
+    x, g = lib.ours(lib.random(*shape), requires_grad=True), lib.ours(lib.random(*shape, seed=1))
 
-    def plain() -> Any:
-        return retrograd.autograd.grad(functional.conv2d(x, w, padding=1), (x, w), g)
-
-    def ruled() -> Any:
-        with retrograd.override_backward(functional.conv2d, true_backward):
-            y = functional.conv2d(x, w, padding=1)
-        return retrograd.autograd.grad(y, (x, w), g)
+    def step(layer: nn.Module) -> list[Any]:
+        return [*retrograd.autograd.grad(layer(x), (x, *layer.parameters()), g)]
 
     def values() -> list[tuple[np.ndarray, np.ndarray]]:
-        return [(a.numpy(), b.numpy()) for a, b in zip(ruled(), plain(), strict=True)]
+        return [(a.numpy(), b.numpy()) for a, b in zip(step(ruled), step(plain), strict=True)]
 
-    name = f"conv2d k3, {channels} channels of {extent}x{extent}, batch {n}"
-    return Row("a rule that changes nothing", name, ruled, {WITHOUT: plain}, TARGET, values)
+    name = f"Conv2d k3, {channels} channels of {extent}x{extent}, batch {n}"
+    return Row("a rule that changes nothing", name, lambda: step(ruled), {WITHOUT: lambda: step(plain)}, TARGET, values)
 
 
 def _network(batch: int) -> Row:

@@ -90,15 +90,3 @@ class SignAndSize(Function):
         (x,) = ctx.saved_tensors
         one = wrap(np.ones((), x.array.dtype))
         return run(mean_scaled_sign_grad, (x, g, one, gsize * _share(x.array, (ctx.axis,)))), None
-
-
-class StraightThrough(Function):
-    """y, computed from x without a record, with the gradient g to x"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        return wrap(y.array)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        return g, None

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
+from ..ops.pointwise.gating import StraightThrough
 from ..ops.reduce.reduction import sum
 from .functions import (
     PowerOfTwo,
@@ -21,7 +22,6 @@ from .functions import (
     RandomPowerOfTwoOrZero,
     RandomRound,
     ShiftSign,
-    StraightThrough,
 )
 from .quantizer import Axes, Own, Quantizer, check_flag, check_int, check_word, draws_like, parameter_of
 
@@ -105,7 +105,7 @@ class DeepShiftQ(_DeepShift):
             first, *more = self._terms(w, random)
             for term in more:
                 first = first + term
-        result = StraightThrough.apply(w, first)
+        result = StraightThrough.apply(w, first.array)
         return result
 
     def terms(self, w: Any, own: Own) -> np.ndarray:

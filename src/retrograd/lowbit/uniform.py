@@ -12,6 +12,7 @@ import numpy as np
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..ops.kernel_set import kernels
+from ..ops.pointwise.gating import StraightThrough
 from .binary import scaled_signs
 from .functions import (
     AffineLevels,
@@ -20,7 +21,6 @@ from .functions import (
     MeanScaledSign,
     Pact,
     SignClipped,
-    StraightThrough,
     TanhLevels,
     Uniform,
     UnitLevels,
@@ -103,7 +103,7 @@ class DoReFa(Quantizer):
         if self.bits == 1:
             with no_grad():
                 value = MeanScaledSign.apply(w, tuple(range(w.array.ndim)), False)
-            result = StraightThrough.apply(w, value)
+            result = StraightThrough.apply(w, value.array)
         else:
             result = TanhLevels.apply(w, scalar(math.tanh(_largest(w.array)) or 1.0, w), 2.0**self.bits - 1)
         return result
@@ -120,7 +120,7 @@ class DoReFa(Quantizer):
             sign = SignClipped.apply(w)
         # the signs get g alpha, of which w is to get g
         inverse = wrap(1 / np.where(alpha.array > 0, alpha.array, alpha.array.dtype.type(1)))
-        return StraightThrough.apply(w * inverse, sign), alpha
+        return StraightThrough.apply(w * inverse, sign.array), alpha
 
     def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
         if self.bits == 1:
