@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,17 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_wrong_options(options: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["study", "feedback", "digits", "--output", str(tmp_path / "none"), *options]) == 2
     assert message in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(("study", "missing"), [("low-bit", "safetensors"), ("feedback", "matplotlib")])
+def test_a_missing_package_is_said_before_the_work(
+    study: str, missing: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == missing else find(name, *rest))
+    assert main(["study", study, "digits", "--output", str(tmp_path / "none")]) == 1
+    assert f'{missing} not installed: pip install "retrograd[train,safetensors]"' in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
 
 

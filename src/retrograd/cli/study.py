@@ -39,6 +39,7 @@ def add_command(commands: Any) -> None:
 
 def _study(arguments: argparse.Namespace) -> int:
     from dataclasses import replace
+    from importlib.util import find_spec
 
     from .. import studies
     from ..printable import display_name
@@ -53,6 +54,10 @@ def _study(arguments: argparse.Namespace) -> int:
         recipe = replace(recipe, **options_set(arguments, _OPTIONS))
     except ValueError as error:
         raise UsageError(str(error)) from None
+    needed = ("matplotlib", "safetensors") if arguments.study == "low-bit" else ("matplotlib",)
+    missing = [package for package in needed if find_spec(package) is None]
+    if missing:  # found before the work, which takes minutes
+        return complain(f'{" and ".join(missing)} not installed: pip install "retrograd[train,safetensors]"', 1)
     folder = arguments.output or Path("studies") / f"{arguments.study}-{arguments.data}"
     try:
         folder.mkdir(parents=True, exist_ok=True)  # before the work, which takes minutes
