@@ -38,6 +38,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "atomic": (set(), set()),  # writing files, for whoever writes any
     "outside": (set(), set()),  # reading files, for whoever reads any
     "printable": (set(), set()),  # text for a terminal, names and text from outside among it
+    "after_import": (set(), set()),  # registers with packages that ask which libraries are there
     "absent": (set(), set()),  # what is not here, for whoever is asked for it
     "entries": (set(), {"numpy"}),  # checking saved states
     "formulas": (set(), {"numpy"}),  # the text of pointwise operators and optimisers' updates
@@ -56,12 +57,13 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
     "explain": (_LAYERS | _OPERATORS | {"atomic", "printable"}, {"numpy"}),
-    "interop": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "lowbit"}, {"numpy", "safetensors"}),
+    "interop": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "lowbit"}, {"numpy", "safetensors", "einops"}),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
     "cli": (_TOOLS | {"studies"} | _LAYERS | _OPERATORS | {"printable", "entries"}, {"numpy"}),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        _TOOLS | _LAYERS | _OPERATORS | {"lowbit", "rules", "utils", "autograd", "linalg", "testing", "absent"},
+        _TOOLS | _LAYERS | _OPERATORS | {"lowbit", "rules", "utils", "autograd", "linalg", "testing", "absent"}
+        | {"after_import"},
         {"numpy"},
     ),
 }

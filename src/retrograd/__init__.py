@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import autograd, ops
 from .absent import missing
+from .after_import import after_import
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -78,6 +79,7 @@ _THREADS = frozenset(("get_num_threads", "set_num_threads"))
 
 READY.append(functools.partial(importlib.import_module, ".rules", __name__))
 LATER["pack"] = lambda: importlib.import_module(".lowbit", __name__).pack
+after_import("einops._backends", functools.partial(importlib.import_module, ".interop.einops_backend", __name__))
 LATER["save_packed"] = lambda: importlib.import_module(".interop.packed", __name__).save_packed
 
 
