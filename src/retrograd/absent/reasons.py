@@ -30,9 +30,6 @@ _NUMBER_TYPES = (
 
 REASONS: dict[str, dict[str, str]] = {
     "torch": {
-        "compile": _NOTHING_TO_COMPILE,
-        "compiler": _NOTHING_TO_COMPILE,
-        "jit": _NO_SCRIPT,
         "export": _NO_SCRIPT,
         "onnx": _NO_SCRIPT,
         "fx": "a graph is recorded when operators run; open it by y.grad_fn and retrograd.backward_source(y)",
@@ -41,16 +38,10 @@ REASONS: dict[str, dict[str, str]] = {
         "load": "read weights by retrograd.interop.load_model(model, path), those of any safetensors file by "
         "load_safetensors(path)",
         "hub": "read downloaded weights by retrograd.interop.load_model(model, path)",
-        "cuda": _NO_GPU,
         "mps": _NO_GPU,
         "xpu": _NO_GPU,
-        "accelerator": _NO_GPU,
-        "backends": _NO_GPU + "; retrograd.use_kernels chooses between compiled and plain kernels",
         "get_device": _ONE_DEVICE,
         "Size": "a shape is a tuple",
-        "amp": _NO_AUTOCAST,
-        "autocast": _NO_AUTOCAST,
-        "GradScaler": _NO_AUTOCAST,
         "dtype": "a dtype is NumPy's, numpy.dtype",
         "finfo": "write numpy.finfo(dtype)",
         "iinfo": "write numpy.iinfo(dtype)",
@@ -92,13 +83,10 @@ REASONS: dict[str, dict[str, str]] = {
         "retrograd.per_sample_gradients",
         "func": "functions of gradients are in retrograd.autograd.functional",
         "distributed": _ONE_PROCESS,
-        "multiprocessing": _SHARED,
         "distributions": "numbers are drawn by retrograd.randn, rand, bernoulli, multinomial and their like",
         "profiler": "write retrograd.train.profile(model, x)",
         "quantization": _LOWBIT,
         "ao": _LOWBIT,
-        "random": "write retrograd.manual_seed, get_rng_state and set_rng_state",
-        "version": "write retrograd.__version__",
         "inverse": "write numpy.linalg.inv of x.numpy(), which has no gradient",
         "det": "write numpy.linalg.det of x.numpy(), which has no gradient",
         "svd": "write numpy.linalg.svd of x.numpy(), which has no gradient",
@@ -174,7 +162,6 @@ REASONS: dict[str, dict[str, str]] = {
         "Buffer": "write self.register_buffer(name, tensor)",
         "NLLLoss2d": "write retrograd.nn.NLLLoss",
         "Container": "write retrograd.nn.Module",
-        "modules": "all layers are in retrograd.nn, _single, _pair and _triple in retrograd.nn.utils.tuples",
         "quantized": _LOWBIT,
     },
     "torch.nn.functional": {
