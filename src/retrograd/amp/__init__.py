@@ -1,7 +1,7 @@
 """Mixed precision, which is PyTorch's ``torch.amp``: everything here is computed in the type of its operands.
 
-On a device that is not there it does nothing, with a warning, as in PyTorch. On the CPU it would compute in another type
-and is refused.
+On a device that is not there it does nothing, with a warning, as in PyTorch. On the CPU it would compute in another
+type and is refused.
 """
 
 from __future__ import annotations
