@@ -42,8 +42,6 @@ def _message(owner: object, name: str) -> str:
     ("owner", "name", "message"),
     [
         (rg, "compile", "retrograd has no compile: there is nothing to compile, kernels are compiled when they are"),
-        (rg, "save", "retrograd has no save: write the weights by retrograd.interop.save_safetensors(model, path)"),
-        (rg, "load", "retrograd has no load: read weights by retrograd.interop.load_model(model, path)"),
         (rg, "cuda", "retrograd has no cuda: it does not run on a GPU"),
         (rg, "device", "retrograd has no device: there is one device, the CPU"),
         (rg, "jit", "retrograd has no jit: a model is its Python code"),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .engine.source import backward_source
     from .explain.graph.graph import graph
     from .interop.packed import load_packed
+    from .interop.pt import load, save
     from .kernels.machine.launch import get_num_threads, set_num_threads
     from .nn.model_summary import summary
     from .nn.utils.per_sample import per_sample_gradients
@@ -51,6 +52,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "linalg",
+    "load",
     "load_packed",
     "lowbit",
     "nn",
@@ -60,6 +62,7 @@ __all__ = [
     "per_sample_gradients",
     "register_backward_rule",
     "rules",
+    "save",
     "set_grad_enabled",
     "set_num_threads",
     "summary",
@@ -92,6 +95,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(".explain.graph.graph", __name__).graph
     if name == "load_packed":
         return importlib.import_module(".interop.packed", __name__).load_packed
+    if name in ("load", "save"):
+        return getattr(importlib.import_module(".interop.pt", __name__), name)
     if name == "summary":
         return importlib.import_module(".nn.model_summary", __name__).summary
     if name == "per_sample_gradients":
