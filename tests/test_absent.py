@@ -41,8 +41,6 @@ def _message(owner: object, name: str) -> str:
 @pytest.mark.parametrize(
     ("owner", "name", "message"),
     [
-        (rg, "save", "retrograd has no save: write the weights by retrograd.interop.save_safetensors(model, path)"),
-        (rg, "load", "retrograd has no load: read weights by retrograd.interop.load_model(model, path)"),
         (rg, "long", "retrograd has no long: element types are float32, float64, int64 and bool; write retro"),
         (rg, "conv2d", "retrograd has no conv2d: it is retrograd.nn.functional.conv2d"),
         (rg, "detach", "retrograd has no detach: it is a method: x.detach(...)"),

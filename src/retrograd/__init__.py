@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .engine.source import backward_source
     from .explain.graph.graph import graph
     from .interop.packed import load_packed
+    from .interop.pt import load, save
     from .kernels.machine.launch import get_num_threads, set_num_threads
     from .nn.model_summary import summary
     from .nn.utils.per_sample import per_sample_gradients
@@ -82,6 +83,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "linalg",
+    "load",
     "load_packed",
     "lowbit",
     "multiprocessing",
@@ -93,6 +95,7 @@ __all__ = [
     "random",
     "register_backward_rule",
     "rules",
+    "save",
     "set_grad_enabled",
     "set_num_threads",
     "summary",
@@ -119,8 +122,10 @@ _ELSEWHERE = {
     "formula": ".ops.pointwise.formula",
     "get_num_threads": ".kernels.machine.launch",
     "graph": ".explain.graph.graph",
+    "load": ".interop.pt",
     "load_packed": ".interop.packed",
     "per_sample_gradients": ".nn.utils.per_sample",
+    "save": ".interop.pt",
     "set_num_threads": ".kernels.machine.launch",
     "summary": ".nn.model_summary",
 }

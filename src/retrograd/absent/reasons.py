@@ -33,11 +33,7 @@ REASONS: dict[str, dict[str, str]] = {
         "export": _NO_SCRIPT,
         "onnx": _NO_SCRIPT,
         "fx": "a graph is recorded when operators run; open it by y.grad_fn and retrograd.backward_source(y)",
-        "save": "write the weights by retrograd.interop.save_safetensors(model, path), or let retrograd.train.fit keep "
-        "checkpoints",
-        "load": "read weights by retrograd.interop.load_model(model, path), those of any safetensors file by "
-        "load_safetensors(path)",
-        "hub": "read downloaded weights by retrograd.interop.load_model(model, path)",
+        "hub": "download the file and read it by retrograd.load(path)",
         "mps": _NO_GPU,
         "xpu": _NO_GPU,
         "get_device": _ONE_DEVICE,
