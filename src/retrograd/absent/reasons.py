@@ -197,11 +197,6 @@ REASONS: dict[str, dict[str, str]] = {
         "DataParallel": _ONE_PROCESS,
         "SyncBatchNorm": _ONE_PROCESS,
         "parallel": _ONE_PROCESS,
-        "Transformer": "build it of retrograd.nn.MultiheadAttention, LayerNorm and Linear",
-        "TransformerEncoder": "build it of retrograd.nn.MultiheadAttention, LayerNorm and Linear",
-        "TransformerEncoderLayer": "build it of retrograd.nn.MultiheadAttention, LayerNorm and Linear",
-        "TransformerDecoder": "build it of retrograd.nn.MultiheadAttention, LayerNorm and Linear",
-        "TransformerDecoderLayer": "build it of retrograd.nn.MultiheadAttention, LayerNorm and Linear",
         "Buffer": "write self.register_buffer(name, tensor)",
         "NLLLoss2d": "write retrograd.nn.NLLLoss",
         "Container": "write retrograd.nn.Module",
@@ -209,8 +204,6 @@ REASONS: dict[str, dict[str, str]] = {
         "quantized": _LOWBIT,
     },
     "torch.nn.functional": {
-        "multi_head_attention_forward": "write retrograd.nn.functional.scaled_dot_product_attention, or "
-        "retrograd.nn.MultiheadAttention",
         "upsample_bilinear": 'write interpolate(..., mode="bilinear", align_corners=True)',
         "upsample_nearest": "write interpolate",
     },

@@ -33,13 +33,14 @@ from .recurrent import *
 from .recurrent_cell import *
 from .recurrent_wrapper import *
 from .resolution import *
+from .transformer import *
 from .uninitialized import *
 
 _FAMILIES = (
     "activation", "attention", "container", "conv_recurrent", "conv_recurrent_cell", "convolution", "deformable",
     "dropout", "embedding", "group_norm", "lazy", "linear", "loss", "module", "normalization", "padding",
     "parameter_container", "pooling", "rectifier", "recurrent", "recurrent_cell", "recurrent_wrapper", "resolution",
-    "uninitialized",
+    "transformer", "uninitialized",
 )  # fmt: skip
 __all__ = ["Parameter", "functional", "grad", "init", "utils"]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]
