@@ -194,10 +194,7 @@ REASONS: dict[str, dict[str, str]] = {
         "register_load_state_dict_post_hook": _STATE_HOOKS,
     },
     "torch.nn": {
-        "DataParallel": _ONE_PROCESS,
         "SyncBatchNorm": _ONE_PROCESS,
-        "parallel": _ONE_PROCESS,
-        "Buffer": "write self.register_buffer(name, tensor)",
         "NLLLoss2d": "write retrograd.nn.NLLLoss",
         "Container": "write retrograd.nn.Module",
         "modules": "all layers are in retrograd.nn, _single, _pair and _triple in retrograd.nn.utils.tuples",
@@ -206,10 +203,6 @@ REASONS: dict[str, dict[str, str]] = {
     "torch.nn.functional": {
         "upsample_bilinear": 'write interpolate(..., mode="bilinear", align_corners=True)',
         "upsample_nearest": "write interpolate",
-    },
-    "torch.nn.utils": {
-        "clip_grad_norm": "write clip_grad_norm_",
-        "spectral_norm": "write retrograd.nn.utils.parametrize.register_parametrization with a module of your own",
     },
     "torch.utils.data": {
         "DistributedSampler": _ONE_PROCESS,
