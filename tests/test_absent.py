@@ -49,7 +49,7 @@ def _message(owner: object, name: str) -> str:
         (rg.zeros(2), "cumsum_", "Tensor has no cumsum_: of cumsum there is only the form that makes a new tensor"),
         (rg.zeros(2), "hardshrink", "Tensor has no hardshrink: it is retrograd.nn.functional.hardshrink"),
         (rg.nn.Linear(2, 2), "register_backward_hook", "Linear has no register_backward_hook: write register_full_"),
-        (rg.nn, "Transformer", "retrograd.nn has no Transformer: build it of retrograd.nn.MultiheadAttention"),
+        (rg.nn, "quantized", "retrograd.nn has no quantized: layers with quantised weights and activations"),
         (functional, "scaled_mm", "retrograd.nn.functional has no scaled_mm: it is one of the names of PyTorch that"),
         (rg.optim, "Muon", "retrograd.optim has no Muon: it is one of the names of PyTorch that are not here"),
         (rg.utils.data, "default_convert", "retrograd.utils.data has no default_convert: write default_collate"),

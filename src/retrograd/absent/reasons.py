@@ -147,28 +147,14 @@ REASONS: dict[str, dict[str, str]] = {
         "register_load_state_dict_post_hook": _STATE_HOOKS,
     },
     "torch.nn": {
-        "DataParallel": _ONE_PROCESS,
         "SyncBatchNorm": _ONE_PROCESS,
-        "parallel": _ONE_PROCESS,
-        "Transformer": "build it of retrograd.nn.MultiheadAttention, LayerNorm and Linear",
-        "TransformerEncoder": "build it of retrograd.nn.MultiheadAttention, LayerNorm and Linear",
-        "TransformerEncoderLayer": "build it of retrograd.nn.MultiheadAttention, LayerNorm and Linear",
-        "TransformerDecoder": "build it of retrograd.nn.MultiheadAttention, LayerNorm and Linear",
-        "TransformerDecoderLayer": "build it of retrograd.nn.MultiheadAttention, LayerNorm and Linear",
-        "Buffer": "write self.register_buffer(name, tensor)",
         "NLLLoss2d": "write retrograd.nn.NLLLoss",
         "Container": "write retrograd.nn.Module",
         "quantized": _LOWBIT,
     },
     "torch.nn.functional": {
-        "multi_head_attention_forward": "write retrograd.nn.functional.scaled_dot_product_attention, or "
-        "retrograd.nn.MultiheadAttention",
         "upsample_bilinear": 'write interpolate(..., mode="bilinear", align_corners=True)',
         "upsample_nearest": "write interpolate",
-    },
-    "torch.nn.utils": {
-        "clip_grad_norm": "write clip_grad_norm_",
-        "spectral_norm": "write retrograd.nn.utils.parametrize.register_parametrization with a module of your own",
     },
     "torch.utils.data": {
         "DistributedSampler": _ONE_PROCESS,

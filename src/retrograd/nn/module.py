@@ -21,7 +21,7 @@ from .flags import checked
 from .hooks import Hooked
 from .loading import fill, fitting
 from .lookup import Lookup
-from .parameter import Parameter
+from .parameter import Buffer, Parameter
 from .tree import Tree, walk
 
 __all__ = ["Module"]
@@ -150,6 +150,9 @@ class Module(Tree, Hooked, Lookup, Convertible):
         elif isinstance(value, Module):
             self._make_way(name, "_child_names")
             self.register_module(name, value)
+        elif isinstance(value, Buffer):
+            self._make_way(name, "_buffer_names")
+            self.register_buffer(name, value, value.persistent)
         else:
             if value is not None:
                 self._check_replacement(name, value)
