@@ -42,6 +42,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     # PyTorch's modules for what is done by itself here, or is not here
     **dict.fromkeys(("accelerator", "version"), (set(), set())),
     **dict.fromkeys(("amp", "backends", "compiler", "random"), ({"ops", "absent"}, set())),
+    "sparse": ({"engine", "ops", "absent"}, set()),
     "cuda": ({"ops", "absent", "accelerator", "amp"}, set()),
     **dict.fromkeys(("jit", "multiprocessing"), ({"nn", "absent"}, set())),
     "after_import": (set(), set()),  # registers with packages that ask which libraries are there
@@ -70,7 +71,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "__init__": (
         _TOOLS | _LAYERS | _OPERATORS | {"lowbit", "rules", "utils", "autograd", "linalg", "testing", "absent"}
         | {"after_import", "accelerator", "amp", "backends", "compiler", "cuda", "jit", "multiprocessing", "random"}
-        | {"version"},
+        | {"sparse", "version"},
         {"numpy"},
     ),
 }

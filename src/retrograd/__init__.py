@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         optim,
         random,
         rules,
+        sparse,
         testing,
         train,
         utils,
@@ -98,6 +99,7 @@ __all__ = [
     "save",
     "set_grad_enabled",
     "set_num_threads",
+    "sparse",
     "summary",
     "testing",
     "train",
@@ -111,7 +113,7 @@ __all__ = sorted([*__all__, *ops.__all__])
 _SUBPACKAGES = frozenset(
     (
         *("accelerator", "amp", "backends", "compiler", "cuda", "data", "interop", "jit", "linalg", "lowbit"),
-        *("multiprocessing", "nn", "optim", "random", "rules", "testing", "train", "utils", "version"),
+        *("multiprocessing", "nn", "optim", "random", "rules", "sparse", "testing", "train", "utils", "version"),
     )
 )
 _ELSEWHERE = {

@@ -9,7 +9,7 @@ _LOWBIT = "layers with quantised weights and activations, and converting a model
 _NO_AUTOCAST = "everything is computed in the type of its operands; leave it out"
 _NOTHING_TO_COMPILE = "there is nothing to compile, kernels are compiled when they are first used; leave it out"
 _NO_SCRIPT = "a model is its Python code; save its weights by retrograd.interop.save_safetensors"
-_STRIDED = "all tensors are dense"
+_STRIDED = "a Tensor is dense; sparse matrices are made by retrograd.sparse_coo_tensor"
 _NO_COMPLEX = "there are no complex numbers"
 _ONE_PROCESS = "training runs in one process, on as many threads as retrograd.set_num_threads says"
 _SHARED = "a model belongs to one process; a DataLoader starts its worker processes by itself"
@@ -64,8 +64,6 @@ REASONS: dict[str, dict[str, str]] = {
         "newaxis": "write None",
         "memory_format": _LAYOUT + "; leave it out",
         "layout": _STRIDED,
-        "sparse": _STRIDED,
-        "sparse_coo_tensor": _STRIDED,
         "sparse_csr_tensor": _STRIDED,
         "as_strided": "write an index, x[1::2], or x.unfold for windows",
         "set_printoptions": "tensors are shown by NumPy; print x.numpy() under numpy.printoptions",
@@ -125,7 +123,6 @@ REASONS: dict[str, dict[str, str]] = {
         "set_": "write x.data = other",
         "share_memory_": _SHARED,
         "is_shared": _SHARED,
-        "to_sparse": _STRIDED,
         "to_dense": _STRIDED,
         "map_": "write a Function of your own, see retrograd.autograd.Function",
         "apply_": "write a Function of your own, see retrograd.autograd.Function",

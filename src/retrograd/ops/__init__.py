@@ -44,6 +44,7 @@ from .shape.join import *
 from .shape.rearrange import *
 from .shape.shape import *
 from .shape.splitting import *
+from .sparse.coo import *
 
 __all__ = [
     name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, types.ModuleType)

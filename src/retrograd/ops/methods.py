@@ -28,6 +28,7 @@ from .product import matmul, products
 from .random import randomized as randomize
 from .reduce import extremes, norms, reduction, scan, statistics
 from .shape import broadcasting, diagonal, rearrange, shape, splitting, windows
+from .sparse import coo
 
 
 def _reflected(function: Any) -> Any:
@@ -115,6 +116,7 @@ METHODS: dict[str, Any] = {
     "view": shape.reshape,
     "unfold": windows.sliding,
     "bincount": search.bincount,
+    "to_sparse": coo.to_sparse,
     "histc": search.histc,
     "T": property(_transposed),
     "mT": property(_matrices_transposed),
