@@ -31,12 +31,14 @@ if TYPE_CHECKING:
         compiler,
         cuda,
         data,
+        distributed,
         interop,
         jit,
         linalg,
         lowbit,
         multiprocessing,
         nn,
+        onnx,
         optim,
         random,
         rules,
@@ -71,6 +73,7 @@ __all__ = [
     "compiler",
     "cuda",
     "data",
+    "distributed",
     "enable_grad",
     "float32",
     "float64",
@@ -89,6 +92,7 @@ __all__ = [
     "multiprocessing",
     "nn",
     "no_grad",
+    "onnx",
     "optim",
     "override_backward",
     "per_sample_gradients",
@@ -110,8 +114,9 @@ __all__ = sorted([*__all__, *ops.__all__])
 # Imported on first use, to keep "import retrograd" fast and free of the compiler.
 _SUBPACKAGES = frozenset(
     (
-        *("accelerator", "amp", "backends", "compiler", "cuda", "data", "interop", "jit", "linalg", "lowbit"),
-        *("multiprocessing", "nn", "optim", "random", "rules", "testing", "train", "utils", "version"),
+        *("accelerator", "amp", "backends", "compiler", "cuda", "data", "distributed", "interop", "jit", "linalg"),
+        *("lowbit", "multiprocessing", "nn", "onnx", "optim", "random", "rules", "testing", "train", "utils"),
+        "version",
     )
 )
 _ELSEWHERE = {

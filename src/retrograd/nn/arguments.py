@@ -10,7 +10,7 @@ __all__ = ["as_epsilon", "check_ints"]
 
 
 def check_ints(name: str, least: int = 1, /, **values: Any) -> None:
-    """Raise a ValueError unless every value is an int (or NumPy's) of at least ``least``; ``name``, the layer's, for messages."""
+    """Raise a ValueError unless every value is an int (NumPy's too) of at least ``least``; ``name`` is the layer's."""
     for argument, value in values.items():
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
             raise ValueError(f"{name}: {argument}={value!r} must be an int of at least {least}")

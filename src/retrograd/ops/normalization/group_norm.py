@@ -149,7 +149,8 @@ def group_norm(
     shape = input.array.shape
     if len(shape) < 2:
         raise ValueError(f"group_norm: input.shape={shape} needs at least 2 axes (batch, channels)")
-    if isinstance(num_groups, bool) or not isinstance(num_groups, (int, np.integer)) or num_groups < 1 or shape[1] % num_groups:
+    whole = isinstance(num_groups, (int, np.integer)) and not isinstance(num_groups, bool)
+    if not whole or num_groups < 1 or shape[1] % num_groups:
         raise ValueError(
             f"group_norm: num_groups={num_groups!r} must be an int that divides the {shape[1]} channels of "
             f"input.shape={shape}"
