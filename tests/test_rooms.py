@@ -45,6 +45,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "sparse": ({"engine", "ops", "absent"}, set()),
     "cuda": ({"ops", "absent", "accelerator", "amp"}, set()),
     **dict.fromkeys(("jit", "multiprocessing"), ({"nn", "absent"}, set())),
+    **dict.fromkeys(("distributed", "onnx"), ({"absent"}, set())),
     "after_import": (set(), set()),  # registers with packages that ask which libraries are there
     "absent": (set(), set()),  # what is not here, for whoever is asked for it
     "entries": (set(), {"numpy"}),  # checking saved states
@@ -71,7 +72,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "__init__": (
         _TOOLS | _LAYERS | _OPERATORS | {"lowbit", "rules", "utils", "autograd", "linalg", "testing", "absent"}
         | {"after_import", "accelerator", "amp", "backends", "compiler", "cuda", "jit", "multiprocessing", "random"}
-        | {"sparse", "version"},
+        | {"distributed", "onnx"}
+        | {"sparse"}
+        | {"version"},
         {"numpy"},
     ),
 }

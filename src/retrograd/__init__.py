@@ -31,12 +31,14 @@ if TYPE_CHECKING:
         compiler,
         cuda,
         data,
+        distributed,
         interop,
         jit,
         linalg,
         lowbit,
         multiprocessing,
         nn,
+        onnx,
         optim,
         random,
         rules,
@@ -72,6 +74,7 @@ __all__ = [
     "compiler",
     "cuda",
     "data",
+    "distributed",
     "enable_grad",
     "float32",
     "float64",
@@ -90,6 +93,7 @@ __all__ = [
     "multiprocessing",
     "nn",
     "no_grad",
+    "onnx",
     "optim",
     "override_backward",
     "per_sample_gradients",
@@ -110,12 +114,30 @@ __all__ = [
 __all__ = sorted([*__all__, *ops.__all__])
 
 # Imported on first use, to keep "import retrograd" fast and free of the compiler.
-_SUBPACKAGES = frozenset(
-    (
-        *("accelerator", "amp", "backends", "compiler", "cuda", "data", "interop", "jit", "linalg", "lowbit"),
-        *("multiprocessing", "nn", "optim", "random", "rules", "sparse", "testing", "train", "utils", "version"),
-    )
-)
+_SUBPACKAGES = {
+    "accelerator",
+    "amp",
+    "backends",
+    "compiler",
+    "cuda",
+    "data",
+    "distributed",
+    "interop",
+    "jit",
+    "linalg",
+    "lowbit",
+    "multiprocessing",
+    "nn",
+    "onnx",
+    "optim",
+    "random",
+    "rules",
+    "sparse",
+    "testing",
+    "train",
+    "utils",
+    "version",
+}
 _ELSEWHERE = {
     "GradScaler": ".amp",
     "autocast": ".amp",

@@ -31,7 +31,6 @@ _NUMBER_TYPES = (
 REASONS: dict[str, dict[str, str]] = {
     "torch": {
         "export": _NO_SCRIPT,
-        "onnx": _NO_SCRIPT,
         "fx": "a graph is recorded when operators run; open it by y.grad_fn and retrograd.backward_source(y)",
         "hub": "download the file and read it by retrograd.load(path)",
         "mps": _NO_GPU,
@@ -76,7 +75,6 @@ REASONS: dict[str, dict[str, str]] = {
         "vmap": "write the axis of the batch into your operations; gradients of each sample come from "
         "retrograd.per_sample_gradients",
         "func": "functions of gradients are in retrograd.autograd.functional",
-        "distributed": _ONE_PROCESS,
         "distributions": "numbers are drawn by retrograd.randn, rand, bernoulli, multinomial and their like",
         "profiler": "write retrograd.train.profile(model, x)",
         "quantization": _LOWBIT,
