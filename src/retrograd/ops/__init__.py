@@ -16,6 +16,8 @@ from .index.order import *
 from .index.search import *
 from .index.selection import *
 from .kernel_set import active_kernels, use_kernels
+from .linalg.aliases import *
+from .linalg.functions import chain_matmul
 from .normalization.softmax import *
 from .pointwise.comparison import *
 from .pointwise.elementwise import *

@@ -13,6 +13,7 @@ from ..formulas import PRIMITIVES
 from . import creation, inplace
 from .dtype import bool_, cast, float32, float64, int64, is_number
 from .index import assignment, gather, indexing, order, search, selection
+from .linalg import aliases
 from .normalization import softmax
 from .pointwise import (
     comparison,
@@ -90,6 +91,7 @@ def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 
 FAMILIES = (
+    aliases,
     broadcasting,
     comparison,
     diagonal,
