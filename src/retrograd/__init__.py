@@ -23,7 +23,7 @@ from .ops import *
 from .ops.dtype import float32, float64, int64
 
 if TYPE_CHECKING:
-    from . import data, interop, linalg, lowbit, nn, optim, rules, testing, train, utils
+    from . import data, interop, linalg, lowbit, nn, optim, rules, special, testing, train, utils
     from .engine.source import backward_source
     from .explain.graph.graph import graph
     from .interop.packed import load_packed
@@ -62,6 +62,7 @@ __all__ = [
     "rules",
     "set_grad_enabled",
     "set_num_threads",
+    "special",
     "summary",
     "testing",
     "train",
@@ -72,7 +73,7 @@ __all__ = sorted([*__all__, *ops.__all__])
 
 # Imported on first use, to keep "import retrograd" fast and free of the compiler.
 _SUBPACKAGES = frozenset(
-    ("data", "interop", "linalg", "lowbit", "nn", "optim", "rules", "testing", "train", "utils")
+    ("data", "interop", "linalg", "lowbit", "nn", "optim", "rules", "special", "testing", "train", "utils")
 )
 _THREADS = frozenset(("get_num_threads", "set_num_threads"))
 

@@ -44,6 +44,10 @@ from .shape.join import *
 from .shape.rearrange import *
 from .shape.shape import *
 from .shape.splitting import *
+from .special.bessel import *
+from .special.gamma import *
+from .special.gamma import polygamma
+from .special.normal import *
 
 __all__ = [
     name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, types.ModuleType)

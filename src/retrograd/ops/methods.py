@@ -29,6 +29,8 @@ from .product import matmul, products
 from .random import randomized as randomize
 from .reduce import extremes, norms, reduction, scan, statistics
 from .shape import broadcasting, diagonal, rearrange, shape, splitting, windows
+from .special import bessel, gamma
+from .special import normal as probability
 
 
 def _reflected(function: Any) -> Any:
@@ -85,6 +87,11 @@ def _matrices_transposed(x: Tensor) -> Tensor:
     return shape.transpose(x, -2, -1)
 
 
+def _polygamma(x: Tensor, n: int) -> Tensor:
+    """The derivative of order n of ``digamma``."""
+    return gamma.polygamma(n, x)
+
+
 def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
     """x where the condition holds, other elsewhere."""
     return piecewise.where(condition, x, other)
@@ -92,15 +99,18 @@ def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 FAMILIES = (
     aliases,
+    bessel,
     broadcasting,
     comparison,
     diagonal,
     elementwise,
+    gamma,
     gather,
     indexing,
     matmul,
     piecewise,
     powers,
+    probability,
     products,
     rearrange,
     reduction,
@@ -159,6 +169,7 @@ METHODS.update(inplace.METHODS)
 METHODS.update(assignment.METHODS)
 METHODS.update(randomize.METHODS)
 METHODS.update((name, getattr(family, name)) for family in FAMILIES for name in family.__all__)
+METHODS["polygamma"] = _polygamma
 METHODS["where"] = _where  # as a function, it begins with the condition
 
 for _name, _method in METHODS.items():
