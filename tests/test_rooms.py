@@ -61,6 +61,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "data": (_OPERATORS | _FROM_OUTSIDE, {"numpy", "PIL"}),
     "utils": (_LAYERS | {"ops", "engine", "absent", "aliases"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
     "linalg": ({"engine", "ops"}, set()),  # likewise
+    "special": ({"ops"}, set()),  # likewise
     "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
@@ -70,7 +71,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "cli": (_TOOLS | {"studies"} | _LAYERS | _OPERATORS | {"printable", "entries"}, {"numpy"}),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        _TOOLS | _LAYERS | _OPERATORS | {"lowbit", "rules", "utils", "autograd", "linalg", "testing", "absent"}
+        _TOOLS | _LAYERS | _OPERATORS
+        | {"lowbit", "rules", "utils", "autograd", "linalg", "special", "testing", "absent"}
         | {"after_import", "accelerator", "amp", "backends", "compiler", "cuda", "jit", "multiprocessing", "random"}
         | {"distributed", "onnx"}
         | {"sparse"}

@@ -18,6 +18,8 @@ from .index.search import *
 from .index.selection import *
 from .kernel_set import active_kernels, use_kernels
 from .layout import *
+from .linalg.aliases import *
+from .linalg.functions import chain_matmul
 from .normalization.softmax import *
 from .pointwise.comparison import *
 from .pointwise.elementwise import *
@@ -45,6 +47,10 @@ from .shape.rearrange import *
 from .shape.shape import *
 from .shape.splitting import *
 from .sparse.coo import *
+from .special.bessel import *
+from .special.gamma import *
+from .special.gamma import polygamma
+from .special.normal import *
 
 __all__ = [
     name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, types.ModuleType)
