@@ -19,7 +19,8 @@ import numpy as np
 from ..atomic import why_not_written, write_atomically
 from ..engine.tensor import Tensor
 from ..entries import brief, checked_bools, reason
-from ..nn.module import IncompatibleKeys, Module
+from ..nn.module import Module
+from ..nn.state import IncompatibleKeys
 from ..outside import STRICT_JSON, open_outside
 
 __all__ = ["SafetensorsError", "load_model", "load_safetensors", "safetensors_metadata", "save_safetensors"]

@@ -133,7 +133,9 @@ class Pickler:
         plain = (str, bytes, int, float, bool, type(None))
         items = key if type(key) is tuple and len(key) <= 16 else (key,)
         if not all(type(item) in plain or isinstance(item, np.generic) for item in items):
-            raise TypeError(f"save: a key of {place} is {type(key).__name__}; strings, numbers and short tuples of them can be keys")
+            raise TypeError(
+                f"save: a key of {place} is {type(key).__name__}; strings, numbers and short tuples of them can be keys"
+            )
         self.write(key, f"a key of {place}")
 
     def _ordered(self, value: OrderedDict[Any, Any], place: str) -> None:
