@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import autograd, ops
 from .absent import missing
+from .after_import import after_import
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -23,7 +24,29 @@ from .ops import *
 from .ops.dtype import float32, float64, int64
 
 if TYPE_CHECKING:
-    from . import data, interop, linalg, lowbit, nn, optim, rules, testing, train, utils
+    from . import (
+        accelerator,
+        amp,
+        backends,
+        compiler,
+        cuda,
+        data,
+        interop,
+        jit,
+        linalg,
+        lowbit,
+        multiprocessing,
+        nn,
+        optim,
+        random,
+        rules,
+        testing,
+        train,
+        utils,
+        version,
+    )
+    from .amp import GradScaler, autocast
+    from .compiler import compile
     from .engine.source import backward_source
     from .explain.graph.graph import graph
     from .interop.packed import load_packed
@@ -36,9 +59,17 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "GradScaler",
     "Tensor",
+    "accelerator",
+    "amp",
+    "autocast",
     "autograd",
+    "backends",
     "backward_source",
+    "compile",
+    "compiler",
+    "cuda",
     "data",
     "enable_grad",
     "float32",
@@ -55,11 +86,13 @@ __all__ = [
     "load",
     "load_packed",
     "lowbit",
+    "multiprocessing",
     "nn",
     "no_grad",
     "optim",
     "override_backward",
     "per_sample_gradients",
+    "random",
     "register_backward_rule",
     "rules",
     "save",
@@ -69,40 +102,45 @@ __all__ = [
     "testing",
     "train",
     "utils",
+    "version",
     "without_backward_rules",
 ]
 __all__ = sorted([*__all__, *ops.__all__])
 
 # Imported on first use, to keep "import retrograd" fast and free of the compiler.
 _SUBPACKAGES = frozenset(
-    ("data", "interop", "linalg", "lowbit", "nn", "optim", "rules", "testing", "train", "utils")
+    (
+        *("accelerator", "amp", "backends", "compiler", "cuda", "data", "interop", "jit", "linalg", "lowbit"),
+        *("multiprocessing", "nn", "optim", "random", "rules", "testing", "train", "utils", "version"),
+    )
 )
-_THREADS = frozenset(("get_num_threads", "set_num_threads"))
+_ELSEWHERE = {
+    "GradScaler": ".amp",
+    "autocast": ".amp",
+    "backward_source": ".engine.source",
+    "compile": ".compiler",
+    "formula": ".ops.pointwise.formula",
+    "get_num_threads": ".kernels.machine.launch",
+    "graph": ".explain.graph.graph",
+    "load": ".interop.pt",
+    "load_packed": ".interop.packed",
+    "per_sample_gradients": ".nn.utils.per_sample",
+    "save": ".interop.pt",
+    "set_num_threads": ".kernels.machine.launch",
+    "summary": ".nn.model_summary",
+}
 
 READY.append(functools.partial(importlib.import_module, ".rules", __name__))
 LATER["pack"] = lambda: importlib.import_module(".lowbit", __name__).pack
+after_import("einops._backends", functools.partial(importlib.import_module, ".interop.einops_backend", __name__))
 LATER["save_packed"] = lambda: importlib.import_module(".interop.packed", __name__).save_packed
 
 
 def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return importlib.import_module(f".{name}", __name__)
-    if name == "backward_source":
-        return autograd.backward_source
-    if name == "formula":
-        return importlib.import_module(".ops.pointwise.formula", __name__).formula
-    if name == "graph":
-        return importlib.import_module(".explain.graph.graph", __name__).graph
-    if name == "load_packed":
-        return importlib.import_module(".interop.packed", __name__).load_packed
-    if name in ("load", "save"):
-        return getattr(importlib.import_module(".interop.pt", __name__), name)
-    if name == "summary":
-        return importlib.import_module(".nn.model_summary", __name__).summary
-    if name == "per_sample_gradients":
-        return importlib.import_module(".nn.utils.per_sample", __name__).per_sample_gradients
-    if name in _THREADS:
-        return getattr(importlib.import_module(".kernels.machine.launch", __name__), name)
+    if name in _ELSEWHERE:
+        return getattr(importlib.import_module(_ELSEWHERE[name], __name__), name)
     raise missing(__name__, name)
 
 

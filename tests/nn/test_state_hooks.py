@@ -36,7 +36,7 @@ def test_hooks_of_state_dict() -> None:
 
 def test_a_private_hook_replaces_the_state() -> None:
     net = network()
-    net._register_state_dict_hook(lambda module, state, prefix, meta: {prefix + "only": state["0.bias"]})
+    net._register_state_dict_hook(lambda module, state, prefix, meta: {prefix + "only": state[prefix + "0.bias"]})
     assert list(net.state_dict(prefix="x.")) == ["x.only"]
 
 

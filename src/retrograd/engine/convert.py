@@ -14,9 +14,23 @@ FLOAT32 = np.dtype(np.float32)
 FLOAT64 = np.dtype(np.float64)
 INT64 = np.dtype(np.int64)
 BOOL = np.dtype(np.bool_)
-ALLOWED = frozenset((FLOAT32, FLOAT64, INT64, BOOL))
+FLOAT16 = np.dtype(np.float16)
+COMPUTED = FLOAT32, FLOAT64, INT64, BOOL  # what operators compute in
+STORED = tuple(np.dtype(kind) for kind in (np.uint8, np.int8, np.int16, np.int32, np.float16))  # held and converted
+ALLOWED = frozenset((*COMPUTED, *STORED))
+TYPES = "float32, float64, int64 or bool, or for storage float16, int32, int16, int8 or uint8"
 _TOO_MANY = 2**60  # elements: more than an array can have; NumPy does not always check
 _DEFAULT_OF_KIND: dict[str, np.dtype[Any]] = {"f": FLOAT32, "i": INT64, "b": BOOL}
+
+
+def default_dtype() -> np.dtype[Any]:
+    """The type of new floating-point tensors: float32, unless it was set."""
+    return _DEFAULT_OF_KIND["f"]
+
+
+def set_default(dtype: np.dtype[Any]) -> None:
+    """Make a floating-point type that of new tensors."""
+    _DEFAULT_OF_KIND["f"] = dtype
 
 
 def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
@@ -27,7 +41,7 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
         )
     wanted: np.dtype[Any] | None = None if dtype is None else np.dtype(dtype)
     if wanted is not None and wanted not in ALLOWED:
-        raise TypeError(f"Tensor: dtype {wanted} is not supported; use float32, float64, int64 or bool")
+        raise TypeError(f"Tensor: dtype {wanted} is not supported; use {TYPES}")
     if isinstance(data, np.ndarray | np.generic):
         if hasattr(data, "mask"):
             raise TypeError("Tensor: a masked array would lose its mask; use array.filled(value) first")
@@ -44,13 +58,12 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
         if wanted is None:
             wanted = _DEFAULT_OF_KIND.get(str(array.dtype.kind))
             if not array.size and isinstance(data, list | tuple):
-                wanted = FLOAT32
+                wanted = default_dtype()
     if wanted is not None and array.dtype.kind in "fiub":
         array = np.asarray(array, wanted)
     if array.dtype not in ALLOWED:
         raise TypeError(
-            f"Tensor: dtype {array.dtype} is not supported; use float32, float64, int64 or bool, "
-            "for example array.astype(np.float32)"
+            f"Tensor: dtype {array.dtype} is not supported; use {TYPES}, for example array.astype(np.float32)"
         )
     return array
 
@@ -62,7 +75,7 @@ def zeros_of_extents(*places: Any) -> np.ndarray:
         raise TypeError(f"Tensor: extents {tuple(extents)} must be ints of at least 0; Tensor(data) takes other data")
     if prod(extents) > _TOO_MANY:
         raise ValueError(f"Tensor: extents {tuple(extents)} are too many elements; Tensor([number]) holds a number")
-    return np.zeros(extents, FLOAT32)
+    return np.zeros(extents, default_dtype())
 
 
 def _large_integers(array: np.ndarray, wanted: np.dtype[Any] | None) -> np.ndarray:

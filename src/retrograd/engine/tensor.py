@@ -15,7 +15,7 @@ import numpy as np
 from .arguments import as_flag
 from .attached import Attached
 from .changes import mark_detached
-from .convert import ALLOWED, FLOAT64, INT64, as_allowed_array, zeros_of_extents
+from .convert import ALLOWED, FLOAT32, FLOAT64, INT64, as_allowed_array, zeros_of_extents
 from .family import part
 from .grad_mode import INFERENCE, thread
 
@@ -257,7 +257,7 @@ class Tensor(Attached):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         value = as_flag("Tensor", "requires_grad", value)
-        if value and self.array.dtype.kind != "f":
+        if value and self.array.dtype not in (FLOAT32, FLOAT64):
             raise RuntimeError(
                 "requires_grad: only float32 and float64 tensors can require a gradient, this one is "
                 f"{self.array.dtype}"

@@ -14,19 +14,19 @@ from ..engine.grad_mode import thread
 from ..engine.later import LATER
 from ..engine.line import inside
 from ..engine.tensor import Tensor
+from .conversion import Convertible
 from .error_path import add_module_path
 from .flags import checked
 from .hooks import Hooked
 from .lookup import Lookup
-from .parameter import Parameter, as_float_dtype
+from .parameter import Buffer, Parameter
 from .state import Stated
 from .tree import Tree
-from .uninitialized import is_lazy
 
 __all__ = ["Module"]
 
 
-class Module(Tree, Hooked, Lookup, Stated):
+class Module(Tree, Hooked, Lookup, Stated, Convertible):
     """Holds parameters, buffers and child modules under the names they were assigned to.
 
     A subclass calls ``super().__init__()`` first, assigns its members and defines ``forward``. Parameters, buffers and
@@ -142,6 +142,9 @@ class Module(Tree, Hooked, Lookup, Stated):
         elif isinstance(value, Module):
             self._make_way(name, "_child_names")
             self.register_module(name, value)
+        elif isinstance(value, Buffer):
+            self._make_way(name, "_buffer_names")
+            self.register_buffer(name, value, value.persistent)
         else:
             if value is not None:
                 self._check_replacement(name, value)
@@ -206,7 +209,7 @@ class Module(Tree, Hooked, Lookup, Stated):
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
-    # ------------------------------------------------------------------ modes and types
+    # ------------------------------------------------------------------ modes
 
     def train(self, mode: bool = True) -> Self:
         """Set training mode (dropout drops, batch norm uses the batch's statistics) for this module and its children.
@@ -247,32 +250,6 @@ class Module(Tree, Hooked, Lookup, Stated):
                 parameter.grad = None if set_to_none else Tensor(np.zeros_like(parameter.grad.array))
                 if getattr(parameter, "grad_sample", None) is not None:
                     parameter.grad_sample = None
-
-    def to(self, dtype: Any) -> Self:
-        """Convert parameters, their gradients and floating-point buffers to float32 or float64.
-
-        Parameters stay the same objects, in the same memory order. "cpu" is accepted and changes nothing.
-
-        Raises:
-            TypeError: dtype is neither float32 nor float64.
-        """
-        if isinstance(dtype, str) and dtype == "cpu":
-            return self
-        dtype = as_float_dtype(dtype)
-        for tensor in (*self.parameters(), *self.buffers()):
-            if is_lazy(tensor):
-                tensor.set_dtype(dtype)
-            elif tensor.array.dtype.kind == "f":
-                tensor.array = tensor.array.astype(dtype, order="K", copy=False)
-                if tensor.grad is not None:
-                    tensor.grad = Tensor(tensor.grad.array.astype(dtype, order="K", copy=False))
-        return self
-
-    def float(self) -> Self:
-        return self.to(np.float32)
-
-    def double(self) -> Self:
-        return self.to(np.float64)
 
     # ------------------------------------------------------------------ inference
     def pack(

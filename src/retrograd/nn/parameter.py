@@ -8,8 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from ..engine.tensor import Tensor
+from ..ops.dtype import as_dtype, as_flag
 
-__all__ = ["Parameter", "as_float_dtype", "empty_weight"]
+__all__ = ["Buffer", "Parameter", "as_float_dtype", "empty_weight"]
 
 
 class Parameter(Tensor):
@@ -95,6 +96,19 @@ class Parameter(Tensor):
         return _rebuild, (type(self), self.array.transpose(axes), axes, *options)
 
 
+class Buffer(Tensor):
+    """A Tensor that a Module registers as a buffer when it is assigned to an attribute.
+
+    data: array or Tensor, kept without a copy. persistent: whether the state_dict holds it.
+    """
+
+    def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
+        super().__init__(np.empty(0, np.float32) if data is None else getattr(data, "array", data))
+        self.persistent = as_flag("Buffer", "persistent", persistent)
+        if isinstance(data, Tensor) and data.requires_grad:
+            self.requires_grad = True
+
+
 def _memory_axes(array: np.ndarray) -> tuple[int, ...]:
     """The axes of array from the slowest to the fastest in memory."""
     return tuple(sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis])))
@@ -110,15 +124,12 @@ def _rebuild(
 
 
 def as_float_dtype(dtype: Any) -> np.dtype:
-    """np.dtype of dtype (None means float32).
+    """np.dtype of dtype (None means the default type).
 
     Raises:
         TypeError: dtype is neither float32 nor float64.
     """
-    try:
-        converted = np.dtype(np.float32 if dtype is None else dtype)
-    except TypeError:
-        raise TypeError(f"dtype={dtype!r} is not a dtype; use float32 or float64") from None
+    converted = as_dtype(dtype, default=True)
     if converted not in (np.float32, np.float64):
         raise TypeError(f"dtype={converted}, but layers compute in float32 or float64; use one of these")
     return converted

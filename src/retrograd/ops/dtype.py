@@ -1,7 +1,10 @@
 """Element types: the cast operator, PyTorch's promotion rules, and checks of operands.
 
-bool < int64 < floating point: the higher category decides, then the wider type. Within a category a Python number never
-changes a tensor's type, nor does a 0-d tensor that of one with axes.
+bool < integers < floating point: the higher category decides, then the wider type; uint8 with int8 is int16. Within a
+category a Python number never changes a tensor's type, nor does a 0-d tensor that of one with axes.
+
+float32, float64, int64 and bool are computed in. uint8, int8, int16 and int32 are computed in too, and wrap; float16
+holds numbers, which are moved, compared and converted.
 """
 
 from __future__ import annotations
@@ -14,12 +17,14 @@ import numpy as np
 
 from ..engine.arguments import as_flag as as_flag  # for the files of ops
 from ..engine.arguments import shown
+from ..engine.convert import ALLOWED, BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, STORED, TYPES
+from ..engine.convert import default_dtype as default_dtype  # for the files of ops
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 
-float32, float64, int64, bool_ = (np.dtype(t) for t in ("float32", "float64", "int64", "bool"))
-_ALLOWED = (float32, float64, int64, bool_)
-_CATEGORY = {"b": 0, "i": 1, "f": 2}
+float32, float64, int64, bool_, float16 = FLOAT32, FLOAT64, INT64, BOOL, FLOAT16
+uint8, int8, int16, int32, _ = STORED
+_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}
 
 
 class Cast(Function):
@@ -40,7 +45,7 @@ class Cast(Function):
 def cast(x: Tensor, dtype: Any) -> Tensor:
     """x in another element type; gradients flow between floating-point types.
 
-    dtype: float32, float64, int64 or bool, as a NumPy dtype, its name, or Python's float (float32), int, bool.
+    dtype: an element type, as a NumPy dtype, its name, or Python's float (the default type), int, bool.
 
     Raises:
         TypeError: ``dtype`` is none of these.
@@ -53,17 +58,36 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     return wrap(x.array.astype(target))
 
 
-def as_dtype(dtype: Any) -> np.dtype[Any]:
-    """``dtype`` as one of a Tensor's four element types; TypeError otherwise."""
-    if dtype is float:
-        return float32
+def as_dtype(dtype: Any, *, default: bool = False) -> np.dtype[Any]:
+    """``dtype`` as one of a Tensor's element types; TypeError otherwise.
+
+    default: None is the type of new floating-point tensors, as Python's float is.
+    """
+    if dtype is float or (default and dtype is None):
+        return default_dtype()
+    if isinstance(dtype, Unavailable):
+        raise TypeError(dtype.reason)
     try:
         found = np.dtype(dtype) if dtype is not None else None
     except TypeError:
         found = None
-    if found is None or found not in _ALLOWED:  # for NumPy, None is float64
-        raise TypeError(f"dtype={dtype!r} is not an element type of a Tensor; choose float32, float64, int64 or bool")
+    if found is None or found not in ALLOWED:  # for NumPy, None is float64
+        raise TypeError(f"dtype={dtype!r} is not an element type of a Tensor; choose {TYPES}")
     return found
+
+
+class Unavailable:
+    """An element type of PyTorch that no Tensor has; to use it is a TypeError, to name it is none."""
+
+    def __init__(self, name: str, way_out: str) -> None:
+        self.name = name
+        self.reason = f"dtype=retrograd.{name} is not an element type of a Tensor: {way_out}"
+
+    def __repr__(self) -> str:
+        return f"retrograd.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
 
 
 def require_tensor(name: str, x: Any, label: str = "input") -> None:

@@ -10,8 +10,8 @@ from typing import Any
 from ..absent import attach_to_class
 from ..engine.tensor import Tensor
 from ..formulas import PRIMITIVES
-from . import creation, inplace
-from .dtype import bool_, cast, float32, float64, int64, is_number
+from . import conversion, creation, inplace
+from .dtype import is_number
 from .index import assignment, gather, indexing, order, search, selection
 from .normalization import softmax
 from .pointwise import (
@@ -47,31 +47,6 @@ def _comparison(function: Any) -> Any:
     operator.__name__ = f"__{function.__name__}__"
     operator.__doc__ = function.__doc__
     return operator
-
-
-def _to(x: Tensor, dtype: Any) -> Tensor:
-    """x in another element type: float32, float64, int64 or bool."""
-    return cast(x, dtype)
-
-
-def _float(x: Tensor) -> Tensor:
-    """x as float32."""
-    return cast(x, float32)
-
-
-def _double(x: Tensor) -> Tensor:
-    """x as float64."""
-    return cast(x, float64)
-
-
-def _long(x: Tensor) -> Tensor:
-    """x as int64, truncated."""
-    return cast(x, int64)
-
-
-def _bool(x: Tensor) -> Tensor:
-    """Where x is not 0."""
-    return cast(x, bool_)
 
 
 def _transposed(x: Tensor) -> Tensor:
@@ -141,11 +116,6 @@ METHODS: dict[str, Any] = {
     "unfold": windows.sliding,
     "bincount": search.bincount,
     "histc": search.histc,
-    "to": _to,
-    "float": _float,
-    "double": _double,
-    "long": _long,
-    "bool": _bool,
     "T": property(_transposed),
     "mT": property(_matrices_transposed),
 }
@@ -153,6 +123,7 @@ for _name, _function in _BINARY.items():
     METHODS[f"__{_name}__"], METHODS[f"__r{_name}__"] = _function, _reflected(_function)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     METHODS[f"__{_name}__"] = _comparison(getattr(comparison, _name))
+METHODS.update(conversion.METHODS)
 METHODS.update(inplace.METHODS)
 METHODS.update(assignment.METHODS)
 METHODS.update(randomize.METHODS)
