@@ -16,7 +16,6 @@ _SHARED = "a model belongs to one process; a DataLoader starts its worker proces
 _LAYOUT = "a tensor is a NumPy array in any order of its axes"
 _SAME_BITS = "the same program gives the same bits always, with any number of threads; leave it out"
 _FROM_TENSOR = "write retrograd.{} with dtype=x.dtype"
-_STATE_HOOKS = "change what state_dict() returns, or what load_state_dict is given"
 
 
 def _of_type(name: str) -> str:
@@ -129,12 +128,6 @@ REASONS: dict[str, dict[str, str]] = {
         "compile": _NOTHING_TO_COMPILE,
         "share_memory": _SHARED,
         "register_backward_hook": "write register_full_backward_hook",
-        "get_extra_state": "write register_buffer for what the state shall keep",
-        "set_extra_state": "write register_buffer for what the state shall keep",
-        "register_state_dict_pre_hook": _STATE_HOOKS,
-        "register_state_dict_post_hook": _STATE_HOOKS,
-        "register_load_state_dict_pre_hook": _STATE_HOOKS,
-        "register_load_state_dict_post_hook": _STATE_HOOKS,
     },
     "torch.nn": {
         "SyncBatchNorm": _ONE_PROCESS,
