@@ -47,7 +47,6 @@ def _message(owner: object, name: str) -> str:
         (rg, "cuda", "retrograd has no cuda: it does not run on a GPU"),
         (rg, "jit", "retrograd has no jit: a model is its Python code"),
         (rg, "autocast", "retrograd has no autocast: everything is computed in the type of its operands"),
-        (rg, "long", "retrograd has no long: element types are float32, float64, int64 and bool; write retro"),
         (rg, "conv2d", "retrograd has no conv2d: it is retrograd.nn.functional.conv2d"),
         (rg, "detach", "retrograd has no detach: it is a method: x.detach(...)"),
         (rg, "stft", "retrograd has no stft: it is one of the names of PyTorch that are not here"),
