@@ -22,11 +22,6 @@ def _of_type(name: str) -> str:
     return f"{_DTYPES}; write retrograd.{name}"
 
 
-_NUMBER_TYPES = (
-    *("bfloat16", "chalf", "cdouble", "cfloat", "complex64", "complex128", "float16", "half"),
-    *("int", "int8", "int16", "int32", "short", "uint8"),
-)
-
 REASONS: dict[str, dict[str, str]] = {
     "torch": {
         "export": _NO_SCRIPT,
@@ -35,42 +30,14 @@ REASONS: dict[str, dict[str, str]] = {
         "mps": _NO_GPU,
         "xpu": _NO_GPU,
         "get_device": _ONE_DEVICE,
-        "Size": "a shape is a tuple",
-        "dtype": "a dtype is NumPy's, numpy.dtype",
-        "finfo": "write numpy.finfo(dtype)",
-        "iinfo": "write numpy.iinfo(dtype)",
-        "float": _of_type("float32"),
-        "double": _of_type("float64"),
-        "long": _of_type("int64"),
-        "bool": f"{_DTYPES}; write Python's bool",
-        "set_default_dtype": "new tensors are float32; give dtype= where you want another",
-        "get_default_dtype": "new tensors are float32",
-        "set_default_tensor_type": "new tensors are float32; give dtype= where you want another",
         "LongTensor": "write retrograd.tensor(data, dtype=retrograd.int64)",
         "BoolTensor": "write retrograd.tensor(data, dtype=bool)",
         "IntTensor": _of_type("int64"),
-        "is_tensor": "write isinstance(x, retrograd.Tensor)",
-        "is_floating_point": 'write x.dtype.kind == "f"',
-        "is_complex": _NO_COMPLEX,
         "complex": _NO_COMPLEX,
         "real": _NO_COMPLEX,
         "imag": _NO_COMPLEX,
-        "inf": "write math.inf",
-        "nan": "write math.nan",
-        "pi": "write math.pi",
-        "e": "write math.e",
-        "newaxis": "write None",
-        "memory_format": _LAYOUT + "; leave it out",
-        "layout": _STRIDED,
         "sparse_csr_tensor": _STRIDED,
         "as_strided": "write an index, x[1::2], or x.unfold for windows",
-        "set_printoptions": "tensors are shown by NumPy; print x.numpy() under numpy.printoptions",
-        "set_float32_matmul_precision": "products of float32 are computed in float32; leave it out",
-        "set_flush_denormal": "leave it out",
-        "use_deterministic_algorithms": _SAME_BITS,
-        "are_deterministic_algorithms_enabled": _SAME_BITS,
-        "set_num_interop_threads": "write retrograd.set_num_threads",
-        "get_num_interop_threads": "write retrograd.get_num_threads",
         "vmap": "write the axis of the batch into your operations; gradients of each sample come from "
         "retrograd.per_sample_gradients",
         "func": "functions of gradients are in retrograd.autograd.functional",
@@ -82,7 +49,6 @@ REASONS: dict[str, dict[str, str]] = {
         "rnn_relu": 'write retrograd.nn.RNN(..., nonlinearity="relu")',
         "lstm": "write retrograd.nn.LSTM",
         "gru": "write retrograd.nn.GRU",
-        **dict.fromkeys(_NUMBER_TYPES, _DTYPES),
     },
     "torch.Tensor": {
         "xpu": _ONE_DEVICE,
@@ -93,8 +59,6 @@ REASONS: dict[str, dict[str, str]] = {
         "conj": _NO_COMPLEX,
         "H": _NO_COMPLEX + "; write x.T",
         "mH": _NO_COMPLEX + "; write x.mT",
-        "is_complex": _NO_COMPLEX,
-        "is_floating_point": 'write x.dtype.kind == "f"',
         "new": "write retrograd.tensor",
         "new_tensor": _FROM_TENSOR.format("tensor"),
         "new_zeros": _FROM_TENSOR.format("zeros"),

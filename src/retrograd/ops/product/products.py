@@ -261,7 +261,7 @@ def _sum(name: str, x: Any, product: Tensor, beta: float, alpha: float) -> Tenso
     for label, value in (("beta", beta), ("alpha", alpha)):
         if not is_number(value):
             raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a number")
-    if product.array.dtype.kind == "i":
+    if product.array.dtype.kind in "iu":
         beta, alpha = whole(name, "beta", beta), whole(name, "alpha", alpha)
     _require_fitting(name, x, product)
     return _added(x, product, beta, alpha)
