@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.size import Size
 from ...engine.tensor import Tensor
 from ..device import as_device, device
 from ..dtype import as_dtype, as_flag, cast, is_number, require_float, require_tensor
@@ -34,7 +35,7 @@ class SparseTensor:
 
     def __init__(self, indices: np.ndarray, values: Tensor, shape: tuple[int, ...], coalesced: bool = False) -> None:
         self._places, self._numbers, self._coalesced = indices, values, coalesced
-        self.shape = shape
+        self.shape = Size(shape)
         self._order: Any = None  # of a matrix: its entries row by row
 
     # ---- what it holds
