@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         compiler,
         cuda,
         data,
+        distributions,
         interop,
         jit,
         linalg,
@@ -72,6 +73,7 @@ __all__ = [
     "compiler",
     "cuda",
     "data",
+    "distributions",
     "enable_grad",
     "float32",
     "float64",
@@ -112,7 +114,8 @@ __all__ = sorted([*__all__, *ops.__all__])
 # Imported on first use, to keep "import retrograd" fast and free of the compiler.
 _SUBPACKAGES = frozenset(
     (
-        *("accelerator", "amp", "backends", "compiler", "cuda", "data", "interop", "jit", "linalg", "lowbit"),
+        *("accelerator", "amp", "backends", "compiler", "cuda", "data", "distributions"),
+        *("interop", "jit", "linalg", "lowbit"),
         *("multiprocessing", "nn", "optim", "random", "rules", "special", "testing", "train", "utils", "version"),
     )
 )

@@ -79,7 +79,6 @@ REASONS: dict[str, dict[str, str]] = {
         "retrograd.per_sample_gradients",
         "func": "functions of gradients are in retrograd.autograd.functional",
         "distributed": _ONE_PROCESS,
-        "distributions": "numbers are drawn by retrograd.randn, rand, bernoulli, multinomial and their like",
         "profiler": "write retrograd.train.profile(model, x)",
         "quantization": _LOWBIT,
         "ao": _LOWBIT,
