@@ -98,9 +98,11 @@ class Categorical(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the probability of a class."""
         self._validate_sample(value)
-        shape = np.broadcast_shapes(value.array.shape, self._batch_shape)
-        places = value.long().expand(shape).unsqueeze(-1)
-        return self.logits.expand((*shape, self._num_events)).gather(-1, places).squeeze(-1)
+        logits, places = self.logits, value.long()
+        if value.array.shape != self._batch_shape:
+            shape = np.broadcast_shapes(value.array.shape, self._batch_shape)
+            logits, places = logits.expand((*shape, self._num_events)), places.expand(shape)
+        return logits.gather(-1, places.unsqueeze(-1)).squeeze(-1)
 
     def entropy(self) -> Tensor:
         """-sum of p log(p)"""

@@ -110,16 +110,26 @@ class cat(Constraint):  # noqa: N801  PyTorch's name
         return wrap(np.concatenate(found, self.dim))
 
 
+def _array(bound: Any) -> Any:
+    return bound.array if isinstance(bound, Tensor) else bound
+
+
+def _whole(x: np.ndarray) -> Any:
+    return x.dtype.kind != "f" or np.floor(x) == x
+
+
 class _Real(Constraint):
     def check(self, value: Tensor) -> Tensor:
-        return value == value  # NaN is not
+        x = value.array
+        return wrap(np.asarray(x == x))  # NaN is not
 
 
 class _Boolean(Constraint):
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
-        return (value == 0) | (value == 1)
+        x = value.array
+        return wrap(np.asarray((x == 0) | (x == 1)))
 
 
 class _OneHot(Constraint):
@@ -138,7 +148,9 @@ class _IntegerInterval(Constraint):
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
     def check(self, value: Tensor) -> Tensor:
-        return (value % 1 == 0) & (value >= self.lower_bound) & (value <= self.upper_bound)
+        x = value.array
+        inside = (x >= _array(self.lower_bound)) & (x <= _array(self.upper_bound))
+        return wrap(np.asarray(inside & _whole(x)))
 
 
 class _IntegerGreaterThan(Constraint):
@@ -148,7 +160,8 @@ class _IntegerGreaterThan(Constraint):
         self.lower_bound = lower_bound
 
     def check(self, value: Tensor) -> Tensor:
-        return (value % 1 == 0) & (value >= self.lower_bound)
+        x = value.array
+        return wrap(np.asarray((x >= _array(self.lower_bound)) & _whole(x)))
 
 
 class _GreaterThan(Constraint):
@@ -156,7 +169,7 @@ class _GreaterThan(Constraint):
         self.lower_bound = lower_bound
 
     def check(self, value: Tensor) -> Tensor:
-        return value > self.lower_bound
+        return wrap(np.asarray(value.array > _array(self.lower_bound)))
 
 
 class _GreaterThanEq(Constraint):
@@ -164,7 +177,7 @@ class _GreaterThanEq(Constraint):
         self.lower_bound = lower_bound
 
     def check(self, value: Tensor) -> Tensor:
-        return value >= self.lower_bound
+        return wrap(np.asarray(value.array >= _array(self.lower_bound)))
 
 
 class _LessThan(Constraint):
@@ -172,7 +185,7 @@ class _LessThan(Constraint):
         self.upper_bound = upper_bound
 
     def check(self, value: Tensor) -> Tensor:
-        return value < self.upper_bound
+        return wrap(np.asarray(value.array < _array(self.upper_bound)))
 
 
 class _Interval(Constraint):
@@ -180,7 +193,8 @@ class _Interval(Constraint):
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
     def check(self, value: Tensor) -> Tensor:
-        return (value >= self.lower_bound) & (value <= self.upper_bound)
+        x = value.array
+        return wrap(np.asarray((x >= _array(self.lower_bound)) & (x <= _array(self.upper_bound))))
 
 
 class _HalfOpenInterval(Constraint):
@@ -188,7 +202,8 @@ class _HalfOpenInterval(Constraint):
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
     def check(self, value: Tensor) -> Tensor:
-        return (value >= self.lower_bound) & (value < self.upper_bound)
+        x = value.array
+        return wrap(np.asarray((x >= _array(self.lower_bound)) & (x < _array(self.upper_bound))))
 
 
 class _Simplex(Constraint):

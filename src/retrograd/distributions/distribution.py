@@ -161,13 +161,17 @@ class Distribution:
         shape = value.array.shape
         if len(shape) < event or shape[len(shape) - event :] != self._event_shape:
             raise ValueError(f"{name}: value.shape={shape} must end in event_shape={self._event_shape}")
+        lead = shape[: len(shape) - event]
         try:
-            np.broadcast_shapes(shape[: len(shape) - event], self._batch_shape)
+            if lead != self._batch_shape:
+                np.broadcast_shapes(lead, self._batch_shape)
         except ValueError:
-            raise ValueError(f"{name}: value.shape={shape} does not broadcast with batch_shape={self._batch_shape} "
-                             f"and event_shape={self._event_shape}") from None
+            raise ValueError(
+                f"{name}: value.shape={shape} does not broadcast with batch_shape={self._batch_shape} and "
+                f"event_shape={self._event_shape}"
+            ) from None
         support = self.support
-        if not constraints.is_dependent(support) and not support.check(value.detach()).array.all():
+        if not constraints.is_dependent(support) and not support.check(value).array.all():
             raise ValueError(
                 f"{name}: the value must satisfy {support!r}, but has others: {value.detach()}; validate_args=False "
                 "leaves out the check"

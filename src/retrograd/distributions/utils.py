@@ -26,6 +26,11 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     Raises:
         ValueError: a value is neither a Tensor nor a number, or the shapes do not broadcast.
     """
+    first = values[0]
+    if isinstance(first, Tensor) and first.array.dtype.kind == "f":  # the usual case
+        shape, dtype = first.array.shape, first.array.dtype
+        if all(isinstance(v, Tensor) and v.array.shape == shape and v.array.dtype is dtype for v in values):
+            return values
     for value in values:
         if not isinstance(value, Tensor) and not is_number(value):
             raise ValueError(f"broadcast_all: {type(value).__name__} is given, needs Tensors and numbers")
