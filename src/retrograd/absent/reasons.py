@@ -41,7 +41,6 @@ REASONS: dict[str, dict[str, str]] = {
         "vmap": "write the axis of the batch into your operations; gradients of each sample come from "
         "retrograd.per_sample_gradients",
         "func": "functions of gradients are in retrograd.autograd.functional",
-        "distributions": "numbers are drawn by retrograd.randn, rand, bernoulli, multinomial and their like",
         "profiler": "write retrograd.train.profile(model, x)",
         "quantization": _LOWBIT,
         "ao": _LOWBIT,
