@@ -28,12 +28,14 @@ from .ops import layout as _layout
 from .ops import limits as _limits
 from .ops import queries as _queries
 from .ops import settings as _settings
+from .ops import typed as _typed
 from .ops.device import *
 from .ops.element_types import *
 from .ops.layout import *
 from .ops.limits import *
 from .ops.queries import *
 from .ops.settings import *
+from .ops.typed import *
 
 if TYPE_CHECKING:
     from . import data, interop, linalg, lowbit, nn, optim, rules, testing, train, utils
@@ -84,7 +86,7 @@ __all__ = [
     "utils",
     "without_backward_rules",
 ]
-_more = _device, _element_types, _layout, _limits, _queries, _settings
+_more = _device, _element_types, _layout, _limits, _queries, _settings, _typed
 __all__ = sorted([*__all__, *ops.__all__, *(name for module in _more for name in module.__all__)])
 newaxis = None
 
@@ -95,6 +97,7 @@ _SUBPACKAGES = frozenset(
 _THREADS = frozenset(("get_num_threads", "set_num_threads"))
 
 READY.append(functools.partial(importlib.import_module, ".rules", __name__))
+LATER["as_device"] = lambda: _device.as_device
 LATER["pack"] = lambda: importlib.import_module(".lowbit", __name__).pack
 LATER["save_packed"] = lambda: importlib.import_module(".interop.packed", __name__).save_packed
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
+from ..ops.creation import tensor
 
 __all__ = ["default_collate"]
 
@@ -35,7 +36,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
             )
         return Tensor(np.stack(arrays))
     if isinstance(first, (bool, int, float)):
-        return Tensor(list(batch))
+        return tensor(list(batch))
     if isinstance(first, (str, bytes)):
         return list(batch)
     if isinstance(first, Mapping):
