@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import autograd, ops
 from .absent import missing
+from .after_import import after_import
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -38,10 +39,37 @@ from .ops.settings import *
 from .ops.typed import *
 
 if TYPE_CHECKING:
-    from . import data, interop, linalg, lowbit, nn, optim, rules, testing, train, utils
+    from . import (
+        accelerator,
+        amp,
+        backends,
+        compiler,
+        cuda,
+        data,
+        distributed,
+        interop,
+        jit,
+        linalg,
+        lowbit,
+        multiprocessing,
+        nn,
+        onnx,
+        optim,
+        random,
+        rules,
+        sparse,
+        special,
+        testing,
+        train,
+        utils,
+        version,
+    )
+    from .amp import GradScaler, autocast
+    from .compiler import compile
     from .engine.source import backward_source
     from .explain.graph.graph import graph
     from .interop.packed import load_packed
+    from .interop.pt import load, save
     from .kernels.machine.launch import get_num_threads, set_num_threads
     from .nn.model_summary import summary
     from .nn.utils.per_sample import per_sample_gradients
@@ -50,11 +78,20 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "GradScaler",
     "Size",
     "Tensor",
+    "accelerator",
+    "amp",
+    "autocast",
     "autograd",
+    "backends",
     "backward_source",
+    "compile",
+    "compiler",
+    "cuda",
     "data",
+    "distributed",
     "e",
     "enable_grad",
     "formula",
@@ -66,24 +103,32 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "linalg",
+    "load",
     "load_packed",
     "lowbit",
+    "multiprocessing",
     "nan",
     "newaxis",
     "nn",
     "no_grad",
+    "onnx",
     "optim",
     "override_backward",
     "per_sample_gradients",
+    "random",
     "pi",
     "register_backward_rule",
     "rules",
+    "save",
     "set_grad_enabled",
     "set_num_threads",
+    "sparse",
+    "special",
     "summary",
     "testing",
     "train",
     "utils",
+    "version",
     "without_backward_rules",
 ]
 _more = _device, _element_types, _layout, _limits, _queries, _settings, _typed
@@ -91,34 +136,59 @@ __all__ = sorted([*__all__, *ops.__all__, *(name for module in _more for name in
 newaxis = None
 
 # Imported on first use, to keep "import retrograd" fast and free of the compiler.
-_SUBPACKAGES = frozenset(
-    ("data", "interop", "linalg", "lowbit", "nn", "optim", "rules", "testing", "train", "utils")
-)
-_THREADS = frozenset(("get_num_threads", "set_num_threads"))
+_SUBPACKAGES = {
+    "accelerator",
+    "amp",
+    "backends",
+    "compiler",
+    "cuda",
+    "data",
+    "distributed",
+    "interop",
+    "jit",
+    "linalg",
+    "lowbit",
+    "multiprocessing",
+    "nn",
+    "onnx",
+    "optim",
+    "random",
+    "rules",
+    "sparse",
+    "special",
+    "testing",
+    "train",
+    "utils",
+    "version",
+}
+_ELSEWHERE = {
+    "GradScaler": ".amp",
+    "autocast": ".amp",
+    "backward_source": ".engine.source",
+    "compile": ".compiler",
+    "formula": ".ops.pointwise.formula",
+    "get_num_threads": ".kernels.machine.launch",
+    "graph": ".explain.graph.graph",
+    "load": ".interop.pt",
+    "load_packed": ".interop.packed",
+    "per_sample_gradients": ".nn.utils.per_sample",
+    "save": ".interop.pt",
+    "set_num_threads": ".kernels.machine.launch",
+    "summary": ".nn.model_summary",
+}
 
 READY.append(functools.partial(importlib.import_module, ".rules", __name__))
 LATER["as_device"] = lambda: _device.as_device
 LATER["pack"] = lambda: importlib.import_module(".lowbit", __name__).pack
+after_import("einops._backends", functools.partial(importlib.import_module, ".interop.einops_backend", __name__))
 LATER["save_packed"] = lambda: importlib.import_module(".interop.packed", __name__).save_packed
 
 
 def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return importlib.import_module(f".{name}", __name__)
-    if name == "backward_source":
-        return autograd.backward_source
-    if name == "formula":
-        return importlib.import_module(".ops.pointwise.formula", __name__).formula
-    if name == "graph":
-        return importlib.import_module(".explain.graph.graph", __name__).graph
-    if name == "load_packed":
-        return importlib.import_module(".interop.packed", __name__).load_packed
-    if name == "summary":
-        return importlib.import_module(".nn.model_summary", __name__).summary
-    if name == "per_sample_gradients":
-        return importlib.import_module(".nn.utils.per_sample", __name__).per_sample_gradients
-    if name in _THREADS:
-        return getattr(importlib.import_module(".kernels.machine.launch", __name__), name)
+    if name in _ELSEWHERE:
+        return getattr(importlib.import_module(_ELSEWHERE[name], __name__), name)
     raise missing(__name__, name)
 
 

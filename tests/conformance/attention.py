@@ -101,7 +101,29 @@ OPERATORS = [
         batch=(0, 1, 2),
         random=True,
     ),
+    Op(
+        "multi_head_attention_forward",
+        lambda *x: F.multi_head_attention_forward(*x[:3], 4, 2, *x[3:5], None, None, False, 0.0, *x[5:]),
+        normal(3, 2, 4),
+        normal(5, 2, 4, seed=1),
+        normal(5, 2, 4, seed=2),
+        normal(12, 4),
+        normal(12),
+        normal(4, 4),
+        normal(4),
+        oracle=lambda *x: packed_attention(*x),
+        batch=(),
+    ),
 ]
+
+
+def packed_attention(
+    query: Any, key: Any, value: Any, w: Any, b: Any, w_out: Any, b_out: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """``multihead`` with the batch on axis 1."""
+    inputs = (x.swapaxes(0, 1) for x in (query, key, value))
+    y, weights = multihead(*inputs, w, b, w_out, b_out)
+    return y.swapaxes(0, 1), weights
 
 
 def multihead(
@@ -119,6 +141,45 @@ def multihead(
 
 def _batch_first(**options: Any) -> nn.MultiheadAttention:
     return nn.MultiheadAttention(4, 2, batch_first=True, **options)
+
+
+def _normed(x: Any, weight: Any, bias: Any) -> np.ndarray:
+    centred = x - x.mean(-1, keepdims=True)
+    return np.asarray(centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * weight + bias)
+
+
+def encoder_layer(x: Any, w: Any, b: Any, w_out: Any, b_out: Any, *rest: Any) -> np.ndarray:
+    """Two heads of one layer; parameters of TransformerEncoderLayer(4, 2, 3, 0.0), tanh between the linear layers."""
+    w1, b1, w2, b2, scale1, shift1, scale2, shift2 = rest
+    x = _normed(x + multihead(x, x, x, w, b, w_out, b_out)[0], scale1, shift1)
+    return _normed(x + np.tanh(x @ w1.T + b1) @ w2.T + b2, scale2, shift2)
+
+
+def decoder_layer(x: Any, memory: Any, *p: Any) -> np.ndarray:
+    """Parameters of TransformerDecoderLayer(4, 2, 3, 0.0, norm_first=True), tanh between the linear layers."""
+    w1, b1, w2, b2, *norms = p[8:]
+    y = _normed(x, *norms[:2])
+    x = x + multihead(y, y, y, *p[:4])[0]
+    x = x + multihead(_normed(x, *norms[2:4]), memory, memory, *p[4:8])[0]
+    return np.asarray(x + np.tanh(_normed(x, *norms[4:]) @ w1.T + b1) @ w2.T + b2)
+
+
+def _transformer_layer(kind: str, **options: Any) -> Any:
+    made = getattr(nn, f"Transformer{kind}Layer")
+    return made(4, 2, 3, 0.0, nn.Tanh(), batch_first=True, **options)
+
+
+def _whole() -> nn.Transformer:
+    return nn.Transformer(4, 2, 1, 1, 3, 0.0, nn.Tanh(), batch_first=True)
+
+
+def transformer(source: Any, target: Any, *p: Any) -> np.ndarray:
+    memory = _normed(encoder_layer(source, *p[:12]), *p[12:14])
+    own = p[14:32]
+    w1, b1, w2, b2, *norms = own[8:]
+    x = _normed(target + multihead(target, target, target, *own[:4])[0], *norms[:2])
+    x = _normed(x + multihead(x, memory, memory, *own[4:8])[0], *norms[2:4])
+    return _normed(_normed(x + np.tanh(x @ w1.T + b1) @ w2.T + b2, *norms[4:]), *p[32:])
 
 
 INPUTS = (normal(2, 3, 4), normal(2, 5, 4, seed=1), normal(2, 5, 4, seed=2))
@@ -142,4 +203,31 @@ LAYERS = [
         batch=(),
         random=True,
     ),
+    Layer(
+        "TransformerEncoderLayer", lambda: _transformer_layer("Encoder"), INPUTS[0], oracle=encoder_layer, batch=(0,)
+    ),
+    Layer(
+        "TransformerDecoderLayer",
+        lambda: _transformer_layer("Decoder", norm_first=True),
+        *INPUTS[:2],
+        oracle=decoder_layer,
+        rounding=1e-12,
+        batch=(0, 1),
+    ),
+    Layer(
+        "TransformerEncoder",
+        lambda: nn.TransformerEncoder(_transformer_layer("Encoder"), 2),
+        INPUTS[0],
+        oracle=lambda x, *p: encoder_layer(encoder_layer(x, *p[:12]), *p[12:]),
+        batch=(0,),
+    ),
+    Layer(
+        "TransformerDecoder",
+        lambda: nn.TransformerDecoder(_transformer_layer("Decoder", norm_first=True), 1, nn.LayerNorm(4)),
+        *INPUTS[:2],
+        oracle=lambda x, memory, *p: _normed(decoder_layer(x, memory, *p[:18]), *p[18:]),
+        rounding=1e-12,
+        batch=(0, 1),
+    ),
+    Layer("Transformer", _whole, *INPUTS[:2], oracle=transformer, batch=(0, 1), rounding=1e-12),
 ]

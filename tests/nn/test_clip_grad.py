@@ -150,3 +150,23 @@ def test_vector_and_back() -> None:
     np.testing.assert_array_equal(bias.array, [40, 42])
     np.testing.assert_array_equal(vector.array, [*range(12), 20, 21])
     assert nn.utils.clip_grad_norm_ is clip_grad_norm_
+
+
+def test_norm_and_clipping_apart() -> None:
+    values = [np.array([3.0, 0.0]), np.array([[4.0]])]
+    parameters = [nn.Parameter(np.zeros_like(v)) for v in values]
+    for parameter, value in zip(parameters, values, strict=True):
+        parameter.grad = Tensor(value.copy())
+    norm = nn.utils.get_total_norm([p.grad for p in parameters], foreach=False)
+    assert norm.item() == 5.0
+    nn.utils.clip_grads_with_norm_(parameters, 1.0, norm)
+    for parameter, value in zip(parameters, values, strict=True):
+        np.testing.assert_allclose(parameter.grad.array, value / 5.0, rtol=1e-6)
+    with pytest.warns(FutureWarning, match="nn.utils.clip_grad_norm is now deprecated in favor of clip_grad_norm_"):
+        nn.utils.clip_grad_norm(parameters, 0.1)
+    with pytest.raises(TypeError, match=r"get_total_norm: tensors\[1\] is int, expected a Tensor"):
+        nn.utils.get_total_norm([parameters[0], 1])
+    with pytest.raises(ValueError, match="get_total_norm: norm_type=0 must be a number above 0"):
+        nn.utils.get_total_norm(parameters, 0)
+    with pytest.raises(ValueError, match="clip_grads_with_norm_: max_norm=-1 must be a number of at least 0"):
+        nn.utils.clip_grads_with_norm_(parameters, -1, norm)

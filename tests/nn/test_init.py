@@ -65,6 +65,65 @@ def test_normal_functions(fill: Callable[[Tensor], Tensor], mean: float, std: fl
     assert abs(((values - mean) ** 4).mean() / std**4 - 3) < 0.2  # a normal distribution's fourth moment
 
 
+@pytest.mark.parametrize(
+    ("options", "mean", "std"),
+    [  # of N(mean, std**2) on [a, b], by the formulas of the truncated normal distribution
+        ({}, 0.0, 0.8796),
+        ({"std": 0.02}, 0.0, 0.02),
+        ({"mean": 1.0, "std": 2.0, "a": -1.0, "b": 1.0}, 0.0803, 0.5644),
+        ({"mean": 0.0, "std": 1.0, "a": 2.0, "b": 3.0}, 2.3158, 0.2490),
+    ],
+)
+def test_truncated_normal(options: dict[str, float], mean: float, std: float) -> None:
+    values = init.trunc_normal_(weight(), **options).array
+    assert options.get("a", -2.0) <= values.min() and values.max() <= options.get("b", 2.0)
+    assert abs(values.mean() - mean) < 5 * std / math.sqrt(values.size)
+    assert abs(values.std() / std - 1) < 0.03
+
+
+def test_truncated_normal_far_from_its_mean_warns() -> None:
+    with pytest.warns(UserWarning, match=r"mean is more than 2 std from \[a, b\]"):
+        values = init.trunc_normal_(Tensor(np.empty(500, np.float32)), 0.0, 0.1, 1.0, 2.0).array
+    assert values.min() >= 1.0 and abs(values.mean() - 1.0098) < 0.004  # the tail falls off with std**2 / a
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4), (2, 3, 2), (6, 2, 2), (1, 1)])
+def test_orthogonal(shape: tuple[int, ...]) -> None:
+    matrix = init.orthogonal_(Tensor(np.empty(shape)), gain=2.0).array.reshape(shape[0], -1)
+    small = matrix @ matrix.T if matrix.shape[0] <= matrix.shape[1] else matrix.T @ matrix
+    np.testing.assert_allclose(small, 4 * np.eye(len(small)), atol=1e-12)
+
+
+def test_orthogonal_is_uniform() -> None:
+    draws = np.stack([init.orthogonal_(Tensor(np.empty((2, 2)))).array for _ in range(2000)])
+    assert np.abs(draws.mean(0)).max() < 5 * math.sqrt(0.5 / 2000)  # a QR factor with fixed signs has other means
+
+
+def test_identities() -> None:
+    np.testing.assert_array_equal(init.eye_(Tensor(np.empty((3, 5)))).array, np.eye(3, 5))
+    for taps in ((3,), (3, 5), (1, 3, 2)):
+        kernel = init.dirac_(Tensor(np.empty((6, 2, *taps))), groups=2).array
+        wanted = np.zeros((6, 2, *taps))
+        for output, channel in ((0, 0), (1, 1), (3, 0), (4, 1)):
+            wanted[(output, channel, *(extent // 2 for extent in taps))] = 1
+        np.testing.assert_array_equal(kernel, wanted)
+
+
+def test_sparse() -> None:
+    matrix = init.sparse_(Tensor(np.empty((50, 40))), 0.31, std=0.5).array
+    assert ((matrix == 0).sum(0) == 16).all()
+    assert abs(matrix[matrix != 0].std() / 0.5 - 1) < 0.1
+
+
+@pytest.mark.parametrize("name", ["uniform", "constant", "kaiming_normal", "orthogonal"])
+def test_old_names_warn(name: str) -> None:
+    arguments = (0.5,) if name == "constant" else ()
+    tensor = weight()
+    with pytest.warns(FutureWarning, match=rf"nn.init.{name} is now deprecated in favor of nn.init.{name}_."):
+        assert getattr(init, name)(tensor, *arguments) is tensor
+    assert np.isfinite(tensor.array).all()
+
+
 def test_constants() -> None:
     tensor = weight()
     assert (init.constant_(tensor, 2.5).array == 2.5).all()
@@ -96,6 +155,13 @@ def test_refusals_change_nothing() -> None:
     cases: list[tuple[Callable[[], Any], type[Exception], str]] = [
         (lambda: init.uniform_(tensor, 1.0, 0.0), ValueError, "uniform_: a=1.0 must be at most b=0.0"),
         (lambda: init.normal_(tensor, 0.0, -1.0), ValueError, "normal_: std=-1.0 must be at least 0"),
+        (lambda: init.trunc_normal_(tensor, std=0.0), ValueError, "trunc_normal_: std=0.0 must be above 0"),
+        (lambda: init.trunc_normal_(tensor, a=1.0, b=1.0), ValueError, "trunc_normal_: a=1.0 must be below b=1.0"),
+        (lambda: init.eye_(tensor), ValueError, r"eye_: tensor.shape=.* has 4 dimensions, needs 2"),
+        (lambda: init.dirac_(tensor[0, 0]), ValueError, "dirac_: .* has 2 dimensions, needs 3 or 4 or 5"),
+        (lambda: init.dirac_(tensor, 7), ValueError, "groups=7 must be an int that divides the 60 output channels"),
+        (lambda: init.orthogonal_(tensor[0, 0, 0]), ValueError, "orthogonal_: .* needs at least 2 dimensions"),
+        (lambda: init.sparse_(tensor[0, 0], 1.5), ValueError, "sparsity=1.5 is a fraction"),
         (lambda: init.kaiming_normal_(tensor, mode="in"), ValueError, "mode='in' must be 'fan_in'"),
         (
             lambda: init.kaiming_uniform_(tensor, nonlinearity="swish"),

@@ -71,6 +71,11 @@ LAYERS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
         (2, 4, 5),
     ),
     "weight_norm, old": (lambda nn: nn.utils.weight_norm(nn.Linear(5, 3)), (3, 5)),
+    "spectral_norm, old": (lambda nn: nn.utils.spectral_norm(nn.Linear(5, 3)), (3, 5)),
+    "spectral_norm, old, transposed": (
+        lambda nn: nn.utils.spectral_norm(nn.ConvTranspose1d(4, 3, 2), n_power_iterations=3),
+        (2, 4, 5),
+    ),
 }
 
 

@@ -25,7 +25,9 @@ from .loss.regression import *
 from .module import *
 from .normalization import *
 from .padding import *
-from .parameter import Parameter
+from .parallel import *
+from .parameter import Buffer as Buffer
+from .parameter import Parameter as Parameter
 from .parameter_container import *
 from .pooling import *
 from .rectifier import *
@@ -33,15 +35,18 @@ from .recurrent import *
 from .recurrent_cell import *
 from .recurrent_wrapper import *
 from .resolution import *
+from .transformer import *
 from .uninitialized import *
 
 _FAMILIES = (
     "activation", "attention", "container", "conv_recurrent", "conv_recurrent_cell", "convolution", "deformable",
-    "dropout", "embedding", "group_norm", "lazy", "linear", "loss", "module", "normalization", "padding",
+    "dropout", "embedding", "group_norm", "lazy", "linear", "loss", "module", "normalization", "padding", "parallel",
     "parameter_container", "pooling", "rectifier", "recurrent", "recurrent_cell", "recurrent_wrapper", "resolution",
-    "uninitialized",
+    "transformer", "uninitialized",
 )  # fmt: skip
-__all__ = ["Parameter", "functional", "grad", "init", "utils"]
+__all__ = ["Buffer", "Parameter", "functional", "grad", "init", "utils"]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]
+
+from . import modules  # noqa: E402  it takes all of this package
 
 attach_to_module(__name__)

@@ -6,9 +6,13 @@ shape: they depend neither on the memory layout nor, except for rounding, on the
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
+import threading
 import warnings
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,8 +21,10 @@ from ..engine.tensor import Tensor
 from ..ops.random import random
 
 __all__ = [
-    "calculate_gain", "constant_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "uniform_",
-    "xavier_normal_", "xavier_uniform_", "zeros_",
+    "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal", "kaiming_normal_",
+    "kaiming_uniform", "kaiming_uniform_", "normal", "normal_", "ones_", "orthogonal", "orthogonal_", "sparse",
+    "sparse_", "trunc_normal_", "uniform", "uniform_", "xavier_normal", "xavier_normal_", "xavier_uniform",
+    "xavier_uniform_", "zeros_",
 ]  # fmt: skip
 
 attach_to_module(__name__)
@@ -64,8 +70,8 @@ def uniform_(
     """
     if a > b:
         raise ValueError(f"uniform_: a={a} must be at most b={b}; values are drawn from [a, b)")
-    _check(tensor)
-    tensor.array[...] = (generator or random.default_generator).uniform(a, b, tensor.array.shape)
+    if not _left_alone(tensor):
+        tensor.array[...] = (generator or random.default_generator).uniform(a, b, tensor.array.shape)
     return tensor
 
 
@@ -80,8 +86,8 @@ def normal_(
     """
     if std < 0:
         raise ValueError(f"normal_: std={std} must be at least 0")
-    _check(tensor)
-    tensor.array[...] = (generator or random.default_generator).normal(mean, std, tensor.array.shape)
+    if not _left_alone(tensor):
+        tensor.array[...] = (generator or random.default_generator).normal(mean, std, tensor.array.shape)
     return tensor
 
 
@@ -91,8 +97,8 @@ def constant_(tensor: AnyTensor, val: float) -> AnyTensor:
     Raises:
         TypeError: tensor is not a floating-point Tensor.
     """
-    _check(tensor)
-    tensor.array[...] = val
+    if not _left_alone(tensor):
+        tensor.array[...] = val
     return tensor
 
 
@@ -160,6 +166,179 @@ def kaiming_normal_(
     Raises: as ``kaiming_uniform_``.
     """
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+def trunc_normal_(
+    tensor: AnyTensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
+    generator: np.random.Generator | None = None,
+) -> AnyTensor:  # fmt: skip
+    """Fill with draws from N(mean, std**2) restricted to [a, b]; a and b are values, not multiples of std.
+
+    Draws outside are repeated: of the normal distribution, or, where it rarely falls between a and b, of U(a, b),
+    accepted in proportion to the density.
+
+    Raises:
+        ValueError: std is not above 0, or a is not below b.
+        TypeError: tensor is not a floating-point Tensor.
+    """
+    if not std > 0:
+        raise ValueError(f"trunc_normal_: std={std} must be above 0")
+    if not a < b:
+        raise ValueError(f"trunc_normal_: a={a} must be below b={b}; values are drawn from [a, b]")
+    if _left_alone(tensor):
+        return tensor
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn("trunc_normal_: mean is more than 2 std from [a, b]", stacklevel=2)
+    draw = generator or random.default_generator
+    values = np.empty(tensor.array.shape, tensor.array.dtype)
+    low, high = values.dtype.type(a), values.dtype.type(b)
+    z = [(end - mean) / (std * math.sqrt(2.0)) for end in (a, b)]
+    by_uniform = math.erf(z[1]) - math.erf(z[0]) < 0.6
+    peak = (min(max(mean, a), b) - mean) / std
+    missing = np.ones(values.shape, bool)
+    while count := int(missing.sum()):
+        if by_uniform:
+            found = draw.uniform(a, b, count)
+            kept = np.log1p(-draw.random(count)) <= 0.5 * (peak**2 - ((found - mean) / std) ** 2)
+        else:
+            found = draw.normal(mean, std, count)
+            kept = np.ones(count, bool)
+        values[missing] = found
+        kept &= (values[missing] >= low) & (values[missing] <= high)
+        missing[missing] = ~kept
+    tensor.array[...] = values
+    return tensor
+
+
+def eye_(tensor: AnyTensor) -> AnyTensor:
+    """Fill a matrix with 1 on the diagonal and 0 elsewhere.
+
+    Raises:
+        ValueError: tensor is not a matrix.
+        TypeError: tensor is not a floating-point Tensor.
+    """
+    rows, columns = _extents("eye_", tensor, (2,))
+    if not _left_alone(tensor):
+        tensor.array[...] = np.eye(rows, columns)
+    return tensor
+
+
+def dirac_(tensor: AnyTensor, groups: int = 1) -> AnyTensor:
+    """Fill a convolution's weight (Co, Ci/groups, *R) so that it passes its input on: 1 at the central tap, else 0.
+
+    In each group output channel i gets input channel i, as far as there is one.
+
+    Raises:
+        ValueError: tensor does not have 3 to 5 dimensions, or groups does not divide Co.
+        TypeError: tensor is not a floating-point Tensor.
+    """
+    outputs, inputs, *taps = _extents("dirac_", tensor, (3, 4, 5))
+    if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1 or outputs % groups:
+        raise ValueError(f"dirac_: groups={groups!r} must be an int that divides the {outputs} output channels")
+    if _left_alone(tensor):
+        return tensor
+    tensor.array[...] = 0
+    own = outputs // groups
+    same = np.arange(min(own, inputs))
+    central: Any = tuple(extent // 2 for extent in taps)
+    for group in range(groups):
+        tensor.array[(group * own + same, same, *central)] = 1
+    return tensor
+
+
+def orthogonal_(tensor: AnyTensor, gain: float = 1, generator: np.random.Generator | None = None) -> AnyTensor:
+    """Fill (A, B, *R) so that, as a matrix (A, B * R), its shorter side is orthogonal: gain times rows or columns of Q.
+
+    Q is the uniformly distributed orthogonal factor of a matrix of normal draws. Source: Saxe et al. 2013
+    (arXiv:1312.6120); F. Mezzadri 2006 (arXiv:math-ph/0609050).
+
+    Raises:
+        ValueError: tensor has fewer than 2 dimensions.
+        TypeError: tensor is not a floating-point Tensor.
+    """
+    _check(tensor)
+    shape = tensor.array.shape
+    if len(shape) < 2:
+        raise ValueError(f"orthogonal_: tensor.shape={shape} needs at least 2 dimensions")
+    if _left_alone(tensor) or 0 in shape:
+        return tensor
+    rows, columns = shape[0], math.prod(shape[1:])
+    drawn = (generator or random.default_generator).normal(0.0, 1.0, (max(rows, columns), min(rows, columns)))
+    q, r = np.linalg.qr(drawn)
+    q *= np.sign(np.diagonal(r)) * gain
+    tensor.array[...] = (q.T if rows < columns else q).reshape(shape)
+    return tensor
+
+
+def sparse_(
+    tensor: AnyTensor, sparsity: float, std: float = 0.01, generator: np.random.Generator | None = None
+) -> AnyTensor:
+    """Fill a matrix with draws from N(0, std**2), of which the fraction ``sparsity`` of each column becomes 0.
+
+    Source: J. Martens, "Deep learning via Hessian-free optimization", 2010.
+
+    Raises:
+        ValueError: tensor is not a matrix, sparsity is not in [0, 1] or std < 0.
+        TypeError: tensor is not a floating-point Tensor.
+    """
+    rows, columns = _extents("sparse_", tensor, (2,))
+    if not 0 <= sparsity <= 1:
+        raise ValueError(f"sparse_: sparsity={sparsity} is a fraction and must lie in [0, 1]")
+    normal_(tensor, 0.0, std, generator)
+    if not _left_alone(tensor):
+        draw = generator or random.default_generator
+        zeros = math.ceil(sparsity * rows)
+        for column in range(columns):
+            tensor.array[draw.permutation(rows)[:zeros], column] = 0
+    return tensor
+
+
+def _deprecated(function: Callable[..., AnyTensor]) -> Callable[..., AnyTensor]:
+    """PyTorch's old name of a function, without the underscore."""
+    new = function.__name__
+
+    @functools.wraps(function)
+    def old(*args: Any, **kwargs: Any) -> AnyTensor:
+        warnings.warn(f"nn.init.{new[:-1]} is now deprecated in favor of nn.init.{new}.", FutureWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    old.__name__ = old.__qualname__ = new[:-1]
+    return old
+
+
+uniform, normal, constant = _deprecated(uniform_), _deprecated(normal_), _deprecated(constant_)
+eye, dirac, sparse, orthogonal = _deprecated(eye_), _deprecated(dirac_), _deprecated(sparse_), _deprecated(orthogonal_)
+xavier_uniform, xavier_normal = _deprecated(xavier_uniform_), _deprecated(xavier_normal_)
+kaiming_uniform, kaiming_normal = _deprecated(kaiming_uniform_), _deprecated(kaiming_normal_)
+
+
+@contextlib.contextmanager
+def values_left_alone() -> Iterator[None]:
+    """Let the functions above check their arguments and write nothing, inside a with block."""
+    previous, _alone.inside = getattr(_alone, "inside", False), True
+    try:
+        yield
+    finally:
+        _alone.inside = previous
+
+
+_alone = threading.local()
+
+
+def _left_alone(tensor: Tensor) -> bool:
+    """Check the tensor; whether nothing is to be written."""
+    _check(tensor)
+    return getattr(_alone, "inside", False)
+
+
+def _extents(name: str, tensor: Tensor, allowed: Collection[int]) -> tuple[int, ...]:
+    """The shape, once the number of its axes is one of those allowed."""
+    _check(tensor)
+    shape = tensor.array.shape
+    if len(shape) not in allowed:
+        wanted = " or ".join(map(str, allowed))
+        raise ValueError(f"{name}: tensor.shape={shape} has {len(shape)} dimensions, needs {wanted}")
+    return shape
 
 
 def fans(tensor: Tensor) -> tuple[int, int]:

@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.dtype import as_dtype
+from ..ops.dtype import as_dtype, as_flag
 
-__all__ = ["Parameter", "as_float_dtype", "empty_weight"]
+__all__ = ["Buffer", "Parameter", "as_float_dtype", "empty_weight"]
 
 
 class Parameter(Tensor):
@@ -94,6 +94,19 @@ class Parameter(Tensor):
         axes = _memory_axes(self.array)
         options = self.requires_grad, self.grad_req, self.limits
         return _rebuild, (type(self), self.array.transpose(axes), axes, *options)
+
+
+class Buffer(Tensor):
+    """A Tensor that a Module registers as a buffer when it is assigned to an attribute.
+
+    data: array or Tensor, kept without a copy. persistent: whether the state_dict holds it.
+    """
+
+    def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
+        super().__init__(np.empty(0, np.float32) if data is None else getattr(data, "array", data))
+        self.persistent = as_flag("Buffer", "persistent", persistent)
+        if isinstance(data, Tensor) and data.requires_grad:
+            self.requires_grad = True
 
 
 def _memory_axes(array: np.ndarray) -> tuple[int, ...]:

@@ -35,6 +35,7 @@ from ...ops.random.dropout import *
 from ...ops.shape.padding import *
 from ...ops.shape.pixels import *
 from ...ops.shape.windows import *
+from .attention import *
 from .convolution import *
 from .pooling import *
 from .recurrent import *

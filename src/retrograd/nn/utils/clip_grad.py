@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,45 +15,107 @@ from ...formulas import optimizers
 from ...ops.dtype import as_flag
 from ...ops.kernel_set import kernels
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_"]
+__all__ = [
+    "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm",
+]  # fmt: skip
 
 
 def clip_grad_norm_(
-    parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
-) -> Tensor:
+    parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:  # fmt: skip
     """Multiply all gradients, in place, by min(1, max_norm / (norm + 1e-6)); return the old norm, a 0-d Tensor.
 
     The norm is that of one vector of all elements of all gradients: the norm_type-th root of the sum of their absolute
     values to the power norm_type, or the largest absolute value for inf. Parameters without a gradient do not count.
+    foreach: without meaning here.
 
     Raises:
         ValueError: max_norm is negative or not a number, or norm_type is not above 0.
         TypeError: one of the parameters is not a Tensor.
         RuntimeError: the norm is NaN or infinite and error_if_nonfinite is set; nothing is changed.
     """
-    if not _is_number(max_norm) or not max_norm >= 0:
-        raise ValueError(f"clip_grad_norm_: max_norm={max_norm!r} must be a number of at least 0")
-    if not _is_number(norm_type) or not norm_type > 0:
-        raise ValueError(f"clip_grad_norm_: norm_type={norm_type!r} must be a number above 0, or inf")
-    error_if_nonfinite = as_flag("clip_grad_norm_", "error_if_nonfinite", error_if_nonfinite)
+    _check_most("clip_grad_norm_", max_norm, foreach)
     arrays = _gradients("clip_grad_norm_", parameters)
+    norm = _total("clip_grad_norm_", arrays, norm_type, error_if_nonfinite)
+    _limit("clip_grad_norm_", arrays, max_norm, norm)
+    return _as_tensor(norm, arrays)
+
+
+def clip_grad_norm(*args: Any, **kwargs: Any) -> Tensor:
+    """``clip_grad_norm_`` under its old name, with a FutureWarning."""
+    warnings.warn("nn.utils.clip_grad_norm is now deprecated in favor of clip_grad_norm_.", FutureWarning, stacklevel=2)
+    return clip_grad_norm_(*args, **kwargs)
+
+
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """The norm of all elements of the tensors as one vector, a 0-d Tensor; see ``clip_grad_norm_``.
+
+    Raises:
+        ValueError: norm_type is not above 0.
+        TypeError: one is not a Tensor.
+        RuntimeError: the norm is NaN or infinite and error_if_nonfinite is set.
+    """
+    _check_most("get_total_norm", 0, foreach)
+    arrays = [x.array for x in _all_tensors("get_total_norm", "tensors", tensors)]
+    return _as_tensor(_total("get_total_norm", arrays, norm_type, error_if_nonfinite), arrays)
+
+
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Multiply all gradients, in place, by min(1, max_norm / (total_norm + 1e-6)).
+
+    Raises:
+        ValueError: max_norm is negative or not a number.
+        TypeError: one of the parameters is not a Tensor.
+    """
+    _check_most("clip_grads_with_norm_", max_norm, foreach)
+    _limit("clip_grads_with_norm_", _gradients("clip_grads_with_norm_", parameters), max_norm, float(total_norm))
+
+
+def _check_most(name: str, max_norm: float, foreach: bool | None) -> None:
+    if not _is_number(max_norm) or not max_norm >= 0:
+        raise ValueError(f"{name}: max_norm={max_norm!r} must be a number of at least 0")
+    if foreach is not None:
+        as_flag(name, "foreach", foreach)
+
+
+def _total(name: str, arrays: list[np.ndarray], norm_type: float, error_if_nonfinite: bool) -> float:
+    if not _is_number(norm_type) or not norm_type > 0:
+        raise ValueError(f"{name}: norm_type={norm_type!r} must be a number above 0, or inf")
+    error_if_nonfinite = as_flag(name, "error_if_nonfinite", error_if_nonfinite)
     norm = _norm([_norm_of(group, float(norm_type)) for group in _by_dtype(arrays)], float(norm_type))
     if error_if_nonfinite and not math.isfinite(norm):
         raise RuntimeError(
-            f"clip_grad_norm_: the norm of the gradients is {norm}; find the non-finite gradient, "
-            "or pass error_if_nonfinite=False"
+            f"{name}: the norm of the gradients is {norm}; find the non-finite gradient, or pass "
+            "error_if_nonfinite=False"
         )
+    return norm
+
+
+def _limit(name: str, arrays: list[np.ndarray], max_norm: float, norm: float) -> None:
     factor = max_norm / (norm + 1e-6)
     if not factor >= 1:  # NaN propagates into the gradients
         for group in _by_dtype(arrays):
             kernels.update(optimizers.limit, group, factor=float(factor), most=math.inf)
-        mark(arrays, "clip_grad_norm_")
+        mark(arrays, name)
+
+
+def _as_tensor(norm: float, arrays: list[np.ndarray]) -> Tensor:
     dtype = max((array.dtype for array in arrays), key=lambda dtype: dtype.itemsize, default=np.dtype(np.float32))
     return Tensor(np.array(norm, dtype))
 
 
-def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
+def clip_grad_value_(
+    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
+) -> None:
     """Clip every element of every gradient, in place, to [-clip_value, clip_value]. NaN stays NaN.
+
+    foreach: without meaning here.
 
     Raises:
         ValueError: clip_value is negative or not a number.
@@ -60,6 +123,8 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
     """
     if not _is_number(clip_value) or not clip_value >= 0:
         raise ValueError(f"clip_grad_value_: clip_value={clip_value!r} must be a number of at least 0")
+    if foreach is not None:
+        as_flag("clip_grad_value_", "foreach", foreach)
     arrays = _gradients("clip_grad_value_", parameters)
     for group in _by_dtype(arrays):
         kernels.update(optimizers.limit, group, factor=1.0, most=float(clip_value))
@@ -73,15 +138,20 @@ def _is_number(value: Any) -> bool:
 def _gradients(name: str, parameters: Tensor | Iterable[Tensor]) -> list[np.ndarray]:
     """The arrays of the gradients; a shared one only once, a read-only one replaced by a copy."""
     unique: dict[int, np.ndarray] = {}
-    for position, parameter in enumerate([parameters] if isinstance(parameters, Tensor) else parameters):
-        if not isinstance(parameter, Tensor):
-            raise TypeError(f"{name}: parameters[{position}] is {type(parameter).__name__}, expected a Tensor")
+    for parameter in _all_tensors(name, "parameters", parameters):
         gradient = parameter.grad
         if gradient is not None:
             if not gradient.array.flags.writeable:
                 gradient.array = gradient.array.copy(order="K")
             unique[id(gradient.array)] = gradient.array
     return list(unique.values())
+
+
+def _all_tensors(name: str, label: str, tensors: Tensor | Iterable[Tensor]) -> Iterator[Tensor]:
+    for position, tensor in enumerate([tensors] if isinstance(tensors, Tensor) else tensors):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{name}: {label}[{position}] is {type(tensor).__name__}, expected a Tensor")
+        yield tensor
 
 
 def _by_dtype(arrays: list[np.ndarray]) -> list[list[np.ndarray]]:

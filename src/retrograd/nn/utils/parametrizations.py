@@ -44,7 +44,7 @@ def spectral_norm(
         IndexError: the parameter has no axis ``dim``.
     """
     if dim is None:
-        dim = int(isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)))
+        dim = default_axis(module)
     weight = module.__dict__.get(name)
     if not isinstance(weight, Tensor):
         raise ValueError(f"spectral_norm: {type(module).__name__} has no parameter {name!r}")
@@ -87,35 +87,58 @@ class _SpectralNorm(Module):
 
     def __init__(self, weight: Tensor, n_power_iterations: int, dim: int, eps: float) -> None:
         super().__init__()
-        ndim = weight.array.ndim
-        if not -ndim <= dim < ndim:
-            raise IndexError(f"spectral_norm: dim={dim} is out of range; {ndim} axes allow {-ndim} to {ndim - 1}")
-        if isinstance(n_power_iterations, bool) or not isinstance(n_power_iterations, int) or n_power_iterations < 1:
-            raise ValueError(f"spectral_norm: n_power_iterations={n_power_iterations!r} must be an int of at least 1")
-        self.dim, self.eps, self.n_power_iterations = dim % ndim, eps, n_power_iterations
-        if ndim > 1:
-            matrix = self._matrix(weight).array
+        self.dim = check_spectral(weight, n_power_iterations, dim)
+        self.eps, self.n_power_iterations = eps, n_power_iterations
+        if weight.array.ndim > 1:
+            matrix = matrix_of(weight, self.dim).array
             for name, extent in zip(("_u", "_v"), matrix.shape, strict=True):
-                self.register_buffer(name, functional.normalize(randn(extent).to(matrix.dtype), dim=0, eps=eps))
+                self.register_buffer(name, Tensor(unit(randn(extent).array.astype(matrix.dtype), eps)))
             self._power_method(matrix, 15)
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.array.ndim == 1:
             return functional.normalize(weight, dim=0, eps=self.eps)
-        matrix = self._matrix(weight)
+        matrix = matrix_of(weight, self.dim)
         if self.training:
             self._power_method(matrix.array, self.n_power_iterations)
-        u, v = Tensor(self._u.array.copy()), Tensor(self._v.array.copy())  # the buffers may change before backward
-        return weight / matmul(u, matmul(matrix, v))
-
-    def _matrix(self, weight: Tensor) -> Tensor:
-        others = (axis for axis in range(weight.array.ndim) if axis != self.dim)
-        return weight.permute(self.dim, *others).flatten(1)
+        return divided(weight, matrix, self._u, self._v)
 
     def _power_method(self, matrix: np.ndarray, steps: int) -> None:
         """Power iteration: move u and v towards the singular vectors of the largest singular value."""
         u, v = self._u.array, self._v.array
-        with no_grad():
-            for _ in range(steps):
-                u[...] = functional.normalize(Tensor(matrix @ v), dim=0, eps=self.eps).array
-                v[...] = functional.normalize(Tensor(matrix.T @ u), dim=0, eps=self.eps).array
+        for _ in range(steps):
+            u[...] = unit(matrix @ v, self.eps)
+            v[...] = unit(matrix.T @ u, self.eps)
+
+
+def check_spectral(weight: Tensor, n_power_iterations: int, dim: int) -> int:
+    """The axis dim, not negative; ValueError, IndexError."""
+    ndim = weight.array.ndim
+    if not -ndim <= dim < ndim:
+        raise IndexError(f"spectral_norm: dim={dim} is out of range; {ndim} axes allow {-ndim} to {ndim - 1}")
+    if isinstance(n_power_iterations, bool) or not isinstance(n_power_iterations, int) or n_power_iterations < 1:
+        raise ValueError(f"spectral_norm: n_power_iterations={n_power_iterations!r} must be an int of at least 1")
+    return dim % ndim
+
+
+def default_axis(module: Module) -> int:
+    """The axis of the output channels in a layer's weight."""
+    return int(isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)))
+
+
+def matrix_of(weight: Tensor, dim: int) -> Tensor:
+    """The weight as a matrix with axis ``dim`` first."""
+    others = (axis for axis in range(weight.array.ndim) if axis != dim)
+    return weight.permute(dim, *others).flatten(1) if weight.array.ndim > 1 else weight.reshape(-1, 1)
+
+
+def unit(vector: np.ndarray, eps: float) -> np.ndarray:
+    """The vector divided by its length."""
+    with no_grad():
+        return functional.normalize(Tensor(vector), dim=0, eps=eps).array
+
+
+def divided(weight: Tensor, matrix: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    """weight / uT matrix v"""
+    u, v = Tensor(u.array.copy()), Tensor(v.array.copy())  # the buffers may change before backward
+    return weight / matmul(u, matmul(matrix, v))

@@ -122,7 +122,7 @@ def roll(input: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ..
     """
     require_tensor("roll", input)
     by = sizes("roll", "shifts", (shifts,))
-    if dims is None or dims == ():
+    if dims is None or (isinstance(dims, (tuple, list)) and not dims):
         if isinstance(shifts, (tuple, list)) and len(shifts) != 1:
             raise ValueError(f"roll: shifts={shifts} needs dims, one axis for each shift")
         return reshape(Roll.apply(reshape(input, input.array.size), by, (0,)), input.array.shape)

@@ -1,0 +1,51 @@
+"""DataParallel on one device: a module around another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .module import Module
+
+__all__ = ["DataParallel"]
+
+
+class DataParallel(Module):
+    """Calls ``module``; keys of the state_dict start with "module.", as with PyTorch.
+
+    There is one device, the CPU, so nothing is distributed: device_ids, output_device and dim, which say how, are
+    None, empty or 0.
+
+    Raises:
+        RuntimeError: device_ids or output_device names a GPU.
+        TypeError: module is not a Module.
+    """
+
+    module: Module
+
+    def __init__(
+        self, module: Module, device_ids: Sequence[Any] | None = None, output_device: Any = None, dim: int = 0
+    ) -> None:
+        super().__init__()
+        if not isinstance(module, Module):
+            raise TypeError(f"DataParallel: module must be a Module, got {type(module).__name__}")
+        if device_ids or output_device is not None:
+            raise RuntimeError(
+                f"DataParallel: device_ids={device_ids!r}, output_device={output_device!r}: there is one device, the "
+                "CPU; leave both out"
+            )
+        self.module, self.dim = module, dim
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self.module(*inputs, **kwargs)
+
+
+class DistributedDataParallel(Module):
+    """Training in several processes, which is not here.
+
+    Raises:
+        RuntimeError: always.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("DistributedDataParallel: training runs in one process; use the module itself")

@@ -1,0 +1,89 @@
+"""Batch norm in evaluation, folded into the linear layer or convolution before it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, TypeVar
+
+from ...engine.grad_mode import no_grad
+from ...engine.tensor import Tensor, wrap
+from ..module import Module
+from ..parameter import Parameter
+
+__all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
+
+AnyModule = TypeVar("AnyModule", bound=Module)
+Weights = tuple[Parameter, Parameter]
+
+
+def fuse_conv_bn_eval(conv: AnyModule, bn: Module, transpose: bool = False) -> AnyModule:
+    """A copy of conv whose result is bn(conv(x)); both are in evaluation mode. transpose: conv is a transposed one.
+
+    Raises:
+        ValueError: one of them is in training mode, or bn has no running statistics.
+    """
+    fused = _copied("fuse_conv_bn_eval", conv, bn)
+    fused.weight, fused.bias = fuse_conv_bn_weights(
+        conv.weight, conv.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
+    )
+    return fused
+
+
+def fuse_conv_bn_weights(
+    conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None,
+    bn_b: Tensor | None, transpose: bool = False,
+) -> Weights:  # fmt: skip
+    """weight * scale and (bias - mean) * scale + bn_b, scale = bn_w / sqrt(var + eps) per output channel."""
+    channels = (1, -1) if transpose else (-1, 1)
+    return _folded(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, channels + (1,) * (conv_w.ndim - 2))
+
+
+def fuse_linear_bn_eval(linear: AnyModule, bn: Module) -> AnyModule:
+    """A copy of linear whose result is bn(linear(x)); both are in evaluation mode.
+
+    Raises:
+        ValueError: one of them is in training mode, bn has no running statistics, or its channels do not fit.
+    """
+    fused = _copied("fuse_linear_bn_eval", linear, bn)
+    if bn.num_features not in (1, linear.out_features):
+        raise ValueError(
+            f"fuse_linear_bn_eval: bn.num_features={bn.num_features} must be linear.out_features="
+            f"{linear.out_features}, or 1"
+        )
+    fused.weight, fused.bias = fuse_linear_bn_weights(
+        linear.weight, linear.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+    )
+    return fused
+
+
+def fuse_linear_bn_weights(
+    linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None,
+    bn_b: Tensor | None,
+) -> Weights:  # fmt: skip
+    """As ``fuse_conv_bn_weights``, of a linear layer's weight."""
+    return _folded(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, (-1, 1))
+
+
+def _copied(name: str, layer: AnyModule, bn: Any) -> AnyModule:
+    if layer.training or bn.training:
+        raise ValueError(f"{name}: the layer and its batch norm must be in evaluation mode; call eval() on both")
+    if bn.running_mean is None or bn.running_var is None:
+        raise ValueError(f"{name}: bn has no running statistics; make it with track_running_stats=True")
+    return copy.deepcopy(layer)
+
+
+def _folded(
+    weight: Tensor, bias: Tensor | None, mean: Tensor, var: Tensor, eps: float, scale: Tensor | None,
+    shift: Tensor | None, channels: tuple[int, ...],
+) -> Weights:  # fmt: skip
+    with no_grad():
+        factor = (var + eps).rsqrt()
+        if scale is not None:
+            factor = factor * scale
+        centred = -mean if bias is None else bias - mean
+        folded = centred * factor if shift is None else centred * factor + shift
+        w = weight * factor.reshape(channels)
+        ordered = wrap(weight.array.copy(order="K"))  # in the weight's memory order, which the kernels read in place
+        ordered.array[...] = w.array
+    wanted = weight.requires_grad, True if bias is None else bias.requires_grad
+    return Parameter(ordered, wanted[0]), Parameter(folded, wanted[1])

@@ -1,0 +1,67 @@
+"""Spectral normalization with older PyTorch's names: weight_orig, weight_u and weight_v in the module itself."""
+
+from __future__ import annotations
+
+from ...engine.grad_mode import no_grad
+from ...engine.tensor import Tensor
+from ...ops.random.sampling import randn
+from ..module import Module
+from ..parameter import Parameter
+from .parametrizations import check_spectral, default_axis, divided, matrix_of, unit
+from .parametrize import compute, stop_computing
+
+__all__ = ["remove_spectral_norm", "spectral_norm"]
+
+
+def spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Module:
+    """w = original / sigma with the parameter ``<name>_orig`` and the buffers ``<name>_u`` and ``<name>_v``.
+
+    See ``parametrizations.spectral_norm``; here the vectors start as random ones.
+
+    Raises:
+        ValueError: the module has no such parameter, or n_power_iterations is below 1.
+        IndexError: the parameter has no axis ``dim``.
+    """
+    weight = module.__dict__.get(name)
+    if not isinstance(weight, Parameter):
+        raise ValueError(f"spectral_norm: {type(module).__name__} has no parameter {name!r}")
+    axis = check_spectral(weight, n_power_iterations, default_axis(module) if dim is None else dim)
+    extents = matrix_of(weight, axis).array.shape
+    delattr(module, name)
+    module.register_parameter(f"{name}_orig", Parameter(weight.array, weight.requires_grad))
+    for letter, extent in zip("uv", extents, strict=True):
+        start = unit(randn(extent).array.astype(weight.array.dtype), eps)
+        module.register_buffer(f"{name}_{letter}", Tensor(start))
+
+    def computed(self: Module) -> Tensor:
+        original, u, v = (self.__dict__[f"{name}_{end}"] for end in ("orig", "u", "v"))
+        matrix = matrix_of(original, axis)
+        for _ in range(n_power_iterations if self.training else 0):
+            v.array[...] = unit(matrix.array.T @ u.array, eps)
+            u.array[...] = unit(matrix.array @ v.array, eps)
+        return divided(original, matrix, u, v)
+
+    compute(module, name, computed)
+    return module
+
+
+def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
+    """Make the normalized weight a parameter again.
+
+    Raises:
+        ValueError: the module has no spectral norm of that name.
+    """
+    original = module.__dict__.get(f"{name}_orig")
+    if original is None or not isinstance(getattr(type(module), name, None), property):
+        raise ValueError(f"remove_spectral_norm: {type(module).__name__} has no spectral norm of {name!r}")
+    training, module.training = module.training, False
+    with no_grad():
+        value = getattr(module, name).array.copy(order="K")
+    module.training = training
+    stop_computing(module, name)
+    for end in ("orig", "u", "v"):
+        delattr(module, f"{name}_{end}")
+    module.register_parameter(name, Parameter(value, original.requires_grad))
+    return module
