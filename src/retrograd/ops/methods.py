@@ -10,7 +10,7 @@ from typing import Any
 from ..absent import attach_to_class
 from ..engine.tensor import Tensor
 from ..formulas import PRIMITIVES
-from . import conversion, creation, inplace
+from . import conversion, creation, inplace, queries
 from .dtype import is_number
 from .index import assignment, gather, indexing, order, search, selection
 from .linalg import aliases
@@ -29,6 +29,7 @@ from .product import matmul, products
 from .random import randomized as randomize
 from .reduce import extremes, norms, reduction, scan, statistics
 from .shape import broadcasting, diagonal, rearrange, shape, splitting, windows
+from .sparse import coo
 from .special import bessel, gamma
 from .special import normal as probability
 
@@ -127,6 +128,7 @@ METHODS: dict[str, Any] = {
     "view": shape.reshape,
     "unfold": windows.sliding,
     "bincount": search.bincount,
+    "to_sparse": coo.to_sparse,
     "histc": search.histc,
     "T": property(_transposed),
     "mT": property(_matrices_transposed),
@@ -136,6 +138,7 @@ for _name, _function in _BINARY.items():
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     METHODS[f"__{_name}__"] = _comparison(getattr(comparison, _name))
 METHODS.update(conversion.METHODS)
+METHODS.update(queries.METHODS)
 METHODS.update(inplace.METHODS)
 METHODS.update(assignment.METHODS)
 METHODS.update(randomize.METHODS)
