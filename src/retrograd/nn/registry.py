@@ -1,4 +1,4 @@
-"""A module's members as dicts, PyTorch's ``_modules``, ``_parameters`` and ``_buffers``, which scripts read and change."""
+"""A module's members as dicts, PyTorch's ``_modules``, ``_parameters`` and ``_buffers``, as scripts use them."""
 
 from __future__ import annotations
 
