@@ -306,7 +306,8 @@ def _find_tensors(value: Any, found: dict[int, np.ndarray], seen: set[int]) -> N
         if id(item) in seen or type(item) not in _CONTAINERS:
             continue
         seen.add(id(item))
-        left += vars(item).values() if type(item) is Namespace else item.values() if isinstance(item, dict) else item
+        inside = vars(item).values() if type(item) is Namespace else item.values() if isinstance(item, dict) else item
+        left += [*inside][::-1]
 
 
 def _described(value: Any) -> str:
