@@ -136,3 +136,26 @@ def test_mixed_precision_does_nothing_and_says_so() -> None:
         rg.cuda.amp.autocast()(len)
     assert rg.amp.custom_fwd(len, device_type="cuda") is len
     assert rg.cuda.amp.custom_bwd()(len) is len
+
+
+def test_one_process() -> None:
+    from retrograd.distributed import destroy_process_group, init_process_group
+
+    assert not rg.distributed.is_available() and not rg.distributed.is_initialized()
+    for call in (init_process_group, destroy_process_group, rg.distributed.get_rank, rg.distributed.all_reduce):
+        with pytest.raises(RuntimeError, match=r"distributed.\w+: training runs in one process.*is_available"):
+            call("gloo")
+    assert repr(init_process_group) == "<retrograd.distributed.init_process_group, which is not here>"
+    assert rg.distributed.ReduceOp.SUM != rg.distributed.ReduceOp.MAX
+
+
+def test_there_is_no_export() -> None:
+    importlib.import_module("retrograd.onnx")
+    with pytest.raises(RuntimeError, match=r"onnx.export: there is no export.*retrograd.save\(model.state_dict"):
+        rg.onnx.export(nn.Linear(1, 1), rg.zeros(1, 1), "model.onnx")
+
+
+def test_an_except_clause_may_name_the_gpu() -> None:
+    with pytest.raises(rg.cuda.OutOfMemoryError):
+        raise rg.cuda.OutOfMemoryError("a GPU's")
+    assert issubclass(rg.cuda.OutOfMemoryError, RuntimeError)

@@ -42,8 +42,10 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     # PyTorch's modules for what is done by itself here, or is not here
     **dict.fromkeys(("accelerator", "version"), (set(), set())),
     **dict.fromkeys(("amp", "backends", "compiler", "random"), ({"ops", "absent"}, set())),
+    "sparse": ({"engine", "ops", "absent"}, set()),
     "cuda": ({"ops", "absent", "accelerator", "amp"}, set()),
     **dict.fromkeys(("jit", "multiprocessing"), ({"nn", "absent"}, set())),
+    **dict.fromkeys(("distributed", "onnx"), ({"absent"}, set())),
     "after_import": (set(), set()),  # registers with packages that ask which libraries are there
     "absent": (set(), set()),  # what is not here, for whoever is asked for it
     "entries": (set(), {"numpy"}),  # checking saved states
@@ -59,6 +61,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "data": (_OPERATORS | _FROM_OUTSIDE, {"numpy", "PIL"}),
     "utils": (_LAYERS | {"ops", "engine", "absent", "aliases"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
     "linalg": ({"engine", "ops"}, set()),  # likewise
+    "special": ({"ops"}, set()),  # likewise
     "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
@@ -71,8 +74,11 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "cli": (_TOOLS | {"studies"} | _LAYERS | _OPERATORS | {"printable", "entries"}, {"numpy"}),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        _TOOLS | _LAYERS | _OPERATORS | {"lowbit", "rules", "utils", "autograd", "linalg", "testing", "absent"}
+        _TOOLS | _LAYERS | _OPERATORS
+        | {"lowbit", "rules", "utils", "autograd", "linalg", "special", "testing", "absent"}
         | {"after_import", "accelerator", "amp", "backends", "compiler", "cuda", "jit", "multiprocessing", "random"}
+        | {"distributed", "onnx"}
+        | {"sparse"}
         | {"version"},
         {"numpy"},
     ),

@@ -11,6 +11,7 @@ from ..accelerator import refuse
 from ..ops.random.random import Generator
 
 __all__ = [
+    "OutOfMemoryError",
     "current_device",
     "device",
     "device_count",
@@ -32,6 +33,10 @@ __all__ = [
     "set_device",
     "synchronize",
 ]
+
+
+class OutOfMemoryError(RuntimeError):
+    """What a GPU without free memory would raise; nothing here does."""
 
 
 def is_available() -> bool:

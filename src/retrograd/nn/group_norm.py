@@ -144,6 +144,6 @@ class LocalResponseNorm(Described, Module):
 
 def _extents(name: str, shape: Any) -> tuple[int, ...]:
     extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    if not extents or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in extents):
+    if not extents or any(isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1 for n in extents):
         raise ValueError(f"{name}: normalized_shape={shape!r} must be an int of at least 1, or a tuple of such ints")
-    return extents
+    return tuple(int(n) for n in extents)

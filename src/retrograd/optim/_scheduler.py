@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..entries import Check, check_table, count, flag, items, names, number, optional, text
 from .optimizer import Group, Optimizer
 from .options import require_number
@@ -239,7 +241,7 @@ def require_optimizer(name: str, optimizer: Any) -> None:
 
 def require_count(name: str, value: Any, low: int = 1) -> None:
     """Raise ValueError unless value is an integer of at least low."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
         raise ValueError(f"{name}={value!r} is invalid; it must be an integer of at least {low}")
 
 

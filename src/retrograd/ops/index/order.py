@@ -99,7 +99,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if not input.array.ndim:  # as in PyTorch, k = 0 counts as 1
         return of_line(topk, input, 1 if k == 0 else k, dim, largest)
     length = input.array.shape[along]
-    if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= length:
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 0 <= k <= length:
         raise ValueError(f"topk: k={k!r} must be an int from 0 to {length}, the extent of axis dim={dim}")
     if input.array.dtype.kind == "f":
         indices = kernels.topk(input.array, k, along, largest)
@@ -121,7 +121,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ord
     if not input.array.ndim:
         return of_line(kthvalue, input, k, dim)
     length = input.array.shape[along]
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= length:
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= length:
         raise ValueError(f"kthvalue: k={k!r} must be an int from 1 to {length}, the extent of axis dim={dim}")
     return _one_each(input, _kth(input.array, k - 1, along), along, keepdim)
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, is_number, require_float, require_int64, require_number
+from ..dtype import as_flag, as_index, is_number, require_float, require_number
 from ..reduce.reduction import sum
 from ..reduce.scan import diff
 from ..shape.shape import TOO_LONG, axis
@@ -96,7 +96,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         ValueError: bins is below 1 or too large for any memory, or the range is empty or not finite.
     """
     require_float("histc", input)
-    if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins < TOO_LONG:
+    if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)) or not 1 <= bins < TOO_LONG:
         raise ValueError(f"histc: bins={bins!r} must be an int from 1 to {TOO_LONG - 1}")
     x = input.array.reshape(-1)
     low, high = float(min), float(max)
@@ -120,12 +120,12 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         ValueError: input does not have one axis or has a negative element, weights have another shape, minlength is
             negative, or an element or minlength is too large for any memory.
     """
-    require_int64("bincount", input)
+    input = as_index("bincount", input)
     if input.array.ndim != 1 or (input.array.size and input.array.min() < 0):
         raise ValueError(f"bincount: input must have one axis and no negative element; input.shape={input.array.shape}")
     if weights is not None and weights.array.shape != input.array.shape:
         raise ValueError(f"bincount: weights.shape={weights.array.shape} must equal input.shape={input.array.shape}")
-    if isinstance(minlength, bool) or not isinstance(minlength, int) or not 0 <= minlength < TOO_LONG:
+    if isinstance(minlength, bool) or not isinstance(minlength, (int, np.integer)) or not 0 <= minlength < TOO_LONG:
         raise ValueError(f"bincount: minlength={minlength!r} must be an int from 0 to {TOO_LONG - 1}")
     largest = input.array.max(initial=0)
     if largest >= TOO_LONG:
