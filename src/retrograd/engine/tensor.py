@@ -18,6 +18,7 @@ from .changes import mark_detached
 from .convert import ALLOWED, BOOL, FLOAT32, FLOAT64, INT64, as_allowed_array, default_dtype, zeros_of_extents
 from .family import part
 from .grad_mode import INFERENCE, thread
+from .later import LATER
 from .printing import text_of
 from .size import Size
 
@@ -212,6 +213,10 @@ class Tensor(Attached):
         elif self._requires_grad:
             parts.append("requires_grad=True")
         return f"tensor({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: shape, dtype, range and a small picture."""
+        return LATER["as_html"]()(self)
 
     # ---- its place in the graph ----------------------------------------------------------------------------
 
