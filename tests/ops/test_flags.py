@@ -79,7 +79,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "batch_norm": {"input": x(2, 3), "running_mean": x(3), "running_var": x(3)},
     "bucketize": {"input": 0.5, "boundaries": x(1)},
     **{
-        name: {"parameters": [], "max_norm": 1.0, "clip_value": 1.0}
+        name: {"parameters": [], "max_norm": 1.0, "clip_value": 1.0, "total_norm": 1.0}
         for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_")
     },
     "conv_plan": {"input_shape": (1, 1, 4), "weight_shape": (1, 1, 2)},
