@@ -41,7 +41,6 @@ def _message(owner: object, name: str) -> str:
 @pytest.mark.parametrize(
     ("owner", "name", "message"),
     [
-        (rg, "long", "retrograd has no long: element types are float32, float64, int64 and bool; write retro"),
         (rg, "conv2d", "retrograd has no conv2d: it is retrograd.nn.functional.conv2d"),
         (rg, "detach", "retrograd has no detach: it is a method: x.detach(...)"),
         (rg, "stft", "retrograd has no stft: it is one of the names of PyTorch that are not here"),

@@ -35,6 +35,7 @@ MODULES = (
     "retrograd.ops",
     "retrograd.optim",
     "retrograd.rules",
+    "retrograd.special",
     "retrograd.testing",
     "retrograd.textbook.algorithms",
     "retrograd.utils.checkpoint",

@@ -42,6 +42,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     # PyTorch's modules for what is done by itself here, or is not here
     **dict.fromkeys(("accelerator", "version"), (set(), set())),
     **dict.fromkeys(("amp", "backends", "compiler", "random"), ({"ops", "absent"}, set())),
+    "sparse": ({"engine", "ops", "absent"}, set()),
     "cuda": ({"ops", "absent", "accelerator", "amp"}, set()),
     **dict.fromkeys(("jit", "multiprocessing"), ({"nn", "absent"}, set())),
     **dict.fromkeys(("distributed", "onnx"), ({"absent"}, set())),
@@ -60,18 +61,25 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "data": (_OPERATORS | _FROM_OUTSIDE, {"numpy", "PIL"}),
     "utils": (_LAYERS | {"ops", "engine", "absent", "aliases"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
     "linalg": ({"engine", "ops"}, set()),  # likewise
+    "special": ({"ops"}, set()),  # likewise
     "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
     "explain": (_LAYERS | _OPERATORS | {"atomic", "printable"}, {"numpy"}),
-    "interop": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "lowbit"}, {"numpy", "safetensors", "einops"}),
+    "interop": (
+        _LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "lowbit"},
+        {"numpy", "pyfive", "safetensors", "einops"},
+    ),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
     "cli": (_TOOLS | {"studies"} | _LAYERS | _OPERATORS | {"printable", "entries"}, {"numpy"}),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        _TOOLS | _LAYERS | _OPERATORS | {"lowbit", "rules", "utils", "autograd", "linalg", "testing", "absent"}
+        _TOOLS | _LAYERS | _OPERATORS
+        | {"lowbit", "rules", "utils", "autograd", "linalg", "special", "testing", "absent"}
         | {"after_import", "accelerator", "amp", "backends", "compiler", "cuda", "jit", "multiprocessing", "random"}
-        | {"distributed", "onnx", "version"},
+        | {"distributed", "onnx"}
+        | {"sparse"}
+        | {"version"},
         {"numpy"},
     ),
 }

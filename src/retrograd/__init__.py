@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
 from . import autograd, ops
@@ -19,9 +20,21 @@ from .autograd import (
 )
 from .engine.later import LATER
 from .engine.rule import READY, override_backward, register_backward_rule, without_backward_rules
+from .engine.size import Size
 from .engine.tensor import Tensor
 from .ops import *
-from .ops.dtype import float32, float64, int64
+from .ops import device as _device
+from .ops import element_types as _element_types
+from .ops import layout as _layout
+from .ops import limits as _limits
+from .ops import queries as _queries
+from .ops import settings as _settings
+from .ops.device import *
+from .ops.element_types import *
+from .ops.layout import *
+from .ops.limits import *
+from .ops.queries import *
+from .ops.settings import *
 
 if TYPE_CHECKING:
     from . import (
@@ -42,6 +55,8 @@ if TYPE_CHECKING:
         optim,
         random,
         rules,
+        sparse,
+        special,
         testing,
         train,
         utils,
@@ -62,6 +77,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "GradScaler",
+    "Size",
     "Tensor",
     "accelerator",
     "amp",
@@ -74,14 +90,13 @@ __all__ = [
     "cuda",
     "data",
     "distributed",
+    "e",
     "enable_grad",
-    "float32",
-    "float64",
     "formula",
     "get_num_threads",
     "graph",
+    "inf",
     "inference_mode",
-    "int64",
     "interop",
     "is_grad_enabled",
     "is_inference_mode_enabled",
@@ -90,6 +105,8 @@ __all__ = [
     "load_packed",
     "lowbit",
     "multiprocessing",
+    "nan",
+    "newaxis",
     "nn",
     "no_grad",
     "onnx",
@@ -97,11 +114,14 @@ __all__ = [
     "override_backward",
     "per_sample_gradients",
     "random",
+    "pi",
     "register_backward_rule",
     "rules",
     "save",
     "set_grad_enabled",
     "set_num_threads",
+    "sparse",
+    "special",
     "summary",
     "testing",
     "train",
@@ -109,16 +129,36 @@ __all__ = [
     "version",
     "without_backward_rules",
 ]
-__all__ = sorted([*__all__, *ops.__all__])
+_more = _device, _element_types, _layout, _limits, _queries, _settings
+__all__ = sorted([*__all__, *ops.__all__, *(name for module in _more for name in module.__all__)])
+newaxis = None
 
 # Imported on first use, to keep "import retrograd" fast and free of the compiler.
-_SUBPACKAGES = frozenset(
-    (
-        *("accelerator", "amp", "backends", "compiler", "cuda", "data", "distributed", "interop", "jit", "linalg"),
-        *("lowbit", "multiprocessing", "nn", "onnx", "optim", "random", "rules", "testing", "train", "utils"),
-        "version",
-    )
-)
+_SUBPACKAGES = {
+    "accelerator",
+    "amp",
+    "backends",
+    "compiler",
+    "cuda",
+    "data",
+    "distributed",
+    "interop",
+    "jit",
+    "linalg",
+    "lowbit",
+    "multiprocessing",
+    "nn",
+    "onnx",
+    "optim",
+    "random",
+    "rules",
+    "sparse",
+    "special",
+    "testing",
+    "train",
+    "utils",
+    "version",
+}
 _ELSEWHERE = {
     "GradScaler": ".amp",
     "autocast": ".amp",

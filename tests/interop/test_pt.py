@@ -240,7 +240,7 @@ def test_where_tensors_go():
     stream.seek(0)
     with pytest.raises(TypeError, match="map_location returned int, expected the storage"):
         rg.load(stream, lambda storage, place: 3)
-    with pytest.raises(TypeError, match=r"map_location=3 must be a device"):
+    with pytest.raises(TypeError, match=r"map_location is int; it must be a device"):
         rg.load(stream, 3)
 
 
@@ -338,3 +338,11 @@ def test_other_files_are_named(content, message, tmp_path):
         rg.load(tmp_path / "x")
     with pytest.raises(PTFileError, match=rf"the file cannot be loaded: {message}"):
         rg.load(io.BytesIO(content))
+
+
+def test_devices_and_dtypes():
+    values = [rg.device("cpu"), rg.device("cuda", 1), np.dtype("float32"), np.dtype("int8")]
+    assert copied(values) == values
+    for dtype in ("float16", "uint8", "int8", "int16", "int32"):
+        tensor = copied(rg.Tensor(np.arange(3).astype(dtype)))
+        assert (tensor.dtype, tensor.tolist()) == (dtype, [0, 1, 2])

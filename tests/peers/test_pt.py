@@ -80,7 +80,8 @@ def test_training_goes_on(name: str, there: bool) -> None:
 
 def test_plain_values_and_views_go() -> None:
     x = retrograd.tensor(normal(3, 4))
-    value = {"x": x, "T": retrograd.Tensor(x.array.T), "plain": [1, -(2**63), 2**100, 2.5, None, True, "ü", b"\xff", (1,)],
+    plain = [1, -(2**63), 2**100, 2.5, None, True, "ü", b"\xff", (1,)]
+    value = {"x": x, "T": retrograd.Tensor(x.array.T), "plain": plain,
              "o": OrderedDict(a={1, 2}), "p": retrograd.nn.Parameter(x.array), "wide": retrograd.ones(1).expand(3),
              "none": retrograd.zeros(0, 2), "many": list(range(3000)), "c": 1 + 2j}  # fmt: skip
     stream = io.BytesIO()

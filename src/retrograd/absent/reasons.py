@@ -9,24 +9,18 @@ _LOWBIT = "layers with quantised weights and activations, and converting a model
 _NO_AUTOCAST = "everything is computed in the type of its operands; leave it out"
 _NOTHING_TO_COMPILE = "there is nothing to compile, kernels are compiled when they are first used; leave it out"
 _NO_SCRIPT = "a model is its Python code; save its weights by retrograd.interop.save_safetensors"
-_STRIDED = "all tensors are dense"
+_STRIDED = "a Tensor is dense; sparse matrices are made by retrograd.sparse_coo_tensor"
 _NO_COMPLEX = "there are no complex numbers"
 _ONE_PROCESS = "training runs in one process, on as many threads as retrograd.set_num_threads says"
 _SHARED = "a model belongs to one process; a DataLoader starts its worker processes by itself"
 _LAYOUT = "a tensor is a NumPy array in any order of its axes"
 _SAME_BITS = "the same program gives the same bits always, with any number of threads; leave it out"
 _FROM_TENSOR = "write retrograd.{} with dtype=x.dtype"
-_STATE_HOOKS = "change what state_dict() returns, or what load_state_dict is given"
 
 
 def _of_type(name: str) -> str:
     return f"{_DTYPES}; write retrograd.{name}"
 
-
-_NUMBER_TYPES = (
-    *("bfloat16", "chalf", "cdouble", "cfloat", "complex64", "complex128", "float16", "half"),
-    *("int", "int8", "int16", "int32", "short", "uint8"),
-)
 
 REASONS: dict[str, dict[str, str]] = {
     "torch": {
@@ -36,44 +30,14 @@ REASONS: dict[str, dict[str, str]] = {
         "mps": _NO_GPU,
         "xpu": _NO_GPU,
         "get_device": _ONE_DEVICE,
-        "Size": "a shape is a tuple",
-        "dtype": "a dtype is NumPy's, numpy.dtype",
-        "finfo": "write numpy.finfo(dtype)",
-        "iinfo": "write numpy.iinfo(dtype)",
-        "float": _of_type("float32"),
-        "double": _of_type("float64"),
-        "long": _of_type("int64"),
-        "bool": f"{_DTYPES}; write Python's bool",
-        "set_default_dtype": "new tensors are float32; give dtype= where you want another",
-        "get_default_dtype": "new tensors are float32",
-        "set_default_tensor_type": "new tensors are float32; give dtype= where you want another",
         "LongTensor": "write retrograd.tensor(data, dtype=retrograd.int64)",
         "BoolTensor": "write retrograd.tensor(data, dtype=bool)",
         "IntTensor": _of_type("int64"),
-        "is_tensor": "write isinstance(x, retrograd.Tensor)",
-        "is_floating_point": 'write x.dtype.kind == "f"',
-        "is_complex": _NO_COMPLEX,
         "complex": _NO_COMPLEX,
         "real": _NO_COMPLEX,
         "imag": _NO_COMPLEX,
-        "inf": "write math.inf",
-        "nan": "write math.nan",
-        "pi": "write math.pi",
-        "e": "write math.e",
-        "newaxis": "write None",
-        "memory_format": _LAYOUT + "; leave it out",
-        "layout": _STRIDED,
-        "sparse": _STRIDED,
-        "sparse_coo_tensor": _STRIDED,
         "sparse_csr_tensor": _STRIDED,
         "as_strided": "write an index, x[1::2], or x.unfold for windows",
-        "set_printoptions": "tensors are shown by NumPy; print x.numpy() under numpy.printoptions",
-        "set_float32_matmul_precision": "products of float32 are computed in float32; leave it out",
-        "set_flush_denormal": "leave it out",
-        "use_deterministic_algorithms": _SAME_BITS,
-        "are_deterministic_algorithms_enabled": _SAME_BITS,
-        "set_num_interop_threads": "write retrograd.set_num_threads",
-        "get_num_interop_threads": "write retrograd.get_num_threads",
         "vmap": "write the axis of the batch into your operations; gradients of each sample come from "
         "retrograd.per_sample_gradients",
         "func": "functions of gradients are in retrograd.autograd.functional",
@@ -81,16 +45,10 @@ REASONS: dict[str, dict[str, str]] = {
         "profiler": "write retrograd.train.profile(model, x)",
         "quantization": _LOWBIT,
         "ao": _LOWBIT,
-        "inverse": "write numpy.linalg.inv of x.numpy(), which has no gradient",
-        "det": "write numpy.linalg.det of x.numpy(), which has no gradient",
-        "svd": "write numpy.linalg.svd of x.numpy(), which has no gradient",
-        "qr": "write numpy.linalg.qr of x.numpy(), which has no gradient",
-        "cholesky": "write numpy.linalg.cholesky of x.numpy(), which has no gradient",
         "rnn_tanh": "write retrograd.nn.RNN",
         "rnn_relu": 'write retrograd.nn.RNN(..., nonlinearity="relu")',
         "lstm": "write retrograd.nn.LSTM",
         "gru": "write retrograd.nn.GRU",
-        **dict.fromkeys(_NUMBER_TYPES, _DTYPES),
     },
     "torch.Tensor": {
         "xpu": _ONE_DEVICE,
@@ -101,8 +59,6 @@ REASONS: dict[str, dict[str, str]] = {
         "conj": _NO_COMPLEX,
         "H": _NO_COMPLEX + "; write x.T",
         "mH": _NO_COMPLEX + "; write x.mT",
-        "is_complex": _NO_COMPLEX,
-        "is_floating_point": 'write x.dtype.kind == "f"',
         "new": "write retrograd.tensor",
         "new_tensor": _FROM_TENSOR.format("tensor"),
         "new_zeros": _FROM_TENSOR.format("zeros"),
@@ -123,7 +79,6 @@ REASONS: dict[str, dict[str, str]] = {
         "set_": "write x.data = other",
         "share_memory_": _SHARED,
         "is_shared": _SHARED,
-        "to_sparse": _STRIDED,
         "to_dense": _STRIDED,
         "map_": "write a Function of your own, see retrograd.autograd.Function",
         "apply_": "write a Function of your own, see retrograd.autograd.Function",
@@ -137,12 +92,6 @@ REASONS: dict[str, dict[str, str]] = {
         "compile": _NOTHING_TO_COMPILE,
         "share_memory": _SHARED,
         "register_backward_hook": "write register_full_backward_hook",
-        "get_extra_state": "write register_buffer for what the state shall keep",
-        "set_extra_state": "write register_buffer for what the state shall keep",
-        "register_state_dict_pre_hook": _STATE_HOOKS,
-        "register_state_dict_post_hook": _STATE_HOOKS,
-        "register_load_state_dict_pre_hook": _STATE_HOOKS,
-        "register_load_state_dict_post_hook": _STATE_HOOKS,
     },
     "torch.nn": {
         "SyncBatchNorm": _ONE_PROCESS,

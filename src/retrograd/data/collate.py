@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
+from .image_checks import is_pillow
 
 __all__ = ["default_collate"]
 
@@ -50,6 +51,11 @@ def default_collate(batch: Sequence[Any]) -> Any:
         if hasattr(first, "_fields"):  # a named tuple
             return type(first)(*columns)
         return tuple(columns) if isinstance(first, tuple) else columns
+    if is_pillow(first):
+        raise TypeError(
+            "default_collate: cannot stack Pillow images; give the dataset a transform that ends with "
+            "retrograd.data.transforms.ToTensor()"
+        )
     raise TypeError(
         f"default_collate: cannot stack {type(first).__name__}; samples must be Tensors, arrays, numbers, strings, "
         "tuples, lists or dicts; for others pass DataLoader a collate_fn"

@@ -15,9 +15,11 @@ import numpy as np
 from .arguments import as_flag
 from .attached import Attached
 from .changes import mark_detached
-from .convert import ALLOWED, FLOAT32, FLOAT64, INT64, as_allowed_array, zeros_of_extents
+from .convert import ALLOWED, BOOL, FLOAT32, FLOAT64, INT64, as_allowed_array, default_dtype, zeros_of_extents
 from .family import part
 from .grad_mode import INFERENCE, thread
+from .printing import text_of
+from .size import Size
 
 if TYPE_CHECKING:
     from .hooks import HookDict
@@ -85,8 +87,8 @@ class Tensor(Attached):
     # ---- what it holds -------------------------------------------------------------------------------------
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
+    def shape(self) -> Size:
+        return Size(self.array.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -107,7 +109,7 @@ class Tensor(Attached):
         """
         shape = self.array.shape
         if dim is None:
-            return shape
+            return Size(shape)
         if not -len(shape) <= dim < len(shape):
             raise IndexError(
                 f"size: dim is {dim}, expected {-len(shape)} to {len(shape) - 1} for shape {shape}"
@@ -200,11 +202,10 @@ class Tensor(Attached):
         return str(self)
 
     def __repr__(self) -> str:
-        body = np.array2string(self.array, separator=", ", prefix="tensor(", precision=4, threshold=1000)
-        parts = [body]
+        parts = [text_of(self.array)]
         if not self.array.size and self.array.ndim != 1:
             parts.append(f"shape={self.array.shape}")
-        if self.array.dtype is FLOAT64 or not self.array.size:
+        if self.array.dtype not in (default_dtype(), INT64, BOOL) or not self.array.size:
             parts.append(f"dtype={self.array.dtype}")
         if self._edge is not None:
             parts.append(f"grad_fn={self._edge[0]!r}")

@@ -10,14 +10,14 @@ import types
 from . import gradients, methods
 from .convolution.plan import exact_convolution
 from .creation import *
-from .device import *
 from .index.gather import *
 from .index.indexing import *
 from .index.order import *
 from .index.search import *
 from .index.selection import *
 from .kernel_set import active_kernels, use_kernels
-from .layout import *
+from .linalg.aliases import *
+from .linalg.functions import chain_matmul
 from .normalization.softmax import *
 from .pointwise.comparison import *
 from .pointwise.elementwise import *
@@ -44,6 +44,11 @@ from .shape.join import *
 from .shape.rearrange import *
 from .shape.shape import *
 from .shape.splitting import *
+from .sparse.coo import *
+from .special.bessel import *
+from .special.gamma import *
+from .special.gamma import polygamma
+from .special.normal import *
 
 __all__ = [
     name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, types.ModuleType)

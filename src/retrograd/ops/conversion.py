@@ -101,7 +101,7 @@ def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
         TypeError: the arguments are none of these, or dtype is not an element type.
         RuntimeError: the device is not the CPU.
     """
-    if len(args) == 1 and not options and isinstance(args[0], np.dtype):
+    if len(args) == 1 and not options and isinstance(args[0], (np.dtype, type)):
         return cast(input, args[0])
     dtype, copied, order = destination("to", args, options)
     result = input if dtype is None else cast(input, dtype)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..engine.inplace import Replaced, modify
 from ..engine.tensor import Tensor, wrap
-from .dtype import as_element, as_real, cast, is_number, require_tensor
+from .dtype import CATEGORY, as_element, as_real, cast, float16, is_number, require_tensor
 from .pointwise import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
 from .shape.broadcasting import expand
 
@@ -113,7 +113,7 @@ def _as(operator: str, value: Tensor, dtype: np.dtype[Any]) -> Tensor:
     """``value`` in ``dtype``; TypeError if that is a lower category."""
     if value.array.dtype == dtype:
         return value
-    if "bif".index(value.array.dtype.kind) > "bif".index(dtype.kind):
+    if CATEGORY[value.array.dtype.kind] > CATEGORY[dtype.kind]:
         raise TypeError(
             f"{operator}: the result is {value.array.dtype}, which input of {dtype} cannot hold; convert input first, "
             "for example with input.float()"
@@ -123,7 +123,7 @@ def _as(operator: str, value: Tensor, dtype: np.dtype[Any]) -> Tensor:
 
 def _fits(array: np.ndarray, other: Any) -> bool:
     """Whether NumPy can compute ``array op other`` in place: one type, and the shape of array."""
-    if array.dtype.kind != "f":
+    if array.dtype.kind != "f" or array.dtype is float16:
         return False
     if isinstance(other, Tensor):
         return other.array.dtype == array.dtype and _broadcasts(other.array.shape, array.shape)

@@ -7,7 +7,15 @@ from typing import Any, TypedDict
 from .device import as_device
 from .dtype import as_flag
 
-__all__ = ["channels_last", "channels_last_3d", "contiguous_format", "preserve_format", "strided"]
+__all__ = [
+    "channels_last",
+    "channels_last_3d",
+    "contiguous_format",
+    "layout",
+    "memory_format",
+    "preserve_format",
+    "strided",
+]
 
 
 class layout:  # noqa: N801  PyTorch's name

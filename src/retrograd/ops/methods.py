@@ -10,9 +10,10 @@ from typing import Any
 from ..absent import attach_to_class
 from ..engine.tensor import Tensor
 from ..formulas import PRIMITIVES
-from . import conversion, creation, inplace
+from . import conversion, creation, inplace, queries
 from .dtype import is_number
 from .index import assignment, gather, indexing, order, search, selection
+from .linalg import aliases
 from .normalization import softmax
 from .pointwise import (
     comparison,
@@ -28,6 +29,9 @@ from .product import matmul, products
 from .random import randomized as randomize
 from .reduce import extremes, norms, reduction, scan, statistics
 from .shape import broadcasting, diagonal, rearrange, shape, splitting, windows
+from .sparse import coo
+from .special import bessel, gamma
+from .special import normal as probability
 
 
 def _reflected(function: Any) -> Any:
@@ -59,21 +63,30 @@ def _matrices_transposed(x: Tensor) -> Tensor:
     return shape.transpose(x, -2, -1)
 
 
+def _polygamma(x: Tensor, n: int) -> Tensor:
+    """The derivative of order n of ``digamma``."""
+    return gamma.polygamma(n, x)
+
+
 def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
     """x where the condition holds, other elsewhere."""
     return piecewise.where(condition, x, other)
 
 
 FAMILIES = (
+    aliases,
+    bessel,
     broadcasting,
     comparison,
     diagonal,
     elementwise,
+    gamma,
     gather,
     indexing,
     matmul,
     piecewise,
     powers,
+    probability,
     products,
     rearrange,
     reduction,
@@ -115,6 +128,7 @@ METHODS: dict[str, Any] = {
     "view": shape.reshape,
     "unfold": windows.sliding,
     "bincount": search.bincount,
+    "to_sparse": coo.to_sparse,
     "histc": search.histc,
     "T": property(_transposed),
     "mT": property(_matrices_transposed),
@@ -124,10 +138,12 @@ for _name, _function in _BINARY.items():
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     METHODS[f"__{_name}__"] = _comparison(getattr(comparison, _name))
 METHODS.update(conversion.METHODS)
+METHODS.update(queries.METHODS)
 METHODS.update(inplace.METHODS)
 METHODS.update(assignment.METHODS)
 METHODS.update(randomize.METHODS)
 METHODS.update((name, getattr(family, name)) for family in FAMILIES for name in family.__all__)
+METHODS["polygamma"] = _polygamma
 METHODS["where"] = _where  # as a function, it begins with the condition
 
 for _name, _method in METHODS.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...entries import brief
+from ...ops.device import as_device, device
 
 __all__ = ["StoredNumbers", "checked_location"]
 
@@ -43,7 +43,7 @@ def checked_location(map_location: Any) -> Callable[[str, int], None]:
 
         def follow(location: str, nbytes: int) -> None:
             if location in targets:
-                _check_device(targets[location])
+                as_device("load: map_location", targets[location])
 
         return follow
     if callable(map_location):
@@ -56,13 +56,8 @@ def checked_location(map_location: Any) -> Callable[[str, int], None]:
                                 "given, or None")
 
         return ask
-    _check_device(map_location)
+    if not isinstance(map_location, (str, device)):
+        kind = type(map_location).__name__
+        raise TypeError(f"load: map_location is {kind}; it must be a device, its name, a function or a dict")
+    as_device("load: map_location", map_location)
     return lambda location, nbytes: None
-
-
-def _check_device(device: Any) -> None:
-    if not isinstance(device, str) and type(device).__name__ != "device":
-        raise TypeError(f"load: map_location={brief(device)} must be a device, its name, a function or a dict")
-    kind = device.partition(":")[0] if isinstance(device, str) else device.type
-    if kind != "cpu":
-        raise RuntimeError(f"load: map_location={str(device)!r}, but there is one device, the CPU; use 'cpu'")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...entries import brief
+from ...ops.device import device
 from .arrays import ARRAYS
 from .refusal import Refused
 from .storage import DTYPES
@@ -139,10 +140,11 @@ def _size(items: Any = ()) -> tuple[int, ...]:
     return tuple(items)
 
 
-def _device(kind: Any, index: Any = None) -> str:
-    if type(kind) is not str or (index is not None and type(index) is not int):
-        raise Refused("a torch.device has no name")
-    return kind if index is None else f"{kind}:{index}"
+def _device(kind: Any, index: Any = None) -> device:
+    try:
+        return device(kind, index)
+    except (RuntimeError, TypeError) as error:
+        raise Refused(str(error)) from None
 
 
 CALLS: dict[str, Callable[..., Any]] = {

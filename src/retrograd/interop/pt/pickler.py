@@ -13,6 +13,7 @@ from ...engine.tensor import Tensor
 from ...nn.module import Module
 from ...nn.parameter import Parameter
 from ...nn.uninitialized import is_lazy
+from ...ops.device import device
 from .refusal import MOST_DEPTH, entry
 from .shared import Placed, place_all
 
@@ -75,6 +76,8 @@ class Pickler:
             self._tensor(value, place)
         elif isinstance(value, np.dtype) and value.name in _STORAGES:
             self._global(f"torch {value.name}")
+        elif kind is device:
+            self._call("torch device", (value.type,) if value.index is None else (value.type, value.index), place)
         elif kind is np.ndarray:
             self._array(value, place)
         else:
@@ -133,7 +136,9 @@ class Pickler:
         plain = (str, bytes, int, float, bool, type(None))
         items = key if type(key) is tuple and len(key) <= 16 else (key,)
         if not all(type(item) in plain or isinstance(item, np.generic) for item in items):
-            raise TypeError(f"save: a key of {place} is {type(key).__name__}; strings, numbers and short tuples of them can be keys")
+            raise TypeError(
+                f"save: a key of {place} is {type(key).__name__}; strings, numbers and short tuples of them can be keys"
+            )
         self.write(key, f"a key of {place}")
 
     def _ordered(self, value: OrderedDict[Any, Any], place: str) -> None:

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...engine.convert import ALLOWED
 from ...entries import checked_bools
+from ..widened import bfloat16_numbers, widened
 from .refusal import Refused
 
-__all__ = ["BFLOAT16", "DTYPES", "UNTYPED", "Storage", "bytes_of", "held", "widened"]
+__all__ = ["BFLOAT16", "DTYPES", "UNTYPED", "Storage", "bytes_of"]
 
 BFLOAT16, UNTYPED = "bfloat16", "untyped"
 _LEGACY = {
@@ -30,25 +30,6 @@ DTYPES = {
 def bytes_of(dtype: str) -> int:
     """Bytes of a number of a storage."""
     return {BFLOAT16: 2, UNTYPED: 1}.get(dtype) or np.dtype(dtype).itemsize
-
-
-def held(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which a Tensor holds numbers of this dtype: the same if there is one, a wider one otherwise."""
-    if dtype in ALLOWED:
-        return dtype
-    return np.dtype(np.float32 if dtype.kind == "f" else np.int64)
-
-
-def widened(array: np.ndarray) -> np.ndarray:
-    """The array in a dtype that a Tensor can have, without loss; without a copy if it has one.
-
-    Raises:
-        Refused: an unsigned integer does not fit int64.
-    """
-    dtype = held(array.dtype)
-    if array.dtype == np.uint64 and dtype == np.int64 and array.size and array.max() > np.iinfo(np.int64).max:
-        raise Refused("it holds uint64 numbers beyond int64")
-    return array.astype(dtype, copy=False)
 
 
 class Storage:
@@ -87,7 +68,7 @@ class Storage:
         assert self.data is not None
         order: Literal["<", ">"] = ">" if self.big_endian else "<"
         if dtype == BFLOAT16:
-            return (self.data.view(f"{order}u2").astype(np.uint32) << 16).view(np.float32)
+            return bfloat16_numbers(self.data.view(f"{order}u2"))
         kind = np.dtype(dtype)
         if self.data.size % kind.itemsize:
             raise Refused(f"a storage of {self.data.size:,} bytes holds no whole number of {dtype}")

@@ -13,8 +13,9 @@ import numpy as np
 from ...engine.tensor import Tensor
 from ...entries import brief
 from ...nn.parameter import Parameter
+from ..widened import widened
 from .refusal import Refused
-from .storage import BFLOAT16, UNTYPED, Storage, widened
+from .storage import BFLOAT16, UNTYPED, Storage
 from .values import Name
 
 __all__ = ["REBUILD", "rebuild_from_other", "rebuild_from_type"]

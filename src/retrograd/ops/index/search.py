@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, is_number, require_float, require_int64, require_number
+from ..dtype import as_flag, as_index, is_number, require_float, require_number
 from ..reduce.reduction import sum
 from ..reduce.scan import diff
 from ..shape.shape import TOO_LONG, axis
@@ -120,7 +120,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         ValueError: input does not have one axis or has a negative element, weights have another shape, minlength is
             negative, or an element or minlength is too large for any memory.
     """
-    require_int64("bincount", input)
+    input = as_index("bincount", input)
     if input.array.ndim != 1 or (input.array.size and input.array.min() < 0):
         raise ValueError(f"bincount: input must have one axis and no negative element; input.shape={input.array.shape}")
     if weights is not None and weights.array.shape != input.array.shape:

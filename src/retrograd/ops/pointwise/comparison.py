@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_element, as_flag, is_number, promote
+from ..dtype import as_element, as_flag, float16, is_number, promote
 from ..kernel_set import kernels
 from ..shape.broadcasting import broadcast_shape
 
@@ -171,12 +171,14 @@ def _compare(name: str, compare: Callable[..., Any], kernel: str, x: Any, y: Any
         raise TypeError(f"{name}: input is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor(input)")
     if isinstance(y, Tensor):
         broadcast_shape(name, x.array.shape, y.array.shape)
+        if x.array.dtype is not y.array.dtype and x.array.dtype.kind in "iu" and y.array.dtype.kind in "iu":
+            x, y = promote(name, x, y)  # NumPy compares the numbers before they wrap
         other = y.array
     elif is_number(y):
         other = as_element(name, "other", y, x.array.dtype) if x.array.dtype.kind == "f" else np.array(y)
     else:
         raise TypeError(f"{name}: other is {type(y).__name__}, needs a Tensor or a number")
-    if x.array.dtype.kind == "f" and other.dtype == x.array.dtype:
+    if x.array.dtype.kind == "f" and other.dtype == x.array.dtype and other.dtype is not float16:
         return wrap(getattr(kernels, kernel)(*((other, x.array) if swapped else (x.array, other))))
     return wrap(np.asarray(compare(x.array, other)))
 

@@ -83,7 +83,7 @@ def _scaled(operator: type[Binary], name: str, x: Any, y: Any, alpha: Any) -> Te
     x, y = promoted(operator, name, x, y)
     require_factor(name, "alpha", alpha, x.array.dtype)
     kind = x.array.dtype.kind
-    convert: Any = whole if kind == "i" else as_real
+    convert: Any = whole if kind in "iu" else as_real
     return mul(y, bool(alpha) if kind == "b" else convert(name, "alpha", alpha))
 
 

@@ -12,6 +12,7 @@ from ..dtype import cast, is_number, promoted_type, require_factor, require_same
 from ..reduce.reduction import sum
 from ..shape.broadcasting import broadcast_shape, expand
 from ..shape.shape import Permute, axis, reshape, unsqueeze
+from ..sparse.coo import SparseTensor, spmm
 from .matmul import Linear, MatMul, matmul
 
 __all__ = [
@@ -33,12 +34,14 @@ __all__ = [
 
 
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Product of two matrices: input (M, K), mat2 (K, N) -> (M, N)
+    """Product of two matrices: input (M, K), mat2 (K, N) -> (M, N); one of them may be sparse.
 
     Raises:
         TypeError: the types differ or are bool.
         ValueError: an operand is not a matrix, or K differs.
     """
+    if isinstance(input, SparseTensor) or isinstance(mat2, SparseTensor):
+        return spmm(input, mat2)
     _fit("mm", "MK KN", input=input, mat2=mat2)
     return MatMul.apply(input, mat2)
 
@@ -258,7 +261,7 @@ def _sum(name: str, x: Any, product: Tensor, beta: float, alpha: float) -> Tenso
     for label, value in (("beta", beta), ("alpha", alpha)):
         if not is_number(value):
             raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a number")
-    if product.array.dtype.kind == "i":
+    if product.array.dtype.kind in "iu":
         beta, alpha = whole(name, "beta", beta), whole(name, "alpha", alpha)
     _require_fitting(name, x, product)
     return _added(x, product, beta, alpha)

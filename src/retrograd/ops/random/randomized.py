@@ -68,9 +68,8 @@ def random_(input: Tensor, from_: int = 0, to: int | None = None, *, generator: 
         ValueError: the range is empty. And as ``engine.modify``.
     """
     if to is None:
-        most = {"f": 1 << (24 if input.array.dtype == np.float32 else 53), "b": 1}.get(
-            input.array.dtype.kind, (1 << 63) - 1
-        )
+        kind = input.array.dtype
+        most = 1 if kind.kind == "b" else 1 << np.finfo(kind).nmant + 1 if kind.kind == "f" else np.iinfo(kind).max
         from_, to = (0, from_) if from_ else (0, most + 1)
     if from_ >= to:
         raise ValueError(f"random_: from_={from_} must be smaller than to={to}")
