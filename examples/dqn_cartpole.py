@@ -34,14 +34,14 @@ def sample(memory):
     )  # fmt: skip
 
 
-def main(steps=8000, threads=2):
+def main(steps=12000, threads=2):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     random.seed(0)
     game, memory = CartPole(), deque(maxlen=10_000)
     q, target = QNet(), QNet()
     target.load_state_dict(q.state_dict())
-    optimizer = torch.optim.Adam(q.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(q.parameters(), lr=5e-4)
     state = game.reset()
     for step in range(steps):
         explore = max(0.02, 1 - step / (0.3 * steps))

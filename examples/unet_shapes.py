@@ -1,4 +1,4 @@
-"""A U-Net finds a disc and a square in noise: an intersection over union of 0.9 in half a minute.
+"""A U-Net finds a disc and a square in noise: an intersection over union of 0.8 in 20 seconds.
 
 With PyTorch: write ``import torch`` in place of the import of retrograd. Source: Ronneberger et al. 2015,
 arXiv:1505.04597.
@@ -54,12 +54,12 @@ def dice_loss(probabilities, target):
     return 1 - (2 * both / (probabilities + target).sum(dim=(0, 2, 3))).mean()
 
 
-def main(epochs=4, threads=2):
+def main(epochs=10, threads=2):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     images, masks = map(torch.from_numpy, shapes(800))
     model, criterion = UNet(), nn.CrossEntropyLoss()
-    optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-3, weight_decay=1e-8, momentum=0.9)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for step, batch in enumerate(batches(640, 16, epochs)):
         x, true = images[batch], masks[batch]
         logits = model(x)
