@@ -22,6 +22,7 @@ MODULES = (
     "retrograd.autograd.functional",
     "retrograd.data",
     "retrograd.data.transforms",
+    "retrograd.distributions",
     "retrograd.geometry",
     "retrograd.interop",
     "retrograd.linalg",

@@ -62,6 +62,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "utils": (_LAYERS | {"ops", "engine", "absent", "aliases"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
     "linalg": ({"engine", "ops"}, set()),  # likewise
     "special": ({"ops"}, set()),  # likewise
+    "distributions": ({"engine", "ops"}, {"numpy"}),
     "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
@@ -75,7 +76,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "__main__": ({"cli"}, set()),
     "__init__": (
         _TOOLS | _LAYERS | _OPERATORS
-        | {"lowbit", "rules", "utils", "autograd", "linalg", "special", "testing", "absent"}
+        | {"lowbit", "rules", "utils", "autograd", "distributions", "linalg", "special", "testing", "absent"}
         | {"after_import", "accelerator", "amp", "backends", "compiler", "cuda", "jit", "multiprocessing", "random"}
         | {"distributed", "onnx"}
         | {"sparse"}

@@ -29,12 +29,14 @@ from .ops import layout as _layout
 from .ops import limits as _limits
 from .ops import queries as _queries
 from .ops import settings as _settings
+from .ops import typed as _typed
 from .ops.device import *
 from .ops.element_types import *
 from .ops.layout import *
 from .ops.limits import *
 from .ops.queries import *
 from .ops.settings import *
+from .ops.typed import *
 
 if TYPE_CHECKING:
     from . import (
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
         cuda,
         data,
         distributed,
+        distributions,
         interop,
         jit,
         linalg,
@@ -91,6 +94,7 @@ __all__ = [
     "data",
     "distributed",
     "e",
+    "distributions",
     "enable_grad",
     "formula",
     "get_num_threads",
@@ -129,7 +133,7 @@ __all__ = [
     "version",
     "without_backward_rules",
 ]
-_more = _device, _element_types, _layout, _limits, _queries, _settings
+_more = _device, _element_types, _layout, _limits, _queries, _settings, _typed
 __all__ = sorted([*__all__, *ops.__all__, *(name for module in _more for name in module.__all__)])
 newaxis = None
 
@@ -142,6 +146,7 @@ _SUBPACKAGES = {
     "cuda",
     "data",
     "distributed",
+    "distributions",
     "interop",
     "jit",
     "linalg",
@@ -176,6 +181,7 @@ _ELSEWHERE = {
 }
 
 READY.append(functools.partial(importlib.import_module, ".rules", __name__))
+LATER["as_device"] = lambda: _device.as_device
 LATER["pack"] = lambda: importlib.import_module(".lowbit", __name__).pack
 after_import("einops._backends", functools.partial(importlib.import_module, ".interop.einops_backend", __name__))
 LATER["save_packed"] = lambda: importlib.import_module(".interop.packed", __name__).save_packed

@@ -21,7 +21,7 @@ LAYERS: list[Layer] = [entry for table in TABLES for entry in getattr(table, "LA
 
 # what makes, seeds, compares or describes tensors, and returns none to differentiate
 NOT_OPERATORS = {
-    "DoubleTensor", "FloatTensor", "Generator", "active_kernels", "allclose", "arange", "as_tensor", "asarray",
+    "Generator", "active_kernels", "allclose", "arange", "as_tensor", "asarray",
     "conv_plan", "default_generator", "empty", "empty_like", "equal", "exact_convolution", "eye", "fork_rng",
     "from_numpy", "full", "full_like", "get_rng_state", "initial_seed", "linspace", "logspace", "manual_seed",
     "normal", "ones", "ones_like", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",

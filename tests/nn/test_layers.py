@@ -172,7 +172,7 @@ def test_activations_are_checked() -> None:
         with pytest.raises(IndexError, match=f"in {kind.__name__}"):
             kind(dim=2)(Tensor(random(2, 2)))
     with pytest.raises(TypeError, match="in SiLU.*needs float32 or float64"):
-        nn.SiLU()(Tensor([1]))
+        nn.SiLU()(retrograd.tensor([1]))
 
 
 # ---------------------------------------------------------------- dropout

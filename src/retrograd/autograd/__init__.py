@@ -21,6 +21,7 @@ from ..engine.grad_mode import (
 from ..engine.once import once_differentiable
 from ..engine.sweep import backward, grad
 from ..engine.views import View
+from .variable import Variable
 
 if TYPE_CHECKING:
     from ..engine.gradcheck import GradcheckError, gradcheck, gradgradcheck
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Function",
     "GradcheckError",
+    "Variable",
     "View",
     "backward",
     "backward_source",
