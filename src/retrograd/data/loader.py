@@ -34,9 +34,8 @@ class DataLoader:
     drop_last: drop the last batch of an epoch if it is shorter.
     timeout: seconds a worker may take for a batch; 0 waits forever.
     worker_init_fn: called with the worker's number in each worker process, before it loads anything.
-    multiprocessing_context: start method of workers, "spawn" (also for None) or "forkserver". Forking a process whose
-        threads may hold locks is not allowed, so dataset and functions must be picklable, and a script needs
-        ``if __name__ == "__main__":``.
+    multiprocessing_context: start method of workers. None means "spawn"; on Linux "fork", as in PyTorch, where that does
+        not work: in a script without ``if __name__ == "__main__":``, and where the dataset or a function cannot be pickled.
     generator: source of the random order; None means the generator that ``retrograd.manual_seed`` seeds.
     prefetch_factor: batches per worker to load ahead of time; None means 2.
     persistent_workers: keep the processes from epoch to epoch.

@@ -1,8 +1,10 @@
 """The worker processes of a DataLoader, as seen by the main process.
 
-They are started afresh ("spawn" or "forkserver"), never forked from the main process: a fork copies the locks that
-other threads hold (of the kernels, a BLAS, LLVM), which nothing would release. Threads instead of processes would
-compete with the training loop for the GIL and share one random generator.
+They are started afresh ("spawn" or "forkserver") where that works: a fork copies the locks that other threads hold (of
+a BLAS, LLVM; those of the kernels know of forks), which nothing would release. It does not work in a script that lacks
+``if __name__ == "__main__":``, which every process would run again, nor with a dataset that cannot be pickled. They are
+forked there, as with PyTorch on Linux. Threads instead of processes would compete with the training loop for the GIL
+and share one random generator.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 import signal
+import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -37,10 +40,25 @@ class _RemoteError(Exception):
         return f'\n"""\n{self.args[0]}"""'
 
 
+_FORKS = sys.platform == "linux"  # elsewhere system libraries do not survive it
+
+
+def _runs_again() -> bool:
+    """Whether a process that is started afresh would run the main script's training again."""
+    path = getattr(sys.modules["__main__"], "__file__", None)
+    if path is None:
+        return False
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return "__name__" not in file.read()
+    except OSError:
+        return False
+
+
 class Workers:
     """``count`` processes that load batches.
 
-    context: a start method or multiprocessing context.
+    context: a multiprocessing context; None means "spawn", and "fork" where that cannot work and the system has it.
     seed: worker i seeds Python's and NumPy's global generators with seed + i.
 
     Raises:
@@ -57,14 +75,24 @@ class Workers:
         context: Any,
         seed: int,
     ) -> None:
-        try:
-            pickled = pickle.dumps((fetcher, init), 5)
-        except Exception as error:
-            raise TypeError(
-                f"DataLoader: num_workers={count} sends the dataset, collate_fn and worker_init_fn to other processes, "
-                f"and one of them cannot be pickled ({error}); define classes and functions at the top level of a "
-                "module, without lambda, or use num_workers=0"
-            ) from error
+        pickled: bytes | None = None
+        if context is None:
+            context = multiprocessing.get_context("fork" if _FORKS and _runs_again() else "spawn")
+            may_fork = _FORKS
+        else:
+            may_fork = False
+        if context.get_start_method() != "fork":
+            try:
+                pickled = pickle.dumps((fetcher, init), 5)
+            except Exception as error:
+                if not may_fork:
+                    raise TypeError(
+                        f"DataLoader: num_workers={count} sends the dataset, collate_fn and worker_init_fn to other "
+                        f"processes, and one of them cannot be pickled ({error}); define classes and functions at the "
+                        "top level of a module, without lambda, or use num_workers=0"
+                    ) from error
+                context = multiprocessing.get_context("fork")
+        inherited = (fetcher, init) if pickled is None else None
         self._count, self._prefetch, self._timeout = count, prefetch, timeout
         self._epoch = 0
         self._answered = [False] * count
@@ -72,14 +100,18 @@ class Workers:
         self._results: list[Connection] = []
         self._processes: list[Any] = []
         self._close = weakref.finalize(self, _close, self._tasks, self._results, self._processes)
+        _STARTED.add(self)
         for identity in range(count):
             take_task, give_task = context.Pipe(duplex=False)
             take_result, give_result = context.Pipe(duplex=False)
-            process = context.Process(
-                target=work, args=(take_task, give_result), name=f"retrograd-worker-{identity}", daemon=True
-            )
             self._tasks.append(give_task)
             self._results.append(take_result)
+            arguments: tuple[Any, ...] = take_task, give_result
+            if inherited is not None:  # forked, with copies of all pipes' ends, which would keep them open
+                arguments += inherited, [end for one in _STARTED for end in (*one._tasks, *one._results)]
+            process = context.Process(
+                target=work, args=arguments, name=f"retrograd-worker-{identity}", daemon=True
+            )
             try:
                 process.start()
             finally:
@@ -211,23 +243,23 @@ def _close(tasks: list[Connection], results: list[Connection], processes: list[A
         process.close()
 
 
+_STARTED: weakref.WeakSet[Workers] = weakref.WeakSet()
+
+
 def start_method(context: Any) -> Any:
-    """A multiprocessing context that does not fork.
+    """The multiprocessing context of this name; None is decided when the processes start.
 
     Raises:
-        ValueError: context is "fork", or not a start method of this system.
+        ValueError: context is not a start method of this system.
     """
-    if context is None:
-        return multiprocessing.get_context("spawn")
     if isinstance(context, str):
         if context not in multiprocessing.get_all_start_methods():
             raise ValueError(
                 f"DataLoader: multiprocessing_context={context!r} is not available here; choose 'spawn' or 'forkserver'"
             )
         context = multiprocessing.get_context(context)
-    if not hasattr(context, "get_start_method") or context.get_start_method() == "fork":
+    if context is not None and not hasattr(context, "get_start_method"):
         raise ValueError(
-            f"DataLoader: multiprocessing_context={context!r}: a forked process copies locks held by other threads and "
-            "may wait for them forever; choose 'spawn' or 'forkserver'"
+            f"DataLoader: multiprocessing_context={context!r} is no start method; choose 'spawn' or 'forkserver'"
         )
     return context

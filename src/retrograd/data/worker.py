@@ -10,8 +10,10 @@ import os
 import pickle
 import random
 import signal
+import sys
 import threading
 import traceback
+from collections.abc import Iterable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -48,10 +50,20 @@ def get_worker_info() -> WorkerInfo | None:
     return _info
 
 
-def work(tasks: Connection, results: Connection) -> None:
-    """The main function of a worker: build the requested batches until the pipe is closed."""
+def work(
+    tasks: Connection, results: Connection, inherited: Any = None, others: Iterable[Connection] = ()
+) -> None:
+    """The main function of a worker: build the requested batches until the pipe is closed.
+
+    inherited: of a forked worker, what another one receives: the fetcher and the init function.
+    others: ends of pipes that a forked worker has too and does not use.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one ends this one
     os.environ["RETROGRAD_NUM_THREADS"] = "1"  # the cores are shared with the other workers
+    if inherited is not None:
+        for connection in others:
+            connection.close()
+        _one_thread()
     fetcher: Fetcher | None = None
     queue: SimpleQueue[Any] = SimpleQueue()
     # a thread reads, so that sending a task never blocks on this process
@@ -60,7 +72,7 @@ def work(tasks: Connection, results: Connection) -> None:
         epoch, drew, answer, error = 0, False, None, None
         try:
             if fetcher is None:
-                fetcher = _set_up(message)
+                fetcher = _set_up(message, inherited)
                 continue
             epoch, *rest = pickle.loads(message)
             if len(rest) == 1:
@@ -79,18 +91,26 @@ def work(tasks: Connection, results: Connection) -> None:
             return
 
 
-def _set_up(message: bytes) -> Fetcher:
+def _set_up(message: bytes, inherited: Any) -> Fetcher:
     global _info
     settings, pickled = pickle.loads(message)
     identity, workers, seed, kernels = settings
     random.seed(seed)
     np.random.seed(seed % 2**32)
     use_kernels(*kernels)
-    fetcher, init = pickle.loads(pickled)
+    fetcher, init = pickle.loads(pickled) if inherited is None else inherited
     _info = WorkerInfo(identity, workers, seed, fetcher.dataset)
     if init is not None:
         init(identity)
     return fetcher
+
+
+def _one_thread() -> None:
+    """The kernels of a forked worker have the main process's number of threads, if they are loaded."""
+    if f"{__package__.rpartition('.')[0]}.kernels.machine.launch" in sys.modules:
+        from ..kernels.machine.launch import set_num_threads
+
+        set_num_threads(1)
 
 
 def _read(tasks: Connection, queue: SimpleQueue[Any]) -> None:
