@@ -23,6 +23,7 @@ MODULES = (
     "retrograd.data",
     "retrograd.data.transforms",
     "retrograd.distributions",
+    "retrograd.fft",
     "retrograd.geometry",
     "retrograd.interop",
     "retrograd.linalg",

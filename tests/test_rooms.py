@@ -59,14 +59,16 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "rules": (_OPERATORS | {"nn", "formulas"}, {"numpy"}),
     "lowbit": (_OPERATORS | {"nn", "formulas"}, {"numpy"}),
     "data": (_OPERATORS | _FROM_OUTSIDE, {"numpy", "PIL"}),
-    "utils": (_LAYERS | {"ops", "engine", "absent", "aliases"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
+    # PyTorch's paths to what stands elsewhere
+    "utils": (_LAYERS | {"ops", "engine", "absent", "aliases", "explain"}, {"numpy"}),
     "linalg": ({"engine", "ops"}, set()),  # likewise
     "special": ({"ops"}, set()),  # likewise
+    "fft": ({"ops"}, set()),  # likewise
     "distributions": ({"engine", "ops"}, {"numpy"}),
     "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
-    "explain": (_LAYERS | _OPERATORS | {"atomic", "printable"}, {"numpy"}),
+    "explain": (_LAYERS | _OPERATORS | {"atomic", "printable"}, {"numpy", "tensorboardX"}),
     "interop": (
         _LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "lowbit"},
         {"numpy", "pyfive", "safetensors", "einops"},
@@ -76,7 +78,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "__main__": ({"cli"}, set()),
     "__init__": (
         _TOOLS | _LAYERS | _OPERATORS
-        | {"lowbit", "rules", "utils", "autograd", "distributions", "linalg", "special", "testing", "absent"}
+        | {"lowbit", "rules", "utils", "autograd", "distributions", "fft", "linalg", "special", "testing", "absent"}
         | {"after_import", "accelerator", "amp", "backends", "compiler", "cuda", "jit", "multiprocessing", "random"}
         | {"distributed", "onnx"}
         | {"sparse"}

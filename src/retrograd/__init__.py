@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         data,
         distributed,
         distributions,
+        fft,
         interop,
         jit,
         linalg,
@@ -93,9 +94,10 @@ __all__ = [
     "cuda",
     "data",
     "distributed",
-    "e",
     "distributions",
+    "e",
     "enable_grad",
+    "fft",
     "formula",
     "get_num_threads",
     "graph",
@@ -147,6 +149,7 @@ _SUBPACKAGES = {
     "data",
     "distributed",
     "distributions",
+    "fft",
     "interop",
     "jit",
     "linalg",
@@ -185,6 +188,7 @@ LATER["as_device"] = lambda: _device.as_device
 LATER["pack"] = lambda: importlib.import_module(".lowbit", __name__).pack
 after_import("einops._backends", functools.partial(importlib.import_module, ".interop.einops_backend", __name__))
 after_import("tensorboardX.x2num", functools.partial(importlib.import_module, ".interop.tensorboardx", __name__))
+LATER["as_html"] = lambda: importlib.import_module(".explain.notebook", __name__).as_html
 LATER["save_packed"] = lambda: importlib.import_module(".interop.packed", __name__).save_packed
 
 

@@ -13,7 +13,6 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -25,6 +24,9 @@ from ..ops.kernel_set import use_kernels
 from .fetch import END, Fetcher
 
 __all__ = ["WorkerInfo", "get_worker_info", "receive", "work"]
+
+
+_LAUNCH = f"{__name__.partition('.')[0]}.kernels.machine.launch"
 
 
 @dataclass(frozen=True)
@@ -50,20 +52,21 @@ def get_worker_info() -> WorkerInfo | None:
     return _info
 
 
-def work(
-    tasks: Connection, results: Connection, inherited: Any = None, others: Iterable[Connection] = ()
-) -> None:
+def work(tasks: Connection, results: Connection, inherited: Any = None) -> None:
     """The main function of a worker: build the requested batches until the pipe is closed.
 
-    inherited: of a forked worker, what another one receives: the fetcher and the init function.
-    others: ends of pipes that a forked worker has too and does not use.
+    inherited: what a forked process has from the main one: the fetcher, worker_init_fn, and ends of pipes.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one ends this one
-    os.environ["RETROGRAD_NUM_THREADS"] = "1"  # the cores are shared with the other workers
+    own = None
     if inherited is not None:
+        *own, others = inherited
         for connection in others:
             connection.close()
-        _one_thread()
+        launch = sys.modules.get(_LAUNCH)  # with the main process's number of threads, if it was loaded there
+        if launch is not None:
+            launch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one ends this one
+    os.environ["RETROGRAD_NUM_THREADS"] = "1"  # the cores are shared with the other workers
     fetcher: Fetcher | None = None
     queue: SimpleQueue[Any] = SimpleQueue()
     # a thread reads, so that sending a task never blocks on this process
@@ -72,7 +75,7 @@ def work(
         epoch, drew, answer, error = 0, False, None, None
         try:
             if fetcher is None:
-                fetcher = _set_up(message, inherited)
+                fetcher = _set_up(message, own)
                 continue
             epoch, *rest = pickle.loads(message)
             if len(rest) == 1:
@@ -91,26 +94,18 @@ def work(
             return
 
 
-def _set_up(message: bytes, inherited: Any) -> Fetcher:
+def _set_up(message: bytes, own: Any) -> Fetcher:
     global _info
     settings, pickled = pickle.loads(message)
     identity, workers, seed, kernels = settings
     random.seed(seed)
     np.random.seed(seed % 2**32)
     use_kernels(*kernels)
-    fetcher, init = pickle.loads(pickled) if inherited is None else inherited
+    fetcher, init = pickle.loads(pickled) if own is None else own
     _info = WorkerInfo(identity, workers, seed, fetcher.dataset)
     if init is not None:
         init(identity)
     return fetcher
-
-
-def _one_thread() -> None:
-    """The kernels of a forked worker have the main process's number of threads, if they are loaded."""
-    if f"{__package__.rpartition('.')[0]}.kernels.machine.launch" in sys.modules:
-        from ..kernels.machine.launch import set_num_threads
-
-        set_num_threads(1)
 
 
 def _read(tasks: Connection, queue: SimpleQueue[Any]) -> None:
