@@ -99,7 +99,6 @@ DOORS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("cli/train.py", "cli/study.py"), ("kernels.machine.launch",)),  # the number of threads
     "nn/conv_recurrent_cell.py": ("formulas.gates",),  # it composes its cells of operators itself
     "optim/swa_utils.py": ("nn.module", "nn.normalization"),  # an average of a Module is a Module
-    "data/worker.py": ("kernels.machine.launch",),  # a forked worker computes on one thread
     "testing/operator.py": ("kernels.machine.launch",),  # the same bits with 1 and 2 threads
     # the report says on what it ran
     "train/environment.py": ("kernels.machine.launch", "kernels.machine.target", "__version__"),
