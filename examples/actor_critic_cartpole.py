@@ -4,9 +4,8 @@ With PyTorch: write ``import torch`` in place of the import of retrograd. Source
 critic's value as the baseline.
 """
 
-from data import CartPole, run
-
 import retrograd as torch
+from data import CartPole, run
 
 nn, F = torch.nn, torch.nn.functional
 Categorical = torch.distributions.Categorical
@@ -24,7 +23,7 @@ class Policy(nn.Module):
         return F.softmax(self.action_head(x), dim=-1), self.value_head(x)
 
 
-def main(episodes=250, threads=2):
+def main(episodes=200, threads=2):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     game, model = CartPole(), Policy()
@@ -47,7 +46,7 @@ def main(episodes=250, threads=2):
         returns = torch.tensor(returns)
         returns = (returns - returns.mean()) / (returns.std() + 1e-6)
         policy_losses, value_losses = [], []
-        for (log_prob, value), R in zip(saved, returns):
+        for (log_prob, value), R in zip(saved, returns, strict=True):
             policy_losses.append(-log_prob * (R - value.item()))
             value_losses.append(F.smooth_l1_loss(value, torch.tensor([R])))
         optimizer.zero_grad()

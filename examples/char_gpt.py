@@ -7,9 +7,9 @@ Karpathy's nanoGPT.
 import math
 
 import numpy as np
-from data import run, text
 
 import retrograd as torch
+from data import run, text
 
 nn, F = torch.nn, torch.nn.functional
 CONTEXT, WIDTH, HEADS, LAYERS = 64, 64, 4, 2

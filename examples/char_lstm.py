@@ -6,9 +6,9 @@ With PyTorch: write ``import torch`` in place of the import of retrograd.
 import math
 
 import numpy as np
-from data import run, text
 
 import retrograd as torch
+from data import run, text
 
 nn, F = torch.nn, torch.nn.functional
 

@@ -1,16 +1,16 @@
 """Deep Q-learning with a target network and a replay memory balances a pole for 150 of 200 steps, in half a minute.
 
-With PyTorch: write ``import torch`` in place of the import of retrograd. Source: Mnih et al. 2015, doi:10.1038/nature14236;
-double Q-learning by van Hasselt et al. 2015, arXiv:1509.06461.
+With PyTorch: write ``import torch`` in place of the import of retrograd. Source: Mnih et al. 2015,
+doi:10.1038/nature14236; double Q-learning by van Hasselt et al. 2015, arXiv:1509.06461.
 """
 
 import random
 from collections import deque
 
 import numpy as np
-from data import CartPole, run
 
 import retrograd as torch
+from data import CartPole, run
 
 nn, F = torch.nn, torch.nn.functional
 
@@ -27,7 +27,7 @@ class QNet(nn.Module):
 
 
 def sample(memory):
-    s, a, r, s2, mask = zip(*random.sample(memory, 64))
+    s, a, r, s2, mask = zip(*random.sample(memory, 64), strict=True)
     return (
         torch.tensor(np.array(s), dtype=torch.float), torch.tensor(a).unsqueeze(1), torch.tensor(r).unsqueeze(1),
         torch.tensor(np.array(s2), dtype=torch.float), torch.tensor(mask).unsqueeze(1),

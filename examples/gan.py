@@ -3,9 +3,8 @@
 With PyTorch: write ``import torch`` in place of the import of retrograd. Source: Radford et al. 2015, arXiv:1511.06434.
 """
 
-from data import batches, digits, frechet, run
-
 import retrograd as torch
+from data import batches, digits, frechet, run
 
 nn = torch.nn
 

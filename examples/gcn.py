@@ -7,9 +7,9 @@ arXiv:1609.02907.
 import math
 
 import numpy as np
-from data import communities, run
 
 import retrograd as torch
+from data import communities, run
 
 nn, F = torch.nn, torch.nn.functional
 Module, Parameter = torch.nn.modules.module.Module, torch.nn.parameter.Parameter

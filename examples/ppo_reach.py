@@ -4,17 +4,16 @@ With PyTorch: write ``import torch`` in place of the import of retrograd. Source
 arXiv:1707.06347, with their generalised advantages, arXiv:1506.02438.
 """
 
-import numpy as np
-from data import Reach, run
 
 import retrograd as torch
+from data import Reach, run
 
 nn = torch.nn
 Normal = torch.distributions.Normal
 POINTS, LENGTH, GAMMA, LAMBDA, CLIP = 64, 20, 0.95, 0.9, 0.2
 
 
-def layer_init(layer, std=np.sqrt(2)):
+def layer_init(layer, std=2**0.5):
     torch.nn.init.orthogonal_(layer.weight, std)
     torch.nn.init.constant_(layer.bias, 0.0)
     return layer
@@ -76,7 +75,7 @@ def main(updates=60, threads=2):
                 nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
                 optimizer.step()
         if update % 10 == 9:
-            print(f"update {update + 1:3d}  distance {-rewards.mean().item():.3f}, at last {-rewards[-1].mean().item():.3f}")
+            print(f"update {update + 1:3d}  distance at last {-rewards[-1].mean().item():.3f}")
     state = torch.Tensor(game.reset())
     for _ in range(LENGTH):
         with torch.no_grad():

@@ -3,9 +3,8 @@
 With PyTorch: write ``import torch`` in place of the import of retrograd. Source: Bahdanau et al. 2014, arXiv:1409.0473.
 """
 
-from data import batches, reversals, run
-
 import retrograd as torch
+from data import batches, reversals, run
 
 nn, F = torch.nn, torch.nn.functional
 

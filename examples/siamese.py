@@ -5,9 +5,9 @@ LeCun 2006 (contrastive loss).
 """
 
 import numpy as np
-from data import digits, run
 
 import retrograd as torch
+from data import digits, run
 
 nn, F = torch.nn, torch.nn.functional
 

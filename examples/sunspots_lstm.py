@@ -4,9 +4,9 @@ With PyTorch: write ``import torch`` in place of the import of retrograd.
 """
 
 import numpy as np
-from data import batches, run, sunspots
 
 import retrograd as torch
+from data import batches, run, sunspots
 
 nn = torch.nn
 

@@ -4,9 +4,8 @@ With PyTorch: write ``import torch`` in place of the import of retrograd. Source
 arXiv:1505.04597.
 """
 
-from data import batches, run, shapes
-
 import retrograd as torch
+from data import batches, run, shapes
 
 nn, F = torch.nn, torch.nn.functional
 

@@ -5,9 +5,9 @@ arXiv:1704.00028.
 """
 
 import numpy as np
-from data import run
 
 import retrograd as torch
+from data import run
 
 nn, autograd = torch.nn, torch.autograd
 ANGLES = np.arange(8) * np.pi / 4
