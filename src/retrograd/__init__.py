@@ -198,6 +198,7 @@ READY.append(functools.partial(importlib.import_module, ".rules", __name__))
 LATER["as_device"] = lambda: _device.as_device
 LATER["pack"] = lambda: importlib.import_module(".lowbit", __name__).pack
 after_import("einops._backends", functools.partial(importlib.import_module, ".interop.einops_backend", __name__))
+after_import("tensorboardX.x2num", functools.partial(importlib.import_module, ".interop.tensorboardx", __name__))
 LATER["as_html"] = lambda: importlib.import_module(".explain.notebook", __name__).as_html
 LATER["save_packed"] = lambda: importlib.import_module(".interop.packed", __name__).save_packed
 
