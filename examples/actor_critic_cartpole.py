@@ -39,11 +39,10 @@ def main(episodes=200, threads=2):
             saved.append((m.log_prob(action), value))
             rewards.append(reward)
         lengths.append(len(rewards))
-        R, returns = 0.0, []
-        for r in rewards[::-1]:
-            R = r + 0.99 * R
-            returns.insert(0, R)
-        returns = torch.tensor(returns)
+        R, sums = 0.0, [0.0] * len(rewards)
+        for t in reversed(range(len(rewards))):
+            sums[t] = R = rewards[t] + 0.99 * R
+        returns = torch.tensor(sums)
         returns = (returns - returns.mean()) / (returns.std() + 1e-6)
         policy_losses, value_losses = [], []
         for (log_prob, value), R in zip(saved, returns, strict=True):

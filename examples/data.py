@@ -41,9 +41,17 @@ def batches(count: int, size: int, epochs: int, seed: int = 0) -> Iterator[np.nd
             yield order[begin : begin + size]
 
 
+def _package() -> str:
+    """The folder of retrograd, whose data are read without importing it."""
+    spec = find_spec("retrograd")
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeError("the data are in the package retrograd, which is not installed: pip install retrograd")
+    return spec.submodule_search_locations[0]
+
+
 def digits() -> Arrays:
     """1,442 images (N, 1, 8, 8) from 0 to 1 and their labels (N,) to train on, then 355 of each to test with."""
-    folder = find_spec("retrograd").submodule_search_locations[0]
+    folder = _package()
     with gzip.open(Path(folder, "data", "files", "digits.csv.gz")) as file:
         return _split(np.loadtxt(file, delimiter=","), 8, 16)
 
@@ -85,7 +93,7 @@ def text() -> tuple[np.ndarray, int]:
 
 def sunspots() -> np.ndarray:
     """The monthly mean number of sunspots from 1749 to 1980, float32 (2784,), divided by 100."""
-    folder = find_spec("retrograd").submodule_search_locations[0]
+    folder = _package()
     with gzip.open(Path(folder, "data", "files", "sunspots.csv.gz"), "rt") as file:
         return np.loadtxt(file, delimiter=",", skiprows=1, usecols=1).astype(np.float32) / 100
 

@@ -38,7 +38,8 @@ def main(steps=12000, threads=2):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     random.seed(0)
-    game, memory = CartPole(), deque(maxlen=10_000)
+    game = CartPole()
+    memory: deque[tuple] = deque(maxlen=10_000)
     q, target = QNet(), QNet()
     target.load_state_dict(q.state_dict())
     optimizer = torch.optim.Adam(q.parameters(), lr=5e-4)
@@ -67,7 +68,7 @@ def main(steps=12000, threads=2):
             target.load_state_dict(q.state_dict())
         if step % 2000 == 1999:
             print(f"step {step + 1:5d}  loss {loss.item():.4f}")
-    total = 0
+    total = 0.0
     for _ in range(10):
         state, done = game.reset(), False
         while not done:

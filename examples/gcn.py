@@ -12,10 +12,10 @@ import retrograd as torch
 from data import communities, run
 
 nn, F = torch.nn, torch.nn.functional
-Module, Parameter = torch.nn.modules.module.Module, torch.nn.parameter.Parameter
+Parameter = torch.nn.parameter.Parameter
 
 
-class GraphConvolution(Module):
+class GraphConvolution(nn.Module):
     def __init__(self, in_features, out_features):
         super().__init__()
         self.weight = Parameter(torch.FloatTensor(in_features, out_features))

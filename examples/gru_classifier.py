@@ -7,10 +7,10 @@ import retrograd as torch
 from data import digits, run
 
 nn, F = torch.nn, torch.nn.functional
-DataLoader, Dataset = torch.utils.data.DataLoader, torch.utils.data.Dataset
+DataLoader = torch.utils.data.DataLoader
 
 
-class Rows(Dataset):
+class Rows(torch.utils.data.Dataset):
     def __init__(self, images, labels):
         self.images, self.labels = images, labels
 

@@ -52,8 +52,8 @@ def main(updates=60, threads=2):
                 action = policy.sample()
                 seen[t], actions[t], logprobs[t] = state, action, policy.log_prob(action)
                 values[t] = agent.critic(state).flatten()
-            state, reward = game.step(action.cpu().numpy())
-            state, rewards[t] = torch.Tensor(state), torch.tensor(reward).view(-1)
+            observation, reward = game.step(action.cpu().numpy())
+            state, rewards[t] = torch.Tensor(observation), torch.tensor(reward).view(-1)
         advantages, last = torch.zeros_like(rewards), 0
         for t in reversed(range(LENGTH)):
             delta = rewards[t] + GAMMA * values[t + 1] * (t < LENGTH - 1) - values[t]
@@ -79,8 +79,8 @@ def main(updates=60, threads=2):
     state = torch.Tensor(game.reset())
     for _ in range(LENGTH):
         with torch.no_grad():
-            state, reward = game.step(agent.actor(state).numpy())
-        state = torch.Tensor(state)
+            observation, reward = game.step(agent.actor(state).numpy())
+        state = torch.Tensor(observation)
     return "distance to the goal at last", float(-reward.mean())
 
 
