@@ -3,9 +3,8 @@
 With PyTorch: write ``import torch`` in place of the import of retrograd.
 """
 
-from data import digits, run
-
 import retrograd as torch
+from data import digits, run
 
 nn = torch.nn
 DataLoader, TensorDataset = torch.utils.data.DataLoader, torch.utils.data.TensorDataset

@@ -3,9 +3,8 @@
 With PyTorch: write ``import torch`` in place of the import of retrograd. Source: LeCun et al. 1998.
 """
 
-from data import batches, mnist5k, run
-
 import retrograd as torch
+from data import batches, mnist5k, run
 
 nn, F = torch.nn, torch.nn.functional
 

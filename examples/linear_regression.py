@@ -4,9 +4,9 @@ With PyTorch: write ``import torch`` in place of the import of retrograd.
 """
 
 import numpy as np
-from data import batches, run
 
 import retrograd as torch
+from data import batches, run
 
 nn = torch.nn
 

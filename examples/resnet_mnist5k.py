@@ -3,9 +3,8 @@
 With PyTorch: write ``import torch`` in place of the import of retrograd. Source: He et al. 2015, arXiv:1512.03385.
 """
 
-from data import batches, mnist5k, run
-
 import retrograd as torch
+from data import batches, mnist5k, run
 
 nn, F = torch.nn, torch.nn.functional
 

@@ -3,9 +3,8 @@
 With PyTorch: write ``import torch`` in place of the import of retrograd.
 """
 
-from data import run, spirals
-
 import retrograd as torch
+from data import run, spirals
 
 nn, F = torch.nn, torch.nn.functional
 

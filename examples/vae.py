@@ -4,9 +4,8 @@ With PyTorch: write ``import torch`` in place of the import of retrograd. Source
 arXiv:1312.6114.
 """
 
-from data import batches, digits, run
-
 import retrograd as torch
+from data import batches, digits, run
 
 nn, F = torch.nn, torch.nn.functional
 

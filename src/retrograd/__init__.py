@@ -29,12 +29,14 @@ from .ops import layout as _layout
 from .ops import limits as _limits
 from .ops import queries as _queries
 from .ops import settings as _settings
+from .ops import typed as _typed
 from .ops.device import *
 from .ops.element_types import *
 from .ops.layout import *
 from .ops.limits import *
 from .ops.queries import *
 from .ops.settings import *
+from .ops.typed import *
 
 if TYPE_CHECKING:
     from . import (
@@ -133,7 +135,7 @@ __all__ = [
     "version",
     "without_backward_rules",
 ]
-_more = _device, _element_types, _layout, _limits, _queries, _settings
+_more = _device, _element_types, _layout, _limits, _queries, _settings, _typed
 __all__ = sorted([*__all__, *ops.__all__, *(name for module in _more for name in module.__all__)])
 newaxis = None
 
@@ -182,8 +184,10 @@ _ELSEWHERE = {
 }
 
 READY.append(functools.partial(importlib.import_module, ".rules", __name__))
+LATER["as_device"] = lambda: _device.as_device
 LATER["pack"] = lambda: importlib.import_module(".lowbit", __name__).pack
 after_import("einops._backends", functools.partial(importlib.import_module, ".interop.einops_backend", __name__))
+LATER["as_html"] = lambda: importlib.import_module(".explain.notebook", __name__).as_html
 LATER["save_packed"] = lambda: importlib.import_module(".interop.packed", __name__).save_packed
 
 

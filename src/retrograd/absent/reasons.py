@@ -18,10 +18,6 @@ _SAME_BITS = "the same program gives the same bits always, with any number of th
 _FROM_TENSOR = "write retrograd.{} with dtype=x.dtype"
 
 
-def _of_type(name: str) -> str:
-    return f"{_DTYPES}; write retrograd.{name}"
-
-
 REASONS: dict[str, dict[str, str]] = {
     "torch": {
         "export": _NO_SCRIPT,
@@ -30,9 +26,6 @@ REASONS: dict[str, dict[str, str]] = {
         "mps": _NO_GPU,
         "xpu": _NO_GPU,
         "get_device": _ONE_DEVICE,
-        "LongTensor": "write retrograd.tensor(data, dtype=retrograd.int64)",
-        "BoolTensor": "write retrograd.tensor(data, dtype=bool)",
-        "IntTensor": _of_type("int64"),
         "complex": _NO_COMPLEX,
         "real": _NO_COMPLEX,
         "imag": _NO_COMPLEX,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
+from ..ops.creation import tensor
 from .image_checks import is_pillow
 
 __all__ = ["default_collate"]
@@ -36,7 +37,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
             )
         return Tensor(np.stack(arrays))
     if isinstance(first, (bool, int, float)):
-        return Tensor(list(batch))
+        return tensor(list(batch))
     if isinstance(first, (str, bytes)):
         return list(batch)
     if isinstance(first, Mapping):

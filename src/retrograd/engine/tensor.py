@@ -18,6 +18,7 @@ from .changes import mark_detached
 from .convert import ALLOWED, BOOL, FLOAT32, FLOAT64, INT64, as_allowed_array, default_dtype, zeros_of_extents
 from .family import part
 from .grad_mode import INFERENCE, thread
+from .later import LATER
 from .printing import text_of
 from .size import Size
 
@@ -36,11 +37,12 @@ class Tensor(Attached):
     """An array of float32, float64, int64 or bool with the graph that produced it.
 
     Args:
-        data: an ndarray of an allowed dtype is kept without a copy; Python floats, bools and sequences are
-            converted (float -> float32, int -> int64, bool -> bool); a NumPy scalar keeps its dtype. Ints alone
-            are extents, as in PyTorch: Tensor(2, 3) holds zeros; tensor(2) holds the number 2.
+        data: an ndarray of an allowed dtype is kept, with its dtype and without a copy, and so is the array of a
+            Tensor that requires no gradient. Sequences of numbers become float32, as in PyTorch (the type that
+            set_default_dtype set); retrograd.tensor keeps ints and bools. Ints alone, or a Size, are extents:
+            Tensor(2, 3) holds zeros; tensor(2) holds the number 2.
         requires_grad: whether gradients for this tensor are wanted; only floating tensors may ask.
-        dtype: convert to this dtype first.
+        dtype: convert to this dtype first. device: the CPU.
 
     Raises:
         TypeError: a dtype that is not allowed, or data that is not an array of numbers.
@@ -68,13 +70,21 @@ class Tensor(Attached):
     _view: Any  # how the tensor is a view of another one, see family.py
     _views: Any  # its views, see family.py
 
-    def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None, *extents: int) -> None:
+    def __init__(
+        self, data: Any = (), requires_grad: bool = False, dtype: Any = None, *extents: int, device: Any = None
+    ) -> None:
+        if device is not None:
+            LATER["as_device"]()("Tensor", device)
         if type(data) is not _ndarray or dtype is not None or extents or data.dtype not in ALLOWED:
-            if type(data) is int and requires_grad is not True and (dtype is None or type(dtype) is int):
+            if type(data) is Size and dtype is None:
+                data = np.zeros(data, default_dtype())
+            elif type(data) is int and requires_grad is not True and (dtype is None or type(dtype) is int):
                 data, requires_grad = zeros_of_extents(data, requires_grad, dtype, *extents), False
             elif extents:
                 raise TypeError(f"Tensor: takes data, requires_grad and dtype, got {extents[0]!r} as well")
             else:
+                if dtype is None and isinstance(data, list | tuple | range):
+                    dtype = default_dtype()
                 data = as_allowed_array(data, dtype)
         self.array = data
         self._requires_grad = False
@@ -212,6 +222,10 @@ class Tensor(Attached):
         elif self._requires_grad:
             parts.append("requires_grad=True")
         return f"tensor({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: shape, dtype, range and a small picture."""
+        return LATER["as_html"]()(self)
 
     # ---- its place in the graph ----------------------------------------------------------------------------
 

@@ -17,8 +17,6 @@ from .dtype import (
     as_int,
     as_real,
     default_dtype,
-    float32,
-    float64,
     int64,
     is_number,
     whole,
@@ -28,8 +26,6 @@ from .shape.diagonal import nearest_offset
 from .shape.shape import TOO_LONG, sizes
 
 __all__ = [
-    "DoubleTensor",
-    "FloatTensor",
     "arange",
     "as_tensor",
     "asarray",
@@ -68,24 +64,6 @@ def tensor(
     if isinstance(data, Tensor):
         data = data.array
     return Tensor(np.array(data) if isinstance(data, np.ndarray) else as_allowed_array(data, kind), requires_grad, kind)
-
-
-def FloatTensor(*data: Any) -> Tensor:  # noqa: N802  PyTorch's name
-    """``Tensor(data)``, or ``Tensor(*extents)`` for ints, in float32.
-
-    Raises:
-        TypeError: data is not an array of numbers, or extents are negative.
-    """
-    return Tensor(*data).to(float32)
-
-
-def DoubleTensor(*data: Any) -> Tensor:  # noqa: N802  PyTorch's name
-    """``Tensor(data)``, or ``Tensor(*extents)`` for ints, in float64.
-
-    Raises:
-        TypeError: data is not an array of numbers, or extents are negative.
-    """
-    return Tensor(*data).to(float64)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:

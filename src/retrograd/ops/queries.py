@@ -18,7 +18,6 @@ __all__ = [
     "is_same_size",
     "is_signed",
     "is_tensor",
-    "numel",
     "promote_types",
     "result_type",
     "typename",
@@ -63,12 +62,6 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     require_tensor("is_same_size", input)
     require_tensor("is_same_size", other, "other")
     return input.array.shape == other.array.shape
-
-
-def numel(input: Tensor) -> int:
-    """The number of elements."""
-    require_tensor("numel", input)
-    return input.array.size
 
 
 def typename(obj: Any) -> str:

@@ -19,8 +19,6 @@ from ...ops.loss.ranking import *
 from ...ops.loss.regression import *
 from ...ops.normalization.group_norm import *
 from ...ops.normalization.normalization import *
-from ...ops.normalization.softmax import log_softmax as log_softmax
-from ...ops.normalization.softmax import softmax as softmax
 from ...ops.pointwise.activation import *
 from ...ops.pointwise.gating import *
 from ...ops.pointwise.rectifier import *
@@ -35,6 +33,7 @@ from ...ops.random.dropout import *
 from ...ops.shape.padding import *
 from ...ops.shape.pixels import *
 from ...ops.shape.windows import *
+from .along_axis import *
 from .attention import *
 from .convolution import *
 from .pooling import *

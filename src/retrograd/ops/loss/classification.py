@@ -17,6 +17,7 @@ from ..private import private
 from ..reduce.reduction import sum
 from ..shape.shape import Reshape
 from .elements import check_reduction, reduce, refuse_gradient
+from .older import averaged
 
 __all__ = ["cross_entropy", "nll_loss"]
 
@@ -149,6 +150,7 @@ class NegativeLogLikelihoodGrad(Function):
         return NegativeLogLikelihood.apply(v, labels, *rest), None, None, None
 
 
+@averaged
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -180,6 +182,7 @@ def cross_entropy(
     return _against_labels(name, CrossEntropy, input, target, weight, ignore_index, reduction, label_smoothing)
 
 
+@averaged
 def nll_loss(
     input: Tensor,
     target: Tensor,

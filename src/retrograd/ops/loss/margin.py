@@ -17,6 +17,7 @@ from ..reduce.reduction import sum
 from ..shape.shape import Reshape
 from .classification import check_labels, refuse_labels
 from .elements import check_reduction, constant, element_loss, matched, reduce, refuse_gradient, signs
+from .older import averaged
 
 __all__ = ["multi_margin_loss", "multilabel_margin_loss", "soft_margin_loss"]
 
@@ -68,6 +69,7 @@ class MultilabelMargin(Function):
         return Reshape.apply(g, (len(slopes), 1)) * wrap(slopes), None
 
 
+@averaged
 def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target input)) for targets of 1 and -1, averaged, summed or unreduced; computed without overflow.
 
@@ -82,6 +84,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") 
     return SoftMargin.apply(reduction, (), *matched(name, input, target))
 
 
+@averaged
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -125,6 +128,7 @@ def multi_margin_loss(
     return reduce(name, losses if target.array.ndim else Reshape.apply(losses, ()), reduction)
 
 
+@averaged
 def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """sum over targets j and other classes i of max(0, 1 - input[j] + input[i]) / C in each row.
 
