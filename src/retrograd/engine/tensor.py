@@ -109,6 +109,7 @@ class Tensor(Attached):
         return self.array.ndim
 
     def dim(self) -> int:
+        """The number of axes."""
         return self.array.ndim
 
     def size(self, dim: int | None = None) -> Any:
@@ -127,6 +128,7 @@ class Tensor(Attached):
         return shape[dim]
 
     def numel(self) -> int:
+        """The number of elements."""
         return self.array.size
 
     def item(self) -> Any:
@@ -145,13 +147,15 @@ class Tensor(Attached):
         """The elements as nested Python lists (a number for a tensor without axes)."""
         return self.array.tolist()
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self, *, force: bool = False) -> np.ndarray:
         """The array, shared with the tensor.
 
         Raises:
-            RuntimeError: the tensor requires a gradient, which the array could not carry.
+            RuntimeError: the tensor requires a gradient, which the array could not carry, and ``force`` is not True.
         """
-        if self._requires_grad:
+        if force is not False:
+            force = as_flag("numpy", "force", force)
+        if self._requires_grad and not force:
             raise RuntimeError(
                 "numpy: the tensor requires grad and an array would leave the graph unnoticed; "
                 "use tensor.detach().numpy(), or tensor.array"

@@ -106,7 +106,7 @@ def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
     dtype, copied, order = destination("to", args, options)
     result = input if dtype is None else cast(input, dtype)
     if order in (channels_last, channels_last_3d):
-        result = result.contiguous(memory_format=order)  # type: ignore[call-arg]
+        result = result.contiguous(memory_format=order)
     return clone(result) if copied and result is input else result
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..absent import pytorch_names
 from ..engine.inplace import Replaced, modify
 from ..engine.tensor import Tensor, wrap
 from .dtype import CATEGORY, as_element, as_real, cast, float16, is_number, require_tensor
@@ -138,6 +139,16 @@ def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 def _quietly(ufunc: Any, array: np.ndarray, other: Any) -> None:
     with np.errstate(all="ignore"):  # as the kernels
         ufunc(array, other, out=array)
+
+
+def of_all(methods: dict[str, Any]) -> dict[str, Any]:
+    """The in-place forms that PyTorch has and the others here do not: each of the method without the underscore."""
+    names = [name for name in pytorch_names()["torch.Tensor"] if name.endswith("_") and not name.endswith("__")]
+    return {
+        name: in_place(methods[name[:-1]], name)
+        for name in (*names, "eq_")  # which is not in the table
+        if name not in methods and name[:-1] in methods
+    }
 
 
 METHODS: dict[str, Any] = {
