@@ -20,7 +20,7 @@ COMPUTED = FLOAT32, FLOAT64, INT64, BOOL  # what operators compute in
 STORED = tuple(np.dtype(kind) for kind in (np.uint8, np.int8, np.int16, np.int32, np.float16))  # held and converted
 ALLOWED = frozenset((*COMPUTED, *STORED))
 # equal type -> the one that code compares with by "is": NumPy makes others when it reads a pickle
-OWN: dict[np.dtype[Any], np.dtype[Any]] = {kind: kind for kind in ALLOWED}
+OWN: dict[Any, Any] = {kind: kind for kind in ALLOWED}
 TYPES = "float32, float64, int64 or bool, or for storage float16, int32, int16, int8 or uint8"
 _TOO_MANY = 2**60  # elements: more than an array can have; NumPy does not always check
 _DEFAULT_OF_KIND: dict[str, np.dtype[Any]] = {"f": FLOAT32, "i": INT64, "b": BOOL}
