@@ -61,11 +61,11 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "data": (_OPERATORS | _FROM_OUTSIDE, {"numpy", "PIL"}),
     # PyTorch's paths to what stands elsewhere
     "utils": (_LAYERS | {"ops", "engine", "absent", "aliases", "explain"}, {"numpy"}),
-    "linalg": ({"engine", "ops"}, set()),  # likewise
-    "special": ({"ops"}, set()),  # likewise
-    "fft": ({"ops"}, set()),  # likewise
-    "distributions": ({"engine", "ops"}, {"numpy"}),
-    "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
+    "linalg": ({"engine", "ops", "absent"}, set()),  # likewise
+    "special": ({"ops", "absent"}, set()),  # likewise
+    "fft": ({"ops", "absent"}, set()),  # likewise
+    "distributions": ({"engine", "ops", "absent"}, {"numpy"}),
+    "autograd": ({"ops", "engine", "absent"}, {"numpy"}),  # likewise, and what is made of both
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
     "explain": (_LAYERS | _OPERATORS | {"atomic", "printable"}, {"numpy", "tensorboardX"}),

@@ -14,6 +14,7 @@ sqrt(n); by default "backward".
 
 from __future__ import annotations
 
+from .absent import attach_to_module
 from .ops.fourier.helpers import fftfreq, fftshift, ifftshift, rfftfreq
 from .ops.fourier.transforms import (
     fft,
@@ -52,3 +53,5 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+attach_to_module(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..absent import attach_to_module
 from . import constraints, transforms
 from .bernoulli import Bernoulli
 from .beta import Beta
@@ -92,3 +93,5 @@ __all__ = [
     "register_kl",
     "transforms",
 ]
+
+attach_to_module(__name__)
