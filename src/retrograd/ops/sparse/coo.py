@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.size import Size
-from ...engine.tensor import Tensor
+from ...engine.tensor import Tensor, wrap
 from ..device import as_device, device
 from ..dtype import as_dtype, as_flag, cast, is_number, require_float, require_tensor
 from ..index.sparse import Matrix, SparseProduct
@@ -109,6 +109,10 @@ class SparseTensor:
         body = f"indices={self._indices()!r},\nvalues={self._numbers!r},\n"
         return f"sparse_tensor({body}size={tuple(self.shape)}, nnz={self._nnz()}, layout={self.layout!r})"
 
+    def restore(self, node: Any) -> SparseTensor:
+        """Itself, where a Function saved it for its backward."""
+        return self
+
     # ---- other forms
 
     def coalesce(self) -> SparseTensor:
@@ -118,8 +122,7 @@ class SparseTensor:
         flat = _flat(self._places, self.shape)
         order = np.argsort(flat, kind="stable")
         first = np.flatnonzero(np.r_[True, np.diff(flat[order]) != 0][: flat.size])
-        sums = Matrix(order, flat.size, np.append(first, flat.size))
-        values = SparseProduct.apply(self._numbers, sums, 0)
+        values = _sums(self._numbers, order, np.append(first, flat.size))
         return SparseTensor(self._places[:, order[first]], values, self.shape, True)
 
     def to_dense(self) -> Tensor:
@@ -127,8 +130,7 @@ class SparseTensor:
         flat, count = _flat(self._places, self.shape), self.numel()
         starts = np.zeros(count + 1, np.int64)
         np.cumsum(np.bincount(flat, minlength=count), out=starts[1:])
-        sums = Matrix(np.argsort(flat, kind="stable"), flat.size, starts)
-        return Reshape.apply(SparseProduct.apply(self._numbers, sums, 0), tuple(self.shape))
+        return Reshape.apply(_sums(self._numbers, np.argsort(flat, kind="stable"), starts), tuple(self.shape))
 
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
         """Two axes swapped."""
@@ -315,6 +317,15 @@ def to_sparse(input: Tensor) -> SparseTensor:
     places = np.stack(np.nonzero(input.array)) if input.array.ndim else np.zeros((0, input.array.size), np.int64)
     values = taken(Reshape.apply(input, (-1,)), _flat(places, input.array.shape))
     return SparseTensor(places, values, input.array.shape, True)
+
+
+def _sums(values: Tensor, order: np.ndarray, starts: np.ndarray) -> Tensor:
+    """Sums over k of values[order[k]] for starts[n] <= k < starts[n + 1]."""
+    if values.array.dtype.kind == "f":
+        return SparseProduct.apply(values, Matrix(order, values.array.size, starts), 0)
+    sums = np.zeros(starts.size - 1, values.array.dtype)
+    np.add.at(sums, np.repeat(np.arange(sums.size), np.diff(starts)), values.array[order])
+    return wrap(sums)
 
 
 def _flat(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
