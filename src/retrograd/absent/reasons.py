@@ -30,7 +30,6 @@ REASONS: dict[str, dict[str, str]] = {
         "real": _NO_COMPLEX,
         "imag": _NO_COMPLEX,
         "sparse_csr_tensor": _STRIDED,
-        "as_strided": "write an index, x[1::2], or x.unfold for windows",
         "vmap": "write the axis of the batch into your operations; gradients of each sample come from "
         "retrograd.per_sample_gradients",
         "func": "functions of gradients are in retrograd.autograd.functional",
@@ -66,7 +65,6 @@ REASONS: dict[str, dict[str, str]] = {
         "data_ptr": "write x.array.ctypes.data",
         "storage": "write x.array, the NumPy array that it holds",
         "untyped_storage": "write x.array, the NumPy array that it holds",
-        "as_strided": "write an index, x[1::2], or x.unfold for windows",
         "resize_": "make a new tensor; x.reshape keeps the elements",
         "set_": "write x.data = other",
         "share_memory_": _SHARED,

@@ -12,12 +12,13 @@ from ..engine.tensor import Tensor
 from ..formulas import PRIMITIVES
 from . import conversion, creation, inplace, queries
 from .dtype import is_number
-from .index import assignment, gather, indexing, order, search, selection
+from .index import assignment, gather, indexing, order, quantiles, scattering, search, selection, sets
 from .linalg import aliases
 from .normalization import softmax
 from .pointwise import (
     comparison,
     elementwise,
+    numbers,
     piecewise,
     pointwise,
     powers,
@@ -27,8 +28,9 @@ from .pointwise import (
 )
 from .product import matmul, products
 from .random import randomized as randomize
-from .reduce import extremes, norms, reduction, scan, statistics
-from .shape import broadcasting, diagonal, rearrange, shape, splitting, windows
+from .random import sampling
+from .reduce import correlation, extremes, norms, reduction, scan, statistics
+from .shape import broadcasting, diagonal, rearrange, shape, splitting, strides, windows
 from .sparse import coo
 from .special import bessel, gamma
 from .special import normal as probability
@@ -84,6 +86,7 @@ FAMILIES = (
     gather,
     indexing,
     matmul,
+    numbers,
     piecewise,
     powers,
     probability,
@@ -95,11 +98,15 @@ FAMILIES = (
     shape,
     softmax,
     splitting,
+    strides,
     transcendental,
     trigonometry,
+    correlation,
     extremes,
     norms,
     order,
+    quantiles,
+    scattering,
     scan,
     statistics,
 )
@@ -116,6 +123,8 @@ _BINARY = {
     "and": comparison.bitwise_and,
     "or": comparison.bitwise_or,
     "xor": comparison.bitwise_xor,
+    "lshift": comparison.bitwise_left_shift,
+    "rshift": comparison.bitwise_right_shift,
 }
 METHODS: dict[str, Any] = {
     "__neg__": elementwise.neg,
@@ -129,7 +138,11 @@ METHODS: dict[str, Any] = {
     "unfold": windows.sliding,
     "bincount": search.bincount,
     "to_sparse": coo.to_sparse,
+    "bernoulli": sampling.bernoulli,
     "histc": search.histc,
+    "histogram": search.histogram,
+    "multinomial": sampling.multinomial,
+    "unique_consecutive": sets.unique_consecutive,
     "T": property(_transposed),
     "mT": property(_matrices_transposed),
 }
