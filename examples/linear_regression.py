@@ -29,7 +29,7 @@ def main(epochs=20, threads=2):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    print(f"loss {loss.item():.4f}, bias {model.bias.item():.3f}")
+    print(f"loss {loss.item():.4f}, bias {model.state_dict()['bias'].item():.3f}")
     return "largest error of a coefficient", float((model.weight.detach().numpy()[0] - true[:, 0]).__abs__().max())
 
 

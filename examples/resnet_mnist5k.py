@@ -30,7 +30,7 @@ class Block(nn.Module):
 class ResNet(nn.Module):
     def __init__(self, width=16):
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(1, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True))
+        self.stem = nn.Sequential(nn.Conv2d(1, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(True))
         self.layers = nn.Sequential(
             Block(width, width, 1), Block(width, 2 * width, 2), Block(2 * width, 4 * width, 2)
         )
@@ -63,7 +63,8 @@ def main(epochs=4, threads=2):
             print(f"step {step:4d}  loss {loss.item():.4f}")
     model.eval()
     with torch.no_grad():
-        correct = sum((model(a).argmax(1) == b).sum().item() for a, b in zip(x_test.split(250), y_test.split(250)))
+        pairs = zip(x_test.split(250), y_test.split(250), strict=True)
+        correct = sum((model(images).argmax(1) == labels).sum().item() for images, labels in pairs)
     return "accuracy", correct / len(y_test)
 
 

@@ -22,6 +22,8 @@ MODULES = (
     "retrograd.autograd.functional",
     "retrograd.data",
     "retrograd.data.transforms",
+    "retrograd.distributions",
+    "retrograd.fft",
     "retrograd.geometry",
     "retrograd.interop",
     "retrograd.linalg",

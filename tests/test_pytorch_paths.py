@@ -159,3 +159,11 @@ def test_an_except_clause_may_name_the_gpu() -> None:
     with pytest.raises(rg.cuda.OutOfMemoryError):
         raise rg.cuda.OutOfMemoryError("a GPU's")
     assert issubclass(rg.cuda.OutOfMemoryError, RuntimeError)
+
+
+def test_functions_that_pytorch_has_twice() -> None:
+    assert rg.conv2d is nn.functional.conv2d and rg.layer_norm is nn.functional.layer_norm
+    x = rg.tensor([-1.0, 2.0])
+    assert rg.relu_(x) is x and x.tolist() == [0.0, 2.0]
+    for name in rg._OF_NETWORKS:
+        assert getattr(rg, name) is getattr(nn.functional, name)

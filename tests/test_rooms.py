@@ -59,13 +59,16 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "rules": (_OPERATORS | {"nn", "formulas"}, {"numpy"}),
     "lowbit": (_OPERATORS | {"nn", "formulas"}, {"numpy"}),
     "data": (_OPERATORS | _FROM_OUTSIDE, {"numpy", "PIL"}),
-    "utils": (_LAYERS | {"ops", "engine", "absent", "aliases"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
-    "linalg": ({"engine", "ops"}, set()),  # likewise
-    "special": ({"ops"}, set()),  # likewise
-    "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
+    # PyTorch's paths to what stands elsewhere
+    "utils": (_LAYERS | {"ops", "engine", "absent", "aliases", "explain"}, {"numpy"}),
+    "linalg": ({"engine", "ops", "absent"}, set()),  # likewise
+    "special": ({"ops", "absent"}, set()),  # likewise
+    "fft": ({"ops", "absent"}, set()),  # likewise
+    "distributions": ({"engine", "ops", "absent"}, {"numpy"}),
+    "autograd": ({"ops", "engine", "absent"}, {"numpy"}),  # likewise, and what is made of both
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
-    "explain": (_LAYERS | _OPERATORS | {"atomic", "printable"}, {"numpy"}),
+    "explain": (_LAYERS | _OPERATORS | {"atomic", "printable"}, {"numpy", "tensorboardX"}),
     "interop": (
         _LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "lowbit"},
         {"numpy", "pyfive", "safetensors", "einops"},
@@ -75,7 +78,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "__main__": ({"cli"}, set()),
     "__init__": (
         _TOOLS | _LAYERS | _OPERATORS
-        | {"lowbit", "rules", "utils", "autograd", "linalg", "special", "testing", "absent"}
+        | {"lowbit", "rules", "utils", "autograd", "distributions", "fft", "linalg", "special", "testing", "absent"}
         | {"after_import", "accelerator", "amp", "backends", "compiler", "cuda", "jit", "multiprocessing", "random"}
         | {"distributed", "onnx"}
         | {"sparse"}

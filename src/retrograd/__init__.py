@@ -51,6 +51,8 @@ if TYPE_CHECKING:
         cuda,
         data,
         distributed,
+        distributions,
+        fft,
         interop,
         jit,
         linalg,
@@ -96,8 +98,10 @@ __all__ = [
     "cuda",
     "data",
     "distributed",
+    "distributions",
     "e",
     "enable_grad",
+    "fft",
     "formula",
     "get_num_threads",
     "graph",
@@ -148,6 +152,8 @@ _SUBPACKAGES = {
     "cuda",
     "data",
     "distributed",
+    "distributions",
+    "fft",
     "interop",
     "jit",
     "linalg",
@@ -181,10 +187,23 @@ _ELSEWHERE = {
     "summary": ".nn.model_summary",
 }
 
+# PyTorch has these of nn.functional here as well, with the same arguments
+_OF_NETWORKS = frozenset(
+    (
+        *("avg_pool1d", "bilinear", "celu", "channel_shuffle", "conv1d", "conv2d", "conv3d"),
+        *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss", "cosine_similarity"),
+        *("group_norm", "hardshrink", "hinge_embedding_loss", "layer_norm", "margin_ranking_loss", "max_pool1d"),
+        *("max_pool2d", "max_pool3d", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "prelu"),
+        *("rms_norm", "rrelu", "selu", "threshold", "triplet_margin_loss"),
+    )
+)
+
 READY.append(functools.partial(importlib.import_module, ".rules", __name__))
 LATER["as_device"] = lambda: _device.as_device
 LATER["pack"] = lambda: importlib.import_module(".lowbit", __name__).pack
 after_import("einops._backends", functools.partial(importlib.import_module, ".interop.einops_backend", __name__))
+after_import("tensorboardX.x2num", functools.partial(importlib.import_module, ".interop.tensorboardx", __name__))
+LATER["as_html"] = lambda: importlib.import_module(".explain.notebook", __name__).as_html
 LATER["save_packed"] = lambda: importlib.import_module(".interop.packed", __name__).save_packed
 
 
@@ -193,6 +212,10 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f".{name}", __name__)
     if name in _ELSEWHERE:
         return getattr(importlib.import_module(_ELSEWHERE[name], __name__), name)
+    if name in _OF_NETWORKS:
+        return getattr(importlib.import_module(".nn.functional", __name__), name)
+    if name.endswith("_") and not name.startswith("_") and hasattr(Tensor, name):
+        return getattr(Tensor, name)  # torch.relu_(x) is x.relu_()
     raise missing(__name__, name)
 
 

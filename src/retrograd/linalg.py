@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .absent import attach_to_module
 from .engine.tensor import Tensor
 from .ops.linalg.decompositions import cholesky, cholesky_ex, eigh, eigvalsh, matrix_rank, qr, svd, svdvals
 from .ops.linalg.functions import (
@@ -126,3 +127,5 @@ def norm(A: Tensor, ord: Any = None, dim: Dim = None, keepdim: bool = False, *, 
             "dim, or use vector_norm, which takes all elements as one vector"
         )
     return vector_norm_of("norm", A, ord, dim, keepdim, dtype)
+
+attach_to_module(__name__)

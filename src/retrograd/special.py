@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .absent import attach_to_module
 from .ops.normalization.softmax import log_softmax, softmax
 from .ops.pointwise.rounding import round
 from .ops.pointwise.transcendental import erf, erfc, exp2, expm1, log1p, logit, sigmoid, sinc, xlogy
@@ -45,3 +46,5 @@ __all__ = [
 ]
 
 expit, psi, gammaln, gammainc, gammaincc, multigammaln = sigmoid, digamma, lgamma, igamma, igammac, mvlgamma
+
+attach_to_module(__name__)

@@ -343,6 +343,8 @@ def test_other_files_are_named(content, message, tmp_path):
 def test_devices_and_dtypes():
     values = [rg.device("cpu"), rg.device("cuda", 1), np.dtype("float32"), np.dtype("int8")]
     assert copied(values) == values
+    shape = rg.ones(2, 3).size()
+    assert copied({"a": shape, "b": shape}) == {"a": shape, "b": shape} and type(copied(shape)) is type(shape)
     for dtype in ("float16", "uint8", "int8", "int16", "int32"):
         tensor = copied(rg.Tensor(np.arange(3).astype(dtype)))
         assert (tensor.dtype, tensor.tolist()) == (dtype, [0, 1, 2])

@@ -74,12 +74,20 @@ GIVEN: dict[str, dict[str, Any]] = {
         name: {"func": lambda x: x * x, "inputs": leaf(), "v": rg.tensor(1.0, dtype=rg.float64)}
         for name in ("gradcheck", "gradgradcheck", *products.__all__)
     },
+    "multi_head_attention_forward": {
+        **dict.fromkeys(("query", "key", "value"), x(1, 1, 2)), "embed_dim_to_check": 2, "num_heads": 1,
+        "in_proj_weight": x(6, 2), "in_proj_bias": None, "bias_k": None, "bias_v": None, "add_zero_attn": False,
+        "dropout_p": 0.0, "out_proj_weight": x(2, 2), "out_proj_bias": None,
+    },
     "asarray": {"obj": np.ones(1)},
     "affine_grid": {"theta": x(1, 2, 3), "size": (1, 1, 2, 2)},
     "backward": {"self": leaf(), "tensors": leaf()},
     "batch_norm": {"input": x(2, 3), "running_mean": x(3), "running_var": x(3)},
     "bucketize": {"input": 0.5, "boundaries": x(1)},
-    "clip_grad_norm_": {"parameters": [], "max_norm": 1.0},
+    **{
+        name: {"parameters": [], "max_norm": 1.0, "clip_value": 1.0, "total_norm": 1.0}
+        for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_")
+    },
     "conv_plan": {"input_shape": (1, 1, 4), "weight_shape": (1, 1, 2)},
     "ctc_loss": {
         "log_probs": x(3, 1, 2), "targets": rg.tensor([[1]]), "input_lengths": [3], "target_lengths": [1],
@@ -87,6 +95,10 @@ GIVEN: dict[str, dict[str, Any]] = {
     "embedding": {"input": PLACES, "weight": x(3, 2)},
     "embedding_bag": {"input": PLACES, "weight": x(3, 2), "offsets": rg.tensor([0])},
     "eye": {"n": 2},
+    "fuse_conv_bn_eval": {"conv": rg.nn.Conv1d(1, 1, 1).eval(), "bn": rg.nn.BatchNorm1d(1).eval()},
+    "fuse_conv_bn_weights": {
+        "conv_w": x(1, 1, 1), **dict.fromkeys(("conv_b", "bn_rm", "bn_rv", "bn_w", "bn_b"), x(1)), "bn_eps": 1e-5,
+    },
     "full": {"size": 2, "fill_value": 1.0},
     "gather": {"dim": 0, "index": rg.tensor([[0, 0, 1]])},
     "gaussian_nll_loss": {**PAIR, "var": 1.0},
@@ -97,6 +109,11 @@ GIVEN: dict[str, dict[str, Any]] = {
     "instance_norm": {"input": x(1, 2, 3), "running_mean": x(2), "running_var": x(2)},
     "interpolate": {"input": x(1, 1, 2, 2), "scale_factor": 2.0, "mode": "bilinear"},
     "logsumexp": {"dim": 0},
+    "combinations": {"input": x(3)},
+    "histogram": {"input": x(3), "bins": 2},
+    "index_reduce": {"dim": 0, "index": PLACES, "source": x(2, 3), "reduce": "mean"},
+    "nanquantile": {"q": 0.5},
+    "put": {"index": PLACES, "source": x(2)},
     "multinomial": {"input": x(3), "num_samples": 1},
     "normal": {"size": (2,), "mean": 0.0, "std": 1.0},
     "pairwise_distance": {"x1": x(2, 3), "x2": x(2, 3)},

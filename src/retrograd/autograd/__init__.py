@@ -3,6 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ..absent import missing
 from ..engine.anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -66,7 +67,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(".functional", __name__)
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name], __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise missing(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -34,9 +34,9 @@ class DataLoader:
     drop_last: drop the last batch of an epoch if it is shorter.
     timeout: seconds a worker may take for a batch; 0 waits forever.
     worker_init_fn: called with the worker's number in each worker process, before it loads anything.
-    multiprocessing_context: start method of workers, "spawn" (also for None) or "forkserver". Forking a process whose
-        threads may hold locks is not allowed, so dataset and functions must be picklable, and a script needs
-        ``if __name__ == "__main__":``.
+    multiprocessing_context: start method of workers: "spawn", "forkserver" or "fork". None is "spawn", and "fork" on
+        systems that have it where the dataset or a function cannot be pickled or the script has no
+        ``if __name__ == "__main__":``, which the others need. A lock that another thread holds stays locked in a fork.
     generator: source of the random order; None means the generator that ``retrograd.manual_seed`` seeds.
     prefetch_factor: batches per worker to load ahead of time; None means 2.
     persistent_workers: keep the processes from epoch to epoch.

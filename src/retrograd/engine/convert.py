@@ -48,6 +48,7 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
             raise TypeError("Tensor: a masked array would lose its mask; use array.filled(value) first")
         array = np.asarray(data)
     else:
+        data = _with_scalars(data)
         try:
             try:
                 array = np.asarray(data)
@@ -74,6 +75,22 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
             f"Tensor: dtype {array.dtype} is not supported; use {TYPES}, for example array.astype(np.float32)"
         )
     return array
+
+
+def _with_scalars(data: Any) -> Any:
+    """Nested sequences of tensors of one element, with axes or without, as PyTorch reads them: each is a number."""
+    first = data
+    while isinstance(first, list | tuple) and first:
+        first = first[0]
+    if first is data or not _is_tensor(first) or first.array.size != 1 or not first.array.ndim:
+        return data
+
+    def scalar(item: Any) -> Any:
+        if isinstance(item, list | tuple):
+            return [scalar(each) for each in item]
+        return item.reshape(()) if _is_tensor(item) and item.array.size == 1 else item
+
+    return scalar(data)
 
 
 def _without_history(data: Any) -> Any:

@@ -227,6 +227,10 @@ class Tensor(Attached):
             parts.append("requires_grad=True")
         return f"tensor({', '.join(parts)})"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: shape, dtype, range and a small picture."""
+        return LATER["as_html"]()(self)
+
     # ---- its place in the graph ----------------------------------------------------------------------------
 
     @property

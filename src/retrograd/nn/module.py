@@ -20,6 +20,7 @@ from .flags import checked
 from .hooks import Hooked
 from .lookup import Lookup
 from .parameter import Buffer, Parameter
+from .registry import Members
 from .state import Stated
 from .tree import Tree
 
@@ -174,6 +175,18 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
         object.__delattr__(self, name)
         for registry in ("_parameter_names", "_buffer_names", "_child_names"):
             self.__dict__.get(registry, {}).pop(name, None)
+
+    @property
+    def _modules(self) -> Members:
+        return Members(self, "module")
+
+    @property
+    def _parameters(self) -> Members:
+        return Members(self, "parameter")
+
+    @property
+    def _buffers(self) -> Members:
+        return Members(self, "buffer")
 
     # ------------------------------------------------------------------ walking the model
 

@@ -12,13 +12,14 @@ from ..engine.tensor import Tensor
 from ..formulas import PRIMITIVES
 from . import conversion, creation, inplace, made_like, memory, queries, reshaped
 from .dtype import is_number
-from .index import assignment, gather, indexing, order, search, selection
+from .index import assignment, gather, indexing, order, quantiles, scattering, search, selection, sets
 from .linalg import aliases
 from .normalization import softmax
 from .older import with_numpy_names
 from .pointwise import (
     comparison,
     elementwise,
+    numbers,
     piecewise,
     pointwise,
     powers,
@@ -29,8 +30,8 @@ from .pointwise import (
 from .product import matmul, products
 from .random import randomized as randomize
 from .random import sampling
-from .reduce import extremes, norms, reduction, scan, statistics
-from .shape import broadcasting, diagonal, rearrange, shape, splitting, windows
+from .reduce import correlation, extremes, norms, reduction, scan, statistics
+from .shape import broadcasting, diagonal, rearrange, shape, splitting, strides, windows
 from .sparse import coo
 from .special import bessel, gamma
 from .special import normal as probability
@@ -86,6 +87,7 @@ FAMILIES = (
     gather,
     indexing,
     matmul,
+    numbers,
     piecewise,
     powers,
     probability,
@@ -97,11 +99,15 @@ FAMILIES = (
     shape,
     softmax,
     splitting,
+    strides,
     transcendental,
     trigonometry,
+    correlation,
     extremes,
     norms,
     order,
+    quantiles,
+    scattering,
     scan,
     statistics,
 )
@@ -118,6 +124,8 @@ _BINARY = {
     "and": comparison.bitwise_and,
     "or": comparison.bitwise_or,
     "xor": comparison.bitwise_xor,
+    "lshift": comparison.bitwise_left_shift,
+    "rshift": comparison.bitwise_right_shift,
 }
 METHODS: dict[str, Any] = {
     "__neg__": elementwise.neg,
@@ -128,11 +136,13 @@ METHODS: dict[str, Any] = {
     "__getitem__": indexing.getitem,
     "__iter__": indexing.iterate,
     "unfold": windows.sliding,
-    "bernoulli": sampling.bernoulli,
-    "multinomial": sampling.multinomial,
     "bincount": search.bincount,
     "to_sparse": coo.to_sparse,
+    "bernoulli": sampling.bernoulli,
     "histc": search.histc,
+    "histogram": search.histogram,
+    "multinomial": sampling.multinomial,
+    "unique_consecutive": sets.unique_consecutive,
     "T": property(_transposed),
     "mT": property(_matrices_transposed),
 }

@@ -108,7 +108,7 @@ class Machine:
     def top(self, kind: type, what: str) -> Any:
         value = self.stack[-1]
         if not isinstance(value, kind):
-            raise Refused(f"its pickle adds {what} to {brief(type(value).__name__)}")
+            raise Refused(f"its pickle adds {what} to {type(value).__name__}")
         return value
 
     def set_items(self, items: list[Any]) -> None:
@@ -131,7 +131,7 @@ class Machine:
 
     def call(self, function: Any, args: Any) -> Any:
         if type(function) is not Name or type(args) is not tuple:
-            raise Refused(f"its pickle calls {brief(type(function).__name__)}")
+            raise Refused(f"its pickle calls {type(function).__name__}")
         meaning = CALLS.get(function.text)
         if meaning is None:
             raise Refused(f"it calls {function.text}, which is not read")
@@ -173,7 +173,7 @@ class Machine:
             for key in target.keys:
                 self.memo[key] = made
         elif not isinstance(target, dict) or not isinstance(state, dict):  # attributes of an OrderedDict are versions
-            raise Refused(f"its pickle sets the state of {brief(type(target).__name__)}, which is not read")
+            raise Refused(f"its pickle sets the state of {type(target).__name__}, which is not read")
 
     def where(self) -> str:
         """The place in the object of what is being made, as far as the stack tells: obj['model'][3]."""
@@ -227,7 +227,9 @@ def _integer(data: bytes) -> int:
 
 def _text_int(machine: Machine) -> None:
     text = machine.line()
-    machine.push({b"00": False, b"01": True}[text] if text in (b"00", b"01") else int(text[:MOST_INT + 1].rstrip(b"L")))
+    if len(text) > MOST_INT:
+        raise ValueError(f"an integer of {len(text):,} digits; at most {MOST_INT} are read")
+    machine.push({b"00": False, b"01": True}[text] if text in (b"00", b"01") else int(text.rstrip(b"L")))
 
 
 def _put_text(machine: Machine) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.size import Size
 from ...entries import brief
 from ...ops.device import device
 from .arrays import ARRAYS
@@ -134,10 +135,10 @@ def _namespace() -> Pending:
     return Pending(build)
 
 
-def _size(items: Any = ()) -> tuple[int, ...]:
+def _size(items: Any = ()) -> Size:
     if not isinstance(items, (tuple, list)) or not all(type(n) is int for n in items):
         raise Refused("a torch.Size holds no integers")
-    return tuple(items)
+    return Size(items)
 
 
 def _device(kind: Any, index: Any = None) -> device:

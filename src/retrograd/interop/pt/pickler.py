@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.size import Size
 from ...engine.tensor import Tensor
 from ...nn.module import Module
 from ...nn.parameter import Parameter
@@ -107,7 +108,7 @@ class Pickler:
             self.parts.append(b"e")
 
     def _tuple(self, value: tuple[Any, ...], place: str) -> None:
-        if type(value).__name__ == "Size":  # retrograd.Size
+        if type(value) is Size:
             self._call("torch Size", (tuple(value),), place)
         elif not value:
             self.parts.append(b")")
@@ -288,7 +289,7 @@ class Pickler:
 
 
 _CONTAINERS: dict[type, Any] = {
-    list: Pickler._list, tuple: Pickler._tuple, dict: Pickler._dict, OrderedDict: Pickler._ordered,
+    list: Pickler._list, tuple: Pickler._tuple, Size: Pickler._tuple, dict: Pickler._dict, OrderedDict: Pickler._ordered,
     Counter: Pickler._counter, defaultdict: Pickler._default, set: Pickler._set, frozenset: Pickler._set,
     Namespace: Pickler._namespace,
 }  # fmt: skip
@@ -306,7 +307,8 @@ def _find_tensors(value: Any, found: dict[int, np.ndarray], seen: set[int]) -> N
         if id(item) in seen or type(item) not in _CONTAINERS:
             continue
         seen.add(id(item))
-        left += vars(item).values() if type(item) is Namespace else item.values() if isinstance(item, dict) else item
+        inside = vars(item).values() if type(item) is Namespace else item.values() if isinstance(item, dict) else item
+        left += [*inside][::-1]
 
 
 def _described(value: Any) -> str:

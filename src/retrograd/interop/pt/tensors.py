@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ...entries import brief
 from ...nn.parameter import Parameter
 from ..widened import widened
 from .refusal import Refused
@@ -23,7 +22,7 @@ __all__ = ["REBUILD", "rebuild_from_other", "rebuild_from_type"]
 
 def _storage(storage: Any) -> Storage:
     if type(storage) is not Storage:
-        raise Refused(f"a tensor is made of {brief(type(storage).__name__)} instead of a storage")
+        raise Refused(f"a tensor is made of {type(storage).__name__} instead of a storage")
     return storage
 
 

@@ -6,7 +6,6 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...entries import brief
 from .refusal import MOST_DEPTH, Refused, entry
 from .storage import Storage
 
@@ -48,7 +47,7 @@ def checked_key(key: Any) -> Any:
     elif key is None or type(key) in (str, bytes, bool, float) or (type(key) is int and abs(key) < 2**61 - 1):
         return key
     kind = key.text if type(key) is Name else "a large int" if type(key) is int else type(key).__name__
-    raise Refused(f"a key of a dict or an item of a set is {brief(kind)}; strings, numbers and short tuples are read")
+    raise Refused(f"a key of a dict or an item of a set is {kind}; strings, numbers and short tuples are read")
 
 
 def checked_object(value: Any) -> Any:

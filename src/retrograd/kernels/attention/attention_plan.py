@@ -33,6 +33,7 @@ ATTENTION = record(  # steps are in elements
 )  # fmt: skip
 
 Steps = tuple[int, ...]
+_CAUSAL_BLOCKS = 4  # of queries, if their width permits
 _KEY_BLOCK = 96  # a multiple of the rows of all tiles but one; the scores of a block fit into L1
 
 
@@ -50,6 +51,8 @@ def plan_attention(
 ) -> Plan:  # fmt: skip
     (_, heads, queries, depth), (_, key_heads, keys, value_depth) = q, v
     shape = tile(dtype, "rows", queries)
+    if causal:  # a block computes the scores of all keys up to its last query: narrow blocks skip more of the others
+        shape = tile(dtype, "rows", queries, max(1, min(4, queries // (_CAUSAL_BLOCKS * shape.lanes))))
     width, key_block = shape.width, min(_KEY_BLOCK, keys)
     names = "q", "k", "v", "y", "g", "gq", "gk", "gv"
     arrays = dict(zip(names, [*steps, *[(0, 0, 0)] * (len(names) - len(steps))], strict=True))

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor, wrap
+from ...ops.dtype import as_flag
 from ..module import Module
 from ..parameter import Parameter
 
@@ -22,6 +23,7 @@ def fuse_conv_bn_eval(conv: AnyModule, bn: Module, transpose: bool = False) -> A
     Raises:
         ValueError: one of them is in training mode, or bn has no running statistics.
     """
+    transpose = as_flag("fuse_conv_bn_eval", "transpose", transpose)
     fused = _copied("fuse_conv_bn_eval", conv, bn)
     fused.weight, fused.bias = fuse_conv_bn_weights(
         conv.weight, conv.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
@@ -34,7 +36,7 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None, transpose: bool = False,
 ) -> Weights:  # fmt: skip
     """weight * scale and (bias - mean) * scale + bn_b, scale = bn_w / sqrt(var + eps) per output channel."""
-    channels = (1, -1) if transpose else (-1, 1)
+    channels = (1, -1) if as_flag("fuse_conv_bn_weights", "transpose", transpose) else (-1, 1)
     return _folded(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, channels + (1,) * (conv_w.ndim - 2))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ..dtype import as_element, as_index, cast, is_number, kind_of, require_tensor
+from ..kernel_set import kernels
 from ..private import private
 from ..shape.broadcasting import broadcast_shape, expand, sum_to
 from ..shape.shape import axis, of_line, reshape
@@ -34,6 +35,8 @@ class MaskedFill(Function):
     def forward(ctx: Any, x: Tensor, v: Tensor, mask: np.ndarray) -> Tensor:
         ctx.save_for_backward(mask)
         ctx.input_shape, ctx.value_shape = x.array.shape, v.array.shape
+        if x.array.dtype.kind == "f":
+            return wrap(kernels.where(mask, v.array, x.array))
         if x.array.shape != mask.shape:
             return wrap(np.where(mask, v.array, x.array))
         y = x.array.copy(order="K")

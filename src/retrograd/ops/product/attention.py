@@ -83,7 +83,9 @@ class MaskedSoftmax(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         y = wrap(kernels.softmax(x.array, x.array.ndim - 1))
-        y.array[np.isneginf(x.array).all(-1)] = 0
+        undefined = np.isnan(y.array[..., 0]) if y.array.shape[-1] else np.empty(0, bool)  # -inf - -inf, or NaN in x
+        if undefined.any():
+            y.array[undefined & np.isneginf(x.array).all(-1)] = 0
         ctx.save_for_backward(y)
         return y
 

@@ -27,10 +27,12 @@ __all__ = [
     "dot",
     "ger",
     "inner",
+    "kron",
     "mm",
     "mv",
     "outer",
     "tensordot",
+    "vdot",
 ]
 
 
@@ -96,6 +98,33 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     _require_equal("inner", sx[-1], sy[-1], input=input, other=other)
     rows = reshape(input, _size(sx[:-1]), sx[-1])
     return reshape(Linear.apply(rows, reshape(other, _size(sy[:-1]), sy[-1]), None), sx[:-1] + sy[:-1])
+
+
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """``dot``: input (K,), other (K,) -> ()
+
+    Raises: as ``dot``.
+    """
+    _fit("vdot", "K K", input=input, other=other)
+    return matmul(input, other)
+
+
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product: other times each element of input, as blocks; extents multiply, types promote.
+
+    Of tensors with different numbers of axes, the one with fewer gets axes of extent 1 in front.
+
+    Raises:
+        TypeError: an operand is not a Tensor.
+    """
+    require_tensor("kron", input)
+    require_tensor("kron", other, "other")
+    sx, sy = input.array.shape, other.array.shape
+    ndim = max(len(sx), len(sy))
+    sx, sy = (1,) * (ndim - len(sx)) + sx, (1,) * (ndim - len(sy)) + sy
+    x = reshape(input, tuple(n for m in sx for n in (m, 1)))
+    y = reshape(other, tuple(n for m in sy for n in (1, m)))
+    return reshape(x * y, tuple(m * n for m, n in zip(sx, sy, strict=True)))
 
 
 def outer(input: Tensor, vec2: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ def _hurwitz(s: Any, a: np.ndarray) -> np.ndarray:
     return total
 
 
-def _digamma(x: np.ndarray) -> np.ndarray:
+def digamma_of(x: np.ndarray) -> np.ndarray:
     """The derivative of the logarithm of the gamma function."""
     below = x <= 0
     whole = below & (x == np.floor(x))
@@ -76,7 +76,7 @@ def _cotangent(n: int, x: np.ndarray) -> np.ndarray:
 def _polygamma(x: np.ndarray, n: int) -> np.ndarray:
     """The derivative of order n of the digamma function."""
     if n == 0:
-        return _digamma(x)
+        return digamma_of(x)
     below = x <= 0
     factorial = math.factorial(n) if n < 171 else math.inf
     positive = (-1) ** (n + 1) * factorial * _hurwitz(n + 1.0, np.where(below, 1 - x, x))
