@@ -255,6 +255,9 @@ class SparseTensor:
     def __sub__(self, other: Any) -> Any:
         return self + (-other)
 
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
     def sum(self, dim: int | None = None) -> Any:
         """The sum of all elements, or over one axis, which is dense here."""
         return self._numbers.sum() if dim is None else self.to_dense().sum(dim)
