@@ -116,19 +116,14 @@ class SparseTensor:
         if self._coalesced:
             return self
         flat = _flat(self._places, self.shape)
-        order = np.argsort(flat, kind="stable")
-        first = np.flatnonzero(np.r_[True, np.diff(flat[order]) != 0][: flat.size])
-        sums = Matrix(order, flat.size, np.append(first, flat.size))
-        values = SparseProduct.apply(self._numbers, sums, 0)
-        return SparseTensor(self._places[:, order[first]], values, self.shape, True)
+        _, first, which = np.unique(flat, return_index=True, return_inverse=True)
+        values = _added(self._numbers, which, first.size)
+        return SparseTensor(self._places[:, first], values, self.shape, True)
 
     def to_dense(self) -> Tensor:
         """A Tensor with all elements."""
-        flat, count = _flat(self._places, self.shape), self.numel()
-        starts = np.zeros(count + 1, np.int64)
-        np.cumsum(np.bincount(flat, minlength=count), out=starts[1:])
-        sums = Matrix(np.argsort(flat, kind="stable"), flat.size, starts)
-        return Reshape.apply(SparseProduct.apply(self._numbers, sums, 0), tuple(self.shape))
+        flat = _added(self._numbers, _flat(self._places, self.shape), self.numel())
+        return Reshape.apply(flat, tuple(self.shape))
 
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
         """Two axes swapped."""
@@ -343,3 +338,14 @@ def spmm(input: SparseTensor, mat2: Tensor) -> Tensor:
         f"spmm: input is {type(input).__name__} and mat2 is {type(mat2).__name__}; one must be a sparse matrix, see "
         "retrograd.sparse_coo_tensor"
     )
+
+
+def _added(numbers: Tensor, places: np.ndarray, count: int) -> Tensor:
+    """A vector of ``count`` elements: the numbers, added up at their places."""
+    if numbers.array.dtype.kind != "f":
+        total = np.zeros(count, numbers.array.dtype)
+        np.add.at(total, places, numbers.array)
+        return Tensor(total)
+    starts = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(places, minlength=count), out=starts[1:])
+    return SparseProduct.apply(numbers, Matrix(np.argsort(places, kind="stable"), places.size, starts), 0)
