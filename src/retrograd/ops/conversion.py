@@ -148,9 +148,9 @@ def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         TypeError, ValueError: ``dtype`` is none of these.
         RuntimeError: it is the name of a type on another device.
     """
+    as_flag("type", "non_blocking", non_blocking)
     if dtype is None:
         return _TYPE_NAMES[input.array.dtype]
-    as_flag("type", "non_blocking", non_blocking)
     return cast(input, named_type("type", dtype))
 
 
