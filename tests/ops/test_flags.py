@@ -180,7 +180,8 @@ def test_no_truth_value(name: str, argument: str, optional: bool) -> None:
     own = f"{function.__name__.rstrip('_')}_?: "
     own = f"({own}|Tensor: )" if argument == "requires_grad" else own
     for value in ("False", 0, 1, *(() if optional else (None,))):
-        with pytest.raises(TypeError, match=rf"^{own}{argument}={value!r} must be True(, False or None| or False, not)"):
+        rule = rf"^{own}{argument}={value!r} must be True(, False or None| or False, not)"
+        with pytest.raises(TypeError, match=rule):
             _run(function, {**given, argument: value})
     _run(function, {**given, argument: np.False_})
 

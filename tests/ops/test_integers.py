@@ -307,7 +307,7 @@ def test_refusals(call: Any, error: type[Exception], message: str) -> None:
 
 
 def test_a_mask_beside_a_floating_point_operand_is_a_number():
-    """PyTorch refuses it, but its Tensor(array of truth values) has made numbers of them, where ours holds the array."""
+    """PyTorch refuses it, but its Tensor(array of truth values) has made numbers of them; ours holds the array."""
     one, mask = np.array([[1.0, 0.0], [1.0, 1.0]], np.float32), np.array([[0.5, 1.0], [1.5, 2.0]], np.float32)
     for result, wanted in ((1.0 - B, 1 - one), (X1 - B, mask - one), (B - X1, one - mask), (X1 - B[0, 0], mask - 1)):
         assert result.dtype == np.float32
