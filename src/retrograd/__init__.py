@@ -27,6 +27,8 @@ from .ops import device as _device
 from .ops import element_types as _element_types
 from .ops import layout as _layout
 from .ops import limits as _limits
+from .ops import made_like as _made_like
+from .ops import memory as _memory
 from .ops import queries as _queries
 from .ops import settings as _settings
 from .ops import typed as _typed
@@ -34,6 +36,8 @@ from .ops.device import *
 from .ops.element_types import *
 from .ops.layout import *
 from .ops.limits import *
+from .ops.made_like import *
+from .ops.memory import *
 from .ops.queries import *
 from .ops.settings import *
 from .ops.typed import *
@@ -135,7 +139,7 @@ __all__ = [
     "version",
     "without_backward_rules",
 ]
-_more = _device, _element_types, _layout, _limits, _queries, _settings, _typed
+_more = _device, _element_types, _layout, _limits, _made_like, _memory, _queries, _settings, _typed
 __all__ = sorted([*__all__, *ops.__all__, *(name for module in _more for name in module.__all__)])
 newaxis = None
 

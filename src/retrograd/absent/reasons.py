@@ -4,7 +4,6 @@ from __future__ import annotations
 
 _ONE_DEVICE = "there is one device, the CPU, and every tensor is on it; leave it out"
 _NO_GPU = "it does not run on a GPU; there is one device, the CPU"
-_DTYPES = "element types are float32, float64, int64 and bool"
 _LOWBIT = "layers with quantised weights and activations, and converting a model to them, are in retrograd.lowbit"
 _NO_AUTOCAST = "everything is computed in the type of its operands; leave it out"
 _NOTHING_TO_COMPILE = "there is nothing to compile, kernels are compiled when they are first used; leave it out"
@@ -12,10 +11,6 @@ _NO_SCRIPT = "a model is its Python code; save its weights by retrograd.interop.
 _STRIDED = "a Tensor is dense; sparse matrices are made by retrograd.sparse_coo_tensor"
 _NO_COMPLEX = "there are no complex numbers"
 _ONE_PROCESS = "training runs in one process, on as many threads as retrograd.set_num_threads says"
-_SHARED = "a model belongs to one process; a DataLoader starts its worker processes by itself"
-_LAYOUT = "a tensor is a NumPy array in any order of its axes"
-_SAME_BITS = "the same program gives the same bits always, with any number of threads; leave it out"
-_FROM_TENSOR = "write retrograd.{} with dtype=x.dtype"
 
 
 REASONS: dict[str, dict[str, str]] = {
@@ -25,10 +20,7 @@ REASONS: dict[str, dict[str, str]] = {
         "hub": "download the file and read it by retrograd.load(path)",
         "mps": _NO_GPU,
         "xpu": _NO_GPU,
-        "get_device": _ONE_DEVICE,
         "complex": _NO_COMPLEX,
-        "real": _NO_COMPLEX,
-        "imag": _NO_COMPLEX,
         "sparse_csr_tensor": _STRIDED,
         "vmap": "write the axis of the batch into your operations; gradients of each sample come from "
         "retrograd.per_sample_gradients",
@@ -45,42 +37,12 @@ REASONS: dict[str, dict[str, str]] = {
         "xpu": _ONE_DEVICE,
         "cfloat": _NO_COMPLEX,
         "cdouble": _NO_COMPLEX,
-        "real": _NO_COMPLEX,
         "imag": _NO_COMPLEX,
-        "conj": _NO_COMPLEX,
-        "H": _NO_COMPLEX + "; write x.T",
-        "mH": _NO_COMPLEX + "; write x.mT",
-        "new": "write retrograd.tensor",
-        "new_tensor": _FROM_TENSOR.format("tensor"),
-        "new_zeros": _FROM_TENSOR.format("zeros"),
-        "new_ones": _FROM_TENSOR.format("ones"),
-        "new_full": _FROM_TENSOR.format("full"),
-        "new_empty": _FROM_TENSOR.format("empty"),
-        "nelement": "write x.numel()",
-        "ndimension": "write x.ndim",
-        "element_size": "write x.dtype.itemsize",
-        "itemsize": "write x.dtype.itemsize",
-        "nbytes": "write x.array.nbytes",
-        "stride": "write x.array.strides, which are in bytes",
-        "data_ptr": "write x.array.ctypes.data",
-        "storage": "write x.array, the NumPy array that it holds",
-        "untyped_storage": "write x.array, the NumPy array that it holds",
-        "resize_": "make a new tensor; x.reshape keeps the elements",
-        "set_": "write x.data = other",
-        "share_memory_": _SHARED,
-        "is_shared": _SHARED,
         "to_dense": _STRIDED,
-        "map_": "write a Function of your own, see retrograd.autograd.Function",
-        "apply_": "write a Function of your own, see retrograd.autograd.Function",
-        "squeeze_": "write x = x.squeeze(...)",
-        "unsqueeze_": "write x = x.unsqueeze(...)",
-        "t_": "write x = x.t()",
-        "transpose_": "write x = x.transpose(...)",
     },
     "torch.nn.Module": {
         "xpu": _ONE_DEVICE,
         "compile": _NOTHING_TO_COMPILE,
-        "share_memory": _SHARED,
         "register_backward_hook": "write register_full_backward_hook",
     },
     "torch.nn": {
@@ -90,8 +52,6 @@ REASONS: dict[str, dict[str, str]] = {
         "quantized": _LOWBIT,
     },
     "torch.nn.functional": {
-        "upsample_bilinear": 'write interpolate(..., mode="bilinear", align_corners=True)',
-        "upsample_nearest": "write interpolate",
     },
     "torch.utils.data": {
         "DistributedSampler": _ONE_PROCESS,

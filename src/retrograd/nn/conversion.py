@@ -77,6 +77,10 @@ class Convertible:
         """Raises a RuntimeError: there is one device, the CPU."""
         raise RuntimeError("cuda: there is one device, the CPU; leave the call out, or write to(device) with 'cpu'")
 
+    def share_memory(self) -> Self:
+        """The module itself: no memory is shared between processes."""
+        return self
+
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
         """New memory with undefined values for all parameters and buffers, on ``device``, the CPU.
 

@@ -7,7 +7,7 @@ types, gradients gives the engine kernels for adding and copying.
 
 import types
 
-from . import gradients, methods
+from . import gradients, methods, older
 from .convolution.plan import exact_convolution
 from .creation import *
 from .index.gather import *
@@ -21,6 +21,7 @@ from .index.sets import *
 from .kernel_set import active_kernels, use_kernels
 from .linalg.aliases import *
 from .linalg.functions import chain_matmul
+from .linalg.vandermonde import *
 from .normalization.softmax import *
 from .pointwise.comparison import *
 from .pointwise.elementwise import *
@@ -57,6 +58,13 @@ from .special.bessel import *
 from .special.gamma import *
 from .special.gamma import polygamma
 from .special.normal import *
+from .window import *
+
+globals().update(
+    (name, older.with_numpy_names(value))
+    for name, value in list(globals().items())
+    if isinstance(value, types.FunctionType) and not name.startswith("_")
+)
 
 __all__ = [
     name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, types.ModuleType)

@@ -106,7 +106,7 @@ def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
     dtype, copied, order = destination("to", args, options)
     result = input if dtype is None else cast(input, dtype)
     if order in (channels_last, channels_last_3d):
-        result = result.contiguous(memory_format=order)  # type: ignore[call-arg]
+        result = result.contiguous(memory_format=order)
     return clone(result) if copied and result is input else result
 
 
@@ -148,9 +148,9 @@ def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         TypeError, ValueError: ``dtype`` is none of these.
         RuntimeError: it is the name of a type on another device.
     """
+    as_flag("type", "non_blocking", non_blocking)
     if dtype is None:
         return _TYPE_NAMES[input.array.dtype]
-    as_flag("type", "non_blocking", non_blocking)
     return cast(input, named_type("type", dtype))
 
 
@@ -213,7 +213,10 @@ METHODS: dict[str, Any] = {
     "is_cpu": property(lambda input: True, doc="True: every tensor is on the CPU."),
     **{
         name: property(lambda input: False, doc="False: every tensor is an ordinary one on the CPU.")
-        for name in ("is_cuda", "is_mps", "is_meta", "is_sparse", "is_quantized", "is_mkldnn", "is_xpu", "is_nested")
+        for name in (
+            "is_cuda", "is_mps", "is_meta", "is_sparse", "is_quantized", "is_mkldnn", "is_xpu", "is_nested",
+            "is_ipu", "is_xla", "is_vulkan", "is_mtia", "is_maia", "is_sparse_csr",
+        )
     },
     "is_pinned": is_pinned,
 }

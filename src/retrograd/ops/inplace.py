@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..absent import pytorch_names
 from ..engine.inplace import Replaced, modify
 from ..engine.tensor import Tensor, wrap
 from .dtype import CATEGORY, as_element, as_real, cast, float16, is_number, require_tensor
@@ -140,6 +141,16 @@ def _quietly(ufunc: Any, array: np.ndarray, other: Any) -> None:
         ufunc(array, other, out=array)
 
 
+def of_all(methods: dict[str, Any]) -> dict[str, Any]:
+    """The in-place forms that PyTorch has and the others here do not: each of the method without the underscore."""
+    names = [name for name in pytorch_names()["torch.Tensor"] if name.endswith("_") and not name.endswith("__")]
+    return {
+        name: in_place(methods[name[:-1]], name)
+        for name in (*names, "eq_")  # which is not in the table
+        if name not in methods and name[:-1] in methods
+    }
+
+
 METHODS: dict[str, Any] = {
     f"{name}_": in_place(getattr(family, name))
     for family, names in (OTHERS | {family: family.__all__ for family in FAMILIES}).items()
@@ -160,6 +171,7 @@ METHODS.update(
         *(("and", "&=", comparison.bitwise_and), ("or", "|=", comparison.bitwise_or)),
         *(("xor", "^=", comparison.bitwise_xor), ("mod", "%=", rounding.remainder)),
         *(("pow", "**=", powers.pow), ("floordiv", "//=", rounding.floor_divide)),
+        *(("lshift", "<<=", comparison.bitwise_left_shift), ("rshift", ">>=", comparison.bitwise_right_shift)),
     )
 )
 METHODS.update((function.__name__, function) for function in (zero_, fill_, copy_))

@@ -10,11 +10,12 @@ from typing import Any
 from ..absent import attach_to_class
 from ..engine.tensor import Tensor
 from ..formulas import PRIMITIVES
-from . import conversion, creation, inplace, queries
+from . import conversion, creation, inplace, made_like, memory, queries, reshaped
 from .dtype import is_number
 from .index import assignment, gather, indexing, order, quantiles, scattering, search, selection, sets
 from .linalg import aliases
 from .normalization import softmax
+from .older import with_numpy_names
 from .pointwise import (
     comparison,
     elementwise,
@@ -28,7 +29,6 @@ from .pointwise import (
 )
 from .product import matmul, products
 from .random import randomized as randomize
-from .random import sampling
 from .reduce import correlation, extremes, norms, reduction, scan, statistics
 from .shape import broadcasting, diagonal, rearrange, shape, splitting, strides, windows
 from .sparse import coo
@@ -134,14 +134,11 @@ METHODS: dict[str, Any] = {
     "__matmul__": matmul.matmul,
     "__getitem__": indexing.getitem,
     "__iter__": indexing.iterate,
-    "view": shape.reshape,
     "unfold": windows.sliding,
     "bincount": search.bincount,
     "to_sparse": coo.to_sparse,
-    "bernoulli": sampling.bernoulli,
     "histc": search.histc,
     "histogram": search.histogram,
-    "multinomial": sampling.multinomial,
     "unique_consecutive": sets.unique_consecutive,
     "T": property(_transposed),
     "mT": property(_matrices_transposed),
@@ -155,9 +152,13 @@ METHODS.update(queries.METHODS)
 METHODS.update(inplace.METHODS)
 METHODS.update(assignment.METHODS)
 METHODS.update(randomize.METHODS)
-METHODS.update((name, getattr(family, name)) for family in FAMILIES for name in family.__all__)
+METHODS.update((name, with_numpy_names(getattr(family, name))) for family in FAMILIES for name in family.__all__)
+for _family in (memory, made_like, reshaped):
+    METHODS.update(_family.METHODS)
 METHODS["polygamma"] = _polygamma
 METHODS["where"] = _where  # as a function, it begins with the condition
+
+METHODS.update(inplace.of_all(METHODS))
 
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)

@@ -43,21 +43,25 @@ class _Kind(type):
         return isinstance(instance, Tensor) and instance.array.dtype is cls.dtype
 
     def __call__(cls, *data: Any, device: Any = None) -> Tensor:
-        name = cls.__name__
-        as_device(name, device)
-        if not data:
-            return wrap(np.empty(0, cls.dtype))
-        if len(data) > 1 or isinstance(data[0], (int, np.integer, Size)):
-            return zeros(*data, dtype=cls.dtype)
-        if isinstance(data[0], Tensor):
-            if data[0].array.dtype is not cls.dtype:
-                raise TypeError(f"{name}: data is {data[0].array.dtype}; convert it with .to(retrograd.{cls.dtype})")
-            return data[0].view_as(data[0])
-        if isinstance(data[0], np.ndarray):
-            return wrap(converted(as_allowed_array(data[0], None), cls.dtype))
-        if isinstance(data[0], str) or not hasattr(data[0], "__len__"):
-            raise TypeError(f"{name}: data is {type(data[0]).__name__}, needs ints, a sequence, an array or a Tensor")
-        return wrap(as_allowed_array(data[0], cls.dtype))
+        return made(cls.__name__, cls.dtype, data, device)
+
+
+def made(name: str, dtype: np.dtype[Any], data: tuple[Any, ...], device: Any) -> Tensor:
+    """A Tensor of ``dtype`` from extents, or one sequence, array or Tensor; messages begin with ``name``."""
+    as_device(name, device)
+    if not data:
+        return wrap(np.empty(0, dtype))
+    if len(data) > 1 or isinstance(data[0], (int, np.integer, Size)):
+        return zeros(*data, dtype=dtype)
+    if isinstance(data[0], Tensor):
+        if data[0].array.dtype is not dtype:
+            raise TypeError(f"{name}: data is {data[0].array.dtype}; convert it with .to(retrograd.{dtype})")
+        return data[0].view_as(data[0])
+    if isinstance(data[0], np.ndarray):
+        return wrap(converted(as_allowed_array(data[0], None), dtype))
+    if isinstance(data[0], str) or not hasattr(data[0], "__len__"):
+        raise TypeError(f"{name}: data is {type(data[0]).__name__}, needs ints, a sequence, an array or a Tensor")
+    return wrap(as_allowed_array(data[0], dtype))
 
 
 _DOC = """A Tensor of {}: zeros of the extents given, or a copy of a sequence or an array.
