@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from typing import Any
 
 import retrograd
 from retrograd.absent import pytorch_names
 
-# a namespace of PyTorch -> ours
-_OURS: dict[str, Callable[[], Any]] = {
-    "torch": lambda: retrograd,
-    "torch.Tensor": lambda: retrograd.Tensor,
-    "torch.nn": lambda: retrograd.nn,
-    "torch.nn.Module": lambda: retrograd.nn.Module,
-    "torch.nn.functional": lambda: retrograd.nn.functional,
-    "torch.nn.grad": lambda: retrograd.nn.grad,
-    "torch.nn.init": lambda: retrograd.nn.init,
-    "torch.nn.utils": lambda: importlib.import_module("retrograd.nn.utils"),
-    "torch.optim": lambda: retrograd.optim,
-    "torch.optim.lr_scheduler": lambda: importlib.import_module("retrograd.optim.lr_scheduler"),
-    "torch.utils.data": lambda: importlib.import_module("retrograd.utils.data"),
-}
+
+def _ours(namespace: str) -> Any:
+    """What stands here for a namespace of PyTorch: a class or a module."""
+    if namespace in ("torch.Tensor", "torch.nn.Module"):
+        return retrograd.Tensor if namespace == "torch.Tensor" else retrograd.nn.Module
+    return importlib.import_module(namespace.replace("torch", "retrograd", 1))
 
 
 def coverage() -> str:
     """Of each namespace of PyTorch, what is there and what is not, in Markdown."""
     parts = []
     for namespace, names in pytorch_names().items():
-        ours = _OURS[namespace]()
+        ours = _ours(namespace)
         there = [name for name in names if hasattr(ours, name)]
         missing = [name for name in names if not hasattr(ours, name)]
         parts.append(f"## {namespace}: {len(there)} of {len(names)}")

@@ -663,6 +663,48 @@ def adagrad_step(
     return p - lr * g / (math.sqrt(s) + eps), s
 
 
+def asgd_step(
+    p: float, g: float, a: float, *, eta: float, mu: float, lambd: float, weight_decay: float, maximize: bool
+) -> tuple[float, ...]:
+    """Polyak and Juditsky, 1992: a step with decay, and the running average of the points."""
+    g = _downhill(p, g, weight_decay, maximize)
+    p = p - eta * (lambd * p + g)
+    return p, (1 - mu) * a + mu * p
+
+
+def rprop_step(
+    p: float, g: float, before: float, size: float, *,
+    shrink: float, grow: float, smallest: float, largest: float, maximize: bool,
+) -> tuple[float, ...]:  # fmt: skip
+    """Igel and Huesken, 2000: iRprop-."""
+    g = _downhill(p, g, 0.0, maximize)
+    if g * before > 0:
+        size = size * grow
+    elif g * before < 0:
+        size, g = size * shrink, 0.0
+    size = sorted((smallest, size, largest))[1]
+    return p - size * ((g > 0) - (g < 0)), g, size
+
+
+def adafactor_step(
+    p: np.ndarray, g: np.ndarray, row: np.ndarray, column: np.ndarray, full: np.ndarray, *,
+    step: int, lr: float, beta2_decay: float, eps: tuple[float, float], d: float, weight_decay: float,
+) -> tuple[np.ndarray, ...]:  # fmt: skip
+    """Shazeer and Stern, 2018, algorithms 4 (matrices) and 5 (vectors), with the limits of PyTorch."""
+    rms = math.sqrt((p**2).mean())
+    beta, scale = 1 - step**beta2_decay, sorted((eps[1], rms))[1] * sorted((lr, 1 / math.sqrt(step)))[0]
+    if p.ndim > 1:
+        row = beta * row + (1 - beta) * (g**2).mean(-1)[..., None]
+        column = beta * column + (1 - beta) * (g**2).mean(-2)[..., None, :]
+        total = row.mean(-2)[..., None]
+        variance = np.matmul(row, column) / np.where(total > eps[0], total, eps[0])
+    else:
+        variance = full = beta * full + (1 - beta) * g**2
+    update = g / np.sqrt(np.where(variance > eps[0] ** 2, variance, eps[0] ** 2))
+    size = math.sqrt((update**2).mean())
+    return p * (1 - lr * weight_decay) - scale * update / sorted((1.0, size / d))[1], row, column, full
+
+
 def adadelta_step(
     p: float, g: float, v: float, a: float, *, lr: float, rho: float, eps: float, weight_decay: float, maximize: bool
 ) -> tuple[float, ...]:

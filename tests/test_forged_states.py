@@ -33,6 +33,9 @@ _OPTIMIZERS: list[tuple[Any, dict[str, Any]]] = [
     (optim.Adamax, {"lr": 0.1}),
     (optim.Adagrad, {"lr": 0.1}),
     (optim.Adadelta, {"lr": 0.1}),
+    (optim.ASGD, {"lr": 0.1}),
+    (optim.Rprop, {"lr": 0.1}),
+    (optim.Adafactor, {"lr": 0.1}),
     (optim.RMSprop, {"lr": 0.1, "momentum": 0.5, "centered": True}),
     (optim.LBFGS, {"lr": 0.1, "max_iter": 3}),
 ]

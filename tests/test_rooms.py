@@ -38,6 +38,15 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "atomic": (set(), set()),  # writing files, for whoever writes any
     "outside": (set(), set()),  # reading files, for whoever reads any
     "printable": (set(), set()),  # text for a terminal, names and text from outside among it
+    "aliases": (set(), set()),  # PyTorch's import paths
+    # PyTorch's modules for what is done by itself here, or is not here
+    **dict.fromkeys(("accelerator", "version"), (set(), set())),
+    **dict.fromkeys(("amp", "backends", "compiler", "random"), ({"ops", "absent"}, set())),
+    "sparse": ({"engine", "ops", "absent"}, set()),
+    "cuda": ({"ops", "absent", "accelerator", "amp"}, set()),
+    **dict.fromkeys(("jit", "multiprocessing"), ({"nn", "absent"}, set())),
+    **dict.fromkeys(("distributed", "onnx"), ({"absent"}, set())),
+    "after_import": (set(), set()),  # registers with packages that ask which libraries are there
     "absent": (set(), set()),  # what is not here, for whoever is asked for it
     "entries": (set(), {"numpy"}),  # checking saved states
     "formulas": (set(), {"numpy"}),  # the text of pointwise operators and optimisers' updates
@@ -45,23 +54,35 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "textbook": (_SHAPES | {"formulas"}, {"numpy"}),
     "engine": (set(), {"numpy"}),
     "ops": ({"engine", "entries", "formulas", "absent"} | _SHAPES, {"numpy"}),
-    "nn": (_OPERATORS | {"absent", "formulas", "printable"}, {"numpy"}),
+    "nn": (_OPERATORS | {"absent", "aliases", "formulas", "printable"}, {"numpy"}),
     "optim": (_OPERATORS | {"entries", "absent", "formulas"}, {"numpy"}),
     "rules": (_OPERATORS | {"nn", "formulas"}, {"numpy"}),
     "lowbit": (_OPERATORS | {"nn", "formulas"}, {"numpy"}),
     "data": (_OPERATORS | _FROM_OUTSIDE, {"numpy", "PIL"}),
-    "utils": (_LAYERS | {"ops", "engine", "absent"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
-    "linalg": ({"engine", "ops"}, set()),  # likewise
-    "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
+    # PyTorch's paths to what stands elsewhere
+    "utils": (_LAYERS | {"ops", "engine", "absent", "aliases", "explain"}, {"numpy"}),
+    "linalg": ({"engine", "ops", "absent"}, set()),  # likewise
+    "special": ({"ops", "absent"}, set()),  # likewise
+    "fft": ({"ops", "absent"}, set()),  # likewise
+    "distributions": ({"engine", "ops", "absent"}, {"numpy"}),
+    "autograd": ({"ops", "engine", "absent"}, {"numpy"}),  # likewise, and what is made of both
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
-    "explain": (_LAYERS | _OPERATORS | {"atomic", "printable"}, {"numpy"}),
-    "interop": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "lowbit"}, {"numpy", "safetensors"}),
+    "explain": (_LAYERS | _OPERATORS | {"atomic", "printable"}, {"numpy", "tensorboardX"}),
+    "interop": (
+        _LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "lowbit"},
+        {"numpy", "pyfive", "safetensors", "einops"},
+    ),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
     "cli": (_TOOLS | {"studies"} | _LAYERS | _OPERATORS | {"printable", "entries"}, {"numpy"}),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        _TOOLS | _LAYERS | _OPERATORS | {"lowbit", "rules", "utils", "autograd", "linalg", "testing", "absent"},
+        _TOOLS | _LAYERS | _OPERATORS
+        | {"lowbit", "rules", "utils", "autograd", "distributions", "fft", "linalg", "special", "testing", "absent"}
+        | {"after_import", "accelerator", "amp", "backends", "compiler", "cuda", "jit", "multiprocessing", "random"}
+        | {"distributed", "onnx"}
+        | {"sparse"}
+        | {"version"},
         {"numpy"},
     ),
 }
@@ -73,6 +94,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "ops/convolution/plan.py": ("kernels.convolution.algorithm", "textbook.algorithms"),
     "__init__.py": ("kernels.machine.launch",),  # set_num_threads and get_num_threads
     "cli/__init__.py": ("__version__",),
+    "version.py": ("__version__",),
     "cli/machine.py": ("kernels",),  # warmup and info: the compile cache, the CPU
     **dict.fromkeys(("cli/train.py", "cli/study.py"), ("kernels.machine.launch",)),  # the number of threads
     "nn/conv_recurrent_cell.py": ("formulas.gates",),  # it composes its cells of operators itself

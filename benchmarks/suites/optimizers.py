@@ -51,6 +51,8 @@ JOBS = (
     Job("RMSprop", 1),
     Job("Adagrad", 1, True),
     Job("Adadelta", 2),
+    Job("ASGD", 1),
+    Job("Rprop", 2),
 )
 
 

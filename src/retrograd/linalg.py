@@ -1,15 +1,75 @@
-"""Norms under PyTorch's names: ``torch.linalg``."""
+"""Linear algebra under PyTorch's names: ``torch.linalg``."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from .absent import attach_to_module
 from .engine.tensor import Tensor
+from .ops.linalg.decompositions import cholesky, cholesky_ex, eigh, eigvalsh, matrix_rank, qr, svd, svdvals
+from .ops.linalg.functions import (
+    cond,
+    cross,
+    det,
+    diagonal,
+    matrix_exp,
+    matrix_power,
+    multi_dot,
+    slogdet,
+    vander,
+    vecdot,
+)  # fmt: skip
+from .ops.linalg.matrices import LinAlgError
+from .ops.linalg.solving import (
+    inv,
+    inv_ex,
+    lstsq,
+    pinv,
+    solve,
+    solve_ex,
+    solve_triangular,
+    tensorinv,
+    tensorsolve,
+)  # fmt: skip
+from .ops.product.matmul import matmul
 from .ops.reduce.matrix_norms import matrix_norm_of
 from .ops.reduce.norms import vector_norm_of
 from .ops.reduce.reduction import Dim
 
-__all__ = ["matrix_norm", "norm", "vector_norm"]
+__all__ = [
+    "LinAlgError",
+    "cholesky",
+    "cholesky_ex",
+    "cond",
+    "cross",
+    "det",
+    "diagonal",
+    "eigh",
+    "eigvalsh",
+    "inv",
+    "inv_ex",
+    "lstsq",
+    "matmul",
+    "matrix_exp",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "multi_dot",
+    "norm",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_ex",
+    "solve_triangular",
+    "svd",
+    "svdvals",
+    "tensorinv",
+    "tensorsolve",
+    "vander",
+    "vecdot",
+    "vector_norm",
+]
 
 
 def vector_norm(x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
@@ -67,3 +127,5 @@ def norm(A: Tensor, ord: Any = None, dim: Dim = None, keepdim: bool = False, *, 
             "dim, or use vector_norm, which takes all elements as one vector"
         )
     return vector_norm_of("norm", A, ord, dim, keepdim, dtype)
+
+attach_to_module(__name__)

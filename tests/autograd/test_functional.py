@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrograd import Tensor
+from retrograd import Tensor, tensor
 from retrograd.autograd import grad, no_grad
 from retrograd.autograd.functional import hessian, hvp, jacobian, jvp, vhp, vjp
 
@@ -179,7 +179,7 @@ def test_messages() -> None:
     with pytest.raises(TypeError, match="jacobian: the result of func must be .*, got ndarray"):
         jacobian(lambda x: x.array, x)
     with pytest.raises(TypeError, match="inputs must be float32 or float64, got int64"):
-        jvp(lambda x: x, Tensor([1, 2]))
+        jvp(lambda x: x, tensor([1, 2]))
     with pytest.raises(ValueError, match="vjp: v may be left out only if func's output is one Tensor with one"):
         vjp(lambda x: x, x)
     with pytest.raises(ValueError, match=re.escape("jvp: v has shapes [(2,)], inputs has [(3,)]")):

@@ -66,8 +66,11 @@ ORACLES = {
     "asinh": np.arcsinh,
     "acosh": np.arccosh,
     "atanh": np.arctanh,
+    "copysign": lambda x, y: abs(x) * np.sign(y),
     "hypot": lambda x, y: (x * x + y * y) ** 0.5,
     "logaddexp": lambda x, y: np.log(np.exp(x) + np.exp(y)),
+    "logaddexp2": lambda x, y: np.log2(2.0**x + 2.0**y),
+    "sinc": np.sinc,
     "xlogy": lambda x, y: x * np.log(y),
     "atan2": np.arctan2,
 }

@@ -39,7 +39,7 @@ OPERATORS = [
        oracle=lambda x, dim, keepdim: x.sum(dim, keepdims=True)),
     Op("sum: another type", lambda x, dtype="float64": retrograd.sum(x, 1, dtype=dtype).to(x.dtype), X,
        linear=True, oracle=lambda x: x.sum(1), integers=True,
-       errors=[Refusal(TypeError, "dtype='int8' is not an element type", X, dtype="int8")]),
+       errors=[Refusal(TypeError, "dtype='int4' is not an element type", X, dtype="int4")]),
     Op("mean", retrograd.mean, X, oracle=np.mean, linear=True, batch=(), large=MANY, errors=[NO_AXIS, TWICE]),
     Op("mean: axes", retrograd.mean, X, kwargs={"dim": (1, 2)}, oracle=lambda x, dim: x.mean(dim), linear=True,
        large=MANY),

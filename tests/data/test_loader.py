@@ -212,7 +212,7 @@ def test_samplers_of_this_package_are_taken_up_too(options):
         ({"persistent_workers": True}, "persistent_workers=True is for worker processes"),
         ({"multiprocessing_context": "spawn"}, "multiprocessing_context='spawn' is for worker processes"),
         ({"num_workers": 1, "prefetch_factor": 0}, "prefetch_factor=0 must be a positive int"),
-        ({"num_workers": 1, "multiprocessing_context": "fork"}, "copies locks held by other threads"),
+        ({"num_workers": 1, "multiprocessing_context": 3}, "is neither a start method nor a context"),
         ({"num_workers": 1, "multiprocessing_context": "thread"}, "is not available here"),
         ({"batch_size": 0}, "batch_size=0 must be a positive int"),
         ({"batch_size": 2.0}, "batch_size=2.0 must be a positive int"),

@@ -89,7 +89,7 @@ def test_to_tensor():
     assert T.ToTensor()(GREY).shape == (1, 7, 5)
     assert np.array_equal(T.ToTensor()(np.moveaxis(FLOATS, 0, -1)).array, FLOATS)
     for wrong in (BYTES.astype(np.int64), FLOATS[None], "x", Tensor(FLOATS)):
-        with pytest.raises(TypeError, match="ToTensor: expected an array"):
+        with pytest.raises(TypeError, match="ToTensor: expected a Pillow image, or an array"):
             T.ToTensor()(wrong)
 
 

@@ -117,7 +117,7 @@ def test_an_iterable_dataset_is_shared_out():
 def test_compiled_kernels_run_in_workers():
     dataset = Convolving()
     plain = [batch.numpy() for batch in DataLoader(dataset, 2)]  # the main process has its threads then
-    for context in ("spawn", "forkserver"):
+    for context in ("spawn", "forkserver", "fork"):
         loader = DataLoader(dataset, 2, num_workers=2, multiprocessing_context=context, timeout=120)
         for ours, theirs in zip(plain, loader, strict=True):
             assert np.array_equal(ours, theirs.numpy())
@@ -177,7 +177,7 @@ def test_a_worker_killed_while_it_waits_is_noticed():
 
 def test_what_cannot_be_sent_is_said_before_anything_starts():
     with pytest.raises(TypeError, match="num_workers=2 sends the dataset, .* cannot be pickled.*num_workers=0"):
-        next(iter(DataLoader(Noisy(), 2, num_workers=2, collate_fn=lambda items: items)))
+        next(iter(DataLoader(Noisy(), 2, num_workers=2, multiprocessing_context="spawn", collate_fn=lambda _: _)))
 
 
 def run_script(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
@@ -190,14 +190,31 @@ def run_script(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_script_without_a_main_guard_is_told_so(tmp_path):
-    done = run_script(
-        tmp_path,
-        "from data.loading import Noisy\nfrom retrograd.data import DataLoader\n"
-        "print(len(list(DataLoader(Noisy(), 2, num_workers=1))))\n",
-    )
+def test_a_script_without_a_main_guard(tmp_path):
+    """A fresh process would run all of it again: without a choice it is forked, and with one it is told so."""
+    text = "print('once')\nprint(len(list(DataLoader(Noisy(), 2, num_workers=2{}))))\n"
+    head = "from data.loading import Noisy\nfrom retrograd.data import DataLoader\n"
+    done = run_script(tmp_path, head + text.format(""))
+    assert done.stdout.split() == ["once", "5"], done.stderr
+    done = run_script(tmp_path, head + text.format(", multiprocessing_context='spawn'"))
     assert done.returncode == 1
     assert 'under if __name__ == "__main__":' in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_forked_workers_end_with_the_main_process(tmp_path):
+    done = run_script(
+        tmp_path,
+        "import os, signal\nfrom data.loading import Who\nfrom retrograd.data import DataLoader\n"
+        "running = iter(DataLoader(Who(), 1, num_workers=2))\n"
+        "print(next(running)[0].item(), next(running)[0].item(), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n",
+    )
+    processes = [int(word) for word in done.stdout.split()]
+    until = time.monotonic() + 10
+    while any(alive(process) for process in processes) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert len(processes) == 2 and not any(alive(process) for process in processes)
 
 
 def test_workers_end_when_the_main_process_is_killed(tmp_path):
@@ -215,3 +232,13 @@ def test_workers_end_when_the_main_process_is_killed(tmp_path):
     while any(alive(process) for process in processes) and time.monotonic() < until:
         time.sleep(0.02)
     assert len(processes) == 2 and not any(alive(process) for process in processes)
+
+
+def test_what_cannot_be_pickled_is_forked():
+    """A lambda, as in many scripts for PyTorch; the batches and random numbers are the same."""
+    epochs = []
+    for count in (0, 2):
+        manual_seed(3)
+        loader = DataLoader(Noisy(8), 2, num_workers=count, collate_fn=lambda items: [item[:2] for item in items])
+        epochs.append([list(loader), list(loader)])
+    assert epochs[0] == epochs[1] and epochs[0][0] != epochs[0][1]

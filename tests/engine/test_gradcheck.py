@@ -31,7 +31,7 @@ CASES = {
     "empty": (Exp.apply, (Tensor(np.zeros((0, 3)), requires_grad=True),)),
     "one input without gradient": (Mul.apply, (irregular(2), Tensor(np.array([2.0, 3.0])))),
     "several outputs": (
-        lambda x, y: [Mul.apply(x, y), Exp.apply(y), Tensor([1])],
+        lambda x, y: [Mul.apply(x, y), Exp.apply(y), Tensor(np.array([1]))],
         (irregular(2), irregular(2, seed=2)),
     ),
 }

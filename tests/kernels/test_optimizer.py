@@ -56,11 +56,17 @@ class Rule:
     settings: dict[str, Any]
     oracle: Callable[..., tuple[float, ...]]
 
+    def known(self, **numbers: float) -> dict[str, float]:
+        """Those numbers that the update has."""
+        return {name: value for name, value in numbers.items() if name in self.settings}
+
     def __str__(self) -> str:
         flags = [name for name, value in self.settings.items() if value is True]
         return "-".join([self.formula.__name__, *flags])
 
 
+ASGD = {"eta": 0.1, "lambd": 0.2, "weight_decay": 0.0, "maximize": False}
+RPROP = {"shrink": 0.4, "grow": 1.3, "smallest": 1e-6, "largest": 50.0, "maximize": False}
 COUPLED, DECOUPLED = {"decoupled": False}, {"decoupled": True}
 RULES = [
     Rule(update.sgd, "", PLAIN, lambda p, g, **numbers: naive.sgd_step(p, g, 0.0, momentum=0.0, **numbers)[:1]),
@@ -84,6 +90,10 @@ RULES = [
         partial(rmsprop_oracle, centered=True),
     ),
     Rule(update.adagrad, "v", {**PLAIN, "eps": 1e-3, "step": 3, "lr_decay": 0.2}, adagrad_oracle),
+    Rule(update.asgd, "m", {**ASGD, "mu": 1.0}, naive.asgd_step),
+    Rule(update.asgd, "m", {**ASGD, "mu": 0.3, "weight_decay": 0.1, "maximize": True}, naive.asgd_step),
+    Rule(update.rprop, "mv", RPROP, naive.rprop_step),
+    Rule(update.rprop, "mv", {**RPROP, "maximize": True, "smallest": 0.3, "largest": 0.5}, naive.rprop_step),
     Rule(update.adadelta, "vv", {**PLAIN, "eps": 1e-3, "rho": 0.8, "maximize": True}, naive.adadelta_step),
 ]  # fmt: skip
 each_rule = pytest.mark.parametrize("rule", RULES, ids=str)
@@ -150,7 +160,7 @@ number = st.sampled_from((0.0, 0.01, 0.5))
 def test_steps(
     kernel_set: Any, rule: Rule, shapes: Any, seed: Any, dtype: type, turns: Any, lr: float, decay: float
 ) -> None:
-    check(kernel_set, rule, make(rule, shapes, Source(seed, dtype, turns)), lr=lr, weight_decay=decay)
+    check(kernel_set, rule, make(rule, shapes, Source(seed, dtype, turns)), **rule.known(lr=lr, weight_decay=decay))
 
 
 @pytest.mark.nightly
@@ -160,7 +170,7 @@ def test_steps(
 def test_steps_nightly(
     kernel_set: Any, rule: Rule, shapes: Any, seed: Any, dtype: type, turns: Any, lr: float, decay: float, step: int
 ) -> None:
-    given = {"lr": lr, "weight_decay": decay, **({"step": step} if "step" in rule.settings else {})}
+    given = rule.known(lr=lr, weight_decay=decay, step=step)
     check(kernel_set, rule, make(rule, shapes, Source(seed, dtype, turns)), **given)
 
 
@@ -214,13 +224,13 @@ def test_nan_and_inf_stay_in_their_places(kernel_set: Any, rule: Rule, value: fl
         kernel_set.update(rule.formula, *columns, **rule.settings)
         p = columns[0][0]
         assert np.isfinite(np.delete(p, at)).all()
-        assert not np.isfinite(p[at])
+        assert np.isfinite(p[at]) == (rule.formula is update.rprop)  # which takes the sign of a gradient alone
 
 
 @each_rule
 def test_a_parameter_without_decay_keeps_its_infinity(kernel_set: Any, rule: Rule) -> None:
     columns = [[np.full(20, start, np.float32)] for start in (np.inf, 0.5, *(0.25,) * len(rule.states))]
-    kernel_set.update(rule.formula, *columns, **{**rule.settings, "weight_decay": 0.0})
+    kernel_set.update(rule.formula, *columns, **{**rule.settings, **rule.known(weight_decay=0.0)})
     assert np.isinf(columns[0][0]).all()
 
 

@@ -30,7 +30,11 @@ def test_axes_in_words() -> None:
 
 def test_constructors_take_what_is_declared() -> None:
     signature = inspect.signature(nn.CrossEntropyLoss)
-    assert [p.kind.name for p in signature.parameters.values()] == ["POSITIONAL_OR_KEYWORD"] + 3 * ["KEYWORD_ONLY"]
+    assert list(signature.parameters) == [
+        *("weight", "size_average", "ignore_index", "reduce", "reduction", "label_smoothing")  # PyTorch's order
+    ]
+    signature = inspect.signature(nn.TripletMarginWithDistanceLoss)
+    assert {p.kind.name for p in signature.parameters.values()} == {"KEYWORD_ONLY"}
     assert str(inspect.signature(nn.Threshold)).startswith("(threshold: 'float', value: 'float', inplace: 'bool' = F")
     assert "weight" in dict(nn.BCELoss(Tensor(np.ones(2))).named_buffers())
     assert not hasattr(nn.ELU, "alpha") and nn.ELU(2.0).alpha == 2.0
@@ -41,7 +45,10 @@ def test_constructors_take_what_is_declared() -> None:
     [
         (lambda: nn.ReLU(inplce=True), r"^ReLU.__init__\(\) got an unexpected keyword argument 'inplce'"),
         (lambda: nn.MaxPool2d(), r"^MaxPool2d.__init__\(\) missing a required argument: 'kernel_size'"),
-        (lambda: nn.MSELoss("sum"), r"^MSELoss.__init__\(\) too many positional arguments"),
+        (lambda: nn.MSELoss("sum"), r"MSELoss: size_average='sum' must be True or False"),
+        (lambda: nn.MSELoss(None, None, "sum", 1), r"^MSELoss.__init__\(\) too many positional arguments"),
+        (lambda: nn.MSELoss(None, reduce=None, size_average=True), r"multiple values for argument 'size_average'"),
+        (lambda: nn.functional.l1_loss(1, 2, None, None, "sum", None, 1), "l1_loss: too many arguments, or one that"),
         (lambda: nn.ConvGRU2d(1, 2, 3, reset_after=0), "^ConvGRU2d: reset_after=0 must be True or False, not int"),
         (lambda: nn.functional.conv2d(1), r"conv\(\) missing 1 required positional argument: 'weight'"),
     ],

@@ -17,6 +17,7 @@ RETURNS = {
     "__setitem__": "None",
     "__eq__": "Any",
     "__ne__": "Any",
+    **dict.fromkeys(("device", "layout"), "Any"),
 }
 
 
@@ -28,7 +29,9 @@ def text() -> str:
         lines.append(f"        def {name}({_parameters(name, method)}) -> {_returns(method)}: ...")
     for name, method in METHODS.items():
         if isinstance(method, property):
-            lines += ["        @property", f"        def {name}(self) -> Tensor: ...  # noqa: N802"]
+            returns = RETURNS.get(name) or ("builtins.bool" if name.startswith("is_") else "Tensor")
+            noted = "  # noqa: N802" * name[-1].isupper()
+            lines += ["        @property", f"        def {name}(self) -> {returns}: ...{noted}"]
             continue
         returns = RETURNS.get(name) or ("Tensor" if _returns(method) == "Tensor" else "Any")
         line = f"        def {name}({_parameters(name, method)}) -> {returns}: ..."

@@ -50,6 +50,11 @@ def leaf() -> Tensor:
 PLACES = rg.tensor([0, 1])
 ROWS = {"input": x(2, 3)}
 PAIR = {"input": x(3, 4), "target": x(3, 4)}
+UNIT = {**dict.fromkeys(("A", "B", "L", "b", "input"), rg.eye(2)), "upper": True}
+SQUARE = (
+    "cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve", "inv_ex", "matrix_rank", "pinv", "solve",
+    "solve_ex", "solve_triangular", "triangular_solve",
+)  # fmt: skip
 LIKE = ("ones", "zeros", "empty", "full", "rand", "randn", "randint")
 GIVEN: dict[str, dict[str, Any]] = {
     **{name: {"size": (2,)} for name in ("ones", "zeros", "empty", "rand", "randn")},
@@ -59,6 +64,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     **{f"adaptive_max_pool{n}d": {"input": x(1, 2, *(4,) * n), "output_size": 2} for n in (1, 2, 3)},
     **{f"dropout{n}d": {"input": x(1, 2, *(4,) * n)} for n in (1, 2, 3)},
     **{name: {"input": x(3), "other": x(3)} for name in ("isclose", "allclose")},
+    **dict.fromkeys(SQUARE, UNIT),
     **dict.fromkeys(("kl_div", "poisson_nll_loss"), PAIR),
     **{
         name: {"anchor": x(2, 3), "positive": x(2, 3), "negative": x(2, 3)}
@@ -103,6 +109,11 @@ GIVEN: dict[str, dict[str, Any]] = {
     "instance_norm": {"input": x(1, 2, 3), "running_mean": x(2), "running_var": x(2)},
     "interpolate": {"input": x(1, 1, 2, 2), "scale_factor": 2.0, "mode": "bilinear"},
     "logsumexp": {"dim": 0},
+    "combinations": {"input": x(3)},
+    "histogram": {"input": x(3), "bins": 2},
+    "index_reduce": {"dim": 0, "index": PLACES, "source": x(2, 3), "reduce": "mean"},
+    "nanquantile": {"q": 0.5},
+    "put": {"index": PLACES, "source": x(2)},
     "multinomial": {"input": x(3), "num_samples": 1},
     "normal": {"size": (2,), "mean": 0.0, "std": 1.0},
     "pairwise_distance": {"x1": x(2, 3), "x2": x(2, 3)},

@@ -221,22 +221,22 @@ def test_huber_loss_has_the_type_of_its_input(own: str, other: str) -> None:
 
 
 def test_differences_are_taken_before_they_are_rounded() -> None:
-    x, y = Tensor([[LARGE, 1]]), Tensor([[LARGE - 3, 5]])
+    x, y = retrograd.tensor([[LARGE, 1]]), retrograd.tensor([[LARGE - 3, 5]])
     np.testing.assert_allclose(F.pairwise_distance(x, y, 2.0, 0.0).array, [5])
-    np.testing.assert_allclose(F.margin_ranking_loss(x, y, Tensor([[-1, -1]])).array, 1.5)
+    np.testing.assert_allclose(F.margin_ranking_loss(x, y, retrograd.tensor([[-1, -1]])).array, 1.5)
     np.testing.assert_allclose(F.triplet_margin_loss(x, y, x + 1, eps=0.0).array, 6 - 2**0.5, rtol=1e-6)
 
 
 def test_larger_and_smaller_of_two() -> None:
-    a, b = Tensor([[1, 5], [2, 2]]), Tensor([3, 2])
+    a, b = retrograd.tensor([[1, 5], [2, 2]]), retrograd.tensor([3, 2])
     assert retrograd.max(a, b).tolist() == a.max(other=b).tolist() == [[3, 5], [3, 2]]
     assert retrograd.min(a, other=b).tolist() == a.min(b).tolist() == [[1, 2], [2, 2]]
     assert a.max(Tensor(np.int64(0))).tolist() == a.tolist()  # no axis 0
     assert retrograd.max(a, Tensor(2.5)).dtype == np.float32
-    assert retrograd.max(a > 2, Tensor([True, False])).tolist() == [[True, True], [True, False]]
+    assert retrograd.max(a > 2, retrograd.tensor([True, False])).tolist() == [[True, True], [True, False]]
 
 
-K, B = Tensor([[1, 2], [3, 4]]), Tensor([[True, False], [True, True]])
+K, B = retrograd.tensor([[1, 2], [3, 4]]), retrograd.tensor([[True, False], [True, True]])
 BOTH = "both must be float32, both float64 or both int64: convert"
 X1 = Tensor([[0.5, 1.0], [1.5, 2.0]])
 NO_DIFFERENCE = "is bool, needs numbers; convert it to integers, or use ~x to invert a mask and x ^ y for where two"

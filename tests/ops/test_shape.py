@@ -106,8 +106,8 @@ def test_no_kernel_runs() -> None:
         (lambda x: x.expand(-1, 2, 3, 4), ValueError, "expand: input.shape=(2, 3, 4) does not broadcast"),
         (lambda x: x[2], IndexError, "getitem: input.shape=(2, 3, 4): index 2 is out of bounds"),
         (lambda x: x[0, 0, 0, 0], IndexError, "getitem: input.shape=(2, 3, 4): too many indices"),
-        (lambda x: x.to("float16"), TypeError, "dtype='float16' is not an element type of a Tensor"),
-        (lambda x: x.to("cuda"), TypeError, "dtype='cuda' is not an element type of a Tensor"),
+        (lambda x: x.to("float17"), TypeError, "dtype='float17' is not an element type of a Tensor"),
+        (lambda x: x.to("cuda"), RuntimeError, "device=.cuda., but there is one device"),
     ],
 )
 def test_messages(call, error: type[Exception], message: str) -> None:

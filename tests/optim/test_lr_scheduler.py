@@ -360,3 +360,19 @@ def test_a_state_that_does_not_fit_changes_nothing(change: Callable[[Any], Any],
     assert chain.state_dict() == whole
     with pytest.raises(ValueError, match="ChainedScheduler state_dict: it has 1 schedulers, expected 2"):
         chain.load_state_dict({**whole, "_schedulers": whole["_schedulers"][:1]})
+
+
+def test_naming_an_epoch_warns_and_sets_its_rate() -> None:
+    optimizer = make_optimizer()
+    scheduler = schedulers.StepLR(optimizer, 2, gamma=0.5)
+    scheduler.step()
+    with pytest.warns(UserWarning, match="the argument epoch of scheduler.step.. is deprecated; leave it out"):
+        scheduler.step(5)
+    assert scheduler.last_epoch == 5 and scheduler.get_last_lr() == [base / 4 for base in BASES]
+    with pytest.raises(ValueError, match="StepLR: epoch=-1 is invalid; it must be an integer of at least 0"):
+        scheduler.step(-1)
+    plateau = schedulers.ReduceLROnPlateau(optimizer)
+    with pytest.warns(UserWarning, match="the argument epoch"):
+        plateau.step(1.0, 7)
+    assert plateau.last_epoch == 7
+    assert schedulers._LRScheduler is schedulers.LRScheduler

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import naive
 from retrograd import nn, optim
 from retrograd.engine.tensor import Tensor
 from retrograd.nn.parameter import Parameter, empty_weight
@@ -374,3 +375,20 @@ def test_each_of_them_goes_down(name: str) -> None:
         optimizer.step()
         losses.append(loss.item())
     assert all(later < earlier for earlier, later in zip(losses, losses[1:], strict=False))
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 2), (5,), ()])
+def test_adafactor_follows_the_paper(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(5)
+    options: dict[str, Any] = {"lr": 0.3, "beta2_decay": -0.6, "eps": (1e-5, 0.01), "d": 1.3, "weight_decay": 0.1}
+    expected, row, column, full = rng.normal(size=shape), 0.0, 0.0, 0.0
+    parameter = Parameter(expected.copy())
+    optimizer = optim.Adafactor([parameter], **options)
+    for step in range(1, 5):
+        gradient = rng.normal(size=shape)
+        parameter.grad = Tensor(np.array(gradient))
+        optimizer.step()
+        expected, row, column, full = naive.adafactor_step(
+            expected, gradient, row, column, full, step=step, **options
+        )
+        np.testing.assert_allclose(parameter.array, expected, rtol=1e-12)

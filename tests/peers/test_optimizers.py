@@ -40,6 +40,13 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("Adagrad", {"lr": 0.1}),
     ("Adagrad", {"lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.5, "maximize": True}),
     ("Adagrad", {"eps": 1e-2}),
+    ("ASGD", {"lr": 0.1}),
+    ("ASGD", {"lr": 0.1, "lambd": 0.05, "alpha": 0.6, "t0": 3, "weight_decay": 0.1, "maximize": True}),
+    ("Rprop", {}),
+    ("Rprop", {"lr": 0.2, "etas": (0.4, 1.5), "step_sizes": (0.01, 0.5), "maximize": True}),
+    ("Adafactor", {}),
+    ("Adafactor", {"lr": 0.4, "beta2_decay": -0.5, "eps": (1e-4, 0.02), "d": 1.5, "weight_decay": 0.1}),
+    ("Adafactor", {"lr": 0.4, "maximize": True}),
     ("Adadelta", {}),
     ("Adadelta", {"lr": 0.5, "rho": 0.7, "eps": 1e-3, "weight_decay": 0.1, "maximize": True}),
 ]
@@ -86,7 +93,7 @@ def test_many_steps(name: str, options: dict[str, Any]) -> None:
     mine, yours = _both()
 
     def make(library: Any, parameters: Any) -> Any:
-        other = {"lr": 0.03, "weight_decay": 0.02}
+        other = {"lr": 0.03} if name == "Rprop" else {"lr": 0.03, "weight_decay": 0.02}
         return getattr(library, name)(
             [{"params": parameters[:2]}, {"params": parameters[2:], **other}], **options
         )

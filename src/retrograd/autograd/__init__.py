@@ -3,6 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ..absent import missing
 from ..engine.anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -21,6 +22,7 @@ from ..engine.grad_mode import (
 from ..engine.once import once_differentiable
 from ..engine.sweep import backward, grad
 from ..engine.views import View
+from .variable import Variable
 
 if TYPE_CHECKING:
     from ..engine.gradcheck import GradcheckError, gradcheck, gradgradcheck
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Function",
     "GradcheckError",
+    "Variable",
     "View",
     "backward",
     "backward_source",
@@ -64,7 +67,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(".functional", __name__)
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name], __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise missing(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
+from ..ops.creation import tensor
+from .image_checks import is_pillow
 
 __all__ = ["default_collate"]
 
@@ -15,8 +17,8 @@ __all__ = ["default_collate"]
 def default_collate(batch: Sequence[Any]) -> Any:
     """Samples of the same structure -> that structure with stacked Tensors, which have a leading batch axis.
 
-    Tensors, arrays and numbers are stacked (float -> float32, int -> int64); tuples, lists and dicts are collated
-    recursively; strings are returned as a list.
+    Tensors, arrays and numbers are stacked (float -> float32, int -> int64); dicts, lists and tuples are collated
+    recursively, tuples into lists, as in PyTorch; strings are returned as a list.
 
     Raises:
         ValueError: the batch is empty, or samples differ in shape, length or keys.
@@ -35,7 +37,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
             )
         return Tensor(np.stack(arrays))
     if isinstance(first, (bool, int, float)):
-        return Tensor(list(batch))
+        return tensor(list(batch))
     if isinstance(first, (str, bytes)):
         return list(batch)
     if isinstance(first, Mapping):
@@ -49,7 +51,12 @@ def default_collate(batch: Sequence[Any]) -> Any:
         columns = [default_collate(column) for column in zip(*batch, strict=True)]
         if hasattr(first, "_fields"):  # a named tuple
             return type(first)(*columns)
-        return tuple(columns) if isinstance(first, tuple) else columns
+        return columns
+    if is_pillow(first):
+        raise TypeError(
+            "default_collate: cannot stack Pillow images; give the dataset a transform that ends with "
+            "retrograd.data.transforms.ToTensor()"
+        )
     raise TypeError(
         f"default_collate: cannot stack {type(first).__name__}; samples must be Tensors, arrays, numbers, strings, "
         "tuples, lists or dicts; for others pass DataLoader a collate_fn"

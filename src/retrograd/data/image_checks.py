@@ -17,7 +17,7 @@ def checked(name: str, image: Any) -> np.ndarray:
     Raises:
         TypeError: image is not an image.
     """
-    array = image.array if isinstance(image, Tensor) else image
+    array = image.array if isinstance(image, Tensor) else pillow_array(image) if is_pillow(image) else image
     if not isinstance(array, np.ndarray) or array.ndim not in (2, 3) or 0 in array.shape:
         raise TypeError(f"{name}: expected an image of two or three axes, got {described(image)}")
     if array.dtype != np.uint8 and array.dtype.kind != "f":
@@ -29,7 +29,19 @@ def described(image: Any) -> str:
     """A description, for a message, of a value that is not an image."""
     if isinstance(image, (Tensor, np.ndarray)):
         return f"{type(image).__name__} of {image.dtype}, shape {image.shape}"
-    return f"{type(image).__name__}; numpy.asarray(image) makes an array of a Pillow image in mode RGB or L"
+    return type(image).__name__
+
+
+def is_pillow(image: Any) -> bool:
+    """Whether image is a Pillow image, without importing Pillow."""
+    return type(image).__module__.startswith("PIL.") and hasattr(image, "convert")
+
+
+def pillow_array(image: Any) -> np.ndarray:
+    """The array, uint8, of a Pillow image: of modes other than L, RGB and RGBA in RGB."""
+    if image.mode not in ("L", "RGB", "RGBA"):
+        image = image.convert("L" if image.mode == "1" else "RGB")
+    return np.asarray(image)
 
 
 def pair_of(name: str, size: Any) -> tuple[int, int]:

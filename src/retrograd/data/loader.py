@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..entries import brief, count, flag, same
+from ..ops.device import as_device
 from ..ops.dtype import as_flag
 from ..ops.random.random import default_generator
 from ..ops.random.random_state import set_state_of
@@ -33,12 +34,14 @@ class DataLoader:
     drop_last: drop the last batch of an epoch if it is shorter.
     timeout: seconds a worker may take for a batch; 0 waits forever.
     worker_init_fn: called with the worker's number in each worker process, before it loads anything.
-    multiprocessing_context: start method of workers, "spawn" (also for None) or "forkserver". Forking a process whose
-        threads may hold locks is not allowed, so dataset and functions must be picklable, and a script needs
-        ``if __name__ == "__main__":``.
+    multiprocessing_context: start method of workers: "spawn", "forkserver" or "fork". None is "spawn", and "fork" on
+        systems that have it where the dataset or a function cannot be pickled or the script has no
+        ``if __name__ == "__main__":``, which the others need. A lock that another thread holds stays locked in a fork.
     generator: source of the random order; None means the generator that ``retrograd.manual_seed`` seeds.
     prefetch_factor: batches per worker to load ahead of time; None means 2.
     persistent_workers: keep the processes from epoch to epoch.
+    pin_memory, pin_memory_device: without meaning where all tensors are on the CPU.
+    in_order: batches always come in order, also where it is False.
     seed: shorthand for a new generator with this seed.
 
     Batches, their order and the numbers the dataset draws from retrograd's generator are the same for any num_workers:
@@ -64,17 +67,23 @@ class DataLoader:
         batch_sampler: Iterable[list[int]] | None = None,
         num_workers: int = 0,
         collate_fn: Callable[[list[Any]], Any] | None = None,
-        *,
+        pin_memory: bool = False,
         drop_last: bool = False,
         timeout: float = 0,
         worker_init_fn: Callable[[int], object] | None = None,
         multiprocessing_context: Any = None,
         generator: np.random.Generator | None = None,
+        *,
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
         seed: int | None = None,
     ) -> None:
         drop_last = as_flag("DataLoader", "drop_last", drop_last)
+        self.pin_memory = as_flag("DataLoader", "pin_memory", pin_memory)
+        as_device("DataLoader", pin_memory_device or None)
+        as_flag("DataLoader", "in_order", in_order)
         persistent_workers = as_flag("DataLoader", "persistent_workers", persistent_workers)
         shuffle = shuffle is not None and as_flag("DataLoader", "shuffle", shuffle)
         iterable = isinstance(dataset, IterableDataset)

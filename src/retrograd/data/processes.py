@@ -1,20 +1,26 @@
 """The worker processes of a DataLoader, as seen by the main process.
 
-They are started afresh ("spawn" or "forkserver"), never forked from the main process: a fork copies the locks that
-other threads hold (of the kernels, a BLAS, LLVM), which nothing would release. Threads instead of processes would
-compete with the training loop for the GIL and share one random generator.
+They are started afresh ("spawn" or "forkserver") where that is possible: a fork copies the locks that other threads
+hold (of a BLAS, LLVM), which nothing would release; those of the kernels are taken care of. They are forked, as in
+PyTorch, where a fresh process could not do the work: the dataset cannot be pickled, or the script has no
+``if __name__ == "__main__":``, so that a process that imports it would run all of it again. Threads instead of
+processes would compete with the training loop for the GIL and share one random generator.
 """
 
 from __future__ import annotations
 
+import ast
 import multiprocessing
 import pickle
 import signal
+import sys
+import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -24,6 +30,7 @@ from .worker import receive, work
 
 __all__ = ["Workers"]
 
+_CAN_FORK = "fork" in multiprocessing.get_all_start_methods()
 _PATIENCE = 0.5  # seconds for a process to exit by itself
 
 
@@ -40,7 +47,7 @@ class _RemoteError(Exception):
 class Workers:
     """``count`` processes that load batches.
 
-    context: a start method or multiprocessing context.
+    context: a multiprocessing context; None forks if a fresh process could not do the work.
     seed: worker i seeds Python's and NumPy's global generators with seed + i.
 
     Raises:
@@ -57,14 +64,20 @@ class Workers:
         context: Any,
         seed: int,
     ) -> None:
+        pickled: bytes | None = None
         try:
             pickled = pickle.dumps((fetcher, init), 5)
         except Exception as error:
-            raise TypeError(
-                f"DataLoader: num_workers={count} sends the dataset, collate_fn and worker_init_fn to other processes, "
-                f"and one of them cannot be pickled ({error}); define classes and functions at the top level of a "
-                "module, without lambda, or use num_workers=0"
-            ) from error
+            if context is not None or not _CAN_FORK:
+                raise TypeError(
+                    f"DataLoader: num_workers={count} sends the dataset, collate_fn and worker_init_fn to other "
+                    f"processes, and one of them cannot be pickled ({error}); define classes and functions at the top "
+                    "level of a module, without lambda, or use num_workers=0"
+                ) from error
+        if context is None:
+            fork = _CAN_FORK and (pickled is None or _runs_again_when_imported())
+            context = multiprocessing.get_context("fork" if fork else "spawn")
+        forked = context.get_start_method() == "fork"
         self._count, self._prefetch, self._timeout = count, prefetch, timeout
         self._epoch = 0
         self._answered = [False] * count
@@ -75,20 +88,24 @@ class Workers:
         for identity in range(count):
             take_task, give_task = context.Pipe(duplex=False)
             take_result, give_result = context.Pipe(duplex=False)
-            process = context.Process(
-                target=work, args=(take_task, give_result), name=f"retrograd-worker-{identity}", daemon=True
-            )
             self._tasks.append(give_task)
             self._results.append(take_result)
+            # a forked process has what it needs, and the ends of the pipes that are not its own
+            inherited = (fetcher, init, [*self._tasks, *self._results]) if forked else None
+            process = context.Process(
+                target=work, args=(take_task, give_result, inherited), name=f"retrograd-worker-{identity}", daemon=True
+            )
             try:
-                process.start()
+                with warnings.catch_warnings():  # Python's, of other threads: see above
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    process.start()
             finally:
                 take_task.close()
                 give_result.close()
             self._processes.append(process)
         for identity in range(count):
             settings = identity, count, seed + identity, kernel_setting()
-            self._send(identity, pickle.dumps((settings, pickled), 5))
+            self._send(identity, pickle.dumps((settings, None if forked else pickled), 5))
 
     def close(self) -> None:
         """End the processes."""
@@ -211,23 +228,37 @@ def _close(tasks: list[Connection], results: list[Connection], processes: list[A
         process.close()
 
 
+def _runs_again_when_imported() -> bool:
+    """Whether the main module is a script that would do its work again in a process that imports it."""
+    main = sys.modules.get("__main__")
+    path = getattr(main, "__file__", None)
+    if path is None or getattr(main, "__spec__", None) is not None:  # an interactive session, or python -m
+        return False
+    try:
+        tree = ast.parse(Path(path).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return False
+    names = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return "__name__" not in names
+
+
 def start_method(context: Any) -> Any:
-    """A multiprocessing context that does not fork.
+    """A multiprocessing context; None leaves the choice to Workers.
 
     Raises:
-        ValueError: context is "fork", or not a start method of this system.
+        ValueError: context is not a start method of this system.
     """
     if context is None:
-        return multiprocessing.get_context("spawn")
+        return None
     if isinstance(context, str):
         if context not in multiprocessing.get_all_start_methods():
             raise ValueError(
                 f"DataLoader: multiprocessing_context={context!r} is not available here; choose 'spawn' or 'forkserver'"
             )
         context = multiprocessing.get_context(context)
-    if not hasattr(context, "get_start_method") or context.get_start_method() == "fork":
+    if not hasattr(context, "get_start_method"):
         raise ValueError(
-            f"DataLoader: multiprocessing_context={context!r}: a forked process copies locks held by other threads and "
-            "may wait for them forever; choose 'spawn' or 'forkserver'"
+            f"DataLoader: multiprocessing_context={context!r} is neither a start method nor a context of "
+            "multiprocessing"
         )
     return context

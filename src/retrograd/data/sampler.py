@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ __all__ = [
 
 
 _AT_ONCE = 1 << 22  # indices drawn together
+_WHOLE = 1 << 26  # indices of which the whole order is drawn, half a GiB
+_TOGETHER = 1 << 10  # places of a longer order
 
 
 class Sampler:
@@ -78,9 +80,15 @@ class RandomSampler(Sampler):
         if self.replacement:
             return _drawn(self.generator, wanted, lambda generator, count: generator.integers(0, size, count))
         if wanted <= size:
+            if size > _WHOLE:
+                return islice(_shuffled(self.generator, size), wanted)
             return iter(self.generator.permutation(size)[:wanted].tolist())
         if not size:
             return iter(())
+
+        if size > _WHOLE:
+            passes = (_shuffled(self.generator, size) for _ in range(-(-wanted // size)))
+            return islice(chain.from_iterable(passes), wanted)
 
         def rounds(generator: np.random.Generator, count: int) -> np.ndarray:
             return np.concatenate([generator.permutation(size) for _ in range(-(-count // size))])[:count]
@@ -204,6 +212,28 @@ def _drawn(
     own = np.random.default_rng(int(generator.integers(1 << 63)))
     rest = (draw(own, min(wanted - begin, most)).tolist() for begin in range(most, wanted, most))
     return chain(first, chain.from_iterable(rest))
+
+
+def _shuffled(generator: np.random.Generator, size: int) -> Iterator[int]:
+    """0 to size - 1 in a random order, drawn as it goes: memory grows with the indices that were taken, not with size.
+
+    Fisher and Yates' shuffle, which keeps only the places that differ from the order 0, 1, 2, ...
+    """
+    own = np.random.default_rng(int(generator.integers(1 << 63)))
+
+    def indices() -> Iterator[int]:
+        moved: dict[int, int] = {}
+        for begin in range(0, size, _TOGETHER):
+            places = range(begin, min(begin + _TOGETHER, size))
+            for place, other in zip(places, own.integers(np.arange(begin, places.stop), size).tolist(), strict=True):
+                here = moved.pop(place, place)
+                if other == place:
+                    yield here
+                else:
+                    yield moved.get(other, other)
+                    moved[other] = here
+
+    return indices()
 
 
 def _check_count(name: str, num_samples: Any) -> None:

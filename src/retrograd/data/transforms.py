@@ -1,7 +1,9 @@
-"""Image transforms on NumPy arrays, with torchvision's names.
+"""Image transforms on arrays and Pillow images, with torchvision's names.
 
-An image is a uint8 array (H, W, C) or (H, W), as in files, or a float array or Tensor (C, H, W) or (H, W), as networks
-take it; ToTensor converts the first to the second. A transform returns the kind it gets and does not change its input.
+An image is a Pillow image or a uint8 array (H, W, C) or (H, W), as in files, or a float array or Tensor (C, H, W) or
+(H, W), as networks take it; ToTensor converts the first to the second. A transform returns the kind it gets and does
+not change its input.
+
 Random numbers come from retrograd's generator, so a seed makes them repeatable; DataLoader gives every batch its own.
 
 Pillow (the extra "images") resizes and rotates; shrinking an image averages all its pixels. Floats are resampled in
@@ -13,103 +15,48 @@ Source: torchvision's documentation of torchvision.transforms and transforms.v2.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from ..engine.tensor import Tensor
 from ..ops.random.random import default_generator
-from .image_checks import check_range, checked, described, pair_of, probability
+from .colors import ColorJitter, Grayscale, RandomGrayscale
+from .conversions import Compose, Lambda, PILToTensor, RandomApply, RandomChoice, ToPILImage, ToTensor
+from .image_checks import check_range, pair_of, probability
+from .image_transform import ImageTransform
 from .mixing import CutMix, MixUp
 from .resampling import InterpolationMode, by_plane, padded, random_part, resampling, resized
 
 __all__ = [
     "CenterCrop",
+    "ColorJitter",
     "Compose",
     "CutMix",
+    "Grayscale",
     "InterpolationMode",
+    "Lambda",
     "MixUp",
     "Normalize",
+    "PILToTensor",
     "Pad",
+    "RandomApply",
+    "RandomChoice",
     "RandomCrop",
     "RandomErasing",
+    "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
     "RandomRotation",
     "RandomVerticalFlip",
     "Resize",
+    "ToPILImage",
     "ToTensor",
 ]
 
 _MODES = ("constant", "edge", "reflect", "symmetric")
 
 
-class Compose:
-    """Applies transforms in order.
-
-    transforms: callables that take and return an image.
-    """
-
-    def __init__(self, transforms: Sequence[Callable[[Any], Any]]) -> None:
-        self.transforms = list(transforms)
-
-    def __call__(self, image: Any) -> Any:
-        for transform in self.transforms:
-            image = transform(image)
-        return image
-
-    def __repr__(self) -> str:
-        return f"Compose({', '.join(map(repr, self.transforms))})"
-
-
-class _Transform:
-    """A subclass defines ``apply`` for an array (H, W) or (H, W, C), uint8 or floats."""
-
-    def __call__(self, image: Any) -> Any:
-        """The transformed image, an array or a Tensor like ``image``.
-
-        Raises:
-            TypeError: image is not an image.
-        """
-        array = checked(type(self).__name__, image)
-        floats = array.ndim == 3 and array.dtype.kind == "f"
-        result = self.apply(np.moveaxis(array, 0, -1) if floats else array)
-        result = np.ascontiguousarray(np.moveaxis(result, -1, 0) if floats else result)
-        if result is array or np.shares_memory(result, array):
-            result = result.copy()
-        return Tensor(result) if isinstance(image, Tensor) else result
-
-    def apply(self, image: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        options = (f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_"))
-        return f"{type(self).__name__}({', '.join(options)})"
-
-
-class ToTensor:
-    """An image uint8 (H, W, C) or (H, W) -> Tensor float32 (C, H, W) from 0 to 1; floats are only transposed."""
-
-    def __call__(self, image: np.ndarray) -> Tensor:
-        """The image as a Tensor.
-
-        Raises:
-            TypeError: image is not an array of uint8 or floats with two or three axes.
-        """
-        floats = isinstance(image, np.ndarray) and image.dtype.kind == "f"
-        if not isinstance(image, np.ndarray) or image.ndim not in (2, 3) or not (floats or image.dtype == np.uint8):
-            expected = "an array (H, W, C) or (H, W) of uint8 or floats"
-            raise TypeError(f"ToTensor: expected {expected}, got {described(image)}")
-        planes = np.moveaxis(image.reshape(*image.shape[:2], -1), -1, 0)
-        values = planes.astype(np.float32) / np.float32(255) if image.dtype == np.uint8 else planes
-        return Tensor(np.array(values, np.float32, order="C"))
-
-    def __repr__(self) -> str:
-        return "ToTensor()"
-
-
-class Normalize(_Transform):
+class Normalize(ImageTransform):
     """(x - mean) / std in each channel of a float image.
 
     mean, std: one number per channel.
@@ -133,7 +80,7 @@ class Normalize(_Transform):
         return (image - mean) / std
 
 
-class Pad(_Transform):
+class Pad(ImageTransform):
     """Adds pixels around an image.
 
     padding: pixels on all sides, (left and right, top and bottom), or (left, top, right, bottom).
@@ -159,7 +106,7 @@ class Pad(_Transform):
         return padded(image, (top, bottom), (left, right), self.fill, self.padding_mode)
 
 
-class CenterCrop(_Transform):
+class CenterCrop(ImageTransform):
     """Crops the centre of an image, padding with zeros if it is smaller.
 
     size: (height, width) of the result, or the side of a square.
@@ -177,7 +124,7 @@ class CenterCrop(_Transform):
         return image[top : top + height, left : left + width]
 
 
-class RandomCrop(_Transform):
+class RandomCrop(ImageTransform):
     """Crops a random part of an image.
 
     size: (height, width) of the result, or the side of a square.
@@ -217,7 +164,7 @@ class RandomCrop(_Transform):
         return image[top : top + self._size[0], left : left + self._size[1]]
 
 
-class Resize(_Transform):
+class Resize(ImageTransform):
     """Resizes an image.
 
     size: (height, width) of the result; an int sets the shorter side and keeps the aspect ratio.
@@ -240,7 +187,7 @@ class Resize(_Transform):
         return resized(image, size, self.interpolation)
 
 
-class RandomResizedCrop(_Transform):
+class RandomResizedCrop(ImageTransform):
     """Crops a random part of an image, of random size and aspect ratio, and resizes it.
 
     size: (height, width) of the result, or the side of a square.
@@ -275,7 +222,7 @@ class RandomResizedCrop(_Transform):
         return resized(image[top : top + h, left : left + w], self._size, self.interpolation)
 
 
-class _RandomFlip(_Transform):
+class _RandomFlip(ImageTransform):
     _axis: int
 
     def __init__(self, p: float = 0.5) -> None:
@@ -305,7 +252,7 @@ class RandomVerticalFlip(_RandomFlip):
     _axis = 0
 
 
-class RandomRotation(_Transform):
+class RandomRotation(ImageTransform):
     """Rotates about the centre by an angle drawn uniformly.
 
     degrees: (least, greatest) angle, counter-clockwise; a number d means (-d, d).
@@ -342,7 +289,7 @@ class RandomRotation(_Transform):
         return by_plane(image, lambda plane: plane.rotate(angle, method, self.expand, fillcolor=self.fill))
 
 
-class RandomErasing(_Transform):
+class RandomErasing(ImageTransform):
     """Overwrites a random rectangle with probability p ("cutout").
 
     scale: range of its share of the area.

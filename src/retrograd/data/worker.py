@@ -10,6 +10,7 @@ import os
 import pickle
 import random
 import signal
+import sys
 import threading
 import traceback
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from ..ops.kernel_set import use_kernels
 from .fetch import END, Fetcher
 
 __all__ = ["WorkerInfo", "get_worker_info", "receive", "work"]
+
+
+_LAUNCH = f"{__name__.partition('.')[0]}.kernels.machine.launch"
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,19 @@ def get_worker_info() -> WorkerInfo | None:
     return _info
 
 
-def work(tasks: Connection, results: Connection) -> None:
-    """The main function of a worker: build the requested batches until the pipe is closed."""
+def work(tasks: Connection, results: Connection, inherited: Any = None) -> None:
+    """The main function of a worker: build the requested batches until the pipe is closed.
+
+    inherited: what a forked process has from the main one: the fetcher, worker_init_fn, and ends of pipes.
+    """
+    own = None
+    if inherited is not None:
+        *own, others = inherited
+        for connection in others:
+            connection.close()
+        launch = sys.modules.get(_LAUNCH)  # with the main process's number of threads, if it was loaded there
+        if launch is not None:
+            launch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one ends this one
     os.environ["RETROGRAD_NUM_THREADS"] = "1"  # the cores are shared with the other workers
     fetcher: Fetcher | None = None
@@ -60,7 +75,7 @@ def work(tasks: Connection, results: Connection) -> None:
         epoch, drew, answer, error = 0, False, None, None
         try:
             if fetcher is None:
-                fetcher = _set_up(message)
+                fetcher = _set_up(message, own)
                 continue
             epoch, *rest = pickle.loads(message)
             if len(rest) == 1:
@@ -79,14 +94,14 @@ def work(tasks: Connection, results: Connection) -> None:
             return
 
 
-def _set_up(message: bytes) -> Fetcher:
+def _set_up(message: bytes, own: Any) -> Fetcher:
     global _info
     settings, pickled = pickle.loads(message)
     identity, workers, seed, kernels = settings
     random.seed(seed)
     np.random.seed(seed % 2**32)
     use_kernels(*kernels)
-    fetcher, init = pickle.loads(pickled)
+    fetcher, init = pickle.loads(pickled) if own is None else own
     _info = WorkerInfo(identity, workers, seed, fetcher.dataset)
     if init is not None:
         init(identity)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from math import prod
 from typing import Any
 
@@ -14,27 +15,47 @@ FLOAT32 = np.dtype(np.float32)
 FLOAT64 = np.dtype(np.float64)
 INT64 = np.dtype(np.int64)
 BOOL = np.dtype(np.bool_)
-ALLOWED = frozenset((FLOAT32, FLOAT64, INT64, BOOL))
+FLOAT16 = np.dtype(np.float16)
+COMPUTED = FLOAT32, FLOAT64, INT64, BOOL  # what operators compute in
+STORED = tuple(np.dtype(kind) for kind in (np.uint8, np.int8, np.int16, np.int32, np.float16))  # held and converted
+ALLOWED = frozenset((*COMPUTED, *STORED))
+# equal type -> the one that code compares with by "is": NumPy makes others when it reads a pickle
+OWN: dict[Any, Any] = {kind: kind for kind in ALLOWED}
+TYPES = "float32, float64, int64 or bool, or for storage float16, int32, int16, int8 or uint8"
 _TOO_MANY = 2**60  # elements: more than an array can have; NumPy does not always check
 _DEFAULT_OF_KIND: dict[str, np.dtype[Any]] = {"f": FLOAT32, "i": INT64, "b": BOOL}
 
 
+def default_dtype() -> np.dtype[Any]:
+    """The type of new floating-point tensors: float32, unless it was set."""
+    return _DEFAULT_OF_KIND["f"]
+
+
+def set_default(dtype: np.dtype[Any]) -> None:
+    """Make a floating-point type that of new tensors."""
+    _DEFAULT_OF_KIND["f"] = dtype
+
+
 def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
     """The array for a Tensor, by the rules of its constructor."""
-    if isinstance(data, Attached):
-        raise TypeError(
-            "Tensor: data is already a Tensor; use tensor.detach(), or Tensor(tensor.array.copy())"
-        )
     wanted: np.dtype[Any] | None = None if dtype is None else np.dtype(dtype)
     if wanted is not None and wanted not in ALLOWED:
-        raise TypeError(f"Tensor: dtype {wanted} is not supported; use float32, float64, int64 or bool")
+        raise TypeError(f"Tensor: dtype {wanted} is not supported; use {TYPES}")
+    if _is_tensor(data):
+        if data.requires_grad:
+            raise TypeError("Tensor: data is already a Tensor, and requires grad; use it itself, or tensor.detach()")
+        data = data.array
     if isinstance(data, np.ndarray | np.generic):
         if hasattr(data, "mask"):
             raise TypeError("Tensor: a masked array would lose its mask; use array.filled(value) first")
         array = np.asarray(data)
     else:
+        data = _with_scalars(data)
         try:
-            array = np.asarray(data)
+            try:
+                array = np.asarray(data)
+            except RuntimeError:  # of a tensor that requires a gradient
+                array = np.asarray(_without_history(data))
         except (ValueError, TypeError) as error:
             raise TypeError(
                 f"Tensor: data of type {type(data).__name__} is not a regular array of numbers: {error}"
@@ -43,16 +64,73 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
             array = _large_integers(array, wanted)
         if wanted is None:
             wanted = _DEFAULT_OF_KIND.get(str(array.dtype.kind))
+            if array.dtype is FLOAT64 and _is_double(data):
+                wanted = FLOAT64
             if not array.size and isinstance(data, list | tuple):
-                wanted = FLOAT32
+                wanted = default_dtype()
+        if wanted is not None and wanted.kind in "iu" and wanted.itemsize < 8 and array.dtype.kind in "iu":
+            _check_fit(array, wanted)
     if wanted is not None and array.dtype.kind in "fiub":
         array = np.asarray(array, wanted)
     if array.dtype not in ALLOWED:
         raise TypeError(
-            f"Tensor: dtype {array.dtype} is not supported; use float32, float64, int64 or bool, "
-            "for example array.astype(np.float32)"
+            f"Tensor: dtype {array.dtype} is not supported; use {TYPES}, for example array.astype(np.float32)"
         )
-    return array
+    return as_own(array)
+
+
+def as_own(array: np.ndarray) -> np.ndarray:
+    """The array, or a view of it, whose type is in OWN."""
+    own = OWN[array.dtype]
+    return array if array.dtype is own else array.view(own)
+
+
+def _with_scalars(data: Any) -> Any:
+    """Nested sequences of tensors of one element, with axes or without, as PyTorch reads them: each is a number."""
+    first = data
+    while isinstance(first, list | tuple) and first:
+        first = first[0]
+    if first is data or not _is_tensor(first) or first.array.size != 1 or not first.array.ndim:
+        return data
+
+    def scalar(item: Any) -> Any:
+        if isinstance(item, list | tuple):
+            return [scalar(each) for each in item]
+        return item.reshape(()) if _is_tensor(item) and item.array.size == 1 else item
+
+    return scalar(data)
+
+
+def _without_history(data: Any) -> Any:
+    """Nested sequences with arrays in the place of tensors."""
+    if _is_tensor(data):
+        if data.requires_grad:
+            warnings.warn(
+                "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior. Consider "
+                "using tensor.detach() first.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return data.array
+    return [_without_history(each) for each in data] if isinstance(data, list | tuple) else data
+
+
+def _is_tensor(data: Any) -> bool:
+    return isinstance(data, Attached)
+
+
+def _is_double(data: Any) -> bool:
+    """Whether the first element of nested sequences is of float64, not a float of Python."""
+    while isinstance(data, list | tuple) and data:
+        data = data[0]
+    return getattr(data, "dtype", None) is FLOAT64
+
+
+def _check_fit(array: np.ndarray, wanted: np.dtype[Any]) -> None:
+    most = np.iinfo(wanted).max
+    outside = array[(array > most) | (array < -most - 1)]
+    if outside.size:
+        raise ValueError(f"Tensor: data holds {outside[0]}, which {wanted} cannot hold")
 
 
 def zeros_of_extents(*places: Any) -> np.ndarray:
@@ -62,7 +140,7 @@ def zeros_of_extents(*places: Any) -> np.ndarray:
         raise TypeError(f"Tensor: extents {tuple(extents)} must be ints of at least 0; Tensor(data) takes other data")
     if prod(extents) > _TOO_MANY:
         raise ValueError(f"Tensor: extents {tuple(extents)} are too many elements; Tensor([number]) holds a number")
-    return np.zeros(extents, FLOAT32)
+    return np.zeros(extents, default_dtype())
 
 
 def _large_integers(array: np.ndarray, wanted: np.dtype[Any] | None) -> np.ndarray:

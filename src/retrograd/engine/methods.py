@@ -6,6 +6,7 @@ that define them, so the files of the engine import each other one way. attached
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .hooks import register_hook, register_post_accumulate_grad_hook
@@ -16,10 +17,11 @@ from .views import rebase
 
 
 def _backward(
-    self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False
-) -> None:
+    self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,
+    inputs: Tensor | Sequence[Tensor] | None = None,
+) -> None:  # fmt: skip
     """Deliver the gradient of this tensor to the leaves of its graph; see `engine.sweep.backward`."""
-    backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph)
+    backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
 
 
 _backward.__name__, _backward.__qualname__ = "backward", "Tensor.backward"  # what help and tracebacks show

@@ -25,6 +25,7 @@ from .refusals import as_tuple, check_count, check_upstream, refuse_gradient
 from .region import Region, outermost
 from .ruled import Arrived, Inner, Outer, run_rule
 from .tensor import Tensor, alias, wrap
+from .wanted import as_wanted, check_grad_options, entries_of, places_of
 from .zero_slope import ZERO, join, spread_zeros
 
 
@@ -33,6 +34,7 @@ def backward(
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    inputs: Tensor | Sequence[Tensor] | None = None,
 ) -> None:
     """Deliver the gradients of `tensors`, weighted by `grad_tensors`, to the leaves of their graph.
 
@@ -45,23 +47,30 @@ def backward(
             one element.
         retain_graph: keep the saved tensors for a further sweep (default: the value of create_graph).
         create_graph: record the sweep, so that the gradients can be differentiated again.
+        inputs: deliver to these alone, leaves or results of operations; None: to all leaves.
 
     Raises:
-        RuntimeError: a tensor does not require a gradient, is not a scalar and has no upstream gradient, or its
-            graph was freed; a gradient has the wrong shape or dtype, or a backward returned the wrong number
-            of them.
+        RuntimeError: a tensor, or one of `inputs`, does not require a gradient, a tensor is not a scalar and has no
+            upstream gradient, or its graph was freed; a gradient has the wrong shape or dtype, or a backward returned
+            the wrong number of them.
         TypeError: a gradient is not a Tensor, or a flag is not a bool.
     """
     if create_graph is not False:
         create_graph = as_flag("backward", "create_graph", create_graph)
     keep = create_graph if retain_graph is None else as_flag("backward", "retain_graph", retain_graph)
     roots = as_tuple(tensors, "backward", "tensors")
+    wanted = None if inputs is None else as_wanted(inputs, "backward")
     upstream = check_upstream(roots, grad_tensors, "backward", create_graph)
+    starts: list[Any] = [root._edge or root for root in roots]
     mode = thread.mode
     previous = mode.delivery
     mode.delivery = previous or object()
     try:
-        entries, _ = _sweep([root._edge or root for root in roots], upstream, keep, create_graph)
+        if wanted is None:
+            entries, _ = _sweep(starts, upstream, keep, create_graph)
+        else:
+            found = _sweep(starts, upstream, keep, create_graph, find_paths(roots, wanted), places_of(wanted))
+            entries = entries_of(wanted, *found)
         del upstream
         deliver(entries, create_graph)
         if registered.leaves:
@@ -77,7 +86,10 @@ def grad(
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    allow_unused: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`; no `grad` is touched.
 
@@ -85,7 +97,9 @@ def grad(
 
     Args:
         inputs: leaves or results of operations; a leaf whose grad_req is "null" counts as unused.
+        only_inputs: must be True, as in PyTorch. is_grads_batched: must be False; call `grad` for each.
         allow_unused: give None for an input that the outputs do not depend on, instead of raising.
+        materialize_grads: give zeros for such an input.
         The others are those of `backward`.
 
     If a grad_output or a view of one, such as a slice, reaches an input unchanged, it is returned without a copy, as in
@@ -97,18 +111,13 @@ def grad(
     if create_graph is not False:
         create_graph = as_flag("grad", "create_graph", create_graph)
     keep = create_graph if retain_graph is None else as_flag("grad", "retain_graph", retain_graph)
-    if allow_unused is not False:
-        allow_unused = as_flag("grad", "allow_unused", allow_unused)
-    roots = as_tuple(outputs, "grad", "outputs")
-    wanted = as_tuple(inputs, "grad", "inputs")
-    for position, tensor in enumerate(wanted):
-        if not tensor._requires_grad:
-            raise RuntimeError(
-                f"grad: inputs[{position}] does not require a gradient; set requires_grad=True before using "
-                "it"
-            )
+    if only_inputs is not True or is_grads_batched is not False:
+        check_grad_options(only_inputs, is_grads_batched)
+    materialize = materialize_grads is not False and as_flag("grad", "materialize_grads", materialize_grads)
+    allow_unused = materialize if allow_unused is None else as_flag("grad", "allow_unused", allow_unused)
+    roots, wanted = as_tuple(outputs, "grad", "outputs"), as_wanted(inputs, "grad")
     upstream = check_upstream(roots, grad_outputs, "grad", create_graph)
-    capture = {(t._edge[0].order, t._edge[1]) for t in wanted if t._edge is not None}
+    capture = places_of(wanted)
     starts: list[Any] = [root._edge or root for root in roots]
     entries, captured = _sweep(starts, upstream, keep, create_graph, find_paths(roots, wanted), capture)
     arrays = [g.array for g in upstream]
@@ -122,7 +131,7 @@ def grad(
             passed_on = not create_graph and any(_is_part(array, entry[1].array) for array in arrays)
             results.append(wrap(entry[1].array) if passed_on else own(entry, create_graph))
         elif allow_unused:
-            results.append(None)
+            results.append(wrap(np.zeros_like(tensor.array)) if materialize else None)
         else:
             null = edge is None and tensor._grad_req == "null"
             why = 'its grad_req is "null"' if null else "unused, or cut off by a backward that returned None"

@@ -15,9 +15,12 @@ import numpy as np
 from .arguments import as_flag
 from .attached import Attached
 from .changes import mark_detached
-from .convert import ALLOWED, FLOAT64, INT64, as_allowed_array, zeros_of_extents
+from .convert import BOOL, FLOAT32, FLOAT64, INT64, OWN, as_allowed_array, as_own, default_dtype, zeros_of_extents
 from .family import part
 from .grad_mode import INFERENCE, thread
+from .later import LATER
+from .printing import text_of
+from .size import Size
 
 if TYPE_CHECKING:
     from .hooks import HookDict
@@ -34,11 +37,12 @@ class Tensor(Attached):
     """An array of float32, float64, int64 or bool with the graph that produced it.
 
     Args:
-        data: an ndarray of an allowed dtype is kept without a copy; Python floats, bools and sequences are
-            converted (float -> float32, int -> int64, bool -> bool); a NumPy scalar keeps its dtype. Ints alone
-            are extents, as in PyTorch: Tensor(2, 3) holds zeros; tensor(2) holds the number 2.
+        data: an ndarray of an allowed dtype is kept, with its dtype and without a copy, and so is the array of a
+            Tensor that requires no gradient. Sequences of numbers become float32, as in PyTorch (the type that
+            set_default_dtype set); retrograd.tensor keeps ints and bools. Ints alone, or a Size, are extents:
+            Tensor(2, 3) holds zeros; tensor(2) holds the number 2.
         requires_grad: whether gradients for this tensor are wanted; only floating tensors may ask.
-        dtype: convert to this dtype first.
+        dtype: convert to this dtype first. device: the CPU.
 
     Raises:
         TypeError: a dtype that is not allowed, or data that is not an array of numbers.
@@ -66,13 +70,21 @@ class Tensor(Attached):
     _view: Any  # how the tensor is a view of another one, see family.py
     _views: Any  # its views, see family.py
 
-    def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None, *extents: int) -> None:
-        if type(data) is not _ndarray or dtype is not None or extents or data.dtype not in ALLOWED:
-            if type(data) is int and requires_grad is not True and (dtype is None or type(dtype) is int):
+    def __init__(
+        self, data: Any = (), requires_grad: bool = False, dtype: Any = None, *extents: int, device: Any = None
+    ) -> None:
+        if device is not None:
+            LATER["as_device"]()("Tensor", device)
+        if type(data) is not _ndarray or dtype is not None or extents or OWN.get(data.dtype) is not data.dtype:
+            if type(data) is Size and dtype is None:
+                data = np.zeros(data, default_dtype())
+            elif type(data) is int and requires_grad is not True and (dtype is None or type(dtype) is int):
                 data, requires_grad = zeros_of_extents(data, requires_grad, dtype, *extents), False
             elif extents:
                 raise TypeError(f"Tensor: takes data, requires_grad and dtype, got {extents[0]!r} as well")
             else:
+                if dtype is None and isinstance(data, list | tuple | range):
+                    dtype = default_dtype()
                 data = as_allowed_array(data, dtype)
         self.array = data
         self._requires_grad = False
@@ -85,8 +97,8 @@ class Tensor(Attached):
     # ---- what it holds -------------------------------------------------------------------------------------
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
+    def shape(self) -> Size:
+        return Size(self.array.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -97,6 +109,7 @@ class Tensor(Attached):
         return self.array.ndim
 
     def dim(self) -> int:
+        """The number of axes."""
         return self.array.ndim
 
     def size(self, dim: int | None = None) -> Any:
@@ -107,7 +120,7 @@ class Tensor(Attached):
         """
         shape = self.array.shape
         if dim is None:
-            return shape
+            return Size(shape)
         if not -len(shape) <= dim < len(shape):
             raise IndexError(
                 f"size: dim is {dim}, expected {-len(shape)} to {len(shape) - 1} for shape {shape}"
@@ -115,6 +128,7 @@ class Tensor(Attached):
         return shape[dim]
 
     def numel(self) -> int:
+        """The number of elements."""
         return self.array.size
 
     def item(self) -> Any:
@@ -133,13 +147,15 @@ class Tensor(Attached):
         """The elements as nested Python lists (a number for a tensor without axes)."""
         return self.array.tolist()
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self, *, force: bool = False) -> np.ndarray:
         """The array, shared with the tensor.
 
         Raises:
-            RuntimeError: the tensor requires a gradient, which the array could not carry.
+            RuntimeError: the tensor requires a gradient, which the array could not carry, and ``force`` is not True.
         """
-        if self._requires_grad:
+        if force is not False:
+            force = as_flag("numpy", "force", force)
+        if self._requires_grad and not force:
             raise RuntimeError(
                 "numpy: the tensor requires grad and an array would leave the graph unnoticed; "
                 "use tensor.detach().numpy(), or tensor.array"
@@ -200,17 +216,20 @@ class Tensor(Attached):
         return str(self)
 
     def __repr__(self) -> str:
-        body = np.array2string(self.array, separator=", ", prefix="tensor(", precision=4, threshold=1000)
-        parts = [body]
+        parts = [text_of(self.array)]
         if not self.array.size and self.array.ndim != 1:
             parts.append(f"shape={self.array.shape}")
-        if self.array.dtype is FLOAT64 or not self.array.size:
+        if self.array.dtype not in (default_dtype(), INT64, BOOL) or not self.array.size:
             parts.append(f"dtype={self.array.dtype}")
         if self._edge is not None:
             parts.append(f"grad_fn={self._edge[0]!r}")
         elif self._requires_grad:
             parts.append("requires_grad=True")
         return f"tensor({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: shape, dtype, range and a small picture."""
+        return LATER["as_html"]()(self)
 
     # ---- its place in the graph ----------------------------------------------------------------------------
 
@@ -257,7 +276,7 @@ class Tensor(Attached):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         value = as_flag("Tensor", "requires_grad", value)
-        if value and self.array.dtype.kind != "f":
+        if value and self.array.dtype not in (FLOAT32, FLOAT64):
             raise RuntimeError(
                 "requires_grad: only float32 and float64 tensors can require a gradient, this one is "
                 f"{self.array.dtype}"
@@ -398,6 +417,12 @@ class Tensor(Attached):
         dropped = ("_hooks", "_post_hooks", "_view", "_views")
         remaining = {name: value for name, value in slots.items() if name not in dropped}
         return members, {**remaining, "_grad_req": "add"} if self._grad_req is INFERENCE else remaining
+
+    def __setstate__(self, state: Any) -> None:
+        members, slots = state
+        for name, value in {**(members or {}), **slots}.items():
+            setattr(self, name, value)
+        self.array = as_own(self.array)
 
     def _refuse_history(self, what: str) -> None:
         if self._edge is not None:

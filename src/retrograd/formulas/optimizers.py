@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .activation import relu
 from .piecewise import clamp, maximum
-from .primitive import Operand, absolute, sqrt, where
+from .primitive import Operand, absolute, sign, sqrt, where
 from .table import update
 
 Two = tuple[Operand, Operand]
@@ -228,6 +228,31 @@ def adadelta(
     v = running_square(square_avg, d, rho)
     u = sqrt(acc_delta + eps) / sqrt(v + eps) * d
     return param - u * lr, v, running_square(acc_delta, u, rho)
+
+
+@update
+def asgd(
+    param: Operand, grad: Operand, ax: Operand,
+    eta: float, mu: float, lambd: float, weight_decay: float, maximize: bool,
+) -> Two:  # fmt: skip
+    """p = (1 - lambd eta) param - eta d, and its average ax + mu (p - ax)"""
+    d = descent(param, grad, weight_decay, maximize)
+    p = param * (1 - lambd * eta) - d * eta
+    return p, p if mu == 1.0 else ax + (p - ax) * mu
+
+
+@update
+def rprop(
+    param: Operand, grad: Operand, prev: Operand, step_size: Operand,
+    shrink: float, grow: float, smallest: float, largest: float, maximize: bool,
+) -> Three:  # fmt: skip
+    """param - sign(d) s: s grows where d keeps its sign, and shrinks where it changes, and d counts as 0 there"""
+    d = descent(param, grad, 0.0, maximize)
+    turn = d * prev
+    s = where(turn > 0.0, step_size * grow, where(turn < 0.0, step_size * shrink, step_size))
+    s = clamp(s, smallest, largest)
+    d = where(turn < 0.0, 0.0, d)
+    return param - sign(d) * s, d, s
 
 
 # Other updates of all arrays at once

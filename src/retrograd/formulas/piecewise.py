@@ -44,6 +44,30 @@ def frac(x: Operand) -> Operand:
     return x - trunc(x)
 
 
+def _has_sign(y: Operand) -> Operand:
+    """Where y is below 0, or -0.0"""
+    zero = y == 0.0
+    return where(zero, 1.0 / where(zero, y, 1.0), y) < 0.0
+
+
+@formula
+def copysign(x: Operand, y: Operand) -> Operand:
+    """|x| with the sign of y, also of -0.0"""
+    size = absolute(x)
+    return where(_has_sign(y), -size, size)
+
+
+def copysign_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g sign(x) times the sign of y"""
+    slope = g * sign(x)
+    return where(_has_sign(y), -slope, slope)
+
+
+def copysign_grad_y(g: Operand) -> Operand:
+    """0"""
+    return g * 0.0
+
+
 @formula
 def clamp(x: Operand, low: float, high: float) -> Operand:
     """min(max(x, low), high); NaN stays"""
@@ -136,3 +160,4 @@ gradients("maximum", larger_grad, smaller_grad)
 gradients("minimum", smaller_grad, larger_grad)
 gradients("fmax", fmax_grad_x, fmax_grad_y)
 gradients("fmin", fmin_grad_x, fmin_grad_y)
+gradients("copysign", copysign_grad_x, copysign_grad_y)

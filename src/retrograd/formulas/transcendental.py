@@ -11,6 +11,7 @@ from .table import formula, gradients
 _LN2, _LN10 = 0.6931471805599453, 2.302585092994046
 _INVERSE_ROOT = 0.3989422804014327  # 1 / sqrt(2 pi)
 _ERF = 1.1283791670955126  # 2 / sqrt(pi)
+_PI = 3.141592653589793
 _NAN, _INFINITY = float("nan"), float("inf")
 
 
@@ -201,6 +202,42 @@ def logaddexp_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
 
 
 @formula
+def logaddexp2(x: Operand, y: Operand) -> Operand:
+    """log2(2**x + 2**y), without overflow"""
+    z = where(y > x, y, x) + log1p(exp_negative(absolute(x - y) * -_LN2)) * (1.0 / _LN2)
+    return where((x == y) & (absolute(x) == _INFINITY), x, z)
+
+
+def logaddexp2_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g sigmoid((x - y) ln 2)"""
+    return g * sigmoid((x - y) * _LN2)
+
+
+def logaddexp2_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g sigmoid((y - x) ln 2)"""
+    return g * sigmoid((y - x) * _LN2)
+
+
+@formula
+def sinc(x: Operand) -> Operand:
+    """sin(pi x) / (pi x), and 1 at 0"""
+    z = where(x == 0.0, 1.0, x * _PI)
+    return where(x == 0.0, 1.0, sin(z) / z)
+
+
+@formula
+def sinc_grad(g: Operand, x: Operand) -> Operand:
+    """g (cos(pi x) - sin(pi x) / (pi x)) / x, and near 0 its series, which does not cancel"""
+    near = absolute(x) < 0.05
+    z = where(near, 1.0, x)
+    r = z * _PI
+    far = (cos(r) - sin(r) / r) / z
+    t = x * x * (_PI * _PI)
+    series = x * (_PI * _PI) * (-1.0 / 3.0 + t * (1.0 / 30.0 + t * (-1.0 / 840.0 + t * (1.0 / 45360.0))))
+    return g * where(near, series, far)
+
+
+@formula
 def xlogy(x: Operand, y: Operand) -> Operand:
     """x log(y), and 0 where x is 0 and y is not NaN"""
     return x * log(where((x == 0.0) & (y == y), 1.0, y))
@@ -221,4 +258,5 @@ gradients("exp_negative", exp_grad)
 gradients("normal_cdf", normal_cdf_grad)
 gradients("atan2", atan2_grad_x, atan2_grad_y)
 gradients("logaddexp", logaddexp_grad_x, logaddexp_grad_y)
+gradients("logaddexp2", logaddexp2_grad_x, logaddexp2_grad_y)
 gradients("xlogy", xlogy_grad_x, xlogy_grad_y)

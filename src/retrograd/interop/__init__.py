@@ -1,9 +1,16 @@
 """Importing and exporting weights in the formats of other libraries."""
 
-from . import convolution_weight, packed, recurrent_weight, safetensors
+from . import convolution_weight, keras, mxnet, npz, packed, recurrent_weight, safetensors, sharded
 from .convolution_weight import *
+from .foreign import WeightsFileError
+from .keras import *
+from .mxnet import *
+from .npz import *
 from .packed import *
+from .pt import PTFileError
 from .recurrent_weight import *
 from .safetensors import *
+from .sharded import *
 
-__all__ = [*convolution_weight.__all__, *packed.__all__, *recurrent_weight.__all__, *safetensors.__all__]
+__all__ = [*convolution_weight.__all__, *keras.__all__, *mxnet.__all__, *npz.__all__, *packed.__all__, "PTFileError",
+           *recurrent_weight.__all__, *safetensors.__all__, *sharded.__all__, "WeightsFileError"]  # fmt: skip

@@ -91,7 +91,7 @@ def options_of(layer: Any) -> dict[str, Any] | None:
             value = layer.bias is not None
         elif name in ("output_activation", "activation"):
             value = layer.activation
-        elif name == "adj":
+        elif name in ("adj", "device"):
             value = None
         else:
             value = getattr(layer, name)

@@ -116,7 +116,7 @@ class Builder:
     def _layer(self, path: str, cls: Any, options: Any, more: Mapping[str, Any], weights: int | None = None) -> Any:
         """A layer of these options. No memory is allocated for more weights than the file has."""
         where = path or "(model)"
-        allowed = set(inspect.signature(cls).parameters) - (set(more) and {"weight", "activation"})
+        allowed = set(inspect.signature(cls).parameters) - (set(more) and {"weight", "activation"}) - {"device"}
         if not isinstance(options, Mapping) or not set(options) <= allowed:
             raise ValueError(f"the options of {where} are {brief(options)}; {cls.__name__} takes {names(allowed)}")
         given = {key: _tuples(value) for key, value in options.items()}

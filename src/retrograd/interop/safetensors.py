@@ -17,10 +17,13 @@ from typing import Any
 import numpy as np
 
 from ..atomic import why_not_written, write_atomically
+from ..engine.convert import ALLOWED
 from ..engine.tensor import Tensor
 from ..entries import brief, checked_bools, reason
-from ..nn.module import IncompatibleKeys, Module
+from ..nn.module import Module
+from ..nn.state import IncompatibleKeys
 from ..outside import STRICT_JSON, open_outside
+from .widened import bfloat16_numbers, widened
 
 __all__ = ["SafetensorsError", "load_model", "load_safetensors", "safetensors_metadata", "save_safetensors"]
 
@@ -35,8 +38,7 @@ class SafetensorsError(ValueError):
 
 
 def _bfloat16(data: bytes) -> np.ndarray:
-    """bfloat16 numbers, the upper halves of float32, as float32."""
-    return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
+    return bfloat16_numbers(np.frombuffer(data, "<u2"))
 
 
 def _bools(data: bytes) -> np.ndarray:
@@ -48,14 +50,13 @@ def _numbers(stored: str, converted: str) -> Callable[[bytes], np.ndarray]:
 
 
 _INTEGERS = ("I", 8), ("I", 4), ("I", 2), ("I", 1), ("U", 4), ("U", 2), ("U", 1)
-_WIDENED = {np.dtype(f"{kind.lower()}{size}"): np.dtype(np.int64) for kind, size in _INTEGERS}  # in a Tensor
 _NAMES = "F64", "F32", "I64", "I32", "U8", "BOOL"
 
 # dtype in the file -> a reader
 _READ: dict[str, Callable[[bytes], np.ndarray]] = {
     "F64": _numbers("<f8", "f8"),
     "F32": _numbers("<f4", "f4"),
-    "F16": _numbers("<f2", "f4"),
+    "F16": _numbers("<f2", "f2"),
     "BF16": _bfloat16,
     "BOOL": _bools,
     **{f"{kind}{8 * size}": _numbers(f"<{kind.lower()}{size}", f"{kind.lower()}{size}") for kind, size in _INTEGERS},
@@ -72,8 +73,8 @@ def save_safetensors(
 
     The file is written atomically: an existing one is kept until the new one is complete.
 
-    model_or_state_dict: a Module, whose ``state_dict()`` is written; or a dict of Tensors or arrays of float32,
-        float64, int64 or bool.
+    model_or_state_dict: a Module, whose ``state_dict()`` is written; or a dict of Tensors or arrays of the
+        dtypes that a Tensor can have.
     metadata: strings to store in the file. A digest of the tensors is added, so that ``load_safetensors`` detects
         damage.
 
@@ -95,8 +96,8 @@ def save_safetensors(
             raise TypeError(
                 f"save_safetensors: {key!r} is {type(value).__name__}; expected str keys and Tensors or arrays"
             )
-        if array.dtype not in (np.float32, np.float64, np.int64, np.bool_):
-            raise TypeError(f"save_safetensors: {key!r} is {array.dtype}; expected float32, float64, int64 or bool")
+        if array.dtype not in ALLOWED:
+            raise TypeError(f"save_safetensors: {key!r} is {array.dtype}; expected a dtype that a Tensor can have")
         arrays[key] = np.array(array, order="C")
     texts = dict(metadata or {})
     if not all(isinstance(text, str) for pair in texts.items() for text in pair):
@@ -114,7 +115,7 @@ def save_safetensors(
 def load_safetensors(path: str | Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file by name, in dtypes that a Tensor can have.
 
-    float16 and bfloat16 become float32, integers of fewer than 64 bits int64; all without loss.
+    Numbers of a dtype that no Tensor has are widened without loss: bfloat16 to float32, uint16 and uint32 to int64.
 
     Raises:
         ImportError: the safetensors package is not installed.
@@ -153,12 +154,11 @@ def load_model(model: Module, filename: str | Path, strict: bool = True) -> Inco
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     arrays, metadata = read_arrays(path)
-    widened = {key: array.astype(_WIDENED.get(array.dtype, array.dtype)) for key, array in arrays.items()}
-    return {key: Tensor(array) for key, array in widened.items()}, metadata
+    return {key: Tensor(widened(array)) for key, array in arrays.items()}, metadata
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """The arrays of a safetensors file, of bfloat16 and float16 as float32, and its metadata.
+    """The arrays of a safetensors file, of bfloat16 as float32, and its metadata.
 
     Raises: as ``load_safetensors``.
     """

@@ -47,4 +47,6 @@ _FAMILIES = (
 __all__ = ["Buffer", "Parameter", "functional", "grad", "init", "utils"]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]
 
+from . import modules  # noqa: E402  it takes all of this package
+
 attach_to_module(__name__)

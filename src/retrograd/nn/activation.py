@@ -138,15 +138,15 @@ class GLU(Activation):
 
 
 class _AlongAxis(Described, Module):
-    """A layer along axis dim; unlike PyTorch, dim=None is refused, not guessed."""
+    """A layer along axis dim; None is axis 0 of an input with 0, 1 or 3 axes and axis 1 of others, with a warning."""
 
-    _errors = """ValueError: dim is missing.
+    _errors = """ValueError: dim is not an int.
         IndexError: input has no axis dim.
         TypeError: input is not a floating-point Tensor."""
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
-        if isinstance(dim, bool) or not isinstance(dim, int):
+        if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int)):
             raise ValueError(f"{type(self).__name__}: dim={dim!r} must be an int; for input (N, C) pass dim=1")
         self.dim = dim
 
@@ -158,21 +158,21 @@ class Softmax(_AlongAxis):
     """y = exp(x) / sum(exp(x)) along the axis dim, computed without overflow."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.softmax(input, self.dim)
+        return functional.softmax(input, self.dim, 5)
 
 
 class LogSoftmax(_AlongAxis):
     """y = x - log(sum(exp(x))) along the axis dim, computed without overflow."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.log_softmax(input, self.dim)
+        return functional.log_softmax(input, self.dim, 5)
 
 
 class Softmin(_AlongAxis):
     """y = softmax(-x) along the axis dim."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.softmin(input, self.dim)
+        return functional.softmin(input, self.dim, 5)
 
 
 class Softmax2d(Module):

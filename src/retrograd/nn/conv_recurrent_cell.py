@@ -70,6 +70,7 @@ class ConvCell(OverAxes, Module):
     bias: bool = True
     _: KW_ONLY
     activation: Activation = "tanh"
+    device: Any = None
     dtype: Any = None
 
     _place = {  # what the docstring says of cells and of layers
@@ -91,6 +92,7 @@ class ConvCell(OverAxes, Module):
 
     def _set_up(self) -> None:
         name, dtype = type(self).__name__, self.__dict__.pop("dtype")
+        del self.__dict__["device"]  # checked like every layer's
         check_ints(name, in_channels=self.in_channels, hidden_channels=self.hidden_channels)
         self.kernel_size = as_tuple(self.kernel_size, self.ndim, f"{name}: kernel_size", 1)
         size = self.kernel_size if self.state_kernel_size is None else self.state_kernel_size

@@ -39,8 +39,8 @@ class _Convolution(OverAxes, Module):
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Extents, stride: Extents = 1, padding: Padding = 0,
-        dilation: Extents = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", *,
-        activation: Activation = None, algorithm: str = "auto", workspace: float | None = None, dtype: Any = None,
+        dilation: Extents = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
+        dtype: Any = None, *, activation: Activation = None, algorithm: str = "auto", workspace: float | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
@@ -137,8 +137,9 @@ class _ConvTranspose(_Convolution):
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Extents, stride: Extents = 1, padding: Padding = 0,
         output_padding: Extents = 0, groups: int = 1, bias: bool = True, dilation: Extents = 1,
-        padding_mode: str = "zeros", *, adj: Extents | None = None, target_shape: Extents | None = None,
-        activation: Activation = None, algorithm: str = "auto", workspace: float | None = None, dtype: Any = None,
+        padding_mode: str = "zeros", device: Any = None, dtype: Any = None, *, adj: Extents | None = None,
+        target_shape: Extents | None = None, activation: Activation = None, algorithm: str = "auto",
+        workspace: float | None = None,
     ) -> None:  # fmt: skip
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode,

@@ -28,8 +28,8 @@ class DeformConv2d(_Convolution, ndim=2):
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Extents, stride: Extents = 1, padding: Padding = 0,
-        dilation: Extents = 1, groups: int = 1, bias: bool = True, *, activation: Activation = None,
-        workspace: float | None = None, dtype: Any = None,
+        dilation: Extents = 1, groups: int = 1, bias: bool = True, device: Any = None, dtype: Any = None, *,
+        activation: Activation = None, workspace: float | None = None,
     ) -> None:  # fmt: skip
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, activation=activation,
@@ -69,7 +69,8 @@ class _WithOffsets(DeformConv2d):
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Extents = 1, stride: Extents = 1, padding: Padding = 0,
         dilation: Extents = 1, groups: int = 1, num_deformable_group: int = 1, bias: bool = True,
-        offset_bias: bool = True, *, activation: Activation = None, workspace: float | None = None, dtype: Any = None,
+        offset_bias: bool = True, device: Any = None, dtype: Any = None, *, activation: Activation = None,
+        workspace: float | None = None,
     ) -> None:  # fmt: skip
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, activation=activation,

@@ -1,4 +1,7 @@
-"""Bool arguments of layers: a string or number is refused, not taken for True."""
+"""Arguments that are checked alike in all layers: bools, and the device.
+
+A string or number is refused as a bool, not taken for True. ``device`` must be the CPU, where everything is.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,18 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..ops.device import as_device
 from ..ops.dtype import as_flag
 
 __all__ = ["checked"]
 
 
 def checked(init: Callable[..., None]) -> Callable[..., None]:
-    """``init``, refusing anything but bools for the parameters annotated as bool."""
+    """``init``, refusing anything but bools for the parameters annotated as bool, and devices other than the CPU."""
     parameters = list(inspect.signature(init).parameters.values())[1:]
     flags = [(place, p.name) for place, p in enumerate(parameters) if p.annotation in (bool, "bool")]
-    if not flags:
+    placed = next((place for place, p in enumerate(parameters) if p.name == "device"), -1)
+    if not flags and placed < 0:
         return init
 
     @functools.wraps(init)
@@ -27,6 +32,8 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
                     args = (*args[:place], as_flag(type(self).__name__, name, args[place]), *args[place + 1 :])
             elif name in kwargs:
                 kwargs[name] = as_flag(type(self).__name__, name, kwargs[name])
+        if placed >= 0:
+            as_device(type(self).__name__, args[placed] if placed < len(args) else kwargs.get("device"))
         init(self, *args, **kwargs)
 
     return initialise

@@ -47,7 +47,7 @@ class LayerNorm(_Affine):
 
     def __init__(
         self, normalized_shape: int | tuple[int, ...] | list[int], eps: float = 1e-5, elementwise_affine: bool = True,
-        bias: bool = True, *, dtype: Any = None,
+        bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.normalized_shape = _extents("LayerNorm", normalized_shape)
@@ -73,7 +73,7 @@ class RMSNorm(_Affine):
 
     def __init__(
         self, normalized_shape: int | tuple[int, ...] | list[int], eps: float | None = None,
-        elementwise_affine: bool = True, *, dtype: Any = None,
+        elementwise_affine: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.normalized_shape = _extents("RMSNorm", normalized_shape)
@@ -97,8 +97,8 @@ class GroupNorm(_Affine):
     """
 
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, *, bias: bool = True,
-        dtype: Any = None,
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
+        dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         check_ints("GroupNorm", num_groups=num_groups, num_channels=num_channels)
@@ -144,6 +144,6 @@ class LocalResponseNorm(Described, Module):
 
 def _extents(name: str, shape: Any) -> tuple[int, ...]:
     extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    if not extents or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in extents):
+    if not extents or any(isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1 for n in extents):
         raise ValueError(f"{name}: normalized_shape={shape!r} must be an int of at least 1, or a tuple of such ints")
-    return extents
+    return tuple(int(n) for n in extents)

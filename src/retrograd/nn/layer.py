@@ -29,9 +29,12 @@ def layer(cls: type[AnyLayer]) -> type[AnyLayer]:
     signature = inspect.Signature([_SELF, *options.values()], return_annotation="None")
     buffers = {name for name, option in options.items() if option.annotation == "Tensor | None"}
     set_up = getattr(cls, "_set_up", None)  # not looked up in a user's subclass
+    adapted = getattr(cls, "_adapted", None)  # of losses, which have options that were replaced
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         try:
+            if adapted is not None:
+                args, kwargs = type(self)._adapted(args, kwargs)
             given = signature.bind(self, *args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
@@ -45,10 +48,14 @@ def layer(cls: type[AnyLayer]) -> type[AnyLayer]:
         if set_up is not None:
             set_up(self)
 
-    __init__.__signature__ = signature  # type: ignore[attr-defined]
     __init__.__qualname__ = f"{cls.__qualname__}.__init__"
     members: Any = cls
-    members._options, members.__init__ = options, checked(__init__)
+    members._options = options
+    shown = [_SELF, *options.values()]
+    if adapted is not None:
+        shown = members._signature(shown)
+    __init__.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    members.__init__ = checked(__init__)
     if not hasattr(cls, "_shown"):
         members._shown = tuple(options)
     if cls.extra_repr is Tree.extra_repr:

@@ -66,7 +66,7 @@ class _Lazy(Module):
         for name in self._shapes(0):  # what depends on the size
             kind = UninitializedParameter if name in self._parameter_names else UninitializedBuffer
             if self.__dict__[name] is not None:
-                self.__dict__[name] = kind(dtype=kwargs.get("dtype"))
+                self.__dict__[name] = kind(dtype=self.__dict__[name].dtype)
 
     def _shapes(self, size: int) -> dict[str, Shape]:
         """The shape of every parameter and buffer that depends on the size."""
@@ -234,8 +234,8 @@ class _LazyNorm(_Lazy):
     unbatched: ClassVar[bool]
 
     def __init__(
-        self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True, *,
-        bias: bool = True, dtype: Any = None,
+        self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
+        device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         self._start(eps, momentum, affine, track_running_stats, bias=bias, dtype=dtype)
 

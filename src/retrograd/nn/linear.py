@@ -32,7 +32,9 @@ class Linear(Module):
     weight: Parameter
     bias: Parameter | None
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, *, dtype: Any = None) -> None:
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__()
         check_ints("Linear", 0, in_features=in_features, out_features=out_features)
         self.in_features, self.out_features = in_features, out_features
@@ -65,8 +67,9 @@ class Bilinear(Described, Module):
     bias: Parameter | None
 
     def __init__(
-        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, *, dtype: Any = None
-    ) -> None:
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         check_ints("Bilinear", in1_features=in1_features, in2_features=in2_features, out_features=out_features)
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features

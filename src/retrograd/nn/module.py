@@ -4,37 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from sys import _getframe
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from ..absent import attach_to_class
 from ..engine import anomaly
-from ..engine.changes import mark
 from ..engine.grad_mode import thread
 from ..engine.later import LATER
 from ..engine.line import inside
 from ..engine.tensor import Tensor
+from .conversion import Convertible
 from .error_path import add_module_path
 from .flags import checked
 from .hooks import Hooked
-from .loading import fill, fitting
 from .lookup import Lookup
-from .parameter import Buffer, Parameter, as_float_dtype
-from .tree import Tree, walk
-from .uninitialized import is_lazy
+from .parameter import Buffer, Parameter
+from .registry import Members
+from .state import Stated
+from .tree import Tree
 
 __all__ = ["Module"]
 
 
-class IncompatibleKeys(NamedTuple):
-    """The keys that load_state_dict(strict=False) ignored."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-
-
-class Module(Tree, Hooked, Lookup):
+class Module(Tree, Hooked, Lookup, Stated, Convertible):
     """Holds parameters, buffers and child modules under the names they were assigned to.
 
     A subclass calls ``super().__init__()`` first, assigns its members and defines ``forward``. Parameters, buffers and
@@ -183,6 +176,18 @@ class Module(Tree, Hooked, Lookup):
         for registry in ("_parameter_names", "_buffer_names", "_child_names"):
             self.__dict__.get(registry, {}).pop(name, None)
 
+    @property
+    def _modules(self) -> Members:
+        return Members(self, "module")
+
+    @property
+    def _parameters(self) -> Members:
+        return Members(self, "parameter")
+
+    @property
+    def _buffers(self) -> Members:
+        return Members(self, "buffer")
+
     # ------------------------------------------------------------------ walking the model
 
     def _named_members(
@@ -217,7 +222,7 @@ class Module(Tree, Hooked, Lookup):
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
-    # ------------------------------------------------------------------ modes and types
+    # ------------------------------------------------------------------ modes
 
     def train(self, mode: bool = True) -> Self:
         """Set training mode (dropout drops, batch norm uses the batch's statistics) for this module and its children.
@@ -259,32 +264,6 @@ class Module(Tree, Hooked, Lookup):
                 if getattr(parameter, "grad_sample", None) is not None:
                     parameter.grad_sample = None
 
-    def to(self, dtype: Any) -> Self:
-        """Convert parameters, their gradients and floating-point buffers to float32 or float64.
-
-        Parameters stay the same objects, in the same memory order. "cpu" is accepted and changes nothing.
-
-        Raises:
-            TypeError: dtype is neither float32 nor float64.
-        """
-        if isinstance(dtype, str) and dtype == "cpu":
-            return self
-        dtype = as_float_dtype(dtype)
-        for tensor in (*self.parameters(), *self.buffers()):
-            if is_lazy(tensor):
-                tensor.set_dtype(dtype)
-            elif tensor.array.dtype.kind == "f":
-                tensor.array = tensor.array.astype(dtype, order="K", copy=False)
-                if tensor.grad is not None:
-                    tensor.grad = Tensor(tensor.grad.array.astype(dtype, order="K", copy=False))
-        return self
-
-    def float(self) -> Self:
-        return self.to(np.float32)
-
-    def double(self) -> Self:
-        return self.to(np.float64)
-
     # ------------------------------------------------------------------ inference
     def pack(
         self, *, skip: Iterable[str] = (), fuse: bool = True, floats: str = "float32",
@@ -292,75 +271,6 @@ class Module(Tree, Hooked, Lookup):
     ) -> Any:  # fmt: skip
         """A copy for inference whose low-bit layers are stored in their bits: ``lowbit.pack``, which explains it."""
         return LATER["pack"]()(self, skip=skip, fuse=fuse, floats=floats, classes=classes, image=image)
-
-    # ------------------------------------------------------------------ state
-    def state_dict(
-        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
-    ) -> dict[str, Any]:
-        """{path: tensor} of parameters and persistent buffers, in logical shapes, sharing their memory.
-
-        keep_vars: return the parameters themselves instead of detached tensors.
-        """
-        destination = {} if destination is None else destination
-
-        def within(module: Module) -> Iterator[tuple[str, Module]]:
-            own = module is self or type(module).state_dict is Module.state_dict  # an overridden one is called instead
-            return module._members() if own else iter(())
-
-        for path, module, left in walk(self, within):
-            start = f"{prefix}{path}." if path else prefix
-            if left:
-                continue
-            if module is not self and type(module).state_dict is not Module.state_dict:
-                module.state_dict(destination=destination, prefix=start, keep_vars=keep_vars)
-                continue
-            persistent = (name for name, saved in module._buffer_names.items() if saved)
-            for name in (*module._parameter_names, *persistent):
-                tensor = module.__dict__[name]
-                if tensor is not None:
-                    destination[start + name] = tensor if keep_vars else tensor.detach()
-        return destination
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
-        """Copy the values of state_dict (Tensors or arrays) into the parameters and buffers.
-
-        Everything is checked before the first value is written: a failed call changes nothing. The existing memory,
-        with its order and dtype, is kept. strict=False ignores missing and unexpected keys and returns them; values of
-        a wrong shape or kind are still refused. assign=True uses the memory and dtype of the values instead of copying,
-        and drops gradients; parameters stay the same objects. Lazy layers infer their sizes.
-
-        Raises:
-            TypeError: state_dict is not a mapping.
-            RuntimeError: keys are missing or unexpected (strict), or values do not fit; the message lists all of them.
-        """
-        if not isinstance(state_dict, Mapping):
-            raise TypeError(f"load_state_dict: state_dict must be a dict of tensors, got {type(state_dict).__name__}")
-        own: dict[str, Tensor] = self.state_dict(keep_vars=True)
-        missing = [key for key in own if key not in state_dict]
-        unexpected = [key for key in state_dict if key not in own]
-        problems: list[str] = []
-        if strict and missing:
-            problems.append(f"Missing key(s) in state_dict: {_quoted(missing)}.")
-        if strict and unexpected:
-            problems.append(f"Unexpected key(s) in state_dict: {_quoted(unexpected)}.")
-        if problems:
-            problems.append("(strict=False ignores missing and unexpected keys.)")
-        arrays, misfits = fitting(self, own, state_dict, assign)
-        problems += misfits
-        if problems:
-            raise RuntimeError(
-                f"Error(s) in loading state_dict for {type(self).__name__}, nothing was changed:"
-                + "".join(f"\n\t{problem}" for problem in problems)
-            )
-        fill(self, own, arrays, assign)
-        mark([own[key].array for key in arrays], "load_state_dict")
-        return IncompatibleKeys(missing, unexpected)
-
-
-def _quoted(keys: list[str]) -> str:
-    return ", ".join(f'"{key}"' for key in keys)
 
 
 attach_to_class(Module, "torch.nn.Module")

@@ -37,7 +37,7 @@ class _ChannelNorm(OverAxes, Module):
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-        track_running_stats: bool = True, *, bias: bool = True, dtype: Any = None,
+        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
@@ -147,7 +147,7 @@ class _InstanceNorm(_ChannelNorm):
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = False,
-        track_running_stats: bool = False, *, bias: bool = True, dtype: Any = None,
+        track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats, bias=bias, dtype=dtype)
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.dtype import as_flag
+from ..ops.dtype import as_dtype, as_flag
 
 __all__ = ["Buffer", "Parameter", "as_float_dtype", "empty_weight"]
 
@@ -124,15 +124,12 @@ def _rebuild(
 
 
 def as_float_dtype(dtype: Any) -> np.dtype:
-    """np.dtype of dtype (None means float32).
+    """np.dtype of dtype (None means the default type).
 
     Raises:
         TypeError: dtype is neither float32 nor float64.
     """
-    try:
-        converted = np.dtype(np.float32 if dtype is None else dtype)
-    except TypeError:
-        raise TypeError(f"dtype={dtype!r} is not a dtype; use float32 or float64") from None
+    converted = as_dtype(dtype, default=True)
     if converted not in (np.float32, np.float64):
         raise TypeError(f"dtype={converted}, but layers compute in float32 or float64; use one of these")
     return converted

@@ -53,7 +53,7 @@ class PReLU(Activation):
         ValueError: input has the wrong number of channels.
     """
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, *, dtype: Any = None) -> None:
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
         self.weight = Parameter(np.full(num_parameters, init, as_float_dtype(dtype)))

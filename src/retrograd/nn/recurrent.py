@@ -83,11 +83,11 @@ class RNNBase(Module):
 
     def __init__(
         self, mode: str, input_size: int, hidden_size: Widths, num_layers: int = 1, bias: bool = True,
-        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: Widths = 0, *,
-        variational_dropout: float = 0.0, recurrent_dropout: float = 0.0, zoneout: float | tuple[float, float] = 0.0,
-        layer_norm: bool = False, residual: bool = False, return_states: bool = True, return_cells: bool = False,
-        forget_bias: float | None = None, checkpoint: int | str | None = None, algorithm: str = "auto",
-        dtype: Any = None, **equations: Any,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: Widths = 0,
+        device: Any = None, dtype: Any = None, *, variational_dropout: float = 0.0, recurrent_dropout: float = 0.0,
+        zoneout: float | tuple[float, float] = 0.0, layer_norm: bool = False, residual: bool = False,
+        return_states: bool = True, return_cells: bool = False, forget_bias: float | None = None,
+        checkpoint: int | str | None = None, algorithm: str = "auto", **equations: Any,
     ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
@@ -260,10 +260,10 @@ class RNN(RNNBase):
 
     def __init__(
         self, input_size: int, hidden_size: Widths, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
-        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, *,
-        variational_dropout: float = 0.0, recurrent_dropout: float = 0.0, zoneout: float = 0.0,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device: Any = None,
+        dtype: Any = None, *, variational_dropout: float = 0.0, recurrent_dropout: float = 0.0, zoneout: float = 0.0,
         layer_norm: bool = False, residual: bool = False, return_states: bool = True,
-        checkpoint: int | str | None = None, algorithm: str = "auto", dtype: Any = None,
+        checkpoint: int | str | None = None, algorithm: str = "auto",
     ) -> None:  # fmt: skip
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f'RNN: nonlinearity={nonlinearity!r} must be "tanh" or "relu"')
@@ -293,12 +293,12 @@ class LSTM(RNNBase):
 
     def __init__(
         self, input_size: int, hidden_size: Widths, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: Widths = 0, *,
-        clip: tuple[float, float] | None = None, clip_nan: bool = False, peephole: bool = False, coupled: bool = False,
-        forget_bias: float | None = None, variational_dropout: float = 0.0, recurrent_dropout: float = 0.0,
-        zoneout: float | tuple[float, float] = 0.0, layer_norm: bool = False, residual: bool = False,
-        return_states: bool = True, return_cells: bool = False, checkpoint: int | str | None = None,
-        algorithm: str = "auto", dtype: Any = None,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: Widths = 0, device: Any = None, dtype: Any = None,
+        *, clip: tuple[float, float] | None = None, clip_nan: bool = False, peephole: bool = False,
+        coupled: bool = False, forget_bias: float | None = None, variational_dropout: float = 0.0,
+        recurrent_dropout: float = 0.0, zoneout: float | tuple[float, float] = 0.0, layer_norm: bool = False,
+        residual: bool = False, return_states: bool = True, return_cells: bool = False,
+        checkpoint: int | str | None = None, algorithm: str = "auto",
     ) -> None:  # fmt: skip
         super().__init__(
             "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size,
@@ -321,10 +321,10 @@ class GRU(RNNBase):
 
     def __init__(
         self, input_size: int, hidden_size: Widths, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, *, reset_after: bool = True,
-        variational_dropout: float = 0.0, recurrent_dropout: float = 0.0, zoneout: float = 0.0,
-        layer_norm: bool = False, residual: bool = False, return_states: bool = True,
-        checkpoint: int | str | None = None, algorithm: str = "auto", dtype: Any = None,
+        dropout: float = 0.0, bidirectional: bool = False, device: Any = None, dtype: Any = None, *,
+        reset_after: bool = True, variational_dropout: float = 0.0, recurrent_dropout: float = 0.0,
+        zoneout: float = 0.0, layer_norm: bool = False, residual: bool = False, return_states: bool = True,
+        checkpoint: int | str | None = None, algorithm: str = "auto",
     ) -> None:  # fmt: skip
         super().__init__(
             "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,

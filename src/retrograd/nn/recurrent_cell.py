@@ -42,9 +42,9 @@ class RNNCellBase(Module):
     """
 
     def __init__(
-        self, mode: str, input_size: int, hidden_size: int, bias: bool = True, *, layer_norm: bool = False,
-        zoneout: float | tuple[float, float] = 0.0, recurrent_dropout: float = 0.0, forget_bias: float | None = None,
-        dtype: Any = None, **equations: Any,
+        self, mode: str, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None, *,
+        layer_norm: bool = False, zoneout: float | tuple[float, float] = 0.0, recurrent_dropout: float = 0.0,
+        forget_bias: float | None = None, **equations: Any,
     ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
@@ -143,8 +143,8 @@ class RNNCell(RNNCellBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", *,
-        layer_norm: bool = False, zoneout: float = 0.0, recurrent_dropout: float = 0.0, dtype: Any = None,
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None,
+        dtype: Any = None, *, layer_norm: bool = False, zoneout: float = 0.0, recurrent_dropout: float = 0.0,
     ) -> None:  # fmt: skip
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f'RNNCell: nonlinearity={nonlinearity!r} must be "tanh" or "relu"')
@@ -173,10 +173,10 @@ class LSTMCell(RNNCellBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, *, proj_size: int = 0,
-        clip: tuple[float, float] | None = None, clip_nan: bool = False, peephole: bool = False, coupled: bool = False,
-        forget_bias: float | None = None, layer_norm: bool = False, zoneout: float | tuple[float, float] = 0.0,
-        recurrent_dropout: float = 0.0, dtype: Any = None,
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None, *,
+        proj_size: int = 0, clip: tuple[float, float] | None = None, clip_nan: bool = False, peephole: bool = False,
+        coupled: bool = False, forget_bias: float | None = None, layer_norm: bool = False,
+        zoneout: float | tuple[float, float] = 0.0, recurrent_dropout: float = 0.0,
     ) -> None:  # fmt: skip
         super().__init__(
             "lstm", input_size, hidden_size, bias, projection=proj_size, clip=pair_of_clip("LSTMCell", clip),
@@ -206,8 +206,8 @@ class GRUCell(RNNCellBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, *, reset_after: bool = True,
-        layer_norm: bool = False, zoneout: float = 0.0, recurrent_dropout: float = 0.0, dtype: Any = None,
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None, *,
+        reset_after: bool = True, layer_norm: bool = False, zoneout: float = 0.0, recurrent_dropout: float = 0.0,
     ) -> None:  # fmt: skip
         super().__init__(
             "gru", input_size, hidden_size, bias, reset_after=reset_after, layer_norm=layer_norm, zoneout=zoneout,

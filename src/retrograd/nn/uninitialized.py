@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 
+from ..engine.size import Size
 from ..engine.tensor import Tensor
 from .parameter import Parameter, as_float_dtype, empty_weight
 
@@ -49,7 +50,7 @@ class Uninitialized(Tensor):
         _array.__set__(self, array)
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Size:
         raise RuntimeError(NO_SHAPE)
 
     @property

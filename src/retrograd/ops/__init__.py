@@ -7,18 +7,25 @@ types, gradients gives the engine kernels for adding and copying.
 
 import types
 
-from . import gradients, methods
+from . import gradients, methods, older
 from .convolution.plan import exact_convolution
 from .creation import *
 from .index.gather import *
 from .index.indexing import *
 from .index.order import *
+from .index.quantiles import *
+from .index.scattering import *
 from .index.search import *
 from .index.selection import *
+from .index.sets import *
 from .kernel_set import active_kernels, use_kernels
+from .linalg.aliases import *
+from .linalg.functions import chain_matmul
+from .linalg.vandermonde import *
 from .normalization.softmax import *
 from .pointwise.comparison import *
 from .pointwise.elementwise import *
+from .pointwise.numbers import *
 from .pointwise.piecewise import *
 from .pointwise.powers import *
 from .pointwise.rounding import *
@@ -31,17 +38,33 @@ from .product.products import *
 from .random.random import *
 from .random.sampling import *
 from .recurrent.cells import *
+from .reduce.calculus import *
+from .reduce.correlation import *
 from .reduce.extremes import *
 from .reduce.norms import *
 from .reduce.reduction import *
 from .reduce.scan import *
 from .reduce.statistics import *
+from .shape.blocks import *
 from .shape.broadcasting import *
 from .shape.diagonal import *
 from .shape.join import *
 from .shape.rearrange import *
 from .shape.shape import *
 from .shape.splitting import *
+from .shape.strides import *
+from .sparse.coo import *
+from .special.bessel import *
+from .special.gamma import *
+from .special.gamma import polygamma
+from .special.normal import *
+from .window import *
+
+globals().update(
+    (name, older.with_numpy_names(value))
+    for name, value in list(globals().items())
+    if isinstance(value, types.FunctionType) and not name.startswith("_")
+)
 
 __all__ = [
     name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, types.ModuleType)

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ..absent import pytorch_names
 from ..engine.inplace import Replaced, modify
 from ..engine.tensor import Tensor, wrap
 from ..formulas import optimizers
-from .dtype import as_element, as_real, cast, is_number, require_tensor
+from .dtype import CATEGORY, as_element, as_real, cast, float16, is_number, require_tensor
 from .kernel_set import kernels
 from .pointwise import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
 from .shape.broadcasting import expand
@@ -146,7 +147,7 @@ def _as(operator: str, value: Tensor, dtype: np.dtype[Any]) -> Tensor:
     """``value`` in ``dtype``; TypeError if that is a lower category."""
     if value.array.dtype == dtype:
         return value
-    if "bif".index(value.array.dtype.kind) > "bif".index(dtype.kind):
+    if CATEGORY[value.array.dtype.kind] > CATEGORY[dtype.kind]:
         raise TypeError(
             f"{operator}: the result is {value.array.dtype}, which input of {dtype} cannot hold; convert input first, "
             "for example with input.float()"
@@ -156,7 +157,7 @@ def _as(operator: str, value: Tensor, dtype: np.dtype[Any]) -> Tensor:
 
 def _fits(array: np.ndarray, other: Any) -> bool:
     """Whether NumPy can compute ``array op other`` in place: one type, and the shape of array."""
-    if array.dtype.kind != "f":
+    if array.dtype.kind != "f" or array.dtype is float16:
         return False
     if isinstance(other, Tensor):
         return other.array.dtype == array.dtype and _broadcasts(other.array.shape, array.shape)
@@ -171,6 +172,16 @@ def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 def _quietly(ufunc: Any, array: np.ndarray, other: Any) -> None:
     with np.errstate(all="ignore"):  # as the kernels
         ufunc(array, other, out=array)
+
+
+def of_all(methods: dict[str, Any]) -> dict[str, Any]:
+    """The in-place forms that PyTorch has and the others here do not: each of the method without the underscore."""
+    names = [name for name in pytorch_names()["torch.Tensor"] if name.endswith("_") and not name.endswith("__")]
+    return {
+        name: in_place(methods[name[:-1]], name)
+        for name in (*names, "eq_")  # which is not in the table
+        if name not in methods and name[:-1] in methods
+    }
 
 
 METHODS: dict[str, Any] = {
@@ -193,6 +204,7 @@ METHODS.update(
         *(("and", "&=", comparison.bitwise_and), ("or", "|=", comparison.bitwise_or)),
         *(("xor", "^=", comparison.bitwise_xor), ("mod", "%=", rounding.remainder)),
         *(("pow", "**=", powers.pow), ("floordiv", "//=", rounding.floor_divide)),
+        *(("lshift", "<<=", comparison.bitwise_left_shift), ("rshift", ">>=", comparison.bitwise_right_shift)),
     )
 )
 METHODS.update((function.__name__, function) for function in (zero_, fill_, copy_, relu_))

@@ -10,13 +10,16 @@ from typing import Any
 from ..absent import attach_to_class
 from ..engine.tensor import Tensor
 from ..formulas import PRIMITIVES
-from . import creation, inplace
-from .dtype import bool_, cast, float32, float64, int64, is_number
-from .index import assignment, gather, indexing, order, search, selection
+from . import conversion, creation, inplace, made_like, memory, queries, reshaped
+from .dtype import is_number
+from .index import assignment, gather, indexing, order, quantiles, scattering, search, selection, sets
+from .linalg import aliases
 from .normalization import softmax
+from .older import with_numpy_names
 from .pointwise import (
     comparison,
     elementwise,
+    numbers,
     piecewise,
     pointwise,
     powers,
@@ -26,8 +29,12 @@ from .pointwise import (
 )
 from .product import matmul, products
 from .random import randomized as randomize
-from .reduce import extremes, norms, reduction, scan, statistics
-from .shape import broadcasting, diagonal, rearrange, shape, splitting, windows
+from .random import sampling
+from .reduce import correlation, extremes, norms, reduction, scan, statistics
+from .shape import broadcasting, diagonal, rearrange, shape, splitting, strides, windows
+from .sparse import coo
+from .special import bessel, gamma
+from .special import normal as probability
 
 
 def _reflected(function: Any) -> Any:
@@ -49,31 +56,6 @@ def _comparison(function: Any) -> Any:
     return operator
 
 
-def _to(x: Tensor, dtype: Any) -> Tensor:
-    """x in another element type: float32, float64, int64 or bool."""
-    return cast(x, dtype)
-
-
-def _float(x: Tensor) -> Tensor:
-    """x as float32."""
-    return cast(x, float32)
-
-
-def _double(x: Tensor) -> Tensor:
-    """x as float64."""
-    return cast(x, float64)
-
-
-def _long(x: Tensor) -> Tensor:
-    """x as int64, truncated."""
-    return cast(x, int64)
-
-
-def _bool(x: Tensor) -> Tensor:
-    """Where x is not 0."""
-    return cast(x, bool_)
-
-
 def _transposed(x: Tensor) -> Tensor:
     """x with its axes in reverse order."""
     return shape.permute(x, tuple(reversed(range(x.array.ndim))))
@@ -84,21 +66,31 @@ def _matrices_transposed(x: Tensor) -> Tensor:
     return shape.transpose(x, -2, -1)
 
 
+def _polygamma(x: Tensor, n: int) -> Tensor:
+    """The derivative of order n of ``digamma``."""
+    return gamma.polygamma(n, x)
+
+
 def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
     """x where the condition holds, other elsewhere."""
     return piecewise.where(condition, x, other)
 
 
 FAMILIES = (
+    aliases,
+    bessel,
     broadcasting,
     comparison,
     diagonal,
     elementwise,
+    gamma,
     gather,
     indexing,
     matmul,
+    numbers,
     piecewise,
     powers,
+    probability,
     products,
     rearrange,
     reduction,
@@ -107,11 +99,15 @@ FAMILIES = (
     shape,
     softmax,
     splitting,
+    strides,
     transcendental,
     trigonometry,
+    correlation,
     extremes,
     norms,
     order,
+    quantiles,
+    scattering,
     scan,
     statistics,
 )
@@ -128,6 +124,8 @@ _BINARY = {
     "and": comparison.bitwise_and,
     "or": comparison.bitwise_or,
     "xor": comparison.bitwise_xor,
+    "lshift": comparison.bitwise_left_shift,
+    "rshift": comparison.bitwise_right_shift,
 }
 METHODS: dict[str, Any] = {
     "__neg__": elementwise.neg,
@@ -137,15 +135,12 @@ METHODS: dict[str, Any] = {
     "__matmul__": matmul.matmul,
     "__getitem__": indexing.getitem,
     "__iter__": indexing.iterate,
-    "view": shape.reshape,
     "unfold": windows.sliding,
     "bincount": search.bincount,
+    "to_sparse": coo.to_sparse,
     "histc": search.histc,
-    "to": _to,
-    "float": _float,
-    "double": _double,
-    "long": _long,
-    "bool": _bool,
+    "histogram": search.histogram,
+    "unique_consecutive": sets.unique_consecutive,
     "T": property(_transposed),
     "mT": property(_matrices_transposed),
 }
@@ -153,11 +148,18 @@ for _name, _function in _BINARY.items():
     METHODS[f"__{_name}__"], METHODS[f"__r{_name}__"] = _function, _reflected(_function)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     METHODS[f"__{_name}__"] = _comparison(getattr(comparison, _name))
+METHODS.update(conversion.METHODS)
+METHODS.update(queries.METHODS)
 METHODS.update(inplace.METHODS)
 METHODS.update(assignment.METHODS)
 METHODS.update(randomize.METHODS)
-METHODS.update((name, getattr(family, name)) for family in FAMILIES for name in family.__all__)
+METHODS.update((name, with_numpy_names(getattr(family, name))) for family in FAMILIES for name in family.__all__)
+for _family in (memory, made_like, reshaped):
+    METHODS.update(_family.METHODS)
+METHODS["polygamma"] = _polygamma
 METHODS["where"] = _where  # as a function, it begins with the condition
+
+METHODS.update(inplace.of_all(METHODS))
 
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)

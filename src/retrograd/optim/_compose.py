@@ -99,7 +99,7 @@ class SequentialLR(_Composed):
             raise ValueError(f"{name} is {brief(milestones)}; its numbers must increase")
         return milestones
 
-    def step(self) -> None:
+    def step(self) -> None:  # type: ignore[override]
         """Set the rates of the next epoch with the active scheduler."""
         self.last_epoch += 1
         active = bisect_right(self._milestones, self.last_epoch)
@@ -135,7 +135,7 @@ class ChainedScheduler(_Composed):
         self.optimizer = optimizer or schedulers[0].optimizer
         self._last_lr = self._current()
 
-    def step(self) -> None:
+    def step(self) -> None:  # type: ignore[override]
         """Step all of them."""
         for scheduler in self._schedulers:
             scheduler.step()

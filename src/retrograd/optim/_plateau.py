@@ -63,11 +63,12 @@ class ReduceLROnPlateau(LRScheduler):
         """Whether epochs do not count because of a recent reduction."""
         return self.cooldown_counter > 0
 
-    def step(self, metrics: Any) -> None:  # type: ignore[override]
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Record the metric of an epoch, a number or a Tensor of one element, and reduce the rates if due.
 
         Raises:
             RuntimeError: the number of the optimiser's groups is not that of ``min_lr``.
+            ValueError: epoch, which PyTorch has deprecated, is not an integer of at least 0.
         """
         current = float(metrics.item() if hasattr(metrics, "item") else metrics)
         groups = self.optimizer.param_groups
@@ -78,7 +79,7 @@ class ReduceLROnPlateau(LRScheduler):
                     f"{len(groups)} parameter groups; set scheduler.min_lrs"
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
-        self.last_epoch += 1
+        self.last_epoch = self.last_epoch + 1 if epoch is None else self._named(epoch)
         if self._is_better(current):
             self.best, self.num_bad_epochs = current, 0
         else:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..entries import Check, check_table, count, flag, items, names, number, optional, text
 from .optimizer import Group, Optimizer
@@ -60,10 +63,32 @@ class LRScheduler:
         """The rates of epoch ``last_epoch``, one per group."""
         raise NotImplementedError(f"{type(self).__name__} has no get_lr()")
 
-    def step(self) -> None:
-        """Set the rates of the next epoch."""
+    def step(self, epoch: int | None = None) -> None:
+        """Set the rates of the next epoch, or of ``epoch``, which PyTorch has deprecated.
+
+        Raises:
+            ValueError: epoch is not an integer of at least 0.
+        """
         self._step_count += 1
-        self.last_epoch += 1
+        if epoch is None:
+            self.last_epoch += 1
+            self._set(self.get_lr())
+        else:
+            self._go_to(self._named(epoch))
+
+    def _named(self, epoch: int) -> int:
+        """The epoch that a caller of ``step`` names, with a warning."""
+        require_count(f"{type(self).__name__}: epoch", epoch, low=0)
+        warnings.warn(
+            "the argument epoch of scheduler.step() is deprecated; leave it out, the scheduler counts the epochs",
+            UserWarning,
+            stacklevel=3,
+        )
+        return epoch
+
+    def _go_to(self, epoch: int) -> None:
+        """Set the rates of ``epoch``, whatever they are now."""
+        self.last_epoch = epoch
         self._set(self.get_lr())
 
     def _restart(self) -> None:
@@ -143,6 +168,12 @@ class LRScheduler:
 class GradualScheduler(LRScheduler):
     """A scheduler that changes the rates it finds; it restarts from those of the optimiser."""
 
+    def _go_to(self, epoch: int) -> None:
+        self._restart()
+        while self.last_epoch < epoch:
+            self.last_epoch += 1
+            self._set(self.get_lr())
+
     def _first(self) -> list[float]:
         self._set(self.base_lrs)
         self._is_initial = True
@@ -210,7 +241,7 @@ def require_optimizer(name: str, optimizer: Any) -> None:
 
 def require_count(name: str, value: Any, low: int = 1) -> None:
     """Raise ValueError unless value is an integer of at least low."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
         raise ValueError(f"{name}={value!r} is invalid; it must be an integer of at least {low}")
 
 

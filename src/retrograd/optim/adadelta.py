@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Unpack
 
 from ..formulas.optimizers import adadelta
 from .optimizer import Optimizer
-from .options import options
+from .options import Forms, options
 
 __all__ = ["Adadelta"]
 
@@ -37,5 +37,6 @@ class Adadelta(Optimizer):
         weight_decay: float = 0.0,
         *,
         maximize: bool = False,
+        **forms: Unpack[Forms],
     ) -> None:
-        super().__init__(params, options(locals()))
+        super().__init__(params, options("Adadelta", locals()))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from ..engine.tensor import Tensor
 from ..formulas.optimizers import adagrad
 from .optimizer import Group, Optimizer
-from .options import options
+from .options import Forms, options
 
 __all__ = ["Adagrad"]
 
@@ -41,8 +41,9 @@ class Adagrad(Optimizer):
         eps: float = 1e-10,
         *,
         maximize: bool = False,
+        **forms: Unpack[Forms],
     ) -> None:
-        super().__init__(params, options(locals()))
+        super().__init__(params, options("Adagrad", locals()))
 
     def add_param_group(self, param_group: Group) -> None:
         super().add_param_group(param_group)
@@ -50,5 +51,5 @@ class Adagrad(Optimizer):
         for parameter in group["params"]:
             self._state_of(parameter, group, self.buffer_names)
 
-    def start_of(self, parameter: Tensor, group: Group) -> Tensor:
+    def start_of(self, name: str, parameter: Tensor, group: Group) -> Tensor:
         return Tensor(np.full_like(parameter.array, group["initial_accumulator_value"]))

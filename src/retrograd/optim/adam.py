@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Unpack
 
 from ..formulas.optimizers import adam, amsgrad
 from .optimizer import Group, Optimizer, Update
-from .options import options
+from .options import Forms, options
 
 __all__ = ["Adam", "AdamW"]
 
@@ -41,8 +41,9 @@ class Adam(Optimizer):
         *,
         maximize: bool = False,
         decoupled_weight_decay: bool = False,
+        **forms: Unpack[Forms],
     ) -> None:
-        super().__init__(params, options(locals()))
+        super().__init__(params, options(type(self).__name__, locals()))
 
     def formula(self, group: Group) -> Update:
         return amsgrad if group["amsgrad"] else adam
@@ -66,8 +67,10 @@ class AdamW(Adam):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        **forms: Unpack[Forms],
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, decoupled_weight_decay=True)
+        own: Any = {"maximize": maximize, "decoupled_weight_decay": True, **forms}
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **own)
 
     def check_options(self, group: Group) -> None:
         super().check_options(group)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Unpack
 
 from ..formulas.optimizers import nadam, nadam_momentum
 from .optimizer import Group, Optimizer, State
-from .options import options
+from .options import Forms, options
 
 __all__ = ["NAdam"]
 
@@ -41,8 +41,9 @@ class NAdam(Optimizer):
         decoupled_weight_decay: bool = False,
         *,
         maximize: bool = False,
+        **forms: Unpack[Forms],
     ) -> None:
-        super().__init__(params, options(locals()))
+        super().__init__(params, options("NAdam", locals()))
 
     def count(self, group: Group, state: State) -> dict[str, Any]:
         step = state["step"] + 1

@@ -17,7 +17,7 @@ from ..formulas import UPDATES, form
 from ..ops.kernel_set import kernels
 from .batch import Batch, array_of
 from .limits import within_limits
-from .options import CHECKS, as_number
+from .options import CHECKS, FORMS, as_number
 
 __all__ = ["Optimizer"]
 
@@ -27,10 +27,6 @@ Update = Callable[..., Any]
 
 # entries that schedulers add to a group
 NOTES = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa_lr")
-# PyTorch's options that choose an implementation, not a result: its state_dicts may hold them
-_FORMS = ("foreach", "fused", "capturable", "differentiable")
-
-
 _MOST_STEPS = 2**53  # the largest count exact in float64
 
 
@@ -119,8 +115,13 @@ class Optimizer:
 
     def check_options(self, group: Group) -> None:
         """Raise ValueError if an option of group is out of range."""
-        for option in self.defaults if self.formulas else ():
-            if option in CHECKS:
+        if self.formulas:
+            self.check_numbers(group)
+
+    def check_numbers(self, group: Group) -> None:
+        """Raise ValueError if one of the options that several optimisers have is out of range."""
+        for option in self.defaults:
+            if option in CHECKS and option in group:
                 CHECKS[option](f"{type(self).__name__}: {option}", group[option])
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -159,7 +160,7 @@ class Optimizer:
         for batch, gradients, counters, numbers in work:
             kernels.update(batch.formula, batch.arrays, gradients, *batch.columns, keep=batch.keep, **numbers)
             for state in batch.states:
-                state.update(counters)
+                state.update((name, counters[name]) for name in self.counters)
             changed += batch.arrays
         mark(changed, f"{type(self).__name__}.step")  # backward through a graph that needs the old values is refused
         return loss
@@ -168,9 +169,13 @@ class Optimizer:
         """The update of a step with the options of group."""
         return self.formulas[0]
 
-    def buffers_for(self, group: Group) -> tuple[str, ...]:
-        """The entries of ``buffer_names`` that a step with the options of group uses."""
+    def buffers_for(self, group: Group, parameter: Tensor) -> tuple[str, ...]:
+        """The entries of ``buffer_names`` that a step of parameter with the options of group uses."""
         return _states_of(self.formula(group)) if self.formulas else self.buffer_names
+
+    def shape_of(self, name: str, parameter: Tensor) -> tuple[int, ...]:
+        """The shape of the buffer ``name`` of parameter."""
+        return parameter.array.shape
 
     def settings(self, group: Group, counters: dict[str, Any], fresh: bool) -> dict[str, Any]:
         """What the numbers of an update are taken from.
@@ -182,11 +187,11 @@ class Optimizer:
         return {**group, **counters, "beta1": beta1, "beta2": beta2, "decoupled": decoupled}
 
     def count(self, group: Group, state: State) -> dict[str, Any]:
-        """The counters of the next step."""
+        """The counters of the next step; other numbers that it returns are for ``settings`` alone."""
         return {name: state[name] + 1 for name in self.counters}
 
-    def start_of(self, parameter: Tensor, group: Group) -> Tensor:
-        """The initial value of a buffer of parameter."""
+    def start_of(self, name: str, parameter: Tensor, group: Group) -> Tensor:
+        """The initial value of the buffer ``name`` of parameter."""
         return zeros_like(parameter)
 
     def _collect(self, place: int, group: Group) -> list[tuple[Batch, list[np.ndarray]]]:
@@ -207,8 +212,8 @@ class Optimizer:
         self._check_gradients(trained, gradients)
         kinds: dict[tuple[Any, ...], list[int]] = {}
         states = []
-        used = self.buffers_for(group)
         for number, parameter in enumerate(trained):
+            used = self.buffers_for(group, parameter)
             state, fresh = self._state_of(parameter, group, used) if used or self.counters else ({}, False)
             states.append(state)
             kind = (parameter.array.dtype.char, fresh, *(state[name] for name in self.counters))
@@ -238,18 +243,17 @@ class Optimizer:
             state = self.state[parameter] = dict(self.counters)
         missing = [name for name in used if name not in state]
         for name in missing:
-            state[name] = self.start_of(parameter, group)
+            state[name] = self.start_of(name, parameter, group)
         array = parameter.array
         for name in used:
             buffer = state[name].array
-            if buffer.shape != array.shape:
+            if buffer.shape != self.shape_of(name, parameter):
                 raise RuntimeError(
                     f"{type(self).__name__}: a parameter has shape {array.shape}, but its {name} has {buffer.shape}; "
                     "the parameter was changed after earlier steps; create a new optimizer"
                 )
             if buffer.dtype != array.dtype:  # the parameter was converted
-                state[name] = zeros_like(parameter)
-                state[name].array[...] = buffer
+                state[name] = Tensor(buffer.astype(array.dtype))
         return state, bool(missing)
 
     # ------------------------------------------------------------------ state
@@ -316,7 +320,7 @@ class Optimizer:
     def _checked_options(self, position: int, saved: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a saved group. Options that default to False may be missing from older files."""
         optional = {option: False for option, value in self.defaults.items() if value is False}
-        options = {option: value for option, value in saved.items() if option not in (*_FORMS, "params")}
+        options = {option: value for option, value in saved.items() if option not in (*FORMS, "params")}
         options = {**{name: value for name, value in optional.items() if name not in options}, **options}
         if options.keys() - set(NOTES) != self.defaults.keys():
             raise ValueError(
@@ -331,7 +335,7 @@ class Optimizer:
 
     def _checked_state(self, number: Any, parameter: Tensor, entries: Mapping[str, Any], group: Group) -> State:
         """A copy of entries with buffers in parameter's memory order and dtype."""
-        where, used = f"optimizer state_dict: state of parameter {number}", self.buffers_for(group)
+        where, used = f"optimizer state_dict: state of parameter {number}", self.buffers_for(group, parameter)
         entries = {name: value for name, value in entries.items() if value is not None}  # PyTorch's SGD saves None
         known = {*self.buffer_names, *self.counters}
         if not {*used, *self.counters} <= set(entries) <= known:
@@ -346,12 +350,14 @@ class Optimizer:
             if name not in entries:
                 continue
             array = array_like(f"{where}: {name}", entries[name])
-            if array.shape != parameter.array.shape or array.dtype.kind != "f":
+            shape = self.shape_of(name, parameter)
+            if array.shape != shape or array.dtype.kind != "f":
                 raise ValueError(
                     f"{where}: {name} has shape {array.shape} and dtype {array.dtype}, "
                     f"the parameter has shape {parameter.array.shape} and dtype {parameter.array.dtype}"
                 )
-            checked[name] = zeros_like(parameter)
+            whole = shape == parameter.array.shape
+            checked[name] = zeros_like(parameter) if whole else self.start_of(name, parameter, group)
             with np.errstate(over="ignore"):  # a float64 beyond float32's range becomes infinite
                 checked[name].array[...] = array
         return checked

@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -16,9 +16,44 @@ from ..entries import brief
 __all__: list[str] = []
 
 
-def options(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The options among the arguments of an optimiser, which are the local variables of its __init__."""
-    return {name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")}
+class Forms(TypedDict, total=False):
+    """PyTorch's options that choose how a step is computed, not what: one kernel updates all parameters here.
+
+    ``foreach``, ``fused`` and ``capturable`` change nothing; ``differentiable=True`` is refused.
+    """
+
+    foreach: bool | None
+    fused: bool | None
+    capturable: bool
+    differentiable: bool
+
+
+FORMS = tuple(Forms.__annotations__)
+
+
+def options(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The options among the arguments of an optimiser, which are the local variables of its __init__, without forms.
+
+    Raises:
+        TypeError: an unknown keyword.
+        ValueError: a form is not True, False or None, or ``differentiable`` is True.
+    """
+    check_forms(name, arguments.get("forms", {}))
+    return {name: value for name, value in arguments.items() if name not in ("self", "params", "forms", "__class__")}
+
+
+def check_forms(name: str, forms: Any) -> None:
+    """Raise unless these are keywords of PyTorch that may be left out."""
+    for form, value in forms.items():
+        if form not in FORMS:
+            raise TypeError(f"{name}: got an unexpected keyword argument {form!r}")
+        if value is not None:
+            require_flag(f"{name}: {form}", value)
+    if forms.get("differentiable"):
+        raise ValueError(
+            f"{name}: differentiable=True is not supported: a step changes parameters in place; for gradients through "
+            "an update, write it with operators of tensors"
+        )
 
 
 def as_number(option: Any) -> Any:
@@ -43,9 +78,7 @@ def require_number(
 
 def require_betas(name: str, betas: Any) -> None:
     """Raise ValueError unless betas are two numbers in [0, 1)."""
-    if not isinstance(betas, (tuple, list)) or len(betas) != 2:
-        raise ValueError(f"{name}={betas!r} is invalid; it must be two numbers")
-    for position, beta in enumerate(betas):
+    for position, beta in enumerate(_two_numbers(name, betas)):
         require_number(f"{name}[{position}]", beta, below=1.0)
 
 
@@ -55,10 +88,39 @@ def require_flag(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r} is invalid; it must be True or False")
 
 
-_NUMBERS = ("lr", "eps", "weight_decay", "momentum", "momentum_decay", "lr_decay", "initial_accumulator_value")
+def _require_etas(name: str, etas: Any) -> None:
+    """Raise ValueError unless etas are two numbers, 0 < etas[0] < 1 < etas[1]."""
+    low, high = _two_numbers(name, etas)
+    if not 0 < low < 1 < high:
+        raise ValueError(f"{name}={etas!r} is invalid; it must be a factor from 0 to 1 and one above 1")
+
+
+def _require_step_sizes(name: str, sizes: Any) -> None:
+    """Raise ValueError unless these are two numbers in ascending order."""
+    low, high = _two_numbers(name, sizes)
+    if low > high:
+        raise ValueError(f"{name}={sizes!r} is invalid; the smallest step must not be above the largest")
+
+
+def _two_numbers(name: str, values: Any) -> Any:
+    if not isinstance(values, (tuple, list)) or len(values) != 2:
+        raise ValueError(f"{name}={values!r} is invalid; it must be two numbers")
+    for position, value in enumerate(values):
+        require_number(f"{name}[{position}]", value)
+    return values
+
+
+_NUMBERS = (
+    *("lr", "eps", "weight_decay", "momentum", "momentum_decay", "lr_decay", "initial_accumulator_value"),
+    *("lambd", "t0"),
+)
 CHECKS: dict[str, Callable[[str, Any], None]] = {  # of options
     **dict.fromkeys(_NUMBERS, require_number),
     "betas": require_betas,
+    "etas": _require_etas,
+    "step_sizes": _require_step_sizes,
+    "beta2_decay": partial(require_number, low=-math.inf, upto=0.0),
+    "d": partial(require_number, low=1.0),
     "alpha": partial(require_number, upto=1.0),
     "rho": partial(require_number, upto=1.0),
     "dampening": partial(require_number, low=-math.inf),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import sqrt
-from typing import Any
+from typing import Any, Unpack
 
 from ..formulas.optimizers import radam
 from .optimizer import Group, Optimizer
-from .options import options
+from .options import Forms, options
 
 __all__ = ["RAdam"]
 
@@ -41,8 +41,9 @@ class RAdam(Optimizer):
         decoupled_weight_decay: bool = False,
         *,
         maximize: bool = False,
+        **forms: Unpack[Forms],
     ) -> None:
-        super().__init__(params, options(locals()))
+        super().__init__(params, options("RAdam", locals()))
 
     def settings(self, group: Group, counters: dict[str, Any], fresh: bool) -> dict[str, Any]:
         beta2, step = float(group["betas"][1]), counters["step"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Unpack
 
 from ..formulas.optimizers import rmsprop, rmsprop_centered, rmsprop_centered_momentum, rmsprop_momentum
 from .optimizer import Group, Optimizer, Update
-from .options import options
+from .options import Forms, options
 
 __all__ = ["RMSprop"]
 
@@ -42,8 +42,9 @@ class RMSprop(Optimizer):
         centered: bool = False,
         *,
         maximize: bool = False,
+        **forms: Unpack[Forms],
     ) -> None:
-        super().__init__(params, options(locals()))
+        super().__init__(params, options("RMSprop", locals()))
 
     def formula(self, group: Group) -> Update:
         if group["centered"]:

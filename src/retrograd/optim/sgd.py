@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Unpack
 
 from ..formulas.optimizers import sgd, sgd_momentum
 from .optimizer import Group, Optimizer, Update
-from .options import options
+from .options import Forms, options
 
 __all__ = ["SGD"]
 
@@ -38,8 +38,9 @@ class SGD(Optimizer):
         nesterov: bool = False,
         *,
         maximize: bool = False,
+        **forms: Unpack[Forms],
     ) -> None:
-        super().__init__(params, options(locals()))
+        super().__init__(params, options("SGD", locals()))
 
     def check_options(self, group: Group) -> None:
         super().check_options(group)

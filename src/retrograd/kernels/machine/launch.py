@@ -114,6 +114,8 @@ class Kernel(dict[str, Launch]):
         self.path = path
 
     def __missing__(self, dtype: str) -> Launch:
+        if dtype == "e":
+            raise TypeError("float16 is for storage, no operator computes in it; convert the operands with .float()")
         with _loading:
             if dtype not in self:
                 self[dtype] = self._load(dtype)
@@ -199,7 +201,8 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
     texts = (
         f"launch of {name}: expected tasks and {len(kinds)} arguments",
         f"launch of {name}: expected an ndarray, got another object",
-        f"launch of {name}: an array has another dtype than expected: (tasks, {expected})",
+        f"launch of {name}: an array has another dtype than expected: (tasks, {expected}); "
+        "float16 is converted with .float() first",
     )
     if objects.fault():
         from .by_ctypes import launcher  # imported late: it is rarely needed

@@ -19,10 +19,9 @@ from ...ops.loss.ranking import *
 from ...ops.loss.regression import *
 from ...ops.normalization.group_norm import *
 from ...ops.normalization.normalization import *
-from ...ops.normalization.softmax import log_softmax as log_softmax
-from ...ops.normalization.softmax import softmax as softmax
 from ...ops.pointwise.activation import *
 from ...ops.pointwise.gating import *
+from ...ops.pointwise.inplace_forms import *
 from ...ops.pointwise.rectifier import *
 from ...ops.pointwise.transcendental import sigmoid as sigmoid
 from ...ops.pointwise.trigonometry import tanh as tanh
@@ -31,10 +30,12 @@ from ...ops.pooling.resampling import *
 from ...ops.product.attention import *
 from ...ops.product.distance import *
 from ...ops.product.matmul import bilinear, linear
+from ...ops.product.pairs import pdist
 from ...ops.random.dropout import *
 from ...ops.shape.padding import *
 from ...ops.shape.pixels import *
 from ...ops.shape.windows import *
+from .along_axis import *
 from .attention import *
 from .convolution import *
 from .pooling import *

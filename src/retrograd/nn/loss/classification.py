@@ -40,6 +40,8 @@ class CrossEntropyLoss(Loss):
 
     _limits = {"label_smoothing": ("between 0 and 1", lambda label_smoothing: 0.0 <= label_smoothing <= 1.0)}
 
+    _older = ("size_average", "ignore_index", "reduce", "reduction")
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return cross_entropy(
             input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction,
@@ -58,6 +60,8 @@ class NLLLoss(Loss):
     weight: Tensor | None = None
     _: KW_ONLY
     ignore_index: int = -100
+
+    _older = ("size_average", "ignore_index", "reduce", "reduction")
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)

@@ -23,6 +23,8 @@ class CTCLoss(Loss):
         super().__init__(reduction=reduction)
         self.blank, self.zero_infinity = blank, zero_infinity
 
+    _older = ()
+
     def forward(
         self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int],
         target_lengths: Tensor | Sequence[int],

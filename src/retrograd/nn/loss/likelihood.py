@@ -42,6 +42,8 @@ class PoissonNLLLoss(Loss):
     _: KW_ONLY
     eps: float = 1e-8
 
+    _older = ("size_average", "eps", "reduce", "reduction")
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return poisson_nll_loss(input, target, self.log_input, self.full, eps=self.eps, reduction=self.reduction)
 
@@ -56,6 +58,8 @@ class GaussianNLLLoss(Loss):
     _: KW_ONLY
     full: bool = False
     eps: float = 1e-6
+
+    _older = ()
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
         return gaussian_nll_loss(input, target, var, self.full, self.eps, reduction=self.reduction)

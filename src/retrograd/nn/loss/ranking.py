@@ -95,6 +95,8 @@ class TripletMarginWithDistanceLoss(Loss):
 
     _limits = {"margin": ("above 0", lambda margin: margin > 0)}
 
+    _older = ()
+
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return triplet_margin_with_distance_loss(
             anchor, positive, negative, distance_function=self.distance_function, margin=self.margin, swap=self.swap,

@@ -66,5 +66,7 @@ class HuberLoss(Loss):
 
     _limits = {"delta": ("above 0", lambda delta: delta > 0)}
 
+    _older = ()
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return huber_loss(input, target, delta=self.delta, reduction=self.reduction)

@@ -91,9 +91,10 @@ class PackedSequence(_Fields):
             )
         return _Fields.__new__(type(self), data, *self[1:])  # the other fields are already checked
 
-    def to(self, dtype: Any) -> PackedSequence:
-        """With data converted to dtype; "cpu" changes nothing."""
-        return self if dtype == "cpu" else self.with_data(self.data.to(dtype))
+    def to(self, *args: Any, **options: Any) -> PackedSequence:
+        """With data converted by ``Tensor.to``."""
+        data = self.data.to(*args, **options)
+        return self if data is self.data else self.with_data(data)
 
     def float(self) -> PackedSequence:
         return self.to(np.float32)

@@ -10,7 +10,7 @@ import numpy as np
 from ...engine.changes import mark
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, require_float, require_int64, require_same, require_tensor
+from ..dtype import as_flag, as_index, require_float, require_same, require_tensor
 from ..kernel_set import kernels
 from ..private import private
 from ..shape.shape import TOO_LONG, reshape
@@ -185,8 +185,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         ValueError: a class is negative or not below ``num_classes``, an empty tensor comes without ``num_classes``, or
             this is too large for any memory.
     """
-    require_int64("one_hot", tensor, "tensor")
-    classes = tensor.array
+    classes = as_index("one_hot", tensor, "tensor").array
     if num_classes == -1:
         if not classes.size:
             raise ValueError("one_hot: an empty tensor does not say how many classes there are; give num_classes")
@@ -210,7 +209,7 @@ def _checked(
     as_flag(name, "scale_grad_by_freq", by_frequency)
     if as_flag(name, "sparse", sparse):
         raise ValueError(f"{name}: sparse=True is not supported; leave it out, the gradient is dense")
-    require_int64(name, input)
+    input = as_index(name, input)
     if weight.array.ndim != 2:
         raise ValueError(f"{name}: weight.shape={weight.array.shape}, needs (V, D)")
     rows = weight.array.shape[0]
@@ -229,7 +228,7 @@ def _starts(indices: np.ndarray, offsets: Tensor | None, include_last: bool) -> 
         return np.arange(indices.shape[0] + 1) * indices.shape[1]
     if indices.ndim != 1 or offsets is None:
         raise ValueError(f"embedding_bag: input.shape={indices.shape} must be (bags, K), or (K,) together with offsets")
-    require_int64("embedding_bag", offsets, "offsets")
+    offsets = as_index("embedding_bag", offsets, "offsets")
     starts = private(offsets.array) if include_last else np.append(offsets.array, indices.size)
     if (
         offsets.array.ndim != 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_element, as_flag, is_number, kind_of, require_int64, require_tensor
+from ..dtype import as_element, as_flag, as_index, is_number, kind_of, require_tensor
 from ..shape.shape import axis, of_line, reshape
 from .indexing import GetItem, Places, Put, in_range
 
@@ -52,11 +52,11 @@ class Scatter(Function):
         return Gather.apply(v, indices, ctx.axis), None, None, None
 
 
-_LIMITS = np.iinfo(np.int64)
-# the neutral elements of (min, max) for each kind of number
-_LOWEST: dict[str, tuple[Any, Any]] = {
-    "f": (np.inf, -np.inf), "i": (_LIMITS.max, _LIMITS.min), "b": (True, False)
-}  # fmt: skip
+def _neutral(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The neutral elements of min and max."""
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).max, np.iinfo(dtype).min
+    return (True, False) if dtype.kind == "b" else (np.inf, -np.inf)
 
 
 class Extreme(Function):
@@ -67,7 +67,7 @@ class Extreme(Function):
         y = x.array.copy(order="K")
         places = along(indices, axis)
         if not include:
-            y[places] = _LOWEST[y.dtype.kind][sign > 0]
+            y[places] = _neutral(y.dtype)[sign > 0]
         with np.errstate(invalid="ignore"):  # NaN wins
             (np.maximum if sign > 0 else np.minimum).at(y, places, src.array)
         touched = np.zeros(y.shape, np.bool_)
@@ -126,7 +126,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     if dim is None:
         return gather(input.ravel(), 0, indices.ravel())
     position = axis("take_along_dim", "dim", dim, input.array.ndim)
-    require_int64("take_along_dim", indices, "indices")
+    indices = as_index("take_along_dim", indices, "indices")
     sx, si = input.array.shape, indices.array.shape
     if len(sx) != len(si) or any(
         a != position and m != n and 1 not in (m, n) for a, (m, n) in enumerate(zip(sx, si, strict=True))
@@ -269,7 +269,7 @@ def _line(x: Tensor) -> Tensor:
 
 def _checked(name: str, x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, int]:
     """The indices and the axis, counted from the front; 0-d tensors count as lines of one element."""
-    require_int64(name, index, "index")
+    index = as_index(name, index, "index")
     sx, si = x.array.shape or (1,), index.array.shape or (1,)
     position = axis(name, "dim", dim, len(sx))
     if index.array.size == 0 and len(si) != len(sx):

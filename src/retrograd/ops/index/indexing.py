@@ -15,7 +15,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
-from ..dtype import as_element, as_flag, cast, is_number, require_tensor
+from ..dtype import as_element, as_flag, as_mask, cast, is_number, require_tensor, uint8
 from ..private import private
 from ..shape.broadcasting import sum_to
 from ..shape.shape import Permute, Reshape, axis
@@ -239,7 +239,8 @@ def fitting(name: str, x: Tensor, places: Places, value: Any) -> Tensor:
             raise TypeError(f"{name}: the value is {type(value).__name__}, needs a Tensor or a number")
         value = wrap(as_element(name, "value", value, x.array.dtype))
     elif value.array.dtype != x.array.dtype:
-        if value.array.ndim and value.array.dtype.kind != x.array.dtype.kind:
+        exact = places.axes or name != "setitem"  # x[0] = value converts, x[[0]] = value does not, as in PyTorch
+        if exact and value.array.ndim and value.array.dtype.kind != x.array.dtype.kind:
             raise TypeError(
                 f"{name}: the value is {value.array.dtype}, input is {x.array.dtype}; convert it with .to(input.dtype)"
             )
@@ -372,6 +373,8 @@ def _part(name: str, part: Any) -> Any:
     if isinstance(part, (bool, np.bool_)):
         return np.asarray(part, np.bool_)
     array = part.array if isinstance(part, Tensor) else part
+    if isinstance(part, Tensor) and array.dtype is uint8:
+        return as_mask(name, array)
     if isinstance(array, (list, range)) or (isinstance(array, tuple) and array):
         try:
             array = np.array([p.array if isinstance(p, Tensor) else p for p in array])

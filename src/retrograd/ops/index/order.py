@@ -1,4 +1,4 @@
-"""Order statistics along an axis: sorting, the k largest, medians, modes and quantiles.
+"""Order statistics along an axis: sorting, the k largest, medians and modes.
 
 NaN is larger than all numbers. The gradient of a selected element goes to its index.
 """
@@ -11,16 +11,14 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, is_number, require_float, require_tensor
+from ..dtype import as_flag, require_tensor
 from ..kernel_set import kernels
-from ..pointwise.piecewise import where
 from ..private import private
 from ..reduce.extremes import Amax
-from ..shape.shape import Permute, Reshape, axis, of_line
-from .gather import Gather
+from ..shape.shape import Reshape, axis, of_line
 from .pick import Pick
 
-__all__ = ["argsort", "kthvalue", "median", "mode", "nanmedian", "quantile", "sort", "topk", "unique"]
+__all__ = ["argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "sort", "topk", "unique"]
 
 
 class Ordered(NamedTuple):
@@ -66,7 +64,17 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     along = _axis("sort", input, dim)
     if not input.array.ndim:
         return of_line(sort, input, dim, descending, stable=stable)
-    return _picked(input, _order(input.array, along, descending, stable), along)
+    return _picked(input, order_of(input.array, along, descending, stable), along)
+
+
+def msort(input: Tensor) -> Tensor:
+    """The elements of each line along the first axis in order.
+
+    Raises:
+        TypeError: input is not a Tensor.
+    """
+    require_tensor("msort", input)
+    return sort(input, 0).values
 
 
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
@@ -79,7 +87,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
     along = _axis("argsort", input, dim)
     if not input.array.ndim:
         return of_line(argsort, input, dim, descending, stable=stable)
-    return wrap(_order(input.array, along, descending, stable))
+    return wrap(order_of(input.array, along, descending, stable))
 
 
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Ordered:
@@ -99,12 +107,12 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if not input.array.ndim:  # as in PyTorch, k = 0 counts as 1
         return of_line(topk, input, 1 if k == 0 else k, dim, largest)
     length = input.array.shape[along]
-    if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= length:
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 0 <= k <= length:
         raise ValueError(f"topk: k={k!r} must be an int from 0 to {length}, the extent of axis dim={dim}")
     if input.array.dtype.kind == "f":
         indices = kernels.topk(input.array, k, along, largest)
     else:
-        indices = np.take(_order(input.array, along, largest, True), range(k), along)
+        indices = np.take(order_of(input.array, along, largest, True), range(k), along)
     return _picked(input, indices, along)
 
 
@@ -121,7 +129,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ord
     if not input.array.ndim:
         return of_line(kthvalue, input, k, dim)
     length = input.array.shape[along]
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= length:
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= length:
         raise ValueError(f"kthvalue: k={k!r} must be an int from 1 to {length}, the extent of axis dim={dim}")
     return _one_each(input, _kth(input.array, k - 1, along), along, keepdim)
 
@@ -157,53 +165,14 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
     keepdim = as_flag("mode", "keepdim", keepdim)
     if not input.array.ndim:
         return of_line(mode, input, dim, keepdim)
-    _nonempty("mode", input, along, dim)
-    order = np.moveaxis(_order(input.array, along, False, True), along, -1)
+    require_elements("mode", input, along, dim)
+    order = np.moveaxis(order_of(input.array, along, False, True), along, -1)
     x = np.take_along_axis(np.moveaxis(input.array, along, -1), order, -1)
     places = np.arange(x.shape[-1])
     starts = np.concatenate((np.ones_like(x[..., :1], np.bool_), x[..., 1:] != x[..., :-1]), -1)
     run = places - np.maximum.accumulate(np.where(starts, places, 0), -1)
     index = np.take_along_axis(order, run.argmax(-1)[..., np.newaxis], -1)
     return _one_each(input, np.moveaxis(index, -1, along), along, keepdim)
-
-
-def quantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
-) -> Tensor:
-    """The quantiles ``q`` of each line along ``dim``, or of all elements.
-
-    Of n sorted elements, that is the one with the index q (n - 1), or, between two, a value by ``interpolation``:
-    "linear", "lower", "higher", "midpoint" or "nearest". NaN if there is a NaN.
-
-    q: number from 0 to 1, or a Tensor (Q,) of them, whose axis comes first in the result; with linear interpolation q
-        has a gradient, too
-
-    Raises:
-        TypeError: input is not a floating-point Tensor, or q neither a number nor a Tensor of input's type.
-        ValueError: q is out of range or has several axes, there is no element, or the interpolation is unknown.
-        IndexError: input has no axis ``dim``.
-    """
-    require_float("quantile", input)
-    keepdim = as_flag("quantile", "keepdim", keepdim)
-    parts = _parts(input, q)
-    if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
-        raise ValueError(
-            f"quantile: interpolation={interpolation!r} must be linear, lower, higher, midpoint or nearest"
-        )
-    shape = input.array.shape
-    if dim is not None and not shape:  # a single element
-        axis("quantile", "dim", dim, 1)
-        dim = None
-    x = Reshape.apply(input, (input.array.size,)) if dim is None else input
-    along = 0 if dim is None else axis("quantile", "dim", dim, len(shape))
-    _nonempty("quantile", x, along, dim)
-    kept = (1,) * len(shape) if dim is None else shape[:along] + (1,) + shape[along + 1 :]
-    left = kept if keepdim else () if dim is None else shape[:along] + shape[along + 1 :]
-    y = _quantiles(x, parts, along, interpolation)
-    if not parts.array.ndim:
-        return Reshape.apply(y, left)
-    dims = (along, *(a for a in range(y.array.ndim) if a != along))
-    return Reshape.apply(Permute.apply(y, dims), (parts.array.size, *left))
 
 
 def unique(
@@ -242,12 +211,13 @@ def _axis(name: str, x: Tensor, dim: int) -> int:
     return axis(name, "dim", dim, x.array.ndim or 1)
 
 
-def _nonempty(name: str, x: Tensor, along: int, dim: int | None) -> None:
+def require_elements(name: str, x: Tensor, along: int, dim: int | None) -> None:
+    """ValueError unless x has elements along the axis."""
     if x.array.shape[along] == 0:
         raise ValueError(f"{name}: input.shape={x.array.shape} has no element to choose from along dim={dim}")
 
 
-def _order(x: np.ndarray, along: int, descending: bool, stable: bool) -> np.ndarray:
+def order_of(x: np.ndarray, along: int, descending: bool, stable: bool) -> np.ndarray:
     """The indices that sort x; a stable sort keeps the order of equal elements, descending too."""
     kind: Any = "stable" if stable else "quicksort"
     if not descending:
@@ -261,7 +231,7 @@ def _kth(x: np.ndarray, k: int, along: int) -> np.ndarray:
     if x.dtype.kind == "f":
         index: np.ndarray = kernels.kth(x, k, along)
         return index
-    return np.take(_order(x, along, False, True), [k], along)
+    return np.take(order_of(x, along, False, True), [k], along)
 
 
 def _picked(x: Tensor, indices: np.ndarray, along: int) -> Ordered:
@@ -294,55 +264,15 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
     along = _axis(name, x, dim)
     if not x.array.ndim:
         return of_line(nanmedian if skip else median, x, dim)
-    _nonempty(name, x, along, dim)
+    require_elements(name, x, along, dim)
     length = x.array.shape[along]
     numbers = x.array == x.array
     if numbers.all():
         middle = (length - 1) // 2
         return _one_each(x, _kth(x.array, middle, along), along, keepdim)
-    order = _order(x.array, along, False, True)
+    order = order_of(x.array, along, False, True)
     count = numbers.sum(along, keepdims=True)  # they come before NaN
     middle = np.maximum(count - 1, 0) // 2
     if not skip:
         middle = np.where(count < length, count, middle)
     return _one_each(x, np.take_along_axis(order, middle, along), along, keepdim)
-
-
-def _parts(x: Tensor, q: Any) -> Tensor:
-    if isinstance(q, Tensor):
-        if q.array.dtype != x.array.dtype:
-            raise TypeError(f"quantile: q is {q.array.dtype}, needs input's type, {x.array.dtype}")
-        parts = q
-    elif is_number(q):
-        parts = wrap(np.asarray(q, np.float64))
-    else:
-        raise TypeError(f"quantile: q is {type(q).__name__}, needs a number or a Tensor")
-    if parts.array.ndim > 1 or not ((parts.array >= 0) & (parts.array <= 1)).all():
-        raise ValueError(f"quantile: q={q} must be from 0 to 1, one number or one axis of them")
-    return parts
-
-
-def _quantiles(x: Tensor, parts: Tensor, along: int, interpolation: str) -> Tensor:
-    """The quantiles of all parts, along the axis."""
-    last = x.array.shape[along] - 1
-    wide = (-1, *(1,) * (x.array.ndim - along - 1))
-    order = _order(x.array, along, False, False)
-    # NaN is sorted last, and is the result
-    rank = parts.array.reshape(wide).astype(np.float64) * last
-    rank = np.where(np.isnan(x.array).any(along, keepdims=True), last, rank)
-    if interpolation == "nearest":
-        rank = np.round(rank)
-    elif interpolation in ("lower", "higher"):
-        rank = (np.floor if interpolation == "lower" else np.ceil)(rank)
-    low = np.floor(rank)
-    y = Gather.apply(x, np.take_along_axis(order, low.astype(np.int64), along), along)
-    high = np.ceil(rank)
-    if interpolation == "linear" and parts.requires_grad:
-        share = Reshape.apply(parts, (parts.array.size, *wide[1:]))
-        weight = wrap(np.asarray(rank - low, x.array.dtype)) + (share - share.detach()) * last  # with the slope of q
-    elif np.array_equal(low, high):
-        return y
-    else:
-        weight = wrap(np.asarray(0.5 if interpolation == "midpoint" else rank - low, x.array.dtype))
-    upper = Gather.apply(x, np.take_along_axis(order, high.astype(np.int64), along), along)
-    return y + where(wrap(low < high), upper - y, 0.0) * weight  # not inf - inf

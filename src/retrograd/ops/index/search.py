@@ -1,19 +1,23 @@
-"""Search in sorted sequences, histograms, and the trapezoidal rule."""
+"""Search in sorted sequences, and histograms."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, is_number, require_float, require_int64, require_number
-from ..reduce.reduction import sum
-from ..reduce.scan import diff
-from ..shape.shape import TOO_LONG, axis
-from .indexing import GetItem
+from ..dtype import as_flag, as_index, is_number, require_float
+from ..shape.shape import TOO_LONG
 
-__all__ = ["bincount", "bucketize", "histc", "searchsorted", "trapezoid"]
+__all__ = ["bincount", "bucketize", "histc", "histogram", "searchsorted"]
+
+
+class Histogram(NamedTuple):
+    """The result of ``histogram``."""
+
+    hist: Tensor
+    bin_edges: Tensor
 
 
 def searchsorted(
@@ -96,7 +100,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         ValueError: bins is below 1 or too large for any memory, or the range is empty or not finite.
     """
     require_float("histc", input)
-    if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins < TOO_LONG:
+    if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)) or not 1 <= bins < TOO_LONG:
         raise ValueError(f"histc: bins={bins!r} must be an int from 1 to {TOO_LONG - 1}")
     x = input.array.reshape(-1)
     low, high = float(min), float(max)
@@ -120,12 +124,12 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         ValueError: input does not have one axis or has a negative element, weights have another shape, minlength is
             negative, or an element or minlength is too large for any memory.
     """
-    require_int64("bincount", input)
+    input = as_index("bincount", input)
     if input.array.ndim != 1 or (input.array.size and input.array.min() < 0):
         raise ValueError(f"bincount: input must have one axis and no negative element; input.shape={input.array.shape}")
     if weights is not None and weights.array.shape != input.array.shape:
         raise ValueError(f"bincount: weights.shape={weights.array.shape} must equal input.shape={input.array.shape}")
-    if isinstance(minlength, bool) or not isinstance(minlength, int) or not 0 <= minlength < TOO_LONG:
+    if isinstance(minlength, bool) or not isinstance(minlength, (int, np.integer)) or not 0 <= minlength < TOO_LONG:
         raise ValueError(f"bincount: minlength={minlength!r} must be an int from 0 to {TOO_LONG - 1}")
     largest = input.array.max(initial=0)
     if largest >= TOO_LONG:
@@ -136,37 +140,39 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return wrap(counts.astype(weights.array.dtype if weights.array.dtype.kind == "f" else np.float64))
 
 
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
-    """The sum of (y[i] + y[i + 1]) / 2 * (x[i + 1] - x[i]) along axis ``dim``; without x the steps are dx (1).
+def histogram(
+    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
+) -> Histogram:
+    """(hist, bin_edges): how many elements lie between neighbouring edges, the last edge included; no gradient.
 
-    x: as many elements as y has along ``dim``, or a shape that broadcasts to y's
+    bins: the number of equal parts of ``range`` (low, high), by default of the elements' own range; or increasing edges
+    weight: what each element counts, in input's shape. density: divided by the total and the parts' widths
 
     Raises:
-        TypeError: y or x is not a Tensor of numbers, or dx is not a number.
-        ValueError: both x and dx are given, or the shapes do not fit.
-        IndexError: y has no axis ``dim``.
+        TypeError: input is not a floating-point Tensor.
+        ValueError: bins are no positive int and no increasing edges, the range is not finite or empty, or weight has
+            another shape.
     """
-    require_number("trapezoid", y, "y")
-    along = axis("trapezoid", "dim", dim, y.array.ndim)
-    front, back = (slice(None),) * along + (slice(None, -1),), (slice(None),) * along + (slice(1, None),)
-    pairs = GetItem.apply(y, front) + GetItem.apply(y, back)
-    if x is None:
-        if dx is not None and not is_number(dx):
-            raise TypeError(f"trapezoid: dx={dx!r} must be a number")
-        return sum(pairs, along) * (0.5 * (1.0 if dx is None else float(dx)))
-    if dx is not None:
-        raise ValueError("trapezoid: x and dx are both given; give one of them")
-    require_number("trapezoid", x, "x")
-    given = x.array.shape
-    if x.array.ndim == 1:
-        x = x.reshape((-1,) + (1,) * (y.array.ndim - 1 - along))
-    x = x.reshape((1,) * (y.array.ndim - x.array.ndim) + x.array.shape)
-    if x.array.ndim != y.array.ndim or any(
-        m != n and (a == along or 1 not in (m, n))
-        for a, (m, n) in enumerate(zip(x.array.shape, y.array.shape, strict=True))
-    ):
-        raise ValueError(
-            f"trapezoid: x.shape={given} must be ({y.shape[along]},), or broadcast to y.shape={y.shape} with "
-            f"as many elements along axis dim={dim}"
-        )
-    return sum(pairs * diff(x, dim=along), along) * 0.5
+    require_float("histogram", input)
+    density = as_flag("histogram", "density", density)
+    if isinstance(bins, Tensor):
+        edges = bins.array
+        if edges.ndim != 1 or edges.size < 2 or not (np.diff(edges) >= 0).all():
+            raise ValueError(f"histogram: bins={bins} must be at least 2 edges in increasing order")
+    elif isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins < TOO_LONG:
+        raise ValueError(f"histogram: bins={bins!r} must be an int from 1 to {TOO_LONG - 1}, or a Tensor of edges")
+    else:
+        x = input.array
+        low, high = (x.min(initial=np.inf), x.max(initial=-np.inf)) if range is None else map(float, range)
+        if range is None and not x.size:
+            low, high = 0.0, 0.0
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        if not (low < high and np.isfinite([low, high]).all()):
+            raise ValueError(f"histogram: range={range}, from {low} to {high}, must be finite and not empty")
+        edges = np.linspace(low, high, bins + 1)
+    if weight is not None and weight.array.shape != input.array.shape:
+        raise ValueError(f"histogram: weight.shape={weight.array.shape} must equal input.shape={input.array.shape}")
+    weights = None if weight is None else weight.array.reshape(-1)
+    counts, _ = np.histogram(input.array.reshape(-1), edges, weights=weights, density=density)
+    return Histogram(wrap(counts.astype(input.array.dtype)), wrap(edges.astype(input.array.dtype)))

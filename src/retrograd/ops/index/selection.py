@@ -8,7 +8,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_element, cast, is_number, kind_of, require_int64, require_tensor
+from ..dtype import as_element, as_index, cast, is_number, kind_of, require_tensor
 from ..kernel_set import kernels
 from ..private import private
 from ..shape.broadcasting import broadcast_shape, expand, sum_to
@@ -124,7 +124,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
         IndexError: an index is out of range.
     """
     require_tensor("take", input)
-    require_int64("take", index, "index")
+    index = as_index("take", index, "index")
     size = input.array.size
     flat = in_range("take", "index", index.array, size, f"input.shape={input.array.shape} with {size} elements")
     return get(input.reshape(size), Places(None, (0,), (flat,)))
@@ -181,7 +181,7 @@ def _at(indices: np.ndarray, position: int) -> Places:
 
 def _vector(name: str, x: Tensor, dim: int, index: Any, negative: bool = False) -> tuple[np.ndarray, int]:
     """A vector of indices and the axis, counted from the front."""
-    require_int64(name, index, "index")
+    index = as_index(name, index, "index")
     shape = x.array.shape
     position = axis(name, "dim", dim, max(1, len(shape)))
     if index.array.ndim > 1:

@@ -11,6 +11,7 @@ from ..dtype import are_integers, cast, require_float
 from ..kernel_set import kernels
 from ..shape.broadcasting import broadcast_shape, expand
 from .elements import check_reduction, constant, element_loss, reduce, same_shape, weighted
+from .older import averaged
 
 __all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "multilabel_soft_margin_loss"]
 
@@ -19,6 +20,7 @@ BinaryCrossEntropyWithLogits = element_loss("binary_cross_entropy_with_logits")
 WeightedBinaryCrossEntropyWithLogits = element_loss("weighted_binary_cross_entropy_with_logits")
 
 
+@averaged
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
@@ -50,6 +52,7 @@ def binary_cross_entropy(
     return y if weight is None else weighted(name, y, weight, reduction)
 
 
+@averaged
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -83,6 +86,7 @@ def binary_cross_entropy_with_logits(
     return y if weight is None else weighted(name, y, weight, reduction)
 
 
+@averaged
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:

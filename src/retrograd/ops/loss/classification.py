@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import int64, require_float, require_same
+from ..dtype import cast, int64, require_float, require_same
 from ..kernel_set import kernels
 from ..normalization.softmax import log_softmax, softmax
 from ..pointwise.piecewise import where
@@ -17,6 +17,7 @@ from ..private import private
 from ..reduce.reduction import sum
 from ..shape.shape import Reshape
 from .elements import check_reduction, reduce, refuse_gradient
+from .older import averaged
 
 __all__ = ["cross_entropy", "nll_loss"]
 
@@ -149,6 +150,7 @@ class NegativeLogLikelihoodGrad(Function):
         return NegativeLogLikelihood.apply(v, labels, *rest), None, None, None
 
 
+@averaged
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -180,6 +182,7 @@ def cross_entropy(
     return _against_labels(name, CrossEntropy, input, target, weight, ignore_index, reduction, label_smoothing)
 
 
+@averaged
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -212,7 +215,7 @@ def _against_labels(
     smoothing: float | None,
 ) -> Tensor:
     check_reduction(name, reduction)
-    check_labels(name, input, target)
+    target = check_labels(name, input, target)
     per_class = _class_weights(name, weight, input, differentiable=False)
     x, classes, shape = input, private(target.array, input.requires_grad), input.array.shape
     if len(shape) == 1:
@@ -293,16 +296,16 @@ def _class_weights(name: str, weight: Tensor | None, x: Tensor, differentiable: 
     return weight if differentiable else refuse_gradient(name, "weight", weight)
 
 
-def check_labels(name: str, x: Tensor, target: Any) -> None:
-    """Refuse a target that is not int64 in x's shape without the class axis.
+def check_labels(name: str, x: Tensor, target: Any) -> Tensor:
+    """A target of integers in x's shape without the class axis, in int64.
 
     Raises:
-        TypeError: it is not a Tensor of int64.
+        TypeError: it is not a Tensor of integers.
         ValueError: its shape does not fit.
     """
     if not isinstance(target, Tensor):
         raise TypeError(f"{name}: target is {type(target).__name__}, needs a Tensor of int64 class indices")
-    if target.array.dtype != int64:
+    if target.array.dtype.kind not in "iu":
         raise TypeError(f"{name}: target is {target.array.dtype}; class indices must be int64")
     shape = x.array.shape
     if not shape or target.array.shape != (shape[:1] + shape[2:] if len(shape) > 1 else ()):
@@ -310,6 +313,7 @@ def check_labels(name: str, x: Tensor, target: Any) -> None:
             f"{name}: input.shape={shape}, target.shape={target.array.shape}; "
             f"input (N, C, *D) needs target (N, *D), input (C,) needs ()"
         )
+    return cast(target, int64)
 
 
 def refuse_labels(name: str, shape: tuple[int, ...], labels: np.ndarray, classes: int, ignored: int | None) -> None:

@@ -95,7 +95,7 @@ def ctc_loss(
 
 def _lengths(name: str, label: str, value: Any, N: int) -> np.ndarray:
     found = value.array if isinstance(value, Tensor) else np.asarray(value, None if len(value) else np.int64)
-    if found.dtype.kind != "i":
+    if found.dtype.kind not in "iu":
         raise TypeError(f"{name}: {label} is {found.dtype}, needs integers")
     found = found.reshape(-1).astype(np.int64)
     if len(found) != N:
@@ -107,10 +107,10 @@ def _lengths(name: str, label: str, value: Any, N: int) -> np.ndarray:
 
 def _rows(name: str, targets: Any, lengths: np.ndarray, single: bool) -> np.ndarray:
     """The targets as (N, S), S the greatest length."""
-    if not isinstance(targets, Tensor) or targets.array.dtype != np.int64:
+    if not isinstance(targets, Tensor) or targets.array.dtype.kind not in "iu":
         kind = targets.array.dtype if isinstance(targets, Tensor) else type(targets).__name__
         raise TypeError(f"{name}: targets is {kind}, needs a Tensor of int64 class indices")
-    labels, longest = private(targets.array), int(lengths.max(initial=0))
+    labels, longest = private(targets.array).astype(np.int64, copy=False), int(lengths.max(initial=0))
     if labels.ndim == 2 and not (single and len(labels) != 1):
         if len(labels) != len(lengths) or labels.shape[1] < longest:
             raise ValueError(

@@ -15,6 +15,7 @@ from ..pointwise.transcendental import log
 from ..shape.broadcasting import expand
 from ..shape.shape import Reshape
 from .elements import check_reduction, choice, element_loss, matched, of_one_shape, reduce
+from .older import averaged
 
 __all__ = ["gaussian_nll_loss", "kl_div", "poisson_nll_loss"]
 
@@ -26,6 +27,7 @@ PoissonOfLogs = element_loss("poisson_of_logs")
 Gaussian = element_loss("gaussian")
 
 
+@averaged
 def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target (log(target) - input): the divergence of target from the distribution whose logarithm is input.
 
@@ -43,7 +45,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
         warnings.warn(
             f"{name}: reduction='mean' divides by the number of elements; "
             f"'batchmean' divides by the batch, as the divergence is defined",
-            stacklevel=2,
+            stacklevel=3,
         )
     for label, value in (("input", input), ("target", target)):
         require_float(name, value, label)
@@ -56,6 +58,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
     return y
 
 
+@averaged
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,

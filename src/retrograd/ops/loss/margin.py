@@ -8,7 +8,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import require_float
+from ..dtype import as_index, require_float
 from ..kernel_set import kernels
 from ..pointwise.operands import Gradients
 from ..pointwise.piecewise import where
@@ -17,6 +17,7 @@ from ..reduce.reduction import sum
 from ..shape.shape import Reshape
 from .classification import check_labels, refuse_labels
 from .elements import check_reduction, constant, element_loss, matched, reduce, refuse_gradient, signs
+from .older import averaged
 
 __all__ = ["multi_margin_loss", "multilabel_margin_loss", "soft_margin_loss"]
 
@@ -68,6 +69,7 @@ class MultilabelMargin(Function):
         return Reshape.apply(g, (len(slopes), 1)) * wrap(slopes), None
 
 
+@averaged
 def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target input)) for targets of 1 and -1, averaged, summed or unreduced; computed without overflow.
 
@@ -82,6 +84,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") 
     return SoftMargin.apply(reduction, (), *matched(name, input, target))
 
 
+@averaged
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -112,7 +115,7 @@ def multi_margin_loss(
     rows = input if input.array.ndim == 2 else Reshape.apply(input, (1, input.array.size))
     # the target of a single row may be () or (1,)
     whole = rows if isinstance(target, Tensor) and target.array.shape == (1,) else input
-    check_labels(name, whole if whole.array.ndim else Reshape.apply(input, (1,)), target)
+    target = check_labels(name, whole if whole.array.ndim else Reshape.apply(input, (1,)), target)
     classes, labels = rows.array.shape[1], private(target.array)
     refuse_labels(name, whole.array.shape or (1,), labels, classes, None)
     constant(name, "weight", weight, input)
@@ -125,6 +128,7 @@ def multi_margin_loss(
     return reduce(name, losses if target.array.ndim else Reshape.apply(losses, ()), reduction)
 
 
+@averaged
 def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """sum over targets j and other classes i of max(0, 1 - input[j] + input[i]) / C in each row.
 
@@ -140,9 +144,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
     check_reduction(name, reduction)
     require_float(name, input)
     shape = input.array.shape
-    if not isinstance(target, Tensor) or target.array.dtype != np.int64:
-        kind = target.array.dtype if isinstance(target, Tensor) else type(target).__name__
-        raise TypeError(f"{name}: target is {kind}, needs a Tensor of int64 class indices")
+    target = as_index(name, target, "target", "a Tensor of int64 class indices")
     if target.array.shape != shape or len(shape) > 2:
         raise ValueError(
             f"{name}: input.shape={shape}, target.shape={target.array.shape}; both must be (N, C) or both (C,)"

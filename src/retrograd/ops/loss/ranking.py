@@ -22,6 +22,7 @@ from ..pointwise.piecewise import clamp, minimum, where
 from ..product.distance import as_float_pair, pairwise_distance, row_cosine
 from ..shape.broadcasting import broadcast_shape, expand
 from .elements import check_reduction, choice, element_loss, matched, reduce, refuse_gradient, signs
+from .older import averaged
 
 __all__ = [
     "cosine_embedding_loss",
@@ -39,6 +40,7 @@ Hinge = element_loss("hinge")
 Ranking = element_loss("ranking")
 
 
+@averaged
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
     """input where the target is 1, max(0, margin - input) where it is -1; averaged, summed or unreduced.
 
@@ -59,6 +61,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, 
     return Hinge.apply(reduction, (float(margin),), x, t)
 
 
+@averaged
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
@@ -85,6 +88,7 @@ def margin_ranking_loss(
     return Ranking.apply(reduction, (float(margin),), expand(x1, shape), expand(x2, shape), expand(t, shape))
 
 
+@averaged
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
@@ -119,6 +123,7 @@ def cosine_embedding_loss(
     return reduce(name, cosine * slope + start, reduction)
 
 
+@averaged
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

@@ -8,6 +8,7 @@ from ..dtype import are_integers, cast, require_float, require_number, require_s
 from ..pointwise.rounding import abs
 from ..reduce.reduction import sum
 from .elements import check_reduction, element_loss, matched, of_one_shape, reduce
+from .older import averaged
 
 __all__ = ["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"]
 
@@ -18,6 +19,7 @@ SmoothAbsoluteError = element_loss("smooth_absolute_error")
 Huber = element_loss("huber")
 
 
+@averaged
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """(input - target)^2, averaged ("mean"), summed ("sum") or unreduced ("none").
 
@@ -31,6 +33,7 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
     return _distance("mse_loss", SquaredError, (), input, target, reduction, weight)
 
 
+@averaged
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """|input - target|, averaged, summed or unreduced; its slope is 0 where they are equal. Otherwise as ``mse_loss``.
 
@@ -43,11 +46,12 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: T
     require_number("l1_loss", input)
     require_number("l1_loss", target, "target")
     if weight is None and reduction in ("sum", "none") and are_integers(input, target):
-        x, t = of_one_shape("l1_loss", input, target, warn=True)
+        x, t = of_one_shape("l1_loss", input, target, warn=True, stacklevel=4)
         return reduce("l1_loss", abs(x - t), reduction)
     return _distance("l1_loss", AbsoluteError, (), input, target, reduction, weight)
 
 
+@averaged
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """0.5 z^2 / beta where z = |input - target| < beta, else z - 0.5 beta; averaged, summed or unreduced.
 
@@ -93,7 +97,7 @@ def _distance(
     by_weight: bool = True,
 ) -> Tensor:
     check_reduction(name, reduction)
-    x, t = matched(name, input, target, warn=True, stacklevel=4)
+    x, t = matched(name, input, target, warn=True, stacklevel=5 if by_weight else 4)
     if weight is None:
         return loss.apply(reduction, numbers, x, t)
     require_same(name, "input", x, "weight", weight)

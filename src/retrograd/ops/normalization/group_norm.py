@@ -149,7 +149,8 @@ def group_norm(
     shape = input.array.shape
     if len(shape) < 2:
         raise ValueError(f"group_norm: input.shape={shape} needs at least 2 axes (batch, channels)")
-    if isinstance(num_groups, bool) or not isinstance(num_groups, int) or num_groups < 1 or shape[1] % num_groups:
+    whole = isinstance(num_groups, (int, np.integer)) and not isinstance(num_groups, bool)
+    if not whole or num_groups < 1 or shape[1] % num_groups:
         raise ValueError(
             f"group_norm: num_groups={num_groups!r} must be an int that divides the {shape[1]} channels of "
             f"input.shape={shape}"
@@ -201,7 +202,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     shape = input.array.shape
     if len(shape) < 3:
         raise ValueError(f"local_response_norm: input.shape={shape} needs at least 3 axes (batch, channels, positions)")
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
         raise ValueError(f"local_response_norm: size={size!r} must be an int of at least 1")
     # a sum over adjacent channels is a product with a band matrix
     distance = np.arange(shape[1]) - np.arange(shape[1])[:, np.newaxis]  # [channel summed, output channel]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ...engine.function import Function
@@ -110,6 +111,18 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     input = _converted("log_softmax", input, dtype)
     ndim = input.array.ndim
     return LogSoftmax.apply(input, axis("log_softmax", "dim", dim, ndim)) if ndim else of_line(log_softmax, input, dim)
+
+
+def axis_of(name: str, x: Any, dim: int | None, stacklevel: int) -> int:
+    """``dim``; None is axis 0 of a tensor with 0, 1 or 3 axes and axis 1 of others, with PyTorch's warning."""
+    if dim is not None:
+        return dim
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
+    return 0 if isinstance(x, Tensor) and x.array.ndim in (0, 1, 3) else 1
 
 
 def _converted(name: str, x: Tensor, dtype: Any) -> Tensor:

@@ -8,31 +8,42 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_element, as_flag, is_number, promote
+from ..dtype import as_element, as_flag, float16, is_number, promote
 from ..kernel_set import kernels
 from ..shape.broadcasting import broadcast_shape
 
 __all__ = [
     "allclose",
     "bitwise_and",
+    "bitwise_left_shift",
     "bitwise_not",
     "bitwise_or",
+    "bitwise_right_shift",
     "bitwise_xor",
     "eq",
     "equal",
     "ge",
+    "greater",
+    "greater_equal",
     "gt",
     "isclose",
     "isfinite",
     "isinf",
     "isnan",
+    "isneginf",
+    "isposinf",
+    "isreal",
     "le",
+    "less",
+    "less_equal",
     "logical_and",
     "logical_not",
     "logical_or",
     "logical_xor",
     "lt",
     "ne",
+    "not_equal",
+    "signbit",
 ]
 
 
@@ -79,6 +90,27 @@ def isinf(input: Tensor) -> Tensor:
 def isfinite(input: Tensor) -> Tensor:
     """Where input is neither NaN nor infinite."""
     return _test("isfinite", input, True)
+
+
+def isposinf(input: Tensor) -> Tensor:
+    """Where input is inf."""
+    return wrap(np.asarray(np.isposinf(_pair("isposinf", input, input)[0].astype(np.float64, copy=False))))
+
+
+def isneginf(input: Tensor) -> Tensor:
+    """Where input is -inf."""
+    return wrap(np.asarray(np.isneginf(_pair("isneginf", input, input)[0].astype(np.float64, copy=False))))
+
+
+def isreal(input: Tensor) -> Tensor:
+    """True everywhere: there are no complex numbers."""
+    return wrap(np.ones(_pair("isreal", input, input)[0].shape, np.bool_))
+
+
+def signbit(input: Tensor) -> Tensor:
+    """Where input has the sign bit: it is below 0, or -0.0."""
+    x = _pair("signbit", input, input)[0]
+    return wrap(np.asarray(np.signbit(x) if x.dtype.kind == "f" else x < 0))
 
 
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
@@ -153,6 +185,16 @@ def bitwise_xor(input: Tensor | int, other: Tensor | int) -> Tensor:
     return _bitwise("bitwise_xor", np.bitwise_xor, input, other)
 
 
+def bitwise_left_shift(input: Tensor | int, other: Tensor | int) -> Tensor:
+    """input * 2**other for integers, with bits beyond the type lost; shapes broadcast."""
+    return _bitwise("bitwise_left_shift", np.left_shift, input, other)
+
+
+def bitwise_right_shift(input: Tensor | int, other: Tensor | int) -> Tensor:
+    """input / 2**other for integers, rounded down; shapes broadcast."""
+    return _bitwise("bitwise_right_shift", np.right_shift, input, other)
+
+
 def bitwise_not(input: Tensor) -> Tensor:
     """The inverted bits: not x for truth values, -x - 1 for integers.
 
@@ -171,12 +213,14 @@ def _compare(name: str, compare: Callable[..., Any], kernel: str, x: Any, y: Any
         raise TypeError(f"{name}: input is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor(input)")
     if isinstance(y, Tensor):
         broadcast_shape(name, x.array.shape, y.array.shape)
+        if x.array.dtype is not y.array.dtype and x.array.dtype.kind in "iu" and y.array.dtype.kind in "iu":
+            x, y = promote(name, x, y)  # NumPy compares the numbers before they wrap
         other = y.array
     elif is_number(y):
         other = as_element(name, "other", y, x.array.dtype) if x.array.dtype.kind == "f" else np.array(y)
     else:
         raise TypeError(f"{name}: other is {type(y).__name__}, needs a Tensor or a number")
-    if x.array.dtype.kind == "f" and other.dtype == x.array.dtype:
+    if x.array.dtype.kind == "f" and other.dtype == x.array.dtype and other.dtype is not float16:
         return wrap(getattr(kernels, kernel)(*((other, x.array) if swapped else (x.array, other))))
     return wrap(np.asarray(compare(x.array, other)))
 
@@ -202,3 +246,6 @@ def _bitwise(name: str, operator: Callable[..., Any], x: Any, y: Any) -> Tensor:
         raise TypeError(f"{name}: input and other promote to {a.array.dtype}, needs int64 or bool")
     broadcast_shape(name, a.array.shape, b.array.shape)
     return wrap(np.asarray(operator(a.array, b.array)))
+
+
+greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne

@@ -22,6 +22,7 @@ from ..dtype import (
     require_tensor,
     whole,
 )
+from ..older import scaled_last
 from ..shape.broadcasting import broadcast_shape
 from .operands import Binary, binary, promoted, unary_exact
 from .pointwise import pointwise
@@ -57,17 +58,19 @@ Lerp = pointwise("lerp")
 LerpNumber = pointwise("lerp_number")
 
 
-def add(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+def add(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: float = 1) -> Tensor:
     """input + alpha * other; shapes broadcast, types promote as in PyTorch, a Python number takes the tensor's type.
 
     Raises:
         ValueError: the shapes do not broadcast.
         TypeError: an operand is neither a Tensor nor a number, or alpha is a float and the operands are integers.
     """
+    if older:
+        other, alpha = scaled_last("add", other, older, alpha)
     return binary(Add, "add", input, other if alpha == 1 else _scaled(Add, "add", input, other, alpha))
 
 
-def sub(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+def sub(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: float = 1) -> Tensor:
     """input - alpha * other; as ``add``, but not for truth values.
 
     Raises:
@@ -75,6 +78,8 @@ def sub(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Te
         TypeError: an operand holds truth values, or is neither a Tensor nor a number, or alpha is a float and the
             operands are integers.
     """
+    if older:
+        other, alpha = scaled_last("sub", other, older, alpha)
     return binary(Sub, "sub", input, other if alpha == 1 else _scaled(Sub, "sub", input, other, alpha))
 
 
@@ -83,7 +88,7 @@ def _scaled(operator: type[Binary], name: str, x: Any, y: Any, alpha: Any) -> Te
     x, y = promoted(operator, name, x, y)
     require_factor(name, "alpha", alpha, x.array.dtype)
     kind = x.array.dtype.kind
-    convert: Any = whole if kind == "i" else as_real
+    convert: Any = whole if kind in "iu" else as_real
     return mul(y, bool(alpha) if kind == "b" else convert(name, "alpha", alpha))
 
 
@@ -154,7 +159,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     return Lerp.apply(input, end, weight)
 
 
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: float = 1) -> Tensor:
     """input + value * tensor1 * tensor2; three operands are broadcast, and their types promote.
 
     For integers the value is truncated.
@@ -163,6 +168,8 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
         ValueError: the shapes do not broadcast.
         TypeError: an operand is not a Tensor, or all hold truth values.
     """
+    if older:
+        tensor1, tensor2, value = scaled_last("addcmul", tensor1, (tensor2, *older), value, 2)
     x, y, z = _three("addcmul", input, tensor1, tensor2)
     if x.array.dtype.kind == "f":
         return Addcmul.apply(x, y, z, as_real("addcmul", "value", value))
@@ -170,13 +177,15 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
     return x + y * z * whole("addcmul", "value", value)
 
 
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: float = 1) -> Tensor:
     """input + value * tensor1 / tensor2; three operands are broadcast, and their types promote.
 
     Raises:
         ValueError: the shapes do not broadcast.
         TypeError: an operand is not a Tensor, or neither tensor1 nor tensor2 is floating-point.
     """
+    if older:
+        tensor1, tensor2, value = scaled_last("addcdiv", tensor1, (tensor2, *older), value, 2)
     x, y, z = _three("addcdiv", input, tensor1, tensor2)
     if tensor1.array.dtype.kind != "f" and tensor2.array.dtype.kind != "f":
         raise TypeError(

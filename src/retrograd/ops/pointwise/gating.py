@@ -11,7 +11,7 @@ from ...engine.tensor import Tensor, wrap
 from ...formulas.activation import gated_grad_x, gated_grad_y
 from ..dtype import as_flag, require_float
 from ..kernel_set import kernels
-from ..normalization.softmax import softmax
+from ..normalization.softmax import axis_of, softmax
 from ..random.random import default_generator
 from ..shape.join import cat
 from ..shape.shape import axis, of_line
@@ -100,8 +100,8 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: fl
     return StraightThrough.apply(soft, chosen)
 
 
-def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
-    """softmax(-input) along axis ``dim``; ``dtype`` as in ``softmax``.
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """softmax(-input) along axis ``dim``; the arguments are those of ``nn.functional.softmax``.
 
     Raises:
         TypeError: input is not floating-point after the conversion, or holds truth values.
@@ -109,4 +109,4 @@ def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """
     if dtype is None:
         require_float("softmin", input)
-    return softmax(-input, dim, dtype)
+    return softmax(-input, axis_of("softmin", input, dim, _stacklevel), dtype)

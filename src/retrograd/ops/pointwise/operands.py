@@ -10,7 +10,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled as recording
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_float, cast, float32, promote, require_float
+from ..dtype import as_float, default_dtype, promote, require_float
 from ..shape.broadcasting import broadcast_shape
 
 __all__ = [
@@ -42,7 +42,7 @@ class Constant(Function):
 
 
 def unary(operator: type[Function], name: str, x: Tensor) -> Tensor:
-    """The operator of a Tensor; integers and truth values become float32.
+    """The operator of a Tensor; integers and truth values become the default type.
 
     Raises:
         TypeError: x is not a Tensor.
@@ -73,7 +73,7 @@ def unary_exact(operator: type[Function], name: str, exact: Callable[..., Any], 
         kind = x.array.dtype.kind
         if kind == "f":
             return operator.apply(x)
-        if kind == "i":
+        if kind in "iu":
             return wrap(np.asarray(exact(x.array)))
     return unary_float(operator, name, x)
 
@@ -91,9 +91,10 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
             if x.array.shape != y.array.shape:
                 broadcast_shape(name, x.array.shape, y.array.shape)
             return operator.apply(x, y)
+    given = x, y
     x, y = promoted(operator, name, x, y)
-    if operator.exact is None and x.array.dtype.kind != "f":
-        x, y = cast(x, float32), cast(y, float32)
+    if operator.exact is None and x.array.dtype.kind != "f":  # before a number wraps in a small type of integers
+        x, y = (as_float(name, v) if isinstance(v, Tensor) else wrap(np.array(v, default_dtype())) for v in given)
     broadcast_shape(name, x.array.shape, y.array.shape)
     if x.array.dtype.kind == "f":
         return operator.apply(x, y)

@@ -13,6 +13,7 @@ from ...engine.rule import computed_by
 from ...engine.tensor import Tensor, wrap
 from ..dtype import (
     as_element,
+    as_mask,
     as_real,
     cast,
     is_number,
@@ -20,6 +21,7 @@ from ..dtype import (
     promoted_type,
     require_float,
     require_tensor,
+    uint8,
     with_number,
 )
 from ..index.indexing import nonzero
@@ -188,6 +190,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
+    if isinstance(condition, Tensor) and condition.array.dtype is uint8:
+        condition = wrap(as_mask("where", condition.array))
     if not isinstance(condition, Tensor) or condition.array.dtype.kind != "b":
         kind = condition.array.dtype if isinstance(condition, Tensor) else type(condition).__name__
         raise TypeError(f"where: condition is {kind}, needs a Tensor of bool; make one with a comparison or .bool()")

@@ -64,7 +64,7 @@ def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     x, y = promote("pow", input, exponent, "exponent")
     if x.array.dtype.kind == "b":
         raise TypeError("pow: input and exponent are bool, needs numbers; convert one with .long()")
-    if x.array.dtype.kind == "i" and (y.array < 0).any():
+    if x.array.dtype.kind in "iu" and (y.array < 0).any():
         if not isinstance(exponent, Tensor):
             raise ValueError("pow: an integer has no negative integer power; convert input with input.float()")
         return _integer_powers(x, y)

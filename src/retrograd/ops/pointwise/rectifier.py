@@ -79,7 +79,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     require_number("hardtanh", input)
     if not min_val <= max_val:
         raise ValueError(f"hardtanh: min_val={min_val} exceeds max_val={max_val}")
-    if input.array.dtype.kind == "i":
+    if input.array.dtype.kind in "iu":
         limits = whole("hardtanh", "min_val", min_val), whole("hardtanh", "max_val", max_val)
         return piecewise.clamp(input, *limits)
     return Hardtanh.apply(input, float(min_val), float(max_val))
@@ -142,7 +142,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     if inplace is not False and as_flag("threshold", "inplace", inplace):
         return in_place(_threshold)(input, threshold, value)
     require_number("threshold", input)
-    if input.array.dtype.kind == "i":
+    if input.array.dtype.kind in "iu":
         limit, rest = whole("threshold", "threshold", threshold), whole("threshold", "value", value)
         return where(input > limit, input, rest)
     return Threshold.apply(input, float(threshold), float(value))

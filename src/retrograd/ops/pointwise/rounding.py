@@ -87,7 +87,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     Raises:
         TypeError: input is neither floating-point nor int64, or decimals are given for int64.
     """
-    if isinstance(input, Tensor) and input.array.dtype.kind == "i" and not decimals:
+    if isinstance(input, Tensor) and input.array.dtype.kind in "iu" and not decimals:
         return wrap(input.array.copy())
     require_float("round", input)
     if decimals:
@@ -136,7 +136,7 @@ def _divided(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
     x, y = promote(name, x, y)
     if x.array.dtype.kind == "b":
         raise TypeError(f"{name}: input and other are bool, needs numbers; convert one with .long()")
-    if x.array.dtype.kind == "i" and not y.array.all():
+    if x.array.dtype.kind in "iu" and not y.array.all():
         raise ZeroDivisionError(f"{name}: other contains 0, integers have no inf; convert input with input.float()")
     return binary(operator, name, x, y)
 

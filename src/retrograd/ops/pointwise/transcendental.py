@@ -19,8 +19,10 @@ __all__ = [
     "log1p",
     "log2",
     "logaddexp",
+    "logaddexp2",
     "logit",
     "sigmoid",
+    "sinc",
     "xlogy",
 ]
 
@@ -33,6 +35,7 @@ log2 = operator("log2", "The logarithm of input to the base 2: -inf at 0, NaN be
 log10 = operator("log10", "The logarithm of input to the base 10: -inf at 0, NaN below.", (0.5, 2.0))
 log1p = operator("log1p", "log(1 + input), accurate for small input", (0.5, 2.0))
 sigmoid = operator("sigmoid", "1 / (1 + exp(-input))")
+sinc = operator("sinc", "sin(pi input) / (pi input), and 1 at 0")
 erf = operator("erf", "The error function of input, from -1 to 1.")
 erfc = operator("erfc", "1 - erf(input), accurate for large input")
 
@@ -40,6 +43,16 @@ Logit = pointwise("logit")
 logaddexp = operator_of_two(
     "logaddexp",
     """log(exp(input) + exp(other)) without overflow; shapes broadcast, and one operand must be floating-point.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: neither operand is floating-point, or one is neither a Tensor nor a number.
+    """,
+    integers=False,
+)
+logaddexp2 = operator_of_two(
+    "logaddexp2",
+    """log2(2**input + 2**other) without overflow; shapes broadcast, and one operand must be floating-point.
 
     Raises:
         ValueError: the shapes do not broadcast.

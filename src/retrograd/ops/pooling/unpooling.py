@@ -13,7 +13,7 @@ from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, as_tuple
 from ..convolution.arguments import Extent, freeze
-from ..dtype import require_float, require_int64
+from ..dtype import as_index, require_float
 from ..kernel_set import kernels
 from ..private import private
 from ..shape.shape import Reshape
@@ -45,7 +45,7 @@ def max_unpool_nd(
 ) -> Tensor:  # fmt: skip
     """``nn.functional.max_unpool2d`` for ``ndim`` axes; messages begin with ``name``."""
     require_float(name, x)
-    require_int64(name, indices, "indices")
+    indices = as_index(name, indices, "indices")
     shape = x.array.shape
     pooled = spatial(name, ndim, shape)
     if indices.array.shape != shape:

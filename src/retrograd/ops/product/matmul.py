@@ -20,6 +20,7 @@ from ..dtype import require_same
 from ..kernel_set import exact, kernels
 from ..shape.broadcasting import Sum, broadcast_shape, sum_to
 from ..shape.shape import Permute, Reshape
+from ..sparse.coo import SparseTensor, spmm
 
 __all__ = ["matmul"]
 
@@ -91,7 +92,12 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         TypeError: the types differ or are bool.
         ValueError: an operand has no axis, the inner extents differ, or the leading axes do not broadcast.
     """
-    require_same("matmul", "input", input, "other", other, True)
+    try:
+        require_same("matmul", "input", input, "other", other, True)
+    except TypeError:
+        if isinstance(input, SparseTensor) or isinstance(other, SparseTensor):
+            return spmm(input, other)
+        raise
     sx, sy = input.array.shape, other.array.shape
     if len(sx) == 2 and len(sy) == 2 and sx[1] == sy[0]:
         return MatMul.apply(input, other)

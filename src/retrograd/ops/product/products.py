@@ -9,9 +9,11 @@ import numpy as np
 
 from ...engine.tensor import Tensor
 from ..dtype import cast, is_number, promoted_type, require_factor, require_same, require_tensor, whole
+from ..older import factors_and_operands
 from ..reduce.reduction import sum
 from ..shape.broadcasting import broadcast_shape, expand
 from ..shape.shape import Permute, axis, reshape, unsqueeze
+from ..sparse.coo import SparseTensor, spmm
 from .matmul import Linear, MatMul, matmul
 
 __all__ = [
@@ -25,20 +27,24 @@ __all__ = [
     "dot",
     "ger",
     "inner",
+    "kron",
     "mm",
     "mv",
     "outer",
     "tensordot",
+    "vdot",
 ]
 
 
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Product of two matrices: input (M, K), mat2 (K, N) -> (M, N)
+    """Product of two matrices: input (M, K), mat2 (K, N) -> (M, N); one of them may be sparse.
 
     Raises:
         TypeError: the types differ or are bool.
         ValueError: an operand is not a matrix, or K differs.
     """
+    if isinstance(input, SparseTensor) or isinstance(mat2, SparseTensor):
+        return spmm(input, mat2)
     _fit("mm", "MK KN", input=input, mat2=mat2)
     return MatMul.apply(input, mat2)
 
@@ -94,6 +100,33 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     return reshape(Linear.apply(rows, reshape(other, _size(sy[:-1]), sy[-1]), None), sx[:-1] + sy[:-1])
 
 
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """``dot``: input (K,), other (K,) -> ()
+
+    Raises: as ``dot``.
+    """
+    _fit("vdot", "K K", input=input, other=other)
+    return matmul(input, other)
+
+
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product: other times each element of input, as blocks; extents multiply, types promote.
+
+    Of tensors with different numbers of axes, the one with fewer gets axes of extent 1 in front.
+
+    Raises:
+        TypeError: an operand is not a Tensor.
+    """
+    require_tensor("kron", input)
+    require_tensor("kron", other, "other")
+    sx, sy = input.array.shape, other.array.shape
+    ndim = max(len(sx), len(sy))
+    sx, sy = (1,) * (ndim - len(sx)) + sx, (1,) * (ndim - len(sy)) + sy
+    x = reshape(input, tuple(n for m in sx for n in (m, 1)))
+    y = reshape(other, tuple(n for m in sy for n in (1, m)))
+    return reshape(x * y, tuple(m * n for m, n in zip(sx, sy, strict=True)))
+
+
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of two vectors' elements: input (M,), vec2 (N,) -> (M, N); types promote.
 
@@ -111,33 +144,48 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
     return unsqueeze(input, 1) * vec2
 
 
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
+) -> Tensor:
     """beta input + alpha mat1 mat2; mat1 (M, K), mat2 (K, N), input broadcast to (M, N). With beta 0 input is ignored.
 
     Raises:
         TypeError: the types differ or are bool, or a factor is not a number.
         ValueError: the shapes do not fit.
     """
+    if older:
+        given = (input, mat1, mat2, *older)
+        input, mat1, mat2, beta, alpha = factors_and_operands("addmm", given, beta, alpha)
     _fit("addmm", "MK KN", mat1=mat1, mat2=mat2)
     return _sum("addmm", input, MatMul.apply(mat1, mat2), beta, alpha)
 
 
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *older: Any, beta: float = 1, alpha: float = 1
+) -> Tensor:
     """beta input + alpha mat vec; mat (M, K), vec (K,), input broadcast to (M,). With beta 0 input is ignored.
 
     Raises: as ``addmm``.
     """
+    if older:
+        given = (input, mat, vec, *older)
+        input, mat, vec, beta, alpha = factors_and_operands("addmv", given, beta, alpha)
     _fit("addmv", "MK K", mat=mat, vec=vec)
     return _sum("addmv", input, matmul(mat, vec), beta, alpha)
 
 
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
+) -> Tensor:
     """beta input + alpha times the sum over b of batch1[b] batch2[b]; (B, M, K) and (B, K, N), input to (M, N).
 
     With beta 0 input is ignored.
 
     Raises: as ``addmm``.
     """
+    if older:
+        given = (input, batch1, batch2, *older)
+        input, batch1, batch2, beta, alpha = factors_and_operands("addbmm", given, beta, alpha)
     _fit("addbmm", "BMK BKN", batch1=batch1, batch2=batch2)
     (b, m, k), n = batch1.array.shape, batch2.array.shape[2]
     # the sum over b as part of the inner axis: (M, B*K) (B*K, N)
@@ -145,18 +193,25 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
     return _sum("addbmm", input, together, beta, alpha)
 
 
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
+) -> Tensor:
     """beta input + alpha batch1[b] batch2[b] for each b; (B, M, K) and (B, K, N), input broadcast to (B, M, N).
 
     With beta 0 input is ignored.
 
     Raises: as ``addmm``.
     """
+    if older:
+        given = (input, batch1, batch2, *older)
+        input, batch1, batch2, beta, alpha = factors_and_operands("baddbmm", given, beta, alpha)
     _fit("baddbmm", "BMK BKN", batch1=batch1, batch2=batch2)
     return _sum("baddbmm", input, MatMul.apply(batch1, batch2), beta, alpha)
 
 
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
+) -> Tensor:
     """beta input + alpha times the outer product of vec1 (M,) and vec2 (N,), input broadcast to (M, N).
 
     With beta 0 input is ignored. Types promote.
@@ -165,6 +220,9 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
         TypeError: an operand is not a Tensor, or a factor is not a number, or a float and the operands are integers.
         ValueError: the shapes do not fit.
     """
+    if older:
+        given = (input, vec1, vec2, *older)
+        input, vec1, vec2, beta, alpha = factors_and_operands("addr", given, beta, alpha)
     _require_axes("addr", "M N", vec1=vec1, vec2=vec2)
     require_tensor("addr", input)
     product = unsqueeze(vec1, 1) * vec2
@@ -258,7 +316,7 @@ def _sum(name: str, x: Any, product: Tensor, beta: float, alpha: float) -> Tenso
     for label, value in (("beta", beta), ("alpha", alpha)):
         if not is_number(value):
             raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a number")
-    if product.array.dtype.kind == "i":
+    if product.array.dtype.kind in "iu":
         beta, alpha = whole(name, "beta", beta), whole(name, "alpha", alpha)
     _require_fitting(name, x, product)
     return _added(x, product, beta, alpha)

@@ -8,6 +8,7 @@ memory of the input, which is returned.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -83,7 +84,11 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """``dropout`` of whole channels: input (N, C, H, W) or (C, H, W). See ``dropout1d``."""
+    """``dropout`` of whole channels: input (N, C, H, W) or (C, H, W). See ``dropout1d``.
+
+    Other inputs of at least 2 axes are read as (N, C, *I) with a UserWarning, as in PyTorch: of (N, C), single
+    elements are dropped.
+    """
     return _channels(dropout2d, input, p, training, inplace, 2)
 
 
@@ -158,11 +163,18 @@ def _channels(
     if inplace:
         return in_place(function)(x, p)
     shape = x.array.shape
-    if len(shape) not in (count + 1, count + 2):
+    if count == 2 and len(shape) not in (0, 1, 3, 4):  # PyTorch's own example of MNIST asks for (N, C)
+        warnings.warn(
+            f"dropout2d: input.shape={shape} is read as (N, C, *I), which is deprecated; write "
+            f"{'dropout' if len(shape) == 2 else 'dropout3d'} instead",
+            stacklevel=3,
+        )
+        count = len(shape) - 2
+    elif len(shape) not in (count + 1, count + 2):
         raise ValueError(
             f"{name}: input.shape={shape} must have {count} axes after the channels: (N, C, *I) or (C, *I)"
         )
-    return x * wrap(_mask(shape[:-count] + (1,) * count, float(p), x.array.dtype))
+    return x * wrap(_mask(shape[: len(shape) - count] + (1,) * count, float(p), x.array.dtype))
 
 
 def _alpha(x: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:

@@ -48,6 +48,41 @@ def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Any = None) ->
     return _fill("exponential_", input, generator, lambda rng, shape: rng.exponential(1 / lambd, shape))
 
 
+def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Fill input with numbers of the Cauchy distribution about ``median`` with the scale ``sigma``.
+
+    Raises:
+        TypeError: input does not hold floating-point numbers.
+        ValueError: ``sigma`` is not above 0. And as ``engine.modify``.
+    """
+    if not sigma > 0:
+        raise ValueError(f"cauchy_: sigma={sigma} must be above 0")
+    return _fill("cauchy_", input, generator, lambda rng, shape: rng.standard_cauchy(shape) * sigma + median)
+
+
+def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
+    """Fill input with exp of normal random numbers.
+
+    Raises:
+        TypeError: input does not hold floating-point numbers.
+        ValueError: ``std`` is not above 0. And as ``engine.modify``.
+    """
+    if not std > 0:
+        raise ValueError(f"log_normal_: std={std} must be above 0")
+    return _fill("log_normal_", input, generator, lambda rng, shape: rng.lognormal(mean, std, shape))
+
+
+def geometric_(input: Tensor, p: float, *, generator: Any = None) -> Tensor:
+    """Fill input with the number of trials up to the first success, each succeeds with probability p.
+
+    Raises:
+        ValueError: p is not in (0, 1). And as ``engine.modify``.
+    """
+    if not 0 < p < 1:
+        raise ValueError(f"geometric_: p={p} is a probability and must lie in (0, 1)")
+    return _fill("geometric_", input, generator, lambda rng, shape: rng.geometric(p, shape), any_type=True)
+
+
 def bernoulli_(input: Tensor, p: float = 0.5, *, generator: Any = None) -> Tensor:
     """Fill input with 1 with probability p, else 0.
 
@@ -68,9 +103,8 @@ def random_(input: Tensor, from_: int = 0, to: int | None = None, *, generator: 
         ValueError: the range is empty. And as ``engine.modify``.
     """
     if to is None:
-        most = {"f": 1 << (24 if input.array.dtype == np.float32 else 53), "b": 1}.get(
-            input.array.dtype.kind, (1 << 63) - 1
-        )
+        kind = input.array.dtype
+        most = 1 if kind.kind == "b" else 1 << np.finfo(kind).nmant + 1 if kind.kind == "f" else np.iinfo(kind).max
         from_, to = (0, from_) if from_ else (0, most + 1)
     if from_ >= to:
         raise ValueError(f"random_: from_={from_} must be smaller than to={to}")
@@ -94,4 +128,7 @@ def _fill(
     )
 
 
-METHODS: dict[str, Any] = {f.__name__: f for f in (bernoulli_, exponential_, normal_, random_, uniform_)}
+METHODS: dict[str, Any] = {
+    f.__name__: f
+    for f in (bernoulli_, cauchy_, exponential_, geometric_, log_normal_, normal_, random_, uniform_)
+}

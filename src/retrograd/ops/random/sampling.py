@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_dtype, as_flag, float32, int64, require_float
+from ..dtype import as_dtype, as_flag, default_dtype, int64, require_float
+from ..layout import Like, Options, check_options
 from ..pointwise.operands import Constant
 from ..shape.broadcasting import broadcast_shape
 from ..shape.shape import TOO_LONG, sizes
@@ -29,38 +30,46 @@ __all__ = [
 
 
 def rand(
-    *extents: Any, size: Any = None, generator: Any = None, dtype: Any = float32, requires_grad: bool = False
-) -> Tensor:
+    *extents: Any, size: Any = None, generator: Any = None, dtype: Any = None, requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:  # fmt: skip
     """Uniform random numbers in [0, 1); of shape ``extents``, or by name ``size``.
 
     Raises:
         TypeError: ``dtype`` is not a floating-point type.
     """
+    if options:
+        check_options("rand", options)
     array = chosen("rand", generator).random(sizes("rand", "size", extents, size), _float("rand", dtype))
     return Tensor(np.asarray(array), requires_grad)
 
 
 def randn(
-    *extents: Any, size: Any = None, generator: Any = None, dtype: Any = float32, requires_grad: bool = False
-) -> Tensor:
+    *extents: Any, size: Any = None, generator: Any = None, dtype: Any = None, requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:  # fmt: skip
     """Standard normal random numbers; of shape ``extents``, or by name ``size``.
 
     Raises:
         TypeError: ``dtype`` is not a floating-point type.
     """
+    if options:
+        check_options("randn", options)
     shape = sizes("randn", "size", extents, size)
     array = chosen("randn", generator).standard_normal(shape, _float("randn", dtype))
     return Tensor(np.asarray(array), requires_grad)
 
 
 def randint(
-    low: int, high: Any = None, size: Any = None, generator: Any = None, dtype: Any = int64, requires_grad: bool = False
-) -> Tensor:
+    low: int, high: Any = None, size: Any = None, generator: Any = None, dtype: Any = int64,
+    requires_grad: bool = False, **options: Unpack[Options],
+) -> Tensor:  # fmt: skip
     """Uniform random integers in [low, high); ``randint(high, size)`` starts from 0.
 
     Raises:
         ValueError: the range is empty, or ``size`` is missing.
     """
+    check_options("randint", options)
     if size is None or high is None:
         if size is None and high is None:
             raise ValueError("randint: size is missing: randint(low, high, size) or randint(high, size)")
@@ -71,32 +80,41 @@ def randint(
     return Tensor(array.astype(as_dtype(dtype), copy=False), requires_grad)
 
 
-def randperm(n: int, generator: Any = None, dtype: Any = int64) -> Tensor:
+def randperm(
+    n: int, generator: Any = None, dtype: Any = int64, requires_grad: bool = False, **options: Unpack[Options]
+) -> Tensor:
     """The numbers 0 to n - 1 in random order.
 
     Raises:
         ValueError: n is negative, or too large for any memory.
     """
+    check_options("randperm", options)
     if not 0 <= n < TOO_LONG:
         raise ValueError(f"randperm: n={n} must be at least 0 and below 2**60")
-    return Tensor(chosen("randperm", generator).permutation(np.arange(n, dtype=as_dtype(dtype))))
+    return Tensor(chosen("randperm", generator).permutation(np.arange(n, dtype=as_dtype(dtype))), requires_grad)
 
 
-def rand_like(input: Tensor, generator: Any = None, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def rand_like(
+    input: Tensor, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
+) -> Tensor:
     """Uniform random numbers in [0, 1) of input's shape, and of its type where ``dtype`` is None.
 
     Raises:
         TypeError: the type is not a floating-point type.
     """
+    check_options("rand_like", options)
     return rand(input.array.shape, generator=generator, dtype=dtype or input.array.dtype, requires_grad=requires_grad)
 
 
-def randn_like(input: Tensor, generator: Any = None, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def randn_like(
+    input: Tensor, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
+) -> Tensor:
     """Standard normal random numbers of input's shape, and of its type where ``dtype`` is None.
 
     Raises:
         TypeError: the type is not a floating-point type.
     """
+    check_options("randn_like", options)
     return randn(input.array.shape, generator=generator, dtype=dtype or input.array.dtype, requires_grad=requires_grad)
 
 
@@ -107,12 +125,14 @@ def randint_like(
     generator: Any = None,
     dtype: Any = None,
     requires_grad: bool = False,
+    **options: Unpack[Like],
 ) -> Tensor:
     """Uniform random integers in [low, high), or [0, low), of input's shape and type (where ``dtype`` is None).
 
     Raises:
         ValueError: the range is empty.
     """
+    check_options("randint_like", options)
     first, last = (0, low) if high is None else (low, high)
     if first >= last:
         raise ValueError(f"randint_like: low={first} must be smaller than high={last}")
@@ -121,7 +141,7 @@ def randint_like(
 
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, dtype: Any = None,
-    requires_grad: bool = False,
+    requires_grad: bool = False, **options: Unpack[Options],
 ) -> Tensor:  # fmt: skip
     """Normal random numbers; ``mean`` and ``std`` are Tensors, which broadcast, or numbers with ``size``.
 
@@ -129,6 +149,7 @@ def normal(
         ValueError: a standard deviation is negative, or ``size`` is missing or given with a Tensor.
         TypeError: the type is not a floating-point type.
     """
+    check_options("normal", options)
     source = chosen("normal", generator)
     tensors = [t for t in (mean, std) if isinstance(t, Tensor)]
     if bool(tensors) == (size is not None):
@@ -137,7 +158,7 @@ def normal(
     if (s < 0).any():
         raise ValueError(f"normal: std={s.min()} must be at least 0")
     shape = broadcast_shape("normal", m.shape, s.shape) if tensors else sizes("normal", "size", (size,))
-    kind = _float("normal", dtype or (tensors[0].array.dtype if tensors else float32))
+    kind = _float("normal", dtype or (tensors[0].array.dtype if tensors else default_dtype()))
     return Tensor(np.asarray(source.standard_normal(shape) * s + m).astype(kind), requires_grad)
 
 
@@ -213,7 +234,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
 
 
 def _float(name: str, dtype: Any) -> Any:
-    kind = as_dtype(dtype)
+    kind = as_dtype(dtype, default=True)
     if kind.kind != "f":
         raise TypeError(f"{name}: dtype={kind} must be float32 or float64")
     return kind

@@ -123,8 +123,8 @@ def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
 
 
 def _wide(x: Tensor, dtype: Any) -> Any:
-    """The type to reduce integers in; bool if ``dtype`` is bool: then a sum is any, a product all."""
-    return np.bool_ if dtype is not None and x.array.dtype.kind == "b" else np.int64
+    """The type to reduce integers in: ``dtype`` if it is given; in bool, a sum is any, a product all."""
+    return np.int64 if dtype is None else x.array.dtype
 
 
 def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:

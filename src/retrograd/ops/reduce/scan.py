@@ -231,7 +231,7 @@ def diff(
     input, along = _checked("diff", input, dim, None)
     if not input.array.ndim:
         raise ValueError("diff: input has no axis, needs at least 1")
-    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
         raise ValueError(f"diff: n={n!r} must be an int of at least 0")
     joined = _joined(input, along, prepend, append)
     given, input = input, input if n == 0 else joined

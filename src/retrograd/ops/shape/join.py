@@ -100,17 +100,17 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         IndexError: there is no such axis.
         ValueError: ``tensors`` is empty, or the extents differ.
     """
-    return _cat("cat", tensors, dim)
+    return joined_along("cat", tensors, dim)
 
 
 def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Alias of ``cat``."""
-    return _cat("concat", tensors, dim)
+    return joined_along("concat", tensors, dim)
 
 
 def concatenate(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Alias of ``cat``."""
-    return _cat("concatenate", tensors, dim)
+    return joined_along("concatenate", tensors, dim)
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -121,7 +121,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         IndexError: the result has no such axis.
         ValueError: ``tensors`` is empty, or the shapes differ.
     """
-    many = _tensors("stack", tensors)
+    many = as_tensors("stack", tensors)
     shape = many[0].array.shape
     for i, t in enumerate(many):
         if t.array.shape != shape:
@@ -132,18 +132,18 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors side by side: ``cat`` along axis 1, or axis 0 of vectors; raises as ``cat``."""
-    many = [_with_axes(t, 1) for t in _tensors("hstack", tensors)]
-    return _cat("hstack", many, 0 if many[0].array.ndim == 1 else 1)
+    many = [with_axes(t, 1) for t in as_tensors("hstack", tensors)]
+    return joined_along("hstack", many, 0 if many[0].array.ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors below each other: ``cat`` along axis 0, of vectors as rows; raises as ``cat``."""
-    return _cat("vstack", [_with_axes(t, 2) for t in _tensors("vstack", tensors)], 0)
+    return joined_along("vstack", [with_axes(t, 2) for t in as_tensors("vstack", tensors)], 0)
 
 
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors stacked in depth: ``cat`` along axis 2, of (N,) as (1, N, 1), (M, N) as (M, N, 1); raises as ``cat``."""
-    return _cat("dstack", [_with_axes(t, 3) for t in _tensors("dstack", tensors)], 2)
+    return joined_along("dstack", [with_axes(t, 3) for t in as_tensors("dstack", tensors)], 2)
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -153,7 +153,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
         TypeError: an argument is not a Tensor.
         ValueError: there is no common shape.
     """
-    many = _tensors("broadcast_tensors", tensors)
+    many = as_tensors("broadcast_tensors", tensors)
     shape: tuple[int, ...] = ()
     for t in many:
         shape = broadcast_shape("broadcast_tensors", shape, t.array.shape)
@@ -171,7 +171,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
-    many = _tensors("meshgrid", tensors)
+    many = as_tensors("meshgrid", tensors)
     if indexing not in ("ij", "xy"):
         raise ValueError(f'meshgrid: indexing={indexing!r} must be "ij" or "xy"')
     for i, t in enumerate(many):
@@ -194,7 +194,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
         TypeError: an argument is not a Tensor.
         ValueError: one does not have exactly one axis.
     """
-    many = _tensors("cartesian_prod", tensors)
+    many = as_tensors("cartesian_prod", tensors)
     for i, t in enumerate(many):
         if t.array.ndim != 1:
             raise ValueError(f"cartesian_prod: tensors[{i}].shape={t.array.shape}; each must be a vector")
@@ -216,8 +216,9 @@ def _joined(arrays: list[np.ndarray], axis: int) -> np.ndarray:
     return y
 
 
-def _cat(name: str, tensors: Sequence[Tensor], dim: int) -> Tensor:
-    many = _tensors(name, tensors)
+def joined_along(name: str, tensors: Sequence[Tensor], dim: int) -> Tensor:
+    """``cat``, under the name of its caller."""
+    many = as_tensors(name, tensors)
     shape = many[0].array.shape
     uneven = len({t.array.ndim for t in many}) > 1
     if uneven:
@@ -247,7 +248,8 @@ def _of_one_type(many: list[Tensor]) -> list[Tensor]:
     return [cast(t, dtype) for t in many]
 
 
-def _tensors(name: str, tensors: Any) -> list[Tensor]:
+def as_tensors(name: str, tensors: Any) -> list[Tensor]:
+    """A sequence of at least one Tensor as a list; TypeError or ValueError otherwise."""
     if isinstance(tensors, (tuple, list)) and tensors and all(isinstance(t, Tensor) for t in tensors):
         return list(tensors)
     if isinstance(tensors, (tuple, list)) and not tensors:
@@ -258,7 +260,7 @@ def _tensors(name: str, tensors: Any) -> list[Tensor]:
     raise TypeError(f"{name}: tensors must be a tuple or list of Tensors, got {type(wrong).__name__}")
 
 
-def _with_axes(t: Tensor, ndim: int) -> Tensor:
+def with_axes(t: Tensor, ndim: int) -> Tensor:
     """t with at least ``ndim`` axes: (), (N,) and (M, N) become (1, 1, 1), (1, N, 1) and (M, N, 1)."""
     shape = t.array.shape
     if len(shape) >= ndim:

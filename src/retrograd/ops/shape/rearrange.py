@@ -122,7 +122,7 @@ def roll(input: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ..
     """
     require_tensor("roll", input)
     by = sizes("roll", "shifts", (shifts,))
-    if dims is None or dims == ():
+    if dims is None or (isinstance(dims, (tuple, list)) and not dims):
         if isinstance(shifts, (tuple, list)) and len(shifts) != 1:
             raise ValueError(f"roll: shifts={shifts} needs dims, one axis for each shift")
         return reshape(Roll.apply(reshape(input, input.array.size), by, (0,)), input.array.shape)
@@ -210,7 +210,7 @@ def repeat_interleave(
     position = axis("repeat_interleave", "dim", dim, input.array.ndim)
     extent = input.array.shape[position]
     counts = repeats.array if isinstance(repeats, Tensor) else np.asarray(repeats)
-    if counts.dtype.kind != "i":
+    if counts.dtype.kind not in "iu":
         raise TypeError(f"repeat_interleave: repeats is {counts.dtype}, needs an int or an int64 Tensor")
     if counts.ndim > 1 or counts.size not in (1, extent) or counts.min(initial=0) < 0:
         raise ValueError(

@@ -10,7 +10,19 @@ from ..dtype import require_tensor
 from .join import Split, Unbind
 from .shape import axis
 
-__all__ = ["chunk", "split", "tensor_split", "unbind"]
+__all__ = [
+    "chunk",
+    "dsplit",
+    "hsplit",
+    "split",
+    "split_with_sizes",
+    "tensor_split",
+    "unbind",
+    "unsafe_chunk",
+    "unsafe_split",
+    "unsafe_split_with_sizes",
+    "vsplit",
+]
 
 _MOST_PIECES = 2**20  # if empty: a typo must not exhaust memory
 
@@ -73,6 +85,42 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     return Split.apply(input, [extent // count + (i < extent % count) for i in range(count)], position)
 
 
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """input split along axis 1, of a vector along axis 0; a number of pieces must divide the extent. Views.
+
+    Raises:
+        ValueError: input has no axis, or the number of pieces does not divide the extent.
+    """
+    return _even("hsplit", input, indices_or_sections, 0 if getattr(input, "ndim", 1) == 1 else 1, 1)
+
+
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """input split along axis 0; a number of pieces must divide the extent. Views.
+
+    Raises:
+        ValueError: input has fewer than 2 axes, or the number of pieces does not divide the extent.
+    """
+    return _even("vsplit", input, indices_or_sections, 0, 2)
+
+
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """input split along axis 2; a number of pieces must divide the extent. Views.
+
+    Raises:
+        ValueError: input has fewer than 3 axes, or the number of pieces does not divide the extent.
+    """
+    return _even("dsplit", input, indices_or_sections, 2, 3)
+
+
+def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """input split along ``dim`` into pieces of these extents; see ``split``.
+
+    Raises: as ``split``.
+    """
+    require_tensor("split_with_sizes", input)
+    return _split("split_with_sizes", "split_sizes", input, [*split_sizes], dim)
+
+
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices of input along ``dim``, without that axis: views.
 
@@ -83,6 +131,21 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     shape = input.array.shape
     position = axis("unbind", "dim", dim, len(shape))
     return Unbind.apply(input, position) if shape[position] else ()
+
+
+def _even(name: str, x: Tensor, pieces: Any, dim: int, least: int) -> tuple[Tensor, ...]:
+    require_tensor(name, x)
+    shape = x.array.shape
+    if len(shape) < least:
+        raise ValueError(f"{name}: input.shape={shape} needs at least {least} axes")
+    if not isinstance(pieces, (tuple, list, Tensor)):
+        count = operator.index(pieces)
+        if count < 1 or shape[dim] % count:
+            raise ValueError(
+                f"{name}: indices_or_sections={count} must divide {shape[dim]}, the extent of axis {dim} of "
+                f"input.shape={shape}; tensor_split makes uneven pieces"
+            )
+    return tensor_split(x, pieces, dim)
 
 
 def _split(name: str, label: str, x: Tensor, size: Any, dim: int) -> tuple[Tensor, ...]:
@@ -105,3 +168,6 @@ def _split(name: str, label: str, x: Tensor, size: Any, dim: int) -> tuple[Tenso
     if extent == 0:
         return Split.apply(x, [0], position)
     return Split.apply(x, [min(each, extent - i) for i in range(0, extent, each)], position)
+
+
+unsafe_chunk, unsafe_split, unsafe_split_with_sizes = chunk, split, split_with_sizes

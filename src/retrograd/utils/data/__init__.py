@@ -1,7 +1,8 @@
 """``retrograd.data`` under PyTorch's import path."""
 
-from ..absent import attach_to_module
-from ..data import (
+from ...absent import attach_to_module
+from ...aliases import alias_modules
+from ...data import (
     BatchSampler,
     ChainDataset,
     ConcatDataset,
@@ -42,3 +43,4 @@ __all__ = [
 ]
 
 attach_to_module(__name__)
+alias_modules(__name__, ("dataloader", "dataset", "sampler", "distributed"), __name__)

@@ -1,0 +1,131 @@
+"""Runs the examples with retrograd and with PyTorch in turns, each in a process of its own, and writes README.md.
+
+    python examples/compare.py [--repeat 3] [--threads 2] [--only gan vae] [--write]
+
+The time is that of an example's ``main``, without imports: the least of all runs. Before they are timed, every example
+runs once with retrograd, which compiles the kernels that it needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+LINE, PEER = "import retrograd as torch", "import torch"
+BEGIN, END = "<!-- table: python examples/compare.py --write -->", "<!-- end of the table -->"
+
+# example -> the figure that it reaches with either library, and whether more is better
+FIGURES: dict[str, tuple[float, bool]] = {
+    "linear_regression": (0.01, False),
+    "spirals_mlp": (0.99, True),
+    "digits_cnn": (0.97, True),
+    "lenet_mnist5k": (0.96, True),
+    "resnet_mnist5k": (0.95, True),
+    "autoencoder": (0.02, False),
+    "vae": (-25.0, True),
+    "gan": (1.5, False),
+    "wgan_gp": (8, True),
+    "char_lstm": (2.6, False),
+    "char_gpt": (3.0, False),
+    "seq2seq": (0.9, True),
+    "gru_classifier": (0.95, True),
+    "sunspots_lstm": (0.95, False),
+    "dqn_cartpole": (120, True),
+    "actor_critic_cartpole": (100, True),
+    "ppo_reach": (0.1, False),
+    "unet_shapes": (0.75, True),
+    "gcn": (0.9, True),
+    "siamese": (0.9, True),
+}
+
+
+def reached(name: str, value: float) -> bool:
+    """Whether the value is as good as the figure of the example."""
+    figure, more = FIGURES[name]
+    return value >= figure if more else value <= figure
+
+
+def with_peer(name: str) -> str:
+    """The text of an example whose one line is changed."""
+    text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    if text.count(f"\n{LINE}\n") != 1:
+        raise ValueError(f"{name}.py: the line {LINE!r} must stand in it once")
+    return text.replace(f"\n{LINE}\n", f"\n{PEER}\n")
+
+
+def measured(name: str, library: str, options: list[str]) -> dict[str, str]:
+    """What an example printed about itself: its "seconds" and its "result"."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = FOLDER / f"{name}.py"
+        if library == "torch":
+            path = Path(folder, path.name)
+            path.write_text(with_peer(name), encoding="utf-8")
+        paths = [str(FOLDER), os.environ.get("PYTHONPATH", "")]
+        done = subprocess.run(
+            [sys.executable, str(path), *options],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"{name} with {library}: {done.stderr[-2000:]}")
+    return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
+
+
+def row(name: str, runs: dict[str, list[dict[str, str]]]) -> tuple[str, float]:
+    """The line of the table, and how many times faster retrograd was."""
+    seconds = {library: min(float(run["seconds"]) for run in several) for library, several in runs.items()}
+    label, ours = runs["retrograd"][0]["result"].rsplit(" ", 1)
+    theirs = runs["torch"][0]["result"].rsplit(" ", 1)[1]
+    ratio = seconds["torch"] / seconds["retrograd"]
+    cells = (
+        f"[{name}]({name}.py)", label, f"{FIGURES[name][0]:g}", f"{float(ours):.4g}", f"{float(theirs):.4g}",
+        f"{seconds['retrograd']:.1f}", f"{seconds['torch']:.1f}", f"{ratio:.2f}",
+    )  # fmt: skip
+    return f"| {' | '.join(cells)} |", ratio
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", nargs="+", choices=FIGURES, default=list(FIGURES))
+    parser.add_argument("--write", action="store_true", help="write the table into README.md")
+    chosen = parser.parse_args()
+    options = ["--threads", str(chosen.threads)]
+    head = "| example | result | stated | retrograd | PyTorch | seconds | PyTorch's | times as fast |"
+    lines, ratios = [head, "| --- | --- | --- | --- | --- | --- | --- | --- |"], []
+    for name in chosen.only:
+        measured(name, "retrograd", options)
+        runs: dict[str, list[dict[str, str]]] = {"retrograd": [], "torch": []}
+        for turn in range(chosen.repeat):
+            for library in list(runs)[:: 1 if turn % 2 else -1]:
+                runs[library].append(measured(name, library, options))
+        line, ratio = row(name, runs)
+        lines.append(line)
+        ratios.append(ratio)
+        print(line, flush=True)
+        print(json.dumps({name: runs}), file=sys.stderr)
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    import torch
+
+    lines.append(
+        f"\nGeometric mean of the last column: {mean:.2f}. PyTorch {torch.__version__}, Python "
+        f"{platform.python_version()}, {chosen.threads} threads, the least time of {chosen.repeat} runs in turns."
+    )
+    print(lines[-1])
+    if chosen.write:
+        page = FOLDER / "README.md"
+        before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+        page.write_text(before + "\n".join([BEGIN, *lines, END]) + rest.partition(END)[2], encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Variable, what a tensor with a gradient was called before PyTorch 0.4: today every Tensor is one."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ..engine.tensor import Tensor
+
+__all__ = ["Variable"]
+
+
+class _Kind(type):
+    """Its instances are all Tensors."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor)
+
+    def __call__(cls, data: Any = None, requires_grad: bool = False, volatile: bool | None = None) -> Tensor:
+        if volatile is not None:
+            warnings.warn(
+                "volatile was removed and now has no effect. Use `with retrograd.no_grad():` instead.",
+                UserWarning,
+                stacklevel=2,
+            )
+        if not isinstance(data, Tensor):
+            raise TypeError(
+                f"Variable: data has to be a Tensor, but got {type(data).__name__}; write retrograd.tensor(data)"
+            )
+        return data.detach().requires_grad_(requires_grad)
+
+
+class Variable(metaclass=_Kind):
+    """A Tensor of the memory of ``data``, without its history, that requires a gradient if ``requires_grad`` is True.
+
+    Every Tensor is an instance of it.
+
+    Raises:
+        TypeError: data is not a Tensor.
+        RuntimeError: ``requires_grad`` is True for integers or truth values.
+    """

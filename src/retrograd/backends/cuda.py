@@ -1,0 +1,39 @@
+"""``torch.backends.cuda``: flags that may be set, for a GPU that is not there."""
+
+from __future__ import annotations
+
+
+class _Matmul:
+    """Flags of products; they are computed in the type of their operands."""
+
+    allow_tf32 = False
+    allow_fp16_reduced_precision_reduction = True
+    allow_bf16_reduced_precision_reduction = True
+
+
+matmul = _Matmul()
+
+
+def is_built() -> bool:
+    """False."""
+    return False
+
+
+def flash_sdp_enabled() -> bool:
+    """False: there is one algorithm of attention."""
+    return False
+
+
+mem_efficient_sdp_enabled = cudnn_sdp_enabled = flash_sdp_enabled
+
+
+def math_sdp_enabled() -> bool:
+    """True."""
+    return True
+
+
+def enable_flash_sdp(enabled: bool) -> None:
+    """Changes nothing: which algorithm runs on a GPU."""
+
+
+enable_mem_efficient_sdp = enable_math_sdp = enable_cudnn_sdp = enable_flash_sdp

@@ -1,0 +1,56 @@
+"""PyTorch's ``torch.compile`` and ``torch.compiler``: kernels are compiled on first use, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .absent import attach_to_module
+
+__all__ = ["allow_in_graph", "compile", "disable", "is_compiling", "reset"]
+
+
+def compile(
+    model: Callable[..., Any] | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """``model`` itself, a module or function; without it, a decorator. The result of a call is the same.
+
+    The options choose how PyTorch compiles, and change nothing here.
+
+    Raises:
+        TypeError: model cannot be called.
+    """
+    if model is None:
+        return compile
+    if not callable(model):
+        raise TypeError(f"compile: model is {type(model).__name__}, needs a module or a function")
+    return model
+
+
+def disable(fn: Any = None, recursive: bool = True, reason: str | None = None) -> Any:
+    """``fn`` itself; without it, a decorator."""
+    return allow_in_graph if fn is None else fn
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """``fn`` itself."""
+    return fn
+
+
+def is_compiling() -> bool:
+    """False."""
+    return False
+
+
+def reset() -> None:
+    """There is nothing to forget."""
+
+
+attach_to_module(__name__)

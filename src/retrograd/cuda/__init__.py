@@ -1,0 +1,121 @@
+"""The question for a GPU, and its answer: there is none. PyTorch's ``torch.cuda``, for scripts that ask.
+
+What needs a GPU raises; what PyTorch does without one, seeding or emptying nothing, is done here too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..accelerator import refuse
+from ..ops.random.random import Generator
+
+__all__ = [
+    "OutOfMemoryError",
+    "current_device",
+    "device",
+    "device_count",
+    "empty_cache",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "reset_peak_memory_stats",
+    "set_device",
+    "synchronize",
+]
+
+
+class OutOfMemoryError(RuntimeError):
+    """What a GPU without free memory would raise; nothing here does."""
+
+
+def is_available() -> bool:
+    """False."""
+    return False
+
+
+def is_initialized() -> bool:
+    """False."""
+    return False
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """False."""
+    return False
+
+
+def device_count() -> int:
+    """0"""
+    return 0
+
+
+def manual_seed(seed: int) -> None:
+    """Seed the generator of the GPU, of which there is none: only the seed is checked.
+
+    Raises:
+        TypeError, ValueError: as ``retrograd.manual_seed``.
+    """
+    Generator().manual_seed(seed)
+
+
+manual_seed_all = manual_seed
+
+
+def empty_cache() -> None:
+    """There is nothing to empty."""
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """There is nothing to reset."""
+
+
+def memory_allocated(device: Any = None) -> int:
+    """0"""
+    return 0
+
+
+memory_reserved = max_memory_allocated = max_memory_reserved = memory_allocated
+
+
+class _Refused:
+    """A function or class that needs a GPU: it can be named, and raises a RuntimeError when it is called."""
+
+    def __init__(self, name: str) -> None:
+        self._name = f"cuda.{name}"
+
+    def __repr__(self) -> str:
+        return f"<retrograd.{self._name}, which needs a GPU>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        refuse(self._name)
+
+
+current_device, set_device, synchronize = map(_Refused, ("current_device", "set_device", "synchronize"))
+device, Stream, Event, stream = map(_Refused, ("device", "Stream", "Event", "stream"))
+current_stream, mem_get_info = map(_Refused, ("current_stream", "mem_get_info"))
+get_device_name, get_device_properties, get_device_capability = map(
+    _Refused, ("get_device_name", "get_device_properties", "get_device_capability")
+)
+FloatTensor, DoubleTensor, HalfTensor = map(_Refused, ("FloatTensor", "DoubleTensor", "HalfTensor"))
+LongTensor, IntTensor, ShortTensor = map(_Refused, ("LongTensor", "IntTensor", "ShortTensor"))
+ByteTensor, CharTensor, BoolTensor = map(_Refused, ("ByteTensor", "CharTensor", "BoolTensor"))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "amp":
+        from importlib import import_module
+
+        return import_module(".amp", __name__)
+    from ..absent import missing
+
+    raise missing(__name__, name)

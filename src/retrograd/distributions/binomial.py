@@ -1,0 +1,91 @@
+"""The binomial distribution: successes among trials."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..engine.grad_mode import no_grad
+from ..engine.tensor import Tensor
+from ..ops.pointwise.activation import softplus
+from ..ops.special.gamma import lgamma
+from . import constraints
+from .distribution import Distribution
+from .utils import broadcast_all, drawn, lazy_property, logits_to_probs, probs_to_logits, require_one
+
+__all__ = ["Binomial"]
+
+
+class Binomial(Distribution):
+    """The number of successes among ``total_count`` trials with the probability ``probs``, or with ``logits``.
+
+    validate_args: whether parameters and values are checked
+
+    Raises:
+        ValueError: both or none are given, or a parameter is out of range.
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "total_count": constraints.nonnegative_integer,
+        "probs": constraints.unit_interval,
+        "logits": constraints.real,
+    }
+
+    def __init__(
+        self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        require_one("Binomial", probs, logits)
+        if probs is None:
+            self.total_count, self.logits = broadcast_all(total_count, logits)
+        else:
+            self.total_count, self.probs = broadcast_all(total_count, probs)
+        self._given = "logits" if probs is None else "probs"
+        super().__init__(self.total_count.array.shape, (), validate_args)
+
+    @constraints.dependent_property(is_discrete=True)
+    def support(self) -> constraints.Constraint:
+        """The integers from 0 to total_count."""
+        return constraints.integer_interval(0, self.total_count)
+
+    @lazy_property
+    def logits(self) -> Tensor:
+        """log(probs / (1 - probs))"""
+        return probs_to_logits(self.probs, True)
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        """The probability of a success."""
+        return logits_to_probs(self.logits, True)
+
+    def _expanded(self) -> Any:
+        return "total_count", self._given
+
+    @property
+    def mean(self) -> Tensor:
+        """total_count probs"""
+        return self.total_count * self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        """floor((total_count + 1) probs), at most total_count"""
+        return ((self.total_count + 1) * self.probs).floor().minimum(self.total_count)
+
+    @property
+    def variance(self) -> Tensor:
+        """total_count probs (1 - probs)"""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Counts, in the parameters' type."""
+        shape = self._extended_shape(sample_shape)
+        count, probs = self.total_count.array.astype(np.int64), self.probs.array.astype(np.float64)
+        with no_grad():
+            return drawn(lambda generator: generator.binomial(count, np.clip(probs, 0, 1), shape), self.probs)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """log of n! / (k! (n - k)!) p**k (1 - p)**(n - k), k the value and n total_count"""
+        self._validate_sample(value)
+        n, logits = self.total_count, self.logits
+        ways = lgamma(n + 1) - lgamma(value + 1) - lgamma(n - value + 1)
+        return ways + value * logits - n * softplus(logits)

@@ -1,0 +1,269 @@
+"""Which values a parameter or a sample may have: ``constraint.check(value)`` says it of each event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor, wrap
+from ..ops.linalg.decompositions import cholesky_ex
+
+__all__ = [
+    "Constraint",
+    "boolean",
+    "cat",
+    "dependent",
+    "dependent_property",
+    "greater_than",
+    "greater_than_eq",
+    "half_open_interval",
+    "independent",
+    "integer_interval",
+    "interval",
+    "is_dependent",
+    "less_than",
+    "lower_cholesky",
+    "multinomial",
+    "nonnegative",
+    "nonnegative_integer",
+    "one_hot",
+    "positive",
+    "positive_definite",
+    "positive_integer",
+    "real",
+    "real_vector",
+    "simplex",
+    "square",
+    "symmetric",
+    "unit_interval",
+]
+
+
+class Constraint:
+    """A set of values; ``event_dim`` axes at the end belong to one of them."""
+
+    is_discrete = False
+    event_dim = 0
+
+    def check(self, value: Tensor) -> Tensor:
+        """Where the value is one of the set."""
+        raise NotImplementedError("check: a Constraint must define it")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__.strip('_')}({', '.join(f'{k}={v}' for k, v in vars(self).items())})"
+
+
+class _Dependent(Constraint):
+    """The set depends on parameters; it has no ``check``."""
+
+    def __init__(self, *, is_discrete: bool = False, event_dim: int = 0) -> None:
+        self.is_discrete, self.event_dim = is_discrete, event_dim
+
+
+class dependent_property(property, _Dependent):  # noqa: N801  PyTorch's name
+    """A property that gives the Constraint of an instance, and ``dependent`` of the class."""
+
+    def __init__(self, fn: Any = None, *, is_discrete: bool = False, event_dim: int = 0) -> None:
+        super().__init__(fn)
+        self.is_discrete, self.event_dim = is_discrete, event_dim
+
+    def __call__(self, fn: Any) -> dependent_property:
+        """As a decorator with options."""
+        return dependent_property(fn, is_discrete=self.is_discrete, event_dim=self.event_dim)
+
+
+def is_dependent(constraint: Any) -> bool:
+    """Whether the constraint depends on parameters."""
+    return isinstance(constraint, _Dependent)
+
+
+class independent(Constraint):  # noqa: N801  PyTorch's name
+    """``base_constraint`` of all elements of the last axes."""
+
+    def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
+        self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
+        self.is_discrete = base_constraint.is_discrete
+        self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
+
+    def check(self, value: Tensor) -> Tensor:
+        """Where all elements of the last axes are in the set."""
+        found = self.base_constraint.check(value).array
+        axes = tuple(range(found.ndim - self.reinterpreted_batch_ndims, found.ndim))
+        return wrap(np.asarray(found.all(axes)))
+
+
+class cat(Constraint):  # noqa: N801  PyTorch's name
+    """Several constraints, each of some positions along an axis."""
+
+    def __init__(self, cseq: Any, dim: int = 0, lengths: Any = None) -> None:
+        self.cseq = [*cseq]
+        self.lengths = [1] * len(self.cseq) if lengths is None else [*lengths]
+        self.dim = dim
+        self.is_discrete = any(each.is_discrete for each in self.cseq)
+        self.event_dim = max(each.event_dim for each in self.cseq)
+
+    def check(self, value: Tensor) -> Tensor:
+        """Where each part is in its set."""
+        parts = np.split(value.array, np.cumsum(self.lengths)[:-1], self.dim)
+        found = [each.check(wrap(part)).array for each, part in zip(self.cseq, parts, strict=True)]
+        return wrap(np.concatenate(found, self.dim))
+
+
+def _array(bound: Any) -> Any:
+    return bound.array if isinstance(bound, Tensor) else bound
+
+
+def _whole(x: np.ndarray) -> Any:
+    return x.dtype.kind != "f" or np.floor(x) == x
+
+
+class _Real(Constraint):
+    def check(self, value: Tensor) -> Tensor:
+        x = value.array
+        return wrap(np.asarray(x == x))  # NaN is not
+
+
+class _Boolean(Constraint):
+    is_discrete = True
+
+    def check(self, value: Tensor) -> Tensor:
+        x = value.array
+        return wrap(np.asarray((x == 0) | (x == 1)))
+
+
+class _OneHot(Constraint):
+    is_discrete = True
+    event_dim = 1
+
+    def check(self, value: Tensor) -> Tensor:
+        x = value.array
+        return wrap(np.asarray(((x == 0) | (x == 1)).all(-1) & (x.sum(-1) == 1)))
+
+
+class _IntegerInterval(Constraint):
+    is_discrete = True
+
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
+
+    def check(self, value: Tensor) -> Tensor:
+        x = value.array
+        inside = (x >= _array(self.lower_bound)) & (x <= _array(self.upper_bound))
+        return wrap(np.asarray(inside & _whole(x)))
+
+
+class _IntegerGreaterThan(Constraint):
+    is_discrete = True
+
+    def __init__(self, lower_bound: Any) -> None:
+        self.lower_bound = lower_bound
+
+    def check(self, value: Tensor) -> Tensor:
+        x = value.array
+        return wrap(np.asarray((x >= _array(self.lower_bound)) & _whole(x)))
+
+
+class _GreaterThan(Constraint):
+    def __init__(self, lower_bound: Any) -> None:
+        self.lower_bound = lower_bound
+
+    def check(self, value: Tensor) -> Tensor:
+        return wrap(np.asarray(value.array > _array(self.lower_bound)))
+
+
+class _GreaterThanEq(Constraint):
+    def __init__(self, lower_bound: Any) -> None:
+        self.lower_bound = lower_bound
+
+    def check(self, value: Tensor) -> Tensor:
+        return wrap(np.asarray(value.array >= _array(self.lower_bound)))
+
+
+class _LessThan(Constraint):
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+    def check(self, value: Tensor) -> Tensor:
+        return wrap(np.asarray(value.array < _array(self.upper_bound)))
+
+
+class _Interval(Constraint):
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
+
+    def check(self, value: Tensor) -> Tensor:
+        x = value.array
+        return wrap(np.asarray((x >= _array(self.lower_bound)) & (x <= _array(self.upper_bound))))
+
+
+class _HalfOpenInterval(Constraint):
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
+
+    def check(self, value: Tensor) -> Tensor:
+        x = value.array
+        return wrap(np.asarray((x >= _array(self.lower_bound)) & (x < _array(self.upper_bound))))
+
+
+class _Simplex(Constraint):
+    event_dim = 1
+
+    def check(self, value: Tensor) -> Tensor:
+        x = value.array
+        return wrap(np.asarray((x >= 0).all(-1) & (abs(x.sum(-1) - 1) < 1e-6)))
+
+
+class _Multinomial(Constraint):
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, upper_bound: int) -> None:
+        self.upper_bound = upper_bound
+
+    def check(self, value: Tensor) -> Tensor:
+        x = value.array
+        return wrap(np.asarray((x >= 0).all(-1) & (x.sum(-1) <= self.upper_bound)))
+
+
+class _LowerCholesky(Constraint):
+    event_dim = 2
+
+    def check(self, value: Tensor) -> Tensor:
+        x = value.array
+        lower = (np.tril(x) == x).all((-2, -1))
+        return wrap(np.asarray(lower & (np.diagonal(x, 0, -2, -1) > 0).all(-1)))
+
+
+class _Square(Constraint):
+    event_dim = 2
+
+    def check(self, value: Tensor) -> Tensor:
+        rows, columns = value.array.shape[-2:]
+        return wrap(np.full(value.array.shape[:-2], rows == columns))
+
+
+class _Symmetric(_Square):
+    def check(self, value: Tensor) -> Tensor:
+        x, square = value.array, super().check(value)
+        if not square.array.all():
+            return square
+        return wrap(np.asarray(np.isclose(x, x.swapaxes(-1, -2), atol=1e-6).all((-2, -1))))
+
+
+class _PositiveDefinite(_Symmetric):
+    def check(self, value: Tensor) -> Tensor:
+        even = super().check(value)
+        if not even.array.all():
+            return even
+        return wrap(np.asarray(cholesky_ex(value.detach()).info.array == 0))
+
+
+dependent = _Dependent()
+real, boolean, one_hot, simplex = _Real(), _Boolean(), _OneHot(), _Simplex()
+nonnegative_integer, positive_integer = _IntegerGreaterThan(0), _IntegerGreaterThan(1)
+positive, nonnegative, unit_interval = _GreaterThan(0.0), _GreaterThanEq(0.0), _Interval(0.0, 1.0)
+real_vector = independent(real, 1)
+lower_cholesky, square, symmetric, positive_definite = _LowerCholesky(), _Square(), _Symmetric(), _PositiveDefinite()
+integer_interval, interval, half_open_interval = _IntegerInterval, _Interval, _HalfOpenInterval
+greater_than, greater_than_eq, less_than, multinomial = _GreaterThan, _GreaterThanEq, _LessThan, _Multinomial

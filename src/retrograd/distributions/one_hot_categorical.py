@@ -1,0 +1,104 @@
+"""The categorical distribution with unit vectors as values."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..engine.tensor import Tensor, wrap
+from ..ops.index.embedding import one_hot
+from . import constraints
+from .categorical import Categorical
+from .distribution import Distribution
+
+__all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
+
+
+class OneHotCategorical(Distribution):
+    """``Categorical`` whose values are unit vectors (..., K) of probs' type.
+
+    validate_args: whether parameters and values are checked
+
+    Raises: as ``Categorical``.
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits, validate_args)
+        shape = self._categorical.param_shape
+        super().__init__(shape[:-1], shape[-1:], validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """With its parameter expanded to another batch_shape."""
+        new = super().expand(batch_shape, _instance)
+        new._categorical = self._categorical.expand(batch_shape)
+        return new
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities, which sum to 1."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        """The logarithms of the probabilities."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> tuple[int, ...]:
+        """The shape of the parameter."""
+        return self._categorical.param_shape
+
+    @property
+    def mean(self) -> Tensor:
+        """probs"""
+        return self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        """The unit vector of the most probable class."""
+        return one_hot(self._categorical.mode, self._event_shape[0]).to(self.probs.dtype)
+
+    @property
+    def variance(self) -> Tensor:
+        """probs (1 - probs)"""
+        return self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Unit vectors."""
+        return one_hot(self._categorical.sample(sample_shape), self._event_shape[0]).to(self.probs.dtype)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of the probability of the class whose element is 1."""
+        self._validate_sample(value)
+        return self._categorical.log_prob(value.argmax(-1))
+
+    def entropy(self) -> Tensor:
+        """-sum of p log(p)"""
+        return self._categorical.entropy()
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """The K unit vectors along a new first axis."""
+        n = self._event_shape[0]
+        unit = np.eye(n, dtype=self.probs.array.dtype).reshape((n, *(1,) * len(self._batch_shape), n))
+        values = wrap(unit)
+        return values.expand((n, *self._batch_shape, n)) if expand else values
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """``OneHotCategorical`` whose values have the gradient of ``probs``.
+
+    Source: Y. Bengio et al., "Estimating or propagating gradients through stochastic neurons", 2013.
+    """
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Unit vectors with the gradient of probs."""
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())

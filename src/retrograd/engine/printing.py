@@ -1,0 +1,50 @@
+"""How the elements of a tensor are printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_PROFILES: dict[str, dict[str, Any]] = {
+    "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "max_line_width": None},
+    "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "max_line_width": None},
+    "full": {"precision": 4, "threshold": 2**62, "edgeitems": 3, "max_line_width": None},
+}
+_options = dict(_PROFILES["default"])
+_scientific: list[bool | None] = [None]
+
+
+def set_printoptions(
+    precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
+    linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None,
+) -> None:  # fmt: skip
+    """How tensors are printed from now on; what is None stays as it is.
+
+    precision: digits after the point. threshold: with more elements than this, parts are left out, except for
+    edgeitems at each end of an axis. linewidth: characters of a line. profile: "default", "short" or "full" sets all of
+    them, before the others. sci_mode: whether numbers are written with an exponent; None lets their size decide.
+
+    Raises:
+        ValueError: a number is negative, or the profile is unknown.
+    """
+    if profile is not None:
+        if profile.lower() not in _PROFILES:
+            raise ValueError(f"set_printoptions: profile={profile!r}; choose default, short or full")
+        _options.update(_PROFILES[profile.lower()])
+    numbers = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "max_line_width": linewidth}
+    for name, value in numbers.items():
+        if value is not None:
+            if not value >= 0:
+                raise ValueError(f"set_printoptions: {name.removeprefix('max_')}={value} must be at least 0")
+            _options[name] = min(value, 2**62)
+    _scientific[0] = sci_mode
+
+
+def text_of(array: np.ndarray) -> str:
+    """The elements of an array, for ``repr(tensor)``."""
+    options: dict[str, Any] = dict(_options)
+    if _scientific[0] is not None:
+        form = f".{options['precision']}{'e' if _scientific[0] else 'f'}"
+        options["formatter"] = {"float_kind": lambda number: format(float(number), form)}
+    return np.array2string(array, separator=", ", prefix="tensor(", **options)

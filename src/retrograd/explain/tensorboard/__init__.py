@@ -1,0 +1,1 @@
+"""What TensorBoard shows of a training: files that tensorboardX writes."""

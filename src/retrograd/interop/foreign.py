@@ -1,0 +1,134 @@
+"""Weights of other libraries into a Module: which of their layers is which of ours, by name or in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..entries import brief
+from ..nn.module import Module
+from ..nn.recurrent import RNNBase
+from ..nn.state import IncompatibleKeys
+
+__all__ = ["Converted", "Layer", "WeightsFileError", "load_layers", "recurrent_mode"]
+
+
+class WeightsFileError(ValueError):
+    """A file of weights is damaged, or does not fit the model; the message names the file and the place."""
+
+
+@dataclass
+class Layer:
+    """A layer of a file: its name, and its arrays by their names, in the library's order."""
+
+    name: str
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+Converted = Callable[[Module, Sequence[Layer]], dict[str, np.ndarray]]  # our layer, theirs -> a state_dict of ours
+
+
+def recurrent_mode(module: RNNBase) -> str:
+    """ "lstm", "gru", "rnn_tanh" or "rnn_relu"."""
+    return module.mode.lower()
+
+
+def load_layers(
+    name: str, model: Module, path: Any, theirs: Iterable[Layer], convert: Converted, strict: bool,
+    names: Mapping[str, str] | None, fit: Callable[[Module, Layer], int], error: type[WeightsFileError],
+) -> IncompatibleKeys:  # fmt: skip
+    """Copy the arrays of a file's layers into a model.
+
+    names: {path of our module: name of their layer}, for those that are not found. The others are found by name, if
+        every path, or the last part of every path, is that of a layer; otherwise they are taken in order.
+    fit: how well a layer of the file fits one of ours; 0: not at all. Among equal ones the first is taken.
+    strict: False leaves modules without a layer unchanged and ignores layers that are left over.
+
+    Raises:
+        TypeError: model is no Module, or names is no dict of strings.
+        WeightsFileError: the layers do not fit; the message lists all that is missing, left over or of another shape,
+            and nothing is changed.
+    """
+    if not isinstance(model, Module):
+        raise TypeError(f"{name}: model is {type(model).__name__}, expected a Module")
+    wanted = dict(names or {})
+    if not all(isinstance(text, str) for pair in wanted.items() for text in pair):
+        raise TypeError(f"{name}: names must map paths of modules to names of layers")
+    own = [(place, module) for place, module in model.named_modules() if _has_state(module)]
+    pool = {layer.name: layer for layer in theirs}
+    unknown = [place for place in wanted if place not in dict(own)]
+    absent = [layer for layer in wanted.values() if layer not in pool]
+    if unknown or absent:
+        raise error(f"{path}: names has {brief([*unknown, *absent])}; "
+                    f"the model has {brief([place for place, _ in own])}, the file {brief(list(pool))}")
+    problems: list[str] = []
+    missing: list[str] = []
+    state: dict[str, np.ndarray] = {}
+    chosen = _chosen(own, pool, wanted, fit)
+    for place, module in own:
+        found = chosen[place]
+        start = f"{place}." if place else ""
+        converted: dict[str, np.ndarray] = {}
+        if found:
+            try:
+                converted = convert(module, found)
+            except (ValueError, TypeError, KeyError) as reason:
+                problems.append(f"{start or 'the model'}: {'; '.join(layer.name for layer in found)}: {reason}")
+                continue
+        state |= {start + key: value for key, value in converted.items()}
+        absent = [key for key, _ in _members(module) if key not in converted and key != "num_batches_tracked"]
+        missing += [start + key for key in absent]
+    used = {layer.name for found in chosen.values() for layer in found}
+    unexpected = [layer for layer in pool if layer not in used]
+    if strict and missing:
+        problems.append(f"missing in the file: {brief(missing)}")
+    if strict and unexpected:
+        problems.append(f"not used of the file: {brief(unexpected)}")
+    if strict and (missing or unexpected):
+        problems.append("(names={path: layer} says what belongs together; strict=False leaves the rest as it is)")
+    if problems:
+        raise error(f"{path} does not fit the model, nothing was changed:" + "".join(f"\n\t{one}" for one in problems))
+    try:
+        model.load_state_dict(state, strict=False)
+    except RuntimeError as reason:
+        raise error(f"{path} does not fit the model. {reason}") from reason
+    return IncompatibleKeys(missing, unexpected)
+
+
+def _chosen(
+    own: Sequence[tuple[str, Module]], pool: Mapping[str, Layer], wanted: Mapping[str, str],
+    fit: Callable[[Module, Layer], int],
+) -> dict[str, list[Layer]]:  # fmt: skip
+    """The layers of the file for each path of ours; a recurrent module takes one for each of its layers."""
+    left = {name: layer for name, layer in pool.items() if name not in wanted.values()}
+    rest = [place for place, _ in own if place not in wanted]
+    for called in (str, _last):  # by the whole path, or by its last part
+        named = {called(name.replace("/", ".")): name for name in left}
+        keys = [called(place) for place in rest]
+        if rest and len(set(keys)) == len(rest) and named.keys() >= set(keys):
+            by_name = {place: [left[named[called(place)]]] for place in rest}
+            return {place: by_name.get(place) or [pool[wanted[place]]] for place, _ in own}
+    result: dict[str, list[Layer]] = {}
+    for place, module in own:
+        if place in wanted:
+            result[place] = [pool[wanted[place]]]
+            continue
+        count = module.num_layers if isinstance(module, RNNBase) else 1
+        fitting = sorted((name for name in left if fit(module, left[name])), key=lambda name: -fit(module, left[name]))
+        result[place] = [left.pop(name) for name in fitting[:count]]
+    return result
+
+
+def _last(place: str) -> str:
+    return place.rpartition(".")[2]
+
+
+def _members(module: Module) -> Iterable[tuple[str, Any]]:
+    return [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
+
+
+def _has_state(module: Module) -> bool:
+    return any(True for _ in _members(module))

@@ -1,0 +1,252 @@
+"""Weights of Keras: .weights.h5 and .keras of Keras 3, .h5 of Keras 2 and of TensorFlow.
+
+    Keras                                                       ours
+    Dense            kernel (I, O)                              Linear           weight (O, I)
+    Conv             kernel (*R, Ci/groups, Co)                 Conv             weight (Co, Ci/groups, *R)
+    DepthwiseConv    kernel (*R, Ci, M)                         Conv(groups=Ci)  weight (Ci*M, 1, *R)
+    ConvTranspose    kernel (*R, Co, Ci)                        ConvTranspose    weight (Ci, Co, *R)
+    BatchNormalization  gamma, beta, moving mean and variance   BatchNorm        weight, bias, running mean and variance
+    LayerNormalization, GroupNormalization  gamma, beta         LayerNorm, GroupNorm  weight, bias
+    Embedding        embeddings                                 Embedding        weight
+    SimpleRNN, LSTM, GRU, Bidirectional of these                RNN, LSTM, GRU: see ``rnn_from_keras``
+    PReLU            alpha                                      PReLU            weight (C,)
+
+Keras's BatchNormalization has epsilon 1e-3 and LayerNormalization 1e-3: give ours eps=1e-3.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..entries import brief, reason
+from ..nn.convolution import _Conv, _ConvTranspose
+from ..nn.embedding import Embedding
+from ..nn.group_norm import GroupNorm, LayerNorm
+from ..nn.linear import Linear
+from ..nn.module import Module
+from ..nn.normalization import _BatchNorm
+from ..nn.rectifier import PReLU
+from ..nn.recurrent import RNNBase
+from ..nn.state import IncompatibleKeys
+from ..outside import read_outside
+from .foreign import Layer, WeightsFileError, load_layers, recurrent_mode
+from .hdf5 import HDF5Error, hdf5_arrays
+from .recurrent_weight import rnn_from_keras
+
+__all__ = ["KerasFileError", "keras_weights", "load_keras_weights"]
+
+_MOST = 64 * 1024**3  # bytes of a file
+_INNER = {"cell", "forward_layer", "backward_layer"}  # parts of one layer
+Shape = Sequence[int]
+
+
+class KerasFileError(WeightsFileError):
+    """A file of Keras is damaged, or does not fit the model; the message names the file and the place."""
+
+
+def load_keras_weights(
+    model: Module, path: str | Path, strict: bool = True, names: Mapping[str, str] | None = None,
+    flatten: Mapping[str, Shape] | None = None,
+) -> IncompatibleKeys:  # fmt: skip
+    """Copy the weights of a file of Keras into a model of the same layers, in our layouts (see above).
+
+    A layer belongs to our module of its name, if all modules have one; otherwise layers of a kind are taken in order.
+
+    strict: False leaves modules without a layer unchanged and ignores layers that are left over.
+    names: {path of our module: name of the layer in the file}, where neither name nor order tells.
+    flatten: {path of a Linear: (C, *R)} for the Dense layers behind a Flatten, where Keras has the channels last.
+
+    Returns ``(missing_keys, unexpected_keys)``: parameters without a layer, layers without a module.
+
+    Raises:
+        ImportError: pyfive is not installed.
+        TypeError: model is no Module, or names is no dict of strings.
+        ValueError: flatten has a path that is no module's.
+        KerasFileError: the file cannot be used, or does not fit; the message lists why, and nothing is changed.
+    """
+    places = dict(model.named_modules()) if isinstance(model, Module) else {}
+    turned = {id(places.get(place)): tuple(shape) for place, shape in (flatten or {}).items()}
+    if id(None) in turned:
+        raise ValueError(f"load_keras_weights: flatten has {brief(list(flatten or ()))}; not all are paths of modules")
+    layers, typed = _layers(Path(path))
+
+    def convert(module: Module, found: Sequence[Layer]) -> dict[str, np.ndarray]:
+        return _converted(module, found, turned.get(id(module)))
+
+    def fits(module: Module, layer: Layer) -> int:
+        kinds = _kinds(module)[::-1]
+        return 1 if not typed else kinds.index(kind) + 1 if (kind := _kind_of(layer.name)) in kinds else 0
+
+    return load_layers("load_keras_weights", model, path, layers, convert, strict, names, fits, KerasFileError)
+
+
+def keras_weights(path: str | Path) -> dict[str, np.ndarray]:
+    """The arrays of a file of Keras as they are, by "layer/weight".
+
+    Raises: as ``load_keras_weights``.
+    """
+    return {f"{layer.name}/{key}": array for layer in _layers(Path(path))[0] for key, array in layer.arrays.items()}
+
+
+# ---- the file --------------------------------------------------------------------------------------------------------
+
+
+def _layers(path: Path) -> tuple[list[Layer], bool]:
+    """The layers of a file that have weights, and whether their names say their kinds and not their order."""
+    try:
+        content = read_outside(path, _MOST)
+        if content[:4] == b"PK\x03\x04":
+            content = _unpacked(content)
+        arrays, texts = hdf5_arrays(content)
+    except OSError as error:
+        raise KerasFileError(f"{path} cannot be read: {error.strerror or error}") from error
+    except HDF5Error as error:
+        raise KerasFileError(f"{path} is no HDF5 file of Keras: {error}") from error
+    for root in ("model_weights", ""):
+        if f"{root}@layer_names" in texts:
+            return _ordered(path, root, arrays, texts), False
+    layers: dict[str, Layer] = {}
+    for name in sorted(arrays, key=_natural):
+        parts = name.split("/")
+        if len(parts) < 3 or parts[-2] != "vars" or parts[0] in ("optimizer", "metrics") or "seed_generator" in parts:
+            continue
+        owner = [part for part in parts[:-2] if part not in _INNER]
+        inner = [part for part in parts[:-2] if part in _INNER]
+        place = "/".join(part for part in owner if part not in ("layers", "_layer_checkpoint_dependencies"))
+        layers.setdefault(place, Layer(place)).arrays["/".join([*inner, parts[-1]])] = arrays[name]
+    if not layers:
+        raise KerasFileError(f"{path} has no weights of Keras")
+    for layer in layers.values():  # the forward direction comes first
+        layer.arrays = dict(sorted(layer.arrays.items(), key=lambda pair: ("backward_layer" in pair[0], pair[0])))
+    return list(layers.values()), True
+
+
+def _ordered(path: Path, root: str, arrays: Mapping[str, np.ndarray], texts: Mapping[str, list[str]]) -> list[Layer]:
+    """The layers of the older form, which lists names in order."""
+    layers: dict[str, Layer] = {}
+    for name in texts[f"{root}@layer_names"]:
+        group = f"{root}/{name}" if root else name
+        for weight in texts.get(f"{group}@weight_names", []):
+            full = f"{group}/{weight}"
+            if full not in arrays:
+                raise KerasFileError(f"{path}: the weight {brief(full)} is named, but not there")
+            parts = weight.split("/")
+            inner = [part for part in parts[:-1] if part.endswith("_cell") or re.match("(forward|backward)_", part)]
+            owner = [part for part in parts[:-1] if part not in inner]
+            place = name if len(set(owner)) <= 2 and name in owner or not owner else "/".join(owner)
+            key = "/".join([*inner, parts[-1].partition(":")[0]])
+            layers.setdefault(place, Layer(place)).arrays[key] = arrays[full]
+    return list(layers.values())
+
+
+def _unpacked(content: bytes) -> bytes:
+    """The weights in a .keras file."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            info = archive.getinfo("model.weights.h5")
+            if info.file_size > 64 * len(content):
+                raise HDF5Error(f"its weights unpack to {info.file_size:,} bytes")
+            with archive.open(info) as member:
+                return member.read(info.file_size)
+    except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError, ValueError, EOFError, zlib.error,
+            OverflowError) as error:  # fmt: skip
+        raise HDF5Error(f"it is a zip file without readable weights: {reason(error)}") from error
+
+
+def _natural(text: str) -> list[tuple[str, int]]:
+    """A key that sorts dense_10 behind dense_2."""
+    return [(word, int(number or -1)) for word, number in re.findall(r"([^0-9]+)([0-9]{0,9})|$", text)]
+
+
+# ---- layers ----------------------------------------------------------------------------------------------------------
+
+
+def _kind_of(name: str) -> str:
+    """conv2d of functional/conv2d_3."""
+    return re.sub(r"_[0-9]+$", "", name.rpartition("/")[2])
+
+
+def _kinds(module: Module) -> Sequence[str]:
+    """What Keras calls layers that can be this module, the likelier one first."""
+    if isinstance(module, RNNBase):
+        one = {"lstm": "lstm", "gru": "gru"}.get(recurrent_mode(module), "simple_rnn")
+        return ("bidirectional",) if module.bidirectional else (one,)
+    if isinstance(module, (_Conv, _ConvTranspose)):
+        name = f"conv{module.weight.ndim - 2}d"
+        if isinstance(module, _ConvTranspose):
+            return (f"{name}_transpose",)
+        return (f"depthwise_{name}", name) if 1 < module.groups == module.in_channels else (name,)
+    for kind, name in _SIMPLE.items():
+        if isinstance(module, kind):
+            return (name,)
+    return ()
+
+
+_SIMPLE = {Linear: "dense", _BatchNorm: "batch_normalization", LayerNorm: "layer_normalization", Embedding: "embedding",
+           GroupNorm: "group_normalization", PReLU: "p_re_lu"}  # fmt: skip
+
+
+def _converted(module: Module, found: Sequence[Layer], flattened: Shape | None) -> dict[str, np.ndarray]:
+    """The state of our module from the arrays of its layers.
+
+    Raises:
+        ValueError: they do not fit.
+    """
+    if isinstance(module, RNNBase):
+        return _recurrent(module, found)
+    arrays = list(found[0].arrays.values())
+    if isinstance(module, _BatchNorm):
+        keys = ["weight", "bias"] * module.affine + ["running_mean", "running_var"] * module.track_running_stats
+    else:
+        keys = ["weight"] + ["bias"] * (getattr(module, "bias", None) is not None)
+    if len(arrays) != len(keys):
+        raise ValueError(f"it has {len(arrays)} weights, {type(module).__name__} needs {len(keys)}")
+    state = dict(zip(keys, arrays, strict=True))
+    first = arrays[0]
+    if isinstance(module, Linear):
+        _require_axes(first, 2)
+        if flattened is not None:
+            channels, *extents = flattened
+            first = np.moveaxis(first.reshape(*extents, channels, -1), -2, 0).reshape(first.shape)
+        state["weight"] = first.T
+    elif isinstance(module, (_Conv, _ConvTranspose)):
+        _require_axes(first, module.weight.ndim)
+        weight = np.moveaxis(first, (-1, -2), (0, 1))  # (Co, Ci/groups, *R), or (Ci, Co, *R) of a transposed one
+        if isinstance(module, _Conv) and 1 < module.groups == module.in_channels and first.shape[-2] != 1:
+            weight = np.moveaxis(first, (-2, -1), (0, 1)).reshape(-1, 1, *first.shape[:-2])
+        state["weight"] = weight
+    elif isinstance(module, PReLU):
+        if max(first.shape, default=1) != first.size:
+            raise ValueError(f"its alpha has the shape {first.shape}; only one number for each channel is read")
+        state["weight"] = first.reshape(-1)
+    elif not _kinds(module):
+        raise ValueError(f"{type(module).__name__} has no layer in Keras that is read")
+    return {key: np.ascontiguousarray(value) for key, value in state.items()}
+
+
+def _require_axes(array: np.ndarray, ndim: int) -> None:
+    if array.ndim != ndim:
+        raise ValueError(f"its kernel has the shape {array.shape}, needs {ndim} axes")
+
+
+def _recurrent(module: RNNBase, found: Sequence[Layer]) -> dict[str, np.ndarray]:
+    state: dict[str, np.ndarray] = {}
+    directions = 1 + module.bidirectional
+    if len(found) != module.num_layers:
+        raise ValueError(f"the module has {module.num_layers} layers, {len(found)} were found")
+    for number, layer in enumerate(found):
+        arrays = list(layer.arrays.values())
+        each = 2 + bool(module.bias)
+        if len(arrays) != directions * each:
+            raise ValueError(f"{layer.name} has {len(arrays)} weights, needs {directions * each}")
+        for direction in range(directions):
+            own = arrays[direction * each : (direction + 1) * each]
+            state |= rnn_from_keras(*own, mode=recurrent_mode(module), layer=number, reverse=direction == 1)
+    return state

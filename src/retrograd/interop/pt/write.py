@@ -1,0 +1,97 @@
+"""save: tensors and plain containers in the zip form of torch.save, which torch.load(weights_only=True) reads."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import struct
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ...atomic import why_not_written, write_atomically
+from ...entries import brief
+from ...nn.module import Module
+from .pickler import Pickler
+
+__all__ = ["save"]
+
+_ALIGNMENT = 64  # of the numbers in the file, so that they can be mapped into memory
+
+
+def save(
+    obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:  # fmt: skip
+    """Write tensors, numbers, strings, bytes, None, and lists, tuples, sets and dicts of them, as torch.save does.
+
+    ``load`` reads the file, and so does torch.load(weights_only=True); frozensets, defaultdicts, argparse.Namespaces
+    and arrays of NumPy, which are written too, PyTorch reads with weights_only=False. Tensors that share memory share
+    it in the file. Numbers of NumPy become Python's. Of a Module its state_dict is written, with a warning: a file
+    that holds no code cannot restore a whole model.
+
+    f: a path, of which an existing file is kept until the new one is complete, or an open binary file.
+    pickle_module: None; files are written by no pickle module.
+    pickle_protocol: 2 to 5; the file has protocol 2, which every reader takes.
+
+    Raises:
+        TypeError: obj holds something else; the message names the place. Or f is neither path nor file.
+        ValueError: a container holds itself, or containers are nested too deep; or an option has another value.
+        OSError: the file could not be written; an earlier one is unchanged.
+    """
+    if pickle_module is not None:
+        raise TypeError("save: pickle_module must be None: files are written by rules of our own")
+    if isinstance(pickle_protocol, bool) or pickle_protocol not in (2, 3, 4, 5):
+        raise ValueError(f"save: pickle_protocol={brief(pickle_protocol)} must be 2, 3, 4 or 5")
+    if _use_new_zipfile_serialization is not True:
+        raise ValueError("save: _use_new_zipfile_serialization must be True: the zip form, which PyTorch reads since "
+                         "1.6, is the only one that is written")
+    if isinstance(obj, Module):
+        warnings.warn(
+            f"save: of the {type(obj).__name__} its state_dict() is written, since a file without code cannot restore "
+            "a whole model; load it by model.load_state_dict(retrograd.load(path)) into a new one", stacklevel=2,
+        )  # fmt: skip
+        obj = obj.state_dict()
+    pickler = Pickler()
+    content = pickler.pickled(obj)
+    if not isinstance(f, (str, os.PathLike)):
+        if not hasattr(f, "write") or isinstance(f, io.TextIOBase):
+            raise TypeError(f"save: f is {type(f).__name__}; expected a path or an open binary file")
+        _write(f, "archive", content, pickler.storages)
+        return
+    path = Path(os.path.realpath(f))  # of a link, the file that it stands for is replaced
+    if path.exists() and not path.is_file() and not path.is_dir():  # a device or a pipe is written to
+        with open(path, "wb") as file:
+            _write(file, "archive", content, pickler.storages)
+        return
+    try:
+        write_atomically(path, lambda file: _write(file, path.stem or "archive", content, pickler.storages))
+    except OSError as error:
+        raise type(error)(error.errno, why_not_written(Path(f), error)) from error
+
+
+def _write(file: BinaryIO, name: str, content: bytes, storages: list[np.ndarray]) -> None:
+    name = re.sub(r"[^!-.0-\[\]-~]", "_", name)
+    with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
+        _record(archive, file, f"{name}/data.pkl", content)
+        _record(archive, file, f"{name}/byteorder", b"little")
+        for key, numbers in enumerate(storages):
+            _record(archive, file, f"{name}/data/{key}", numbers)
+        _record(archive, file, f"{name}/version", b"3\n")
+
+
+def _record(archive: zipfile.ZipFile, file: BinaryIO, name: str, content: bytes | np.ndarray) -> None:
+    """Write a record as it is, its data at a multiple of 64 bytes, by an extra field that readers skip."""
+    info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))  # the same object gives the same file
+    size = len(content) if isinstance(content, bytes) else content.nbytes
+    info.file_size = size
+    large = size >= 2**31
+    behind = archive.start_dir + 30 + len(name) + 4 + 20 * large
+    padding = -behind % _ALIGNMENT
+    info.extra = struct.pack("<HH", 0x4246, padding) + bytes(padding)
+    with archive.open(info, "w", force_zip64=large) as record:
+        record.write(content if isinstance(content, bytes) else content.data.cast("B") if size else b"")

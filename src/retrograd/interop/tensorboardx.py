@@ -1,0 +1,24 @@
+"""tensorboardX, which scripts import by its own name, takes Tensors: run once it has been imported."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ..engine.tensor import Tensor
+
+_CONVERTER = "make_np"  # its function that makes an array of whatever is logged
+
+
+def _accept_tensors() -> None:
+    convert = getattr(sys.modules["tensorboardX.x2num"], _CONVERTER)
+
+    def make_np(x: Any) -> Any:
+        return convert(x.array if isinstance(x, Tensor) else x)
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("tensorboardX") and getattr(module, _CONVERTER, None) is convert:
+            setattr(module, _CONVERTER, make_np)
+
+
+_accept_tensors()

@@ -1,0 +1,35 @@
+"""The numbers of files in dtypes that a Tensor can have, without loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..engine.convert import ALLOWED
+
+__all__ = ["bfloat16_numbers", "widened"]
+
+
+def held(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which a Tensor holds numbers of this dtype: the same if there is one, a wider one otherwise."""
+    if dtype in ALLOWED:
+        return dtype
+    return np.dtype(np.float32 if dtype.kind == "f" else np.int64)
+
+
+def widened(array: np.ndarray) -> np.ndarray:
+    """The array in a dtype that a Tensor can have, without loss; without a copy if it has one.
+
+    Raises:
+        ValueError: an unsigned integer does not fit int64.
+    """
+    dtype = held(array.dtype)
+    if array.dtype == np.uint64 and dtype == np.int64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise ValueError("it holds uint64 numbers beyond int64")
+    return array.astype(dtype, copy=False)
+
+
+def bfloat16_numbers(halves: np.ndarray) -> np.ndarray:
+    """The bits of bfloat16 numbers, the upper halves of float32, as float32."""
+    return (halves.astype(np.uint32) << 16).view(np.float32)

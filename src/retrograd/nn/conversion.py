@@ -1,0 +1,95 @@
+"""The methods of a Module that say where its tensors are and of which type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+from ..ops.conversion import destination, named_type
+from ..ops.device import as_device
+from ..ops.dtype import as_flag
+from .parameter import Parameter, as_float_dtype
+from .uninitialized import is_lazy
+
+__all__ = ["Convertible"]
+
+
+class Convertible:
+    """What Module has of this kind."""
+
+    parameters: Callable[..., Iterator[Parameter]]
+    buffers: Callable[..., Iterator[Tensor]]
+
+    def to(self, *args: Any, **options: Any) -> Self:
+        """Convert parameters, their gradients and floating-point buffers.
+
+        ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(tensor)``; non_blocking has no meaning here.
+
+        dtype is float32 or float64, the device the CPU. Parameters stay the same objects, in the same memory order,
+        whatever ``memory_format`` says: they lie as the kernels read them.
+
+        Raises:
+            TypeError: dtype is neither float32 nor float64.
+            RuntimeError: the device is not the CPU.
+        """
+        dtype = destination("to", args, options).dtype
+        return self if dtype is None else self._convert(as_float_dtype(dtype))
+
+    def _convert(self, dtype: np.dtype) -> Self:
+        for tensor in (*self.parameters(), *self.buffers()):
+            if is_lazy(tensor):
+                tensor.set_dtype(dtype)
+            elif tensor.array.dtype.kind == "f":
+                tensor.array = tensor.array.astype(dtype, order="K", copy=False)
+                if tensor.grad is not None:
+                    tensor.grad = Tensor(tensor.grad.array.astype(dtype, order="K", copy=False))
+        return self
+
+    def type(self, dst_type: Any) -> Self:
+        """``to(dtype)`` by an element type, a class such as retrograd.FloatTensor, or its name.
+
+        Raises: as ``to``.
+        """
+        return self._convert(as_float_dtype(named_type("type", dst_type)))
+
+    def float(self) -> Self:
+        return self._convert(np.dtype(np.float32))
+
+    def double(self) -> Self:
+        return self._convert(np.dtype(np.float64))
+
+    def half(self) -> Self:
+        """Raises a TypeError: layers compute in float32 and float64."""
+        return self._convert(as_float_dtype(np.float16))
+
+    def bfloat16(self) -> Self:
+        """Raises a TypeError: layers compute in float32 and float64."""
+        raise TypeError("bfloat16: layers compute in float32 or float64; leave the call out")
+
+    def cpu(self) -> Self:
+        """The module itself: everything is on the CPU."""
+        return self
+
+    def cuda(self, device: Any = None) -> Self:
+        """Raises a RuntimeError: there is one device, the CPU."""
+        raise RuntimeError("cuda: there is one device, the CPU; leave the call out, or write to(device) with 'cpu'")
+
+    def share_memory(self) -> Self:
+        """The module itself: no memory is shared between processes."""
+        return self
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """New memory with undefined values for all parameters and buffers, on ``device``, the CPU.
+
+        Raises:
+            RuntimeError: the device is not the CPU.
+        """
+        as_device("to_empty", device)
+        recurse = as_flag("to_empty", "recurse", recurse)
+        for tensor in (*self.parameters(recurse), *self.buffers(recurse)):
+            if not is_lazy(tensor):
+                tensor.array = np.empty_like(tensor.array)
+        return self

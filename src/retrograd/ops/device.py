@@ -1,0 +1,131 @@
+"""Devices: there is one, the CPU; the others have names, so that a script can ask for them and be told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["device", "get_default_device", "set_default_device"]
+
+# those that PyTorch knows
+_TYPES = (
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla", "lazy",
+    "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
+)  # fmt: skip
+
+
+class device:  # noqa: N801  PyTorch's name
+    """The name of a device: ``device("cpu")``, ``device("cuda:1")``, ``device("cuda", 0)``.
+
+    Every tensor is on ``device("cpu")``. The other devices of PyTorch can be named; to put something on one raises a
+    RuntimeError. In a ``with``, it is the device of new tensors.
+
+    Raises:
+        RuntimeError: PyTorch has no device of this type, or the text is not of the form "type" or "type:index".
+        TypeError: ``type`` is neither a str nor a device, or ``index`` is not an int.
+    """
+
+    __slots__ = ("index", "type")
+
+    type: str
+    index: int | None
+
+    def __init__(self, type: Any, index: int | None = None) -> None:
+        if isinstance(type, int) and not isinstance(type, bool) and index is None:
+            raise RuntimeError(f"device: {type} is the number of an accelerator, and there is none; use device('cpu')")
+        name, place = _parts(type)
+        if index is not None:
+            if not isinstance(index, int) or isinstance(index, bool):
+                raise TypeError(f"device: index={index!r} must be an int of at least 0")
+            if place is not None:
+                raise RuntimeError(f"device: type={type!r} has an index already; leave out index={index}")
+            if index < 0:
+                raise RuntimeError(f"device: index={index} must be at least 0")
+            place = index
+        object.__setattr__(self, "type", name)
+        object.__setattr__(self, "index", place)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"device: {name} cannot be changed; make another device")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __repr__(self) -> str:
+        index = "" if self.index is None else f", index={self.index}"
+        return f"device(type={self.type!r}{index})"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __reduce__(self) -> Any:
+        return device, (self.type, self.index)
+
+    def __enter__(self) -> device:
+        return as_device("with device", self)
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def _parts(name: Any) -> tuple[str, int | None]:
+    """Type and index of ``name``, a text or a device."""
+    if isinstance(name, device):
+        return name.type, name.index
+    if not isinstance(name, str):
+        raise TypeError(f"device: type={name!r} is {type(name).__name__}, needs a str such as 'cpu', or a device")
+    kind, colon, index = name.partition(":")
+    if kind not in _TYPES:
+        raise RuntimeError(f"device: type={name!r} must begin with one of {', '.join(_TYPES)}")
+    if colon and not (index.isascii() and index.isdigit()):
+        raise RuntimeError(f"device: type={name!r} must end with an index of at least 0, as in 'cuda:0'")
+    return kind, int(index) if colon else None
+
+
+CPU = device("cpu")
+
+
+def as_device(name: str, device: Any) -> device:
+    """The CPU, which ``device`` must be: None, "cpu", a device, or another library's object that is written as one.
+
+    name: of the caller, for messages.
+
+    Raises:
+        RuntimeError: it is another device.
+        TypeError: it is none of these.
+    """
+    if device is None or device is CPU or (isinstance(device, str) and device == "cpu"):
+        return CPU
+    if not isinstance(device, (str, int, type(CPU))) and not (hasattr(device, "type") and hasattr(device, "index")):
+        raise TypeError(f"{name}: device={device!r} is {type(device).__name__}, needs a device; write device='cpu'")
+    text = str(device)
+    if text.partition(":")[0] != "cpu":
+        raise RuntimeError(
+            f"{name}: device={text!r}, but there is one device, the CPU; leave device out, or write device='cpu'"
+        )
+    _parts(text)
+    return CPU
+
+
+def get_default_device() -> device:
+    """The device of new tensors: the CPU."""
+    return CPU
+
+
+def set_default_device(device: Any) -> None:
+    """Accept the CPU or None, which changes nothing: there is no other device.
+
+    Raises:
+        RuntimeError: it is another device.
+        TypeError: it is no device.
+    """
+    as_device("set_default_device", device)
+
+
+def is_device(value: Any) -> bool:
+    """Whether ``value`` names a device rather than an element type."""
+    if isinstance(value, str):
+        return value.partition(":")[0] in _TYPES
+    return isinstance(value, device) or (type(value).__name__ == "device" and hasattr(value, "index"))

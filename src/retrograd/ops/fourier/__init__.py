@@ -1,0 +1,1 @@
+"""Discrete Fourier transforms of pairs of real numbers, on NumPy."""

@@ -1,0 +1,79 @@
+"""Frequencies of the elements of a transform, and turning spectra so that 0 is in the middle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...engine.tensor import Tensor
+from ..device import as_device
+from ..dtype import as_dtype, as_int, default_dtype, require_tensor
+from ..shape.rearrange import roll
+from ..shape.shape import axes
+
+__all__: list[str] = []
+
+
+def fftfreq(
+    n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """The frequencies of the elements of ``fft``: 0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1 over (n d)
+
+    Raises:
+        ValueError: n is below 1.
+        RuntimeError: the device is not the CPU.
+    """
+    as_device("fftfreq", device)
+    return _made("fftfreq", n, np.fft.fftfreq(_count("fftfreq", n), d), dtype, requires_grad)
+
+
+def rfftfreq(
+    n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """The frequencies of the elements of ``rfft``: 0, 1, ..., n // 2 over (n d)
+
+    Raises:
+        ValueError: n is below 1.
+        RuntimeError: the device is not the CPU.
+    """
+    as_device("rfftfreq", device)
+    return _made("rfftfreq", n, np.fft.rfftfreq(_count("rfftfreq", n), d), dtype, requires_grad)
+
+
+def fftshift(input: Tensor, dim: Any = None) -> Tensor:
+    """input turned so that frequency 0 comes to the middle of the axes ``dim``, all by default.
+
+    The axis of the parts of pairs is one of all: name the others.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        IndexError: there is no such axis.
+    """
+    return _turned("fftshift", input, dim, 1)
+
+
+def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
+    """The inverse of ``fftshift``.
+
+    Raises: as ``fftshift``.
+    """
+    return _turned("ifftshift", input, dim, -1)
+
+
+def _count(name: str, n: Any) -> int:
+    if as_int(name, "n", n) < 1:
+        raise ValueError(f"{name}: n={n} must be at least 1")
+    return int(n)
+
+
+def _made(name: str, n: int, values: np.ndarray, dtype: Any, requires_grad: bool) -> Tensor:
+    kind = default_dtype() if dtype is None else as_dtype(dtype)
+    return Tensor(values.astype(kind), requires_grad)
+
+
+def _turned(name: str, x: Tensor, dim: Any, sign: int) -> Tensor:
+    require_tensor(name, x)
+    over = tuple(range(x.array.ndim)) if dim is None else axes(name, "dim", dim, x.array.ndim)
+    extents = [x.array.shape[i] for i in over]
+    return roll(x, tuple(n // 2 if sign > 0 else -(n // 2) for n in extents), over) if over else x

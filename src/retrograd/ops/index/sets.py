@@ -1,0 +1,76 @@
+"""Membership, runs of equal elements, and indices of flat places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_flag, as_index, is_number, require_tensor
+from ..shape.shape import axis, sizes
+from .indexing import in_range
+
+__all__ = ["isin", "unique_consecutive", "unravel_index"]
+
+
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Where an element is among ``test_elements``: Tensors, or one of the two a number; no gradient.
+
+    assume_unique: all elements of each differ; the result is the same. invert: where it is not
+
+    Raises:
+        TypeError: neither is a Tensor, or one is neither a Tensor nor a number.
+    """
+    pair = (("elements", elements), ("test_elements", test_elements))
+    for label, value in pair:
+        if not isinstance(value, Tensor) and not is_number(value):
+            require_tensor("isin", value, label)
+    if not any(isinstance(value, Tensor) for _, value in pair):
+        require_tensor("isin", elements, "elements")
+    as_flag("isin", "assume_unique", assume_unique)
+    x, y = (value.array if isinstance(value, Tensor) else np.asarray(value) for _, value in pair)
+    return wrap(np.asarray(np.isin(x, y, invert=as_flag("isin", "invert", invert))))
+
+
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """input as a vector with equal neighbours merged, or with equal neighbouring slices along ``dim``; no gradient.
+
+    return_inverse: also the index in the result of each element, or slice. return_counts: also how many were merged.
+        The result is then a tuple of output and those requested
+
+    Raises:
+        TypeError: input is not a Tensor.
+        IndexError: input has no axis ``dim``.
+    """
+    require_tensor("unique_consecutive", input)
+    return_inverse = as_flag("unique_consecutive", "return_inverse", return_inverse)
+    return_counts = as_flag("unique_consecutive", "return_counts", return_counts)
+    along = 0 if dim is None else axis("unique_consecutive", "dim", dim, input.array.ndim)
+    x = input.array.reshape(-1) if dim is None else input.array
+    rows = np.moveaxis(x, along, 0)
+    changes = (rows[1:] != rows[:-1]).any(tuple(range(1, rows.ndim)))
+    starts = np.concatenate(([True] * bool(len(rows)), changes)).astype(np.bool_)
+    wanted = [wrap(np.ascontiguousarray(np.moveaxis(rows[starts], 0, along)))]
+    if return_inverse:
+        inverse = np.cumsum(starts, dtype=np.int64) - 1
+        wanted.append(wrap(inverse.reshape(input.array.shape) if dim is None else inverse))
+    if return_counts:
+        wanted.append(wrap(np.diff(np.append(np.flatnonzero(starts), len(rows))).astype(np.int64)))
+    return wanted[0] if len(wanted) == 1 else tuple(wanted)
+
+
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """For each axis of ``shape``, the index along it of the flat places ``indices`` (C order): int64, indices' shape.
+
+    Raises:
+        TypeError: ``indices`` does not hold int64, or shape is not an int or ints.
+        IndexError: an index is out of range.
+    """
+    indices = as_index("unravel_index", indices, "indices")
+    extents = sizes("unravel_index", "shape", (shape,))
+    size = int(np.prod(extents))
+    flat = in_range("unravel_index", "indices", indices.array, size, f"shape={extents} with {size} elements")
+    return tuple(wrap(np.asarray(part, np.int64)) for part in np.unravel_index(flat, extents))

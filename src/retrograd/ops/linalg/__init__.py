@@ -1,0 +1,1 @@
+"""Linear algebra: decompositions, solving, determinants and functions of matrices."""

@@ -1,0 +1,305 @@
+"""Matrix decompositions on NumPy's LAPACK: Cholesky, QR, singular values, eigenvalues of symmetric matrices."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_flag
+from ..pointwise.piecewise import where
+from ..reduce.matrix_norms import Svd
+from ..shape.join import cat
+from .matrices import failing, lapack, require_matrices, require_square, transposed
+from .solving import Solve, tolerances
+
+__all__: list[str] = []
+
+
+class SVD(NamedTuple):
+    """The result of ``linalg.svd``: A = U diag(S) Vh."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+class QR(NamedTuple):
+    """The result of ``linalg.qr``: A = Q R."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class Eigen(NamedTuple):
+    """The result of ``linalg.eigh``: A = V diag(eigenvalues) VT with the eigenvectors as the columns of V."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class CholeskyAndInfo(NamedTuple):
+    """The result of ``linalg.cholesky_ex``."""
+
+    L: Tensor
+    info: Tensor
+
+
+class Cholesky(Function):
+    """The lower triangle y with y yT = x, for symmetric positive definite x (..., N, N).
+
+    Source: I. Murray, "Differentiation of the Cholesky decomposition", 2016.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, name: str) -> Tensor:
+        rule = "is not positive definite; make it symmetric, or add a small multiple of the unit matrix"
+        y = wrap(lapack(name, rule, np.linalg.cholesky, x.array))
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        """y^-T p y^-1, made symmetric; p is the lower triangle of yT g with half its diagonal"""
+        yt = transposed(ctx.saved_tensors[0])
+        product = (yt @ g).tril()
+        half = product - (product.diagonal(0, -2, -1) * 0.5).diag_embed()
+        left = Solve.apply(yt, half, "cholesky")
+        gx = Solve.apply(yt, transposed(left), "cholesky")
+        return (gx + transposed(gx)) * 0.5, None
+
+
+class Qr(Function):
+    """x (..., M, N) = q r with M >= N: q (..., M, N) has orthonormal columns, r (..., N, N) is an upper triangle.
+
+    Source: S. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra functions", 2010.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        q, r = (wrap(part) for part in np.linalg.qr(x.array))
+        ctx.save_for_backward(q, r)
+        return q, r
+
+    @staticmethod
+    def backward(ctx: Any, gq: Tensor, gr: Tensor) -> Tensor:
+        q, r = ctx.saved_tensors
+        m = r @ transposed(gr) - transposed(gq) @ q
+        sides = m.tril() + transposed(m.tril(-1))
+        return transposed(Solve.apply(r, transposed(gq + q @ sides), "qr"))
+
+
+class Eigh(Function):
+    """The eigenvalues (..., N), in ascending order, and eigenvectors (..., N, N) of symmetric matrices.
+
+    The gradient of the vectors of equal eigenvalues, which are not unique, is not finite. Source: M. Giles, 2008.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, name: str, upper: bool) -> tuple[Tensor, Tensor]:
+        found = lapack(name, "is not finite", np.linalg.eigh, x.array, "U" if upper else "L")
+        values, vectors = wrap(found[0]), wrap(found[1])
+        ctx.save_for_backward(values, vectors)
+        ctx.set_materialize_grads(False)
+        return values, vectors
+
+    @staticmethod
+    def backward(ctx: Any, gvalues: Tensor | None, gvectors: Tensor | None) -> tuple[Tensor | None, ...]:
+        values, vectors = ctx.saved_tensors
+        inner: Any = 0.0 if gvalues is None else gvalues.diag_embed()
+        if gvectors is not None:  # they may not have a gradient
+            unit = wrap(np.eye(values.array.shape[-1], dtype=values.array.dtype))
+            apart = values.unsqueeze(-2) - values.unsqueeze(-1)
+            inner = inner + (transposed(vectors) @ gvectors) * (1.0 - unit) / (apart + unit)
+        return vectors @ inner @ transposed(vectors), None, None
+
+
+def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+    """The lower triangles L with A = L LT, or the upper ones U with A = UT U; A (..., N, N), positive definite.
+
+    Only the lower (upper) triangle of A is read; its gradient is symmetric.
+
+    Raises:
+        TypeError: A is not a floating-point Tensor.
+        ValueError: the last two extents differ.
+        LinAlgError: a matrix is not positive definite.
+    """
+    require_square("cholesky", A)
+    return lower_or_upper("cholesky", A, upper)
+
+
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyAndInfo:
+    """(L, info): ``cholesky``, NaN where a matrix is not positive definite; info (...,), int32, is the order of its
+    first leading minor that is not, else 0.
+
+    check_errors: raise LinAlgError instead
+
+    Raises: as ``cholesky``.
+    """
+    require_square("cholesky_ex", A)
+    info = np.zeros(A.array.shape[:-2], np.int32)
+    if as_flag("cholesky_ex", "check_errors", check_errors):
+        return CholeskyAndInfo(lower_or_upper("cholesky_ex", A, upper), wrap(info))
+    n = A.array.shape[-1]
+    for place in np.ndindex(info.shape):
+        if failing(np.linalg.cholesky, A.array[place]):
+            info[place] = next(k for k in range(1, n + 1) if failing(np.linalg.cholesky, A.array[place][:k, :k]))
+    bad = wrap((info != 0)[..., np.newaxis, np.newaxis])
+    if not info.any():
+        return CholeskyAndInfo(lower_or_upper("cholesky_ex", A, upper), wrap(info))
+    unit = wrap(np.eye(n, dtype=A.array.dtype))
+    found = lower_or_upper("cholesky_ex", where(bad, unit, A), upper)
+    return CholeskyAndInfo(found.masked_fill(bad, np.nan), wrap(info))
+
+
+def qr(A: Tensor, mode: str = "reduced") -> QR:
+    """(Q, R) with A = Q R, Q with orthonormal columns, R an upper triangle; A (..., M, N), K = min(M, N).
+
+    mode: "reduced", Q (..., M, K) and R (..., K, N); "complete", Q (..., M, M) and R (..., M, N), with gradients if
+        M <= N; "r", an empty Q, and R (..., K, N)
+
+    Raises:
+        TypeError: A is not a floating-point Tensor.
+        ValueError: A has fewer than 2 axes, or the mode is unknown.
+    """
+    require_matrices("qr", A)
+    return orthogonal("qr", A, mode)
+
+
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
+    """(U, S, Vh) with A = U diag(S) Vh, S (..., K) from the largest down, U and VhT with orthonormal columns.
+
+    A (..., M, N), K = min(M, N); U (..., M, M) and Vh (..., N, N), or without ``full_matrices`` (..., M, K) and
+    (..., K, N). Where singular values are equal, the gradient of U and Vh is not finite; of the columns beyond K it is
+    0. Of a matrix that is not finite all are NaN.
+
+    driver: must be None, as PyTorch's are for GPUs
+
+    Raises:
+        TypeError: A is not a floating-point Tensor.
+        ValueError: A has fewer than 2 axes, or a driver is given.
+    """
+    require_matrices("svd", A)
+    _refuse_driver("svd", driver)
+    u, s, v = singular_vectors(A, as_flag("svd", "full_matrices", full_matrices))
+    return SVD(u, s, transposed(v))
+
+
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
+    """The singular values (..., min(M, N)) of A (..., M, N), from the largest down.
+
+    driver: must be None, as PyTorch's are for GPUs
+
+    Raises: as ``svd``.
+    """
+    require_matrices("svdvals", A)
+    _refuse_driver("svdvals", driver)
+    values: Tensor = Svd.apply(A)[1]
+    return values
+
+
+def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
+    """(eigenvalues, eigenvectors) of symmetric matrices A (..., N, N): (..., N), ascending; (..., N, N), as columns.
+
+    UPLO: "L" reads the lower triangle of A, "U" the upper one
+
+    The gradient of the eigenvectors is not finite where eigenvalues are equal.
+
+    Raises:
+        TypeError: A is not a floating-point Tensor.
+        ValueError: the last two extents differ, or UPLO is neither "L" nor "U".
+        LinAlgError: a matrix is not finite.
+    """
+    require_square("eigh", A)
+    return Eigen(*Eigh.apply(A, "eigh", _upper("eigh", UPLO)))
+
+
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+    """The eigenvalues (..., N) of symmetric matrices A (..., N, N), in ascending order.
+
+    UPLO: "L" reads the lower triangle of A, "U" the upper one
+
+    Raises: as ``eigh``.
+    """
+    require_square("eigvalsh", A)
+    values: Tensor = Eigh.apply(A, "eigvalsh", _upper("eigvalsh", UPLO))[0]
+    return values
+
+
+def matrix_rank(
+    A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Tensor:
+    """The number (...,), int64, of singular values of A (..., M, N) above max(atol, rtol times the largest).
+
+    Without both, rtol is max(M, N) times the type's precision. Numbers, or Tensors (...,).
+
+    tol: atol under its older name, with rtol 0
+    hermitian: A is symmetric, and of it the lower triangle counts
+
+    Raises: as ``linalg.pinv``.
+    """
+    require_matrices("matrix_rank", A)
+    if as_flag("matrix_rank", "hermitian", hermitian):
+        require_square("matrix_rank", A)
+        sizes = np.abs(np.linalg.eigvalsh(A.array))
+    else:
+        sizes = np.linalg.svd(A.array, compute_uv=False)
+    absolute, relative = tolerances("matrix_rank", A, *((atol, rtol) if tol is None else (tol, 0.0)))
+    limits = np.maximum(absolute, relative * sizes.max(-1, initial=0))
+    return wrap(np.asarray((sizes > limits[..., np.newaxis]).sum(-1), np.int64))
+
+
+def lower_or_upper(name: str, x: Tensor, upper: bool) -> Tensor:
+    """The Cholesky factor, see ``cholesky``."""
+    if as_flag(name, "upper", upper):
+        return transposed(Cholesky.apply(transposed(x), name))
+    return Cholesky.apply(x, name)
+
+
+def orthogonal(name: str, x: Tensor, mode: str) -> QR:
+    """See ``qr``."""
+    if mode not in ("reduced", "complete", "r"):
+        raise ValueError(f"{name}: mode={mode!r} must be 'reduced', 'complete' or 'r'")
+    m, n = x.array.shape[-2:]
+    if mode == "complete" and m > n:
+        if x.requires_grad:
+            raise ValueError(
+                f"{name}: mode='complete' has no gradient for A.shape={x.array.shape} with M > N; use 'reduced', or "
+                "A.detach()"
+            )
+        q, r = np.linalg.qr(x.array, "complete")
+        return QR(wrap(q), wrap(r))
+    if m < n:  # the first M columns decide
+        first, rest = x[..., :m], x[..., m:]
+        q, r = Qr.apply(first)
+        found = QR(q, cat((r, transposed(q) @ rest), -1))
+    else:
+        found = QR(*Qr.apply(x))
+    return found if mode != "r" else QR(wrap(np.empty(0, x.array.dtype)), found.R)
+
+
+def singular_vectors(x: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """u, s and v, with all columns if ``full``."""
+    u, s, v = Svd.apply(x)
+    m, n = x.array.shape[-2:]
+    if full and m != n:
+        complete = np.linalg.svd(np.where(np.isnan(s.array).any(-1)[..., np.newaxis, np.newaxis], 0, x.array))
+        count = min(m, n)
+        if m > n:
+            u = cat((u, wrap(complete[0][..., count:])), -1)
+        else:
+            v = cat((v, wrap(complete[2][..., count:, :].swapaxes(-1, -2))), -1)
+    return u, s, v
+
+
+def _upper(name: str, triangle: str) -> bool:
+    if triangle not in ("L", "U", "l", "u"):
+        raise ValueError(f"{name}: UPLO={triangle!r} must be 'L' or 'U'")
+    return triangle in "Uu"
+
+
+def _refuse_driver(name: str, driver: Any) -> None:
+    if driver is not None:
+        raise ValueError(f"{name}: driver={driver!r} is for GPUs; there is one device, the CPU: leave it out")

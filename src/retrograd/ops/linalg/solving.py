@@ -1,0 +1,393 @@
+"""Solving linear equations and inverting matrices, on NumPy's LAPACK.
+
+The gradients are M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation", 2008: that of a solution is again a solution, with the transposed matrix.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_flag, require_float, require_same
+from ..pointwise.piecewise import where
+from ..product.matmul import MatMul
+from ..reduce.matrix_norms import decomposed
+from ..shape.broadcasting import broadcast_shape, sum_to
+from ..shape.shape import reshape, unsqueeze
+from .matrices import lapack, require_matrices, require_square, symmetric, transposed
+
+__all__: list[str] = []
+
+_SINGULAR = "is singular, it has no inverse; use linalg.pinv or linalg.lstsq"
+
+
+class InverseAndInfo(NamedTuple):
+    """The result of ``linalg.inv_ex``."""
+
+    inverse: Tensor
+    info: Tensor
+
+
+class SolutionAndInfo(NamedTuple):
+    """The result of ``linalg.solve_ex``."""
+
+    result: Tensor
+    info: Tensor
+
+
+class LeastSquares(NamedTuple):
+    """The result of ``linalg.lstsq``."""
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+class TriangularSolution(NamedTuple):
+    """The result of ``triangular_solve``: the solution and the matrix."""
+
+    solution: Tensor
+    cloned_coefficient: Tensor
+
+
+class Inverse(Function):
+    """The inverse y of x (..., N, N): the gradient is -yT g yT"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, name: str) -> Tensor:
+        y = wrap(lapack(name, _SINGULAR, np.linalg.inv, x.array))
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        y = transposed(ctx.saved_tensors[0])
+        return -(y @ g @ y), None
+
+
+class Solve(Function):
+    """y with a y = b; a (..., N, N), b (..., N, K), whose leading axes broadcast"""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, name: str) -> Tensor:
+        y = wrap(lapack(name, _SINGULAR, np.linalg.solve, a.array, b.array))
+        ctx.save_for_backward(a, y)
+        ctx.shapes, ctx.name = (a.array.shape, b.array.shape), name
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        a, y = ctx.saved_tensors
+        gb = Solve.apply(transposed(a), g, ctx.name)
+        ga = sum_to(-MatMul.apply(gb, transposed(y)), ctx.shapes[0]) if ctx.needs_input_grad[0] else None
+        return ga, sum_to(gb, ctx.shapes[1]), None
+
+
+class PseudoInverse(Function):
+    """The Moore-Penrose inverse y of x (..., M, N), singular values up to ``limits`` taken as 0.
+
+    Source of the gradient, for a constant rank: G. Golub, V. Pereyra, "The differentiation of pseudo-inverses", 1973.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, atol: np.ndarray, rtol: np.ndarray) -> Tensor:
+        u, s, v = decomposed(x.array)
+        limits = np.maximum(atol, rtol * s.max(-1, initial=0))[..., np.newaxis]
+        kept = s > limits
+        y = wrap((v * np.where(kept, 1 / np.where(kept, s, 1), 0)[..., np.newaxis, :]) @ u.swapaxes(-1, -2))
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        x, y = ctx.saved_tensors
+        gt, yt = transposed(g), transposed(y)
+        inner, outer = yt @ y, y @ yt  # (M, M), (N, N)
+        gx = -(yt @ g @ yt) + inner @ gt - inner @ gt @ y @ x + gt @ outer - x @ (y @ (gt @ outer))
+        return gx, None, None
+
+
+def inv(A: Tensor) -> Tensor:
+    """The inverses of the matrices A (..., N, N).
+
+    Raises:
+        TypeError: A is not a floating-point Tensor.
+        ValueError: the last two extents differ.
+        LinAlgError: a matrix is singular.
+    """
+    require_square("inv", A)
+    return Inverse.apply(A, "inv")
+
+
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseAndInfo:
+    """(inverse, info): the inverses, NaN where a matrix is singular, and info (...,), int32, which is not 0 there.
+
+    check_errors: raise LinAlgError instead
+
+    Raises: as ``inv``.
+    """
+    require_square("inv_ex", A)
+    if as_flag("inv_ex", "check_errors", check_errors):
+        return InverseAndInfo(Inverse.apply(A, "inv_ex"), wrap(np.zeros(A.array.shape[:-2], np.int32)))
+    regular, info = _regular(A)
+    return InverseAndInfo(_nan_where(info, Inverse.apply(regular, "inv_ex")), wrap(info))
+
+
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
+    """X with A X = B, or X A = B if not ``left``; A (..., N, N), B (..., N, K) or (N,) or (..., N).
+
+    Leading axes broadcast. B is taken as vectors if it has one axis, or if its shape is A's without the last axis.
+
+    Raises:
+        TypeError: A and B are not floating-point Tensors of one type.
+        ValueError: the shapes do not fit.
+        LinAlgError: a matrix is singular.
+    """
+    require_square("solve", A)
+    return _solved("solve", A, B, as_flag("solve", "left", left))
+
+
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolutionAndInfo:
+    """(result, info): ``solve``, NaN where a matrix is singular, and info (...,), int32, which is not 0 there.
+
+    check_errors: raise LinAlgError instead
+
+    Raises: as ``solve``.
+    """
+    require_square("solve_ex", A)
+    left = as_flag("solve_ex", "left", left)
+    if as_flag("solve_ex", "check_errors", check_errors):
+        return SolutionAndInfo(_solved("solve_ex", A, B, left), wrap(np.zeros(A.array.shape[:-2], np.int32)))
+    regular, info = _regular(A)
+    found = _solved("solve_ex", regular, B, left)
+    if found.array.ndim < max(A.array.ndim, 2):  # vectors
+        return SolutionAndInfo(_nan_where(info, unsqueeze(found, -1)).squeeze(-1), wrap(info))
+    return SolutionAndInfo(_nan_where(info, found), wrap(info))
+
+
+def solve_triangular(
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
+    """X with A X = B, or X A = B if not ``left``; of A (..., N, N) the upper (lower) triangle counts; B (..., N, K).
+
+    unitriangular: the diagonal of A is taken as 1
+
+    Raises:
+        TypeError: A and B are not floating-point Tensors of one type.
+        ValueError: the shapes do not fit.
+        LinAlgError: an element of the diagonal is 0.
+    """
+    require_square("solve_triangular", A)
+    require_matrices("solve_triangular", B, "B")
+    triangle = _triangle("solve_triangular", A, upper, unitriangular)
+    return _solved("solve_triangular", triangle, B, as_flag("solve_triangular", "left", left))
+
+
+def triangular_solve(
+    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> TriangularSolution:
+    """(solution, cloned_coefficient): X with A X = b, or AT X = b if ``transpose``; see ``linalg.solve_triangular``.
+
+    Raises: as ``linalg.solve_triangular``.
+    """
+    require_square("triangular_solve", A)
+    require_matrices("triangular_solve", b, "b")
+    triangle = _triangle("triangular_solve", A, upper, unitriangular)
+    if as_flag("triangular_solve", "transpose", transpose):
+        triangle = transposed(triangle)
+    return TriangularSolution(_solved("triangular_solve", triangle, b, True), A.clone())
+
+
+def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
+    """X with L LT X = B, or LT L X = B for an ``upper`` triangle L (..., N, N); B (..., N, K).
+
+    Raises: as ``linalg.solve_triangular``.
+    """
+    require_square("cholesky_solve", L, "L")
+    require_matrices("cholesky_solve", B, "B")
+    return _of_cholesky("cholesky_solve", L, B, upper)
+
+
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of L LT, or of LT L for an ``upper`` triangle L (..., N, N).
+
+    Raises: as ``linalg.solve_triangular``.
+    """
+    require_square("cholesky_inverse", L, "L")
+    return _of_cholesky("cholesky_inverse", L, wrap(np.eye(L.array.shape[-1], dtype=L.array.dtype)), upper)
+
+
+def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
+    """The Moore-Penrose inverses (..., N, M) of the matrices A (..., M, N).
+
+    Singular values up to max(atol, rtol times the largest) count as 0; without both, rtol is max(M, N) times the
+    type's precision. Numbers, or Tensors (...,).
+
+    rcond: rtol under its older name
+    hermitian: A is symmetric, and of it the lower triangle counts
+
+    Raises:
+        TypeError: A is not a floating-point Tensor.
+        ValueError: the shapes do not fit.
+    """
+    require_matrices("pinv", A)
+    if as_flag("pinv", "hermitian", hermitian):
+        require_square("pinv", A)
+        A = symmetric(A)
+    return PseudoInverse.apply(A, *tolerances("pinv", A, atol, rtol if rcond is None else rcond))
+
+
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """``linalg.pinv`` with the relative limit ``rcond``.
+
+    Raises: as ``linalg.pinv``.
+    """
+    require_matrices("pinverse", input, "input")
+    return PseudoInverse.apply(input, *tolerances("pinverse", input, None, rcond))
+
+
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
+    """(solution, residuals, rank, singular_values): X that minimises the norm of A X - B; A (..., M, N), B (..., M, K).
+
+    B is taken as vectors if it has one axis, or if its shape is A's without the last axis. residuals are the sums of
+    squares of A X - B (..., K), empty unless M > N, the rank is N, and a driver other than "gelsy" is given. If the
+    rank is lower, X is the shortest solution.
+
+    rcond: singular values up to rcond times the largest count as 0; max(M, N) times the type's precision by default
+    driver: "gelsy", "gelsd", "gelss" or "gels"; the method is the same, but singular_values are empty unless it is
+        "gelsd" or "gelss", and rank is if it is "gels"
+
+    Raises:
+        TypeError: A and B are not floating-point Tensors of one type.
+        ValueError: the shapes do not fit, or the driver is unknown.
+    """
+    require_matrices("lstsq", A)
+    require_same("lstsq", "A", A, "B", B)
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise ValueError(f"lstsq: driver={driver!r} must be None, 'gels', 'gelsy', 'gelsd' or 'gelss'")
+    (m, n), of_vectors = A.array.shape[-2:], _is_vectors(A, B)
+    right = unsqueeze(B, -1) if of_vectors else B
+    if right.array.ndim < 2 or right.array.shape[-2] != m:
+        raise ValueError(f"lstsq: B.shape={B.array.shape} must be (..., {m}, K) or (..., {m}), for A.shape={A.shape}")
+    atol, rtol = tolerances("lstsq", A, None, rcond)
+    solution = PseudoInverse.apply(A, atol, rtol) @ right
+    s = decomposed(A.array)[1]
+    rank = (s > rtol[..., np.newaxis] * s.max(-1, keepdims=True, initial=0)).sum(-1)
+    if m > n and driver not in (None, "gelsy") and (rank == n).all():
+        rest = A @ solution - right
+        residuals = (rest * rest).sum(-2)
+    else:
+        residuals = wrap(np.empty(0, s.dtype))
+    empty = wrap(np.empty(0, s.dtype))
+    return LeastSquares(
+        solution.squeeze(-1) if of_vectors else solution,
+        residuals,
+        wrap(np.empty(0, np.int64) if driver == "gels" else np.asarray(rank, np.int64)),
+        wrap(s) if driver in ("gelsd", "gelss") else empty,
+    )
+
+
+def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
+    """The inverse of A as a map of its last axes to its first ``ind`` ones, for ``tensordot``.
+
+    Raises:
+        TypeError: A is not a floating-point Tensor.
+        ValueError: ``ind`` is not between, or the products of the extents differ.
+        LinAlgError: A is singular.
+    """
+    require_float("tensorinv", A, "A")
+    shape = A.array.shape
+    if isinstance(ind, bool) or not isinstance(ind, int) or ind < 1:
+        raise ValueError(f"tensorinv: ind={ind!r} must be an int of at least 1")
+    rows, columns = int(np.prod(shape[:ind])), int(np.prod(shape[ind:]))
+    if rows != columns:
+        raise ValueError(f"tensorinv: the first ind={ind} extents of A.shape={shape} multiply to {rows}, the others to "
+                         f"{columns}; they must be equal")
+    return reshape(Inverse.apply(reshape(A, rows, columns), "tensorinv"), shape[ind:] + shape[:ind])
+
+
+def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None) -> Tensor:
+    """X with tensordot(A, X, X.ndim) = B.
+
+    dims: axes of A that are moved to the end first
+
+    Raises:
+        TypeError: A and B are not floating-point Tensors of one type.
+        ValueError: the shapes do not fit.
+        LinAlgError: A is singular.
+    """
+    require_same("tensorsolve", "A", A, "B", B)
+    if dims is not None:
+        A = A.movedim(tuple(dims), tuple(range(A.array.ndim - len(dims), A.array.ndim)))
+    size, rest = B.array.size, A.array.shape[B.array.ndim :]
+    if A.array.size != size * size or int(np.prod(rest)) != size:
+        raise ValueError(
+            f"tensorsolve: A.shape={A.array.shape} must be B.shape={B.array.shape} and extents that multiply to {size}"
+        )
+    found = Solve.apply(reshape(A, size, size), reshape(B, size, 1), "tensorsolve")
+    return reshape(found, rest)
+
+
+def tolerances(name: str, A: Tensor, atol: Any, rtol: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The absolute and the relative limit below which singular values count as 0, as arrays that broadcast."""
+    given = []
+    for label, value in (("atol", atol), ("rtol", rtol)):
+        found = np.asarray(0 if value is None else value.array if isinstance(value, Tensor) else value)
+        if found.dtype.kind not in "fiu":
+            raise TypeError(f"{name}: {label}={value!r} must be a number or a Tensor of numbers")
+        given.append(found.astype(A.array.dtype))
+    if rtol is None and (atol is None or not given[0].any()):
+        given[1] = np.asarray(max(A.array.shape[-2:]) * np.finfo(A.array.dtype).eps, A.array.dtype)
+    return given[0], given[1]
+
+
+def _is_vectors(a: Tensor, b: Tensor) -> bool:
+    return b.array.ndim == 1 or (b.array.ndim == a.array.ndim - 1 and b.array.shape == a.array.shape[:-1])
+
+
+def _solved(name: str, a: Tensor, b: Tensor, left: bool) -> Tensor:
+    require_same(name, "A", a, "B", b)
+    n, shape = a.array.shape[-1], b.array.shape
+    of_vectors = left and _is_vectors(a, b)
+    right = unsqueeze(b, -1) if of_vectors else b if left or len(shape) < 2 else transposed(b)
+    if right.array.ndim < 2 or right.array.shape[-2] != n:
+        wanted = f"(..., {n}, K) or (..., {n})" if left else f"(..., K, {n})"
+        raise ValueError(f"{name}: B.shape={shape} must be {wanted}, for A.shape={a.array.shape}")
+    broadcast_shape(name, a.array.shape[:-2], right.array.shape[:-2])
+    y = Solve.apply(a if left else transposed(a), right, name)
+    return y.squeeze(-1) if of_vectors else y if left else transposed(y)
+
+
+def _triangle(name: str, a: Tensor, upper: bool, unitriangular: bool) -> Tensor:
+    upper, one = as_flag(name, "upper", upper), as_flag(name, "unitriangular", unitriangular)
+    if not one:
+        return a.triu() if upper else a.tril()
+    return (a.triu(1) if upper else a.tril(-1)) + wrap(np.eye(a.array.shape[-1], dtype=a.array.dtype))
+
+
+def _of_cholesky(name: str, factor: Tensor, right: Tensor, upper: bool) -> Tensor:
+    triangle = _triangle(name, factor, upper, False)
+    first, second = (transposed(triangle), triangle) if upper else (triangle, transposed(triangle))
+    return _solved(name, second, _solved(name, first, right, True), True)
+
+
+def _regular(a: Tensor) -> tuple[Tensor, np.ndarray]:
+    """a with unit matrices in place of singular ones, and where that is so: int32, not 0."""
+    singular = np.linalg.slogdet(a.array)[0] == 0
+    info = np.asarray(singular, np.int32)
+    if not singular.any():
+        return a, info
+    unit = wrap(np.eye(a.array.shape[-1], dtype=a.array.dtype))
+    return where(wrap(singular[..., np.newaxis, np.newaxis]), unit, a), info
+
+
+def _nan_where(info: np.ndarray, y: Tensor) -> Tensor:
+    if not info.any():
+        return y
+    return y.masked_fill(wrap((info != 0)[..., np.newaxis, np.newaxis]), np.nan)
+

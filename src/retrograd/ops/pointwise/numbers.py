@@ -1,0 +1,165 @@
+"""Numbers' signs, binary parts and neighbours, common divisors and multiples, angles in degrees."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_float, cast, float64, floats, promote, require_float
+from ..shape.broadcasting import broadcast_shape
+from .piecewise import where
+from .pointwise import operator_of_two
+from .powers import pow
+
+__all__ = [
+    "copysign",
+    "deg2rad",
+    "float_power",
+    "frexp",
+    "gcd",
+    "heaviside",
+    "lcm",
+    "ldexp",
+    "nextafter",
+    "rad2deg",
+]
+
+
+class MantissaAndExponent(NamedTuple):
+    """The result of ``frexp``: input = mantissa * 2**exponent."""
+
+    mantissa: Tensor
+    exponent: Tensor
+
+
+class Frexp(Function):
+    """x / 2**exponent with a size from 1/2 to 1, and the exponent (int32)"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        mantissa, exponent = np.frexp(x.array)
+        ctx.exponent = np.array(exponent, np.int32)
+        found = wrap(ctx.exponent.copy())
+        ctx.mark_non_differentiable(found)
+        return wrap(np.asarray(mantissa)), found
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, _: Any) -> Tensor:
+        return g * wrap(np.ldexp(np.ones((), g.array.dtype), -ctx.exponent))
+
+
+copysign = operator_of_two(
+    "copysign",
+    "The size of input with the sign of other, whose -0.0 counts as negative and NaN as positive; shapes broadcast.",
+    ((0.5, 2.0), (-2.0, -0.5)),
+)
+
+
+def deg2rad(input: Tensor) -> Tensor:
+    """input * pi / 180
+
+    Raises:
+        TypeError: input is not a Tensor.
+    """
+    return as_float("deg2rad", input) * (math.pi / 180)
+
+
+def rad2deg(input: Tensor) -> Tensor:
+    """input * 180 / pi
+
+    Raises:
+        TypeError: input is not a Tensor.
+    """
+    return as_float("rad2deg", input) * (180 / math.pi)
+
+
+def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
+    """``pow`` in float64: input**exponent; one of them may be a number.
+
+    Raises: as ``pow``.
+    """
+    x, y = promote("float_power", input, exponent, "exponent")
+    return pow(cast(x, float64), cast(y, float64))
+
+
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """input * 2**other; shapes broadcast, integers become floating point.
+
+    Raises:
+        TypeError: an operand is neither a Tensor nor a number.
+        ValueError: the shapes do not broadcast.
+    """
+    x, y = promote("ldexp", input, other)
+    return as_float("ldexp", x) * as_float("ldexp", y).exp2()
+
+
+def frexp(input: Tensor) -> MantissaAndExponent:
+    """(mantissa, exponent): input = mantissa * 2**exponent with |mantissa| from 1/2 to 1, or 0; exponents are int32.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor.
+    """
+    require_float("frexp", input)
+    return MantissaAndExponent(*Frexp.apply(input))
+
+
+def gcd(input: Tensor, other: Tensor | int) -> Tensor:
+    """The greatest common divisors of integers, at least 0; shapes broadcast.
+
+    Raises:
+        TypeError: an operand does not hold integers.
+        ValueError: the shapes do not broadcast.
+    """
+    return _of_integers("gcd", np.gcd, input, other)
+
+
+def lcm(input: Tensor, other: Tensor | int) -> Tensor:
+    """The least common multiples of integers, at least 0; shapes broadcast.
+
+    Raises:
+        TypeError: an operand does not hold integers.
+        ValueError: the shapes do not broadcast.
+    """
+    return _of_integers("lcm", np.lcm, input, other)
+
+
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """1 where input is above 0, ``values`` where it is 0, 0 elsewhere. Shapes broadcast; no gradient to input.
+
+    Raises:
+        TypeError: an operand is not a Tensor, or the types differ.
+        ValueError: the shapes do not broadcast.
+    """
+    for label, value in (("input", input), ("values", values)):
+        if not isinstance(value, Tensor) or value.array.dtype != getattr(input, "dtype", None):
+            raise TypeError(f"heaviside: {label} is {getattr(value, 'dtype', type(value).__name__)}; both must be "
+                            "Tensors of one type")
+    broadcast_shape("heaviside", input.array.shape, values.array.shape)
+    x = input.array
+    return where(wrap(np.asarray(x == 0)), values, wrap(np.asarray((x > 0).astype(x.dtype))))
+
+
+def nextafter(input: Tensor, other: Tensor) -> Tensor:
+    """The next floating-point number after input towards other; shapes broadcast, no gradient.
+
+    Raises:
+        TypeError: neither operand is floating-point, or one is not a Tensor.
+        ValueError: the shapes do not broadcast.
+    """
+    x, y = floats("nextafter", input=input, other=other)
+    broadcast_shape("nextafter", x.array.shape, y.array.shape)
+    return wrap(np.asarray(np.nextafter(x.array, y.array)))
+
+
+def _of_integers(name: str, function: np.ufunc, x: Any, y: Any) -> Tensor:
+    a, b = promote(name, x, y)
+    if a.array.dtype.kind not in "iu":
+        raise TypeError(f"{name}: input and other promote to {a.array.dtype}, needs integers; convert with .long()")
+    broadcast_shape(name, a.array.shape, b.array.shape)
+    return wrap(np.asarray(function(a.array, b.array)))
+
+

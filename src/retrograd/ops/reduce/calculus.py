@@ -1,0 +1,139 @@
+"""Numerical integrals and derivatives along axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...engine.tensor import Tensor, wrap
+from ..dtype import is_number, require_number
+from ..index.indexing import GetItem
+from ..shape.join import cat
+from ..shape.shape import axes, axis
+from .reduction import sum
+from .scan import cumsum, diff
+
+__all__ = ["cumulative_trapezoid", "gradient", "trapezoid", "trapz"]
+
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
+    """The sum of (y[i] + y[i + 1]) / 2 * (x[i + 1] - x[i]) along axis ``dim``; without x the steps are dx (1).
+
+    x: as many elements as y has along ``dim``, or a shape that broadcasts to y's
+
+    Raises:
+        TypeError: y or x is not a Tensor of numbers, or dx is not a number.
+        ValueError: both x and dx are given, or the shapes do not fit.
+        IndexError: y has no axis ``dim``.
+    """
+    areas, along = _areas("trapezoid", y, x, dx, dim)
+    return sum(areas, along)
+
+
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
+    """The sums of the first 1, 2, ... terms of ``trapezoid``: one element less than y has along ``dim``.
+
+    Raises: as ``trapezoid``.
+    """
+    areas, along = _areas("cumulative_trapezoid", y, x, dx, dim)
+    return cumsum(areas, along)
+
+
+def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
+    """The derivatives of the function whose values are input, along each axis of ``dim`` (all by default).
+
+    By central differences, at the ends by differences of ``edge_order`` 1 or 2.
+
+    spacing: the distance of neighbours, or one for each axis; or a list of Tensors, the coordinates along each axis
+
+    Raises:
+        TypeError: input is not a Tensor of numbers.
+        ValueError: there are too few elements along an axis, or coordinates do not fit.
+        IndexError: input has no such axis.
+    """
+    require_number("gradient", input)
+    if edge_order not in (1, 2):
+        raise ValueError(f"gradient: edge_order={edge_order!r} must be 1 or 2")
+    ndim, shape = input.array.ndim, input.array.shape
+    over = tuple(range(ndim)) if dim is None else axes("gradient", "dim", dim, ndim)
+    many = isinstance(spacing, (tuple, list))
+    steps = list(spacing) if many else [spacing] * len(over)
+    if len(steps) != len(over):
+        raise ValueError(f"gradient: spacing={spacing} must name as many distances as there are axes, {len(over)}")
+    results = []
+    for along, step in zip(over, steps, strict=True):
+        if shape[along] <= edge_order:
+            raise ValueError(
+                f"gradient: axis {along} of input.shape={shape} needs at least {edge_order + 1} elements for "
+                f"edge_order={edge_order}"
+            )
+        results.append(_derivative(input, along, step, edge_order))
+    return tuple(results)
+
+
+def _derivative(x: Tensor, along: int, step: Any, edge_order: int) -> Tensor:
+    n = x.array.shape[along]
+    kind = x.array.dtype if x.array.dtype.kind == "f" else np.dtype(np.float32)
+    if isinstance(step, Tensor) and step.array.ndim:
+        if step.array.shape != (n,):
+            raise ValueError(f"gradient: coordinates of shape {step.array.shape} must have the shape ({n},)")
+        distances = np.diff(step.array.astype(np.float64))
+    else:
+        distances = np.full(n - 1, float(step))
+    wide = (-1,) + (1,) * (x.array.ndim - 1 - along)
+
+    def part(first: int, last: int | None) -> Tensor:
+        found: Tensor = GetItem.apply(x, (slice(None),) * along + (slice(first, last),))
+        return found
+
+    def weight(values: Any) -> Tensor:
+        return wrap(np.asarray(values, kind).reshape(wide))
+
+    pieces = []
+    a, b = distances[:-1], distances[1:]  # before and after each inner element
+    if n > 2:
+        inner = part(2, None) * weight(a / (b * (a + b))) + part(1, -1) * weight((b - a) / (a * b))
+        pieces.append(inner - part(0, -2) * weight(b / (a * (a + b))))
+    if edge_order == 1:
+        first = (part(1, 2) - part(0, 1)) * weight([1 / distances[0]])
+        last = (part(n - 1, None) - part(n - 2, n - 1)) * weight([1 / distances[-1]])
+    else:
+        c, d = distances[0], distances[1]
+        first = part(0, 1) * weight([-(2 * c + d) / (c * (c + d))]) + part(1, 2) * weight([(c + d) / (c * d)])
+        first = first - part(2, 3) * weight([c / (d * (c + d))])
+        c, d = distances[-1], distances[-2]
+        last = part(n - 1, None) * weight([(2 * c + d) / (c * (c + d))]) - part(n - 2, n - 1) * weight([1 / c + 1 / d])
+        last = last + part(n - 3, n - 2) * weight([c / (d * (c + d))])
+    return cat((first, *pieces, last), along)
+
+
+def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> tuple[Tensor, int]:
+    """The area below each pair of neighbours, and the axis."""
+    require_number(name, y, "y")
+    along = axis(name, "dim", dim, y.array.ndim)
+    front, back = (slice(None),) * along + (slice(None, -1),), (slice(None),) * along + (slice(1, None),)
+    pairs = GetItem.apply(y, front) + GetItem.apply(y, back)
+    if x is None:
+        if dx is not None and not is_number(dx):
+            raise TypeError(f"{name}: dx={dx!r} must be a number")
+        return pairs * (0.5 * (1.0 if dx is None else float(dx))), along
+    if dx is not None:
+        raise ValueError(f"{name}: x and dx are both given; give one of them")
+    require_number(name, x, "x")
+    given = x.array.shape
+    if x.array.ndim == 1:
+        x = x.reshape((-1,) + (1,) * (y.array.ndim - 1 - along))
+    x = x.reshape((1,) * (y.array.ndim - x.array.ndim) + x.array.shape)
+    if x.array.ndim != y.array.ndim or any(
+        m != n and (a == along or 1 not in (m, n))
+        for a, (m, n) in enumerate(zip(x.array.shape, y.array.shape, strict=True))
+    ):
+        raise ValueError(
+            f"{name}: x.shape={given} must be ({y.shape[along]},), or broadcast to y.shape={y.shape} with "
+            f"as many elements along axis dim={dim}"
+        )
+    return pairs * diff(x, dim=along) * 0.5, along
+
+
+trapz = trapezoid

@@ -1,0 +1,139 @@
+"""Settings of the whole library under PyTorch's names: the type of new tensors, and what has one value here."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..engine.convert import default_dtype, set_default
+from ..engine.printing import set_printoptions as set_printoptions
+from .conversion import named_type
+from .dtype import as_dtype, as_flag, as_int, float32, float64
+
+__all__ = [
+    "are_deterministic_algorithms_enabled",
+    "get_default_dtype",
+    "get_deterministic_debug_mode",
+    "get_float32_matmul_precision",
+    "get_num_interop_threads",
+    "is_deterministic_algorithms_warn_only_enabled",
+    "set_default_dtype",
+    "set_default_tensor_type",
+    "set_deterministic_debug_mode",
+    "set_float32_matmul_precision",
+    "set_flush_denormal",
+    "set_num_interop_threads",
+    "set_printoptions",
+    "use_deterministic_algorithms",
+]
+
+_PRECISIONS = ("highest", "high", "medium")
+_MODES = ("default", "warn", "error")
+_state = {"precision": "highest", "deterministic": "default"}
+
+
+def get_default_dtype() -> np.dtype[Any]:
+    """The type of new floating-point tensors: float32, unless ``set_default_dtype`` set another."""
+    return default_dtype()
+
+
+def set_default_dtype(d: Any) -> None:
+    """Make ``d``, float32 or float64, the type of Python floats in tensors, of new tensors and of new layers.
+
+    Arrays of NumPy keep their type.
+
+    Raises:
+        TypeError: it is neither of these.
+    """
+    kind = as_dtype(d)
+    if kind not in (float32, float64):
+        raise TypeError(f"set_default_dtype: d={kind} must be float32 or float64")
+    set_default(kind)
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """``set_default_dtype`` by a class such as retrograd.DoubleTensor, or its name; PyTorch no longer recommends it.
+
+    Raises:
+        TypeError: it is not float32 or float64.
+    """
+    warnings.warn(
+        "set_default_tensor_type() is deprecated as of PyTorch 2.1, please use set_default_dtype() and "
+        "set_default_device() as alternatives",
+        UserWarning,
+        stacklevel=2,
+    )
+    set_default_dtype(named_type("set_default_tensor_type", t))
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Accept either mode: the same program gives the same bits always."""
+    name = "use_deterministic_algorithms"
+    mode, warn_only = as_flag(name, "mode", mode), as_flag(name, "warn_only", warn_only)
+    _state["deterministic"] = "default" if not mode else "warn" if warn_only else "error"
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """What ``use_deterministic_algorithms`` was given."""
+    return _state["deterministic"] != "default"
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether ``use_deterministic_algorithms`` was given ``warn_only``."""
+    return _state["deterministic"] == "warn"
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """``use_deterministic_algorithms`` by 0, 1, 2 or "default", "warn", "error".
+
+    Raises:
+        RuntimeError: it is none of these.
+    """
+    known = dict(enumerate(_MODES)) | {mode: mode for mode in _MODES}
+    if isinstance(debug_mode, bool) or debug_mode not in known:
+        raise RuntimeError(f"set_deterministic_debug_mode: debug_mode={debug_mode!r}; choose 0, 1, 2 or {_MODES}")
+    _state["deterministic"] = known[debug_mode]
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2, see ``set_deterministic_debug_mode``."""
+    return _MODES.index(_state["deterministic"])
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Accept "highest", "high" or "medium": the least precision allowed. Products of float32 are computed in float32.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if precision not in _PRECISIONS:
+        raise ValueError(f"set_float32_matmul_precision: precision={precision!r}; choose one of {_PRECISIONS}")
+    _state["precision"] = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What ``set_float32_matmul_precision`` was given."""
+    return _state["precision"]
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: denormal numbers are computed with, and that cannot be changed here."""
+    as_flag("set_flush_denormal", "mode", mode)
+    return False
+
+
+def set_num_interop_threads(threads: int) -> None:
+    """Accept a positive number: operators run one after the other, each on ``get_num_threads()`` threads.
+
+    Raises:
+        RuntimeError: it is not positive.
+    """
+    if as_int("set_num_interop_threads", "threads", threads) < 1:
+        raise RuntimeError(f"set_num_interop_threads: threads={threads} must be at least 1")
+
+
+def get_num_interop_threads() -> int:
+    """1: operators run one after the other."""
+    return 1

@@ -1,0 +1,1 @@
+"""Sparse matrices of values that may require gradients."""

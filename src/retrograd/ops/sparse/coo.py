@@ -1,0 +1,353 @@
+"""SparseTensor: the indices and values of the entries that are not zero, as in PyTorch's COO layout."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...engine.size import Size
+from ...engine.tensor import Tensor, wrap
+from ..device import as_device, device
+from ..dtype import as_dtype, as_flag, cast, is_number, require_float, require_tensor
+from ..index.sparse import Matrix, SparseProduct
+from ..layout import layout
+from ..private import private
+from ..shape.shape import Reshape, sizes
+from .product import SpMM, sorted_pattern, taken
+
+__all__ = ["sparse_coo", "sparse_coo_tensor", "spmm"]
+
+sparse_coo = layout("sparse_coo")
+
+
+class SparseTensor:
+    """A sparse array: ``values[k]`` at ``indices[:, k]``, added up where an index occurs twice, and 0 elsewhere.
+
+    Made by ``sparse_coo_tensor`` and ``Tensor.to_sparse``. Gradients flow to the values, and to the dense operands of
+    products: ``a @ x``, ``torch.spmm(a, x)``, ``torch.sparse.mm(a, x)``.
+    """
+
+    is_sparse = True
+    layout = sparse_coo
+    __array_ufunc__ = None
+
+    def __init__(self, indices: np.ndarray, values: Tensor, shape: tuple[int, ...], coalesced: bool = False) -> None:
+        self._places, self._numbers, self._coalesced = indices, values, coalesced
+        self.shape = Size(shape)
+        self._order: Any = None  # of a matrix: its entries row by row
+
+    # ---- what it holds
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._numbers.dtype
+
+    @property
+    def device(self) -> device:
+        return self._numbers.device
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the values require gradients."""
+        return self._numbers.requires_grad
+
+    def dim(self) -> int:
+        return self.ndim
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the extent of one axis."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    def is_coalesced(self) -> bool:
+        """Whether the indices are sorted and each occurs once."""
+        return self._coalesced
+
+    def _nnz(self) -> int:
+        return self._places.shape[1]
+
+    def _indices(self) -> Tensor:
+        return Tensor(self._places)
+
+    def _values(self) -> Tensor:
+        return self._numbers
+
+    def indices(self) -> Tensor:
+        """int64 (ndim, K)
+
+        Raises:
+            RuntimeError: the tensor is not coalesced.
+        """
+        self._require_coalesced("indices")
+        return self._indices()
+
+    def values(self) -> Tensor:
+        """(K,)
+
+        Raises:
+            RuntimeError: the tensor is not coalesced.
+        """
+        self._require_coalesced("values")
+        return self._numbers
+
+    def _require_coalesced(self, name: str) -> None:
+        if not self._coalesced:
+            raise RuntimeError(f"{name}: an index may occur twice; call coalesce() first, or use _{name}()")
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        body = f"indices={self._indices()!r},\nvalues={self._numbers!r},\n"
+        return f"sparse_tensor({body}size={tuple(self.shape)}, nnz={self._nnz()}, layout={self.layout!r})"
+
+    def restore(self, node: Any) -> SparseTensor:
+        """Itself, where a Function saved it for its backward."""
+        return self
+
+    # ---- other forms
+
+    def coalesce(self) -> SparseTensor:
+        """The same with sorted indices, each once."""
+        if self._coalesced:
+            return self
+        flat = _flat(self._places, self.shape)
+        order = np.argsort(flat, kind="stable")
+        first = np.flatnonzero(np.r_[True, np.diff(flat[order]) != 0][: flat.size])
+        values = _sums(self._numbers, order, np.append(first, flat.size))
+        return SparseTensor(self._places[:, order[first]], values, self.shape, True)
+
+    def to_dense(self) -> Tensor:
+        """A Tensor with all elements."""
+        flat, count = _flat(self._places, self.shape), self.numel()
+        starts = np.zeros(count + 1, np.int64)
+        np.cumsum(np.bincount(flat, minlength=count), out=starts[1:])
+        return Reshape.apply(_sums(self._numbers, np.argsort(flat, kind="stable"), starts), tuple(self.shape))
+
+    def transpose(self, dim0: int, dim1: int) -> SparseTensor:
+        """Two axes swapped."""
+        axes = list(range(self.ndim))
+        axes[dim0], axes[dim1] = axes[dim1], axes[dim0]
+        return SparseTensor(self._places[axes], self._numbers, tuple(self.shape[axis] for axis in axes))
+
+    def t(self) -> SparseTensor:
+        """The matrix transposed.
+
+        Raises:
+            ValueError: it is not a matrix.
+        """
+        self._require_matrix("t")
+        return self.transpose(0, 1)
+
+    def _with(self, values: Tensor) -> SparseTensor:
+        return SparseTensor(self._places, values, self.shape, self._coalesced)
+
+    def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
+        """In another element type; see ``Tensor.to``."""
+        return self._with(self._numbers.to(*args, **kwargs))
+
+    def float(self) -> SparseTensor:
+        return self._with(self._numbers.float())
+
+    def double(self) -> SparseTensor:
+        return self._with(self._numbers.double())
+
+    def cpu(self) -> SparseTensor:
+        return self
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> SparseTensor:
+        """There is no GPU.
+
+        Raises:
+            RuntimeError: always.
+        """
+        return self._with(self._numbers.cuda(device, non_blocking))
+
+    def detach(self) -> SparseTensor:
+        return self._with(self._numbers.detach())
+
+    def clone(self) -> SparseTensor:
+        return self._with(self._numbers.clone())
+
+    # ---- arithmetic
+
+    def _require_matrix(self, name: str) -> None:
+        if self.ndim != 2:
+            raise ValueError(f"{name}: a sparse tensor of shape {tuple(self.shape)} is not a matrix")
+
+    def __matmul__(self, other: Tensor) -> Tensor:
+        """The product with a dense matrix (C, D) or vector (C,).
+
+        Raises:
+            TypeError: other is not a Tensor of the same floating-point type.
+            ValueError: the extents do not fit.
+        """
+        self._require_matrix("matmul")
+        require_float("matmul", other, "other")
+        rows, columns = self.shape
+        if other.array.ndim not in (1, 2) or other.array.shape[0] != columns:
+            raise ValueError(
+                f"matmul: the sparse matrix has shape {tuple(self.shape)}, other.shape={other.array.shape} must be "
+                f"({columns}, D) or ({columns},)"
+            )
+        if other.dtype != self.dtype:
+            raise TypeError(f"matmul: the sparse matrix is {self.dtype}, other is {other.dtype}; convert one of them")
+        if self._order is None:
+            self._order = sorted_pattern(self._places[0], self._places[1], (rows, columns))
+        order, pattern = self._order
+        dense = other if other.array.ndim == 2 else other.reshape(columns, 1)
+        y = SpMM.apply(taken(self._numbers, order), dense, pattern)
+        return y if other.array.ndim == 2 else y.reshape(rows)
+
+    matmul = mm = mv = spmm = __matmul__
+
+    def __rmatmul__(self, other: Tensor) -> Tensor:
+        require_tensor("matmul", other)
+        return self.transpose(0, 1).__matmul__(other.t()).t()
+
+    def __mul__(self, other: Any) -> SparseTensor:
+        """Times a number, or element by element a Tensor of the same shape.
+
+        Raises:
+            TypeError: other is neither.
+            ValueError: the shapes differ.
+        """
+        if is_number(other) or (isinstance(other, Tensor) and not other.array.ndim):
+            return self._with(self._numbers * other)
+        require_tensor("mul", other, "other")
+        if other.array.shape != self.shape:
+            raise ValueError(f"mul: the shapes {tuple(self.shape)} and {other.array.shape} must be equal")
+        return self._with(self._numbers * taken(Reshape.apply(other, (-1,)), _flat(self._places, self.shape)))
+
+    __rmul__ = mul = __mul__
+
+    def __truediv__(self, other: Any) -> SparseTensor:
+        return self._with(self._numbers / other)
+
+    div = __truediv__
+
+    def __neg__(self) -> SparseTensor:
+        return self._with(-self._numbers)
+
+    def __add__(self, other: Any) -> Any:
+        """The sum with a sparse tensor, which is sparse, or with a dense one.
+
+        Raises:
+            ValueError: the shapes differ.
+        """
+        if not isinstance(other, SparseTensor):
+            return self.to_dense() + other
+        if other.shape != self.shape:
+            raise ValueError(f"add: the shapes {tuple(self.shape)} and {tuple(other.shape)} must be equal")
+        from ..shape.join import cat
+
+        places = np.concatenate((self._places, other._places), 1)
+        return SparseTensor(places, cat((self._numbers, other._numbers)), self.shape).coalesce()
+
+    __radd__ = add = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self + (-other)
+
+    def sum(self, dim: int | None = None) -> Any:
+        """The sum of all elements, or over one axis, which is dense here."""
+        return self._numbers.sum() if dim is None else self.to_dense().sum(dim)
+
+
+def sparse_coo_tensor(
+    indices: Any,
+    values: Any,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+    is_coalesced: bool | None = None,
+) -> SparseTensor:
+    """A sparse tensor with ``values[k]`` (K,) at ``indices[:, k]``, int64 (ndim, K), and the shape ``size``.
+
+    size: by default the smallest shape that holds all indices. The other options are those of ``tensor``.
+    is_coalesced: says that the indices are sorted and each occurs once.
+
+    Raises:
+        TypeError: indices are not integers, or values are not numbers.
+        ValueError: the shapes of indices, values and size do not fit, an index is negative or beyond size, or
+            ``requires_grad`` is True: gradients flow to values that require them.
+    """
+    from ..creation import as_tensor
+
+    as_device("sparse_coo_tensor", device)
+    name = "sparse_coo_tensor"
+    if as_flag(name, "requires_grad", requires_grad):
+        raise ValueError(f"{name}: requires_grad=True: give values that require gradients, they flow to these")
+    places = as_tensor(indices).array
+    numbers = as_tensor(values)
+    numbers = numbers if dtype is None else cast(numbers, as_dtype(dtype))
+    if places.dtype.kind not in "iu" and places.size:
+        raise TypeError(f"{name}: indices are {places.dtype}, need int64")
+    if numbers.array.ndim != 1 or places.ndim != 2 or places.shape[1] != numbers.array.size:
+        raise ValueError(
+            f"{name}: indices.shape={places.shape} and values.shape={numbers.array.shape} must be (ndim, K) and (K,)"
+        )
+    places = private(places.astype(np.int64, copy=False))
+    if size is None:
+        shape = tuple(int(extent) for extent in places.max(1) + 1) if places.size else (0,) * places.shape[0]
+    else:
+        shape = sizes(name, "size", (size,))
+    if len(shape) != places.shape[0]:
+        raise ValueError(f"{name}: size={tuple(shape)} has {len(shape)} axes, indices have {places.shape[0]} rows")
+    for axis, (line, extent) in enumerate(zip(places, shape, strict=True)):
+        if line.size and not 0 <= line.min() <= line.max() < extent:
+            wrong = line.min() if line.min() < 0 else line.max()
+            raise ValueError(f"{name}: indices[{axis}] holds {wrong}, which must be at least 0 and below {extent}")
+    return SparseTensor(places, numbers, shape, bool(is_coalesced))
+
+
+def to_sparse(input: Tensor) -> SparseTensor:
+    """The elements that are not zero, as a sparse tensor; gradients flow to them."""
+    places = np.stack(np.nonzero(input.array)) if input.array.ndim else np.zeros((0, input.array.size), np.int64)
+    values = taken(Reshape.apply(input, (-1,)), _flat(places, input.array.shape))
+    return SparseTensor(places, values, input.array.shape, True)
+
+
+def _sums(values: Tensor, order: np.ndarray, starts: np.ndarray) -> Tensor:
+    """Sums over k of values[order[k]] for starts[n] <= k < starts[n + 1]."""
+    if values.array.dtype.kind == "f":
+        return SparseProduct.apply(values, Matrix(order, values.array.size, starts), 0)
+    sums = np.zeros(starts.size - 1, values.array.dtype)
+    np.add.at(sums, np.repeat(np.arange(sums.size), np.diff(starts)), values.array[order])
+    return wrap(sums)
+
+
+def _flat(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The positions in the elements of an array of this shape, row by row."""
+    flat = np.zeros(places.shape[1], np.int64)
+    for line, extent in zip(places, shape, strict=True):
+        flat = flat * extent + line
+    return flat
+
+
+def spmm(input: SparseTensor, mat2: Tensor) -> Tensor:
+    """The product of a sparse matrix (R, C) and a dense one (C, D); either may be the sparse one.
+
+    Raises:
+        TypeError: neither is a SparseTensor, or the types differ.
+        ValueError: the extents do not fit.
+    """
+    if isinstance(input, SparseTensor):
+        return input.__matmul__(mat2)
+    if isinstance(mat2, SparseTensor):
+        return mat2.__rmatmul__(input)
+    raise TypeError(
+        f"spmm: input is {type(input).__name__} and mat2 is {type(mat2).__name__}; one must be a sparse matrix, see "
+        "retrograd.sparse_coo_tensor"
+    )

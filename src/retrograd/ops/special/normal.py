@@ -1,0 +1,137 @@
+"""Functions of probabilities: the normal distribution's, the inverse error function, terms of entropies."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...engine.tensor import Tensor
+from ..dtype import as_float, promote
+from ..pointwise.piecewise import where
+from ..pointwise.transcendental import erfc
+from .made import applied, each, special
+
+__all__ = ["erfinv"]
+
+_HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
+_ROOT = math.sqrt(0.5)
+_LOW = -20.0  # below, the asymptotic expansion of the tail has the precision of float64
+
+
+def _inverse_erfc(tail: np.ndarray, body: np.ndarray) -> np.ndarray:
+    """z with erfc(z) = tail and erf(z) = body = 1 - tail, from 0 to 1; from an approximation, by Halley's method.
+
+    Source of the approximation: S. Winitzki, "A handy approximation for the error function and its inverse", 2008.
+    """
+    log = np.log(tail * (2 - tail))
+    first = 2 / (np.pi * 0.147) + log / 2
+    z = np.sqrt(np.maximum(np.sqrt(first**2 - log / 0.147) - first, 0))
+    far = tail < 0.5
+    for _ in range(3):
+        error = np.where(far, each(math.erfc, z) - tail, body - each(math.erf, z))
+        step = error / (-2 / np.sqrt(np.pi) * np.exp(-z * z))
+        z = z - step / (1 + z * step)
+    return np.where(tail == 0, np.inf, np.where(body == 0, 0, z))
+
+
+def _erfinv(x: np.ndarray) -> np.ndarray:
+    """The inverse of the error function."""
+    size = np.where(abs(x) <= 1, abs(x), np.nan)
+    return np.copysign(_inverse_erfc(1 - size, size), x)
+
+
+def _ndtri(x: np.ndarray) -> np.ndarray:
+    """The x-quantile of the standard normal distribution."""
+    inside = (x >= 0) & (x <= 1)
+    p = np.where(inside, x, 0.5)
+    low = p <= 0.5
+    tail = 2 * np.where(low, p, 1 - p)
+    z = _inverse_erfc(tail, 1 - tail) / _ROOT
+    return np.where(inside, np.where(low, -z, z), np.nan)
+
+
+def _log_ndtr(x: np.ndarray) -> np.ndarray:
+    """The logarithm of the probability that a standard normal variable is at most x."""
+    inner = np.where(x < _LOW, 0, x)
+    half = each(math.erfc, abs(inner) * _ROOT) / 2
+    near = np.where(inner > 0, np.log1p(-half), np.log(half))
+    far = np.where(x < _LOW, x, _LOW)
+    total = term = np.ones_like(far)
+    for k in range(1, 10):
+        term = term * (1 - 2 * k) / far**2
+        total = total + term
+    return np.where(x < _LOW, -0.5 * far**2 - _HALF_LOG_TAU - np.log(-far) + np.log(total), near)
+
+
+def _entr(x: np.ndarray) -> np.ndarray:
+    """-x log(x), 0 at 0 and -inf below"""
+    terms = -x * np.log(np.where(x > 0, x, 1))
+    return np.where(x < 0, -np.inf, terms)
+
+
+ErfInv = special("ErfInv", _erfinv, lambda x, y: (y * y).exp() * (0.5 * math.sqrt(math.pi)))
+NormalQuantile = special("NormalQuantile", _ndtri, lambda x, y: (y * y * 0.5 + _HALF_LOG_TAU).exp())
+LogNormalCdf = special("LogNormalCdf", _log_ndtr, lambda x, y: (x * x * -0.5 - _HALF_LOG_TAU - y).exp())
+
+Entropy = special("Entropy", _entr, lambda x, y: -(x.log() + 1))
+
+
+def erfinv(input: Tensor) -> Tensor:
+    """The inverse of ``erf``: inf at 1, -inf at -1, NaN beyond.
+
+    Raises:
+        TypeError: input is not a Tensor.
+    """
+    return applied(ErfInv, "erfinv", input)
+
+
+def ndtr(input: Tensor) -> Tensor:
+    """The probability that a standard normal variable is at most input.
+
+    Raises:
+        TypeError: input is not a Tensor.
+    """
+    return erfc(as_float("ndtr", input) * -_ROOT) * 0.5
+
+
+def ndtri(input: Tensor) -> Tensor:
+    """The inverse of ``ndtr``, the quantile of the standard normal distribution; NaN outside [0, 1].
+
+    Raises:
+        TypeError: input is not a Tensor.
+    """
+    return applied(NormalQuantile, "ndtri", input)
+
+
+def log_ndtr(input: Tensor) -> Tensor:
+    """log(ndtr(input)), accurate for small probabilities
+
+    Raises:
+        TypeError: input is not a Tensor.
+    """
+    return applied(LogNormalCdf, "log_ndtr", input)
+
+
+def entr(input: Tensor) -> Tensor:
+    """-input log(input), the term of an entropy: 0 at 0, -inf below
+
+    Raises:
+        TypeError: input is not a Tensor.
+    """
+    return applied(Entropy, "entr", input)
+
+
+def xlog1py(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """input log1p(other), and 0 where input is 0 and other is not NaN; shapes broadcast.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: an operand is neither a Tensor nor a number.
+    """
+    x, y = promote("xlog1py", input, other)
+    x, y = as_float("xlog1py", x), as_float("xlog1py", y)
+    zero = (x == 0) & ((y <= -1) | (y == math.inf))
+    if not zero.array.any():
+        return x * y.log1p()
+    return where(zero, 0.0, x * where(zero, 0.0, y).log1p())

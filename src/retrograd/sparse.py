@@ -1,0 +1,63 @@
+"""Sparse matrices under PyTorch's path: ``torch.sparse``. They are made by ``retrograd.sparse_coo_tensor``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .absent import attach_to_module
+from .engine.tensor import Tensor
+from .ops.creation import as_tensor
+from .ops.dtype import cast, float32, float64
+from .ops.sparse.coo import SparseTensor, sparse_coo_tensor, spmm
+
+__all__ = ["DoubleTensor", "FloatTensor", "addmm", "mm", "sum"]
+
+
+def mm(mat1: SparseTensor, mat2: Tensor) -> Tensor:
+    """The product of a sparse matrix (R, C) and a dense one (C, D); either may be the sparse one.
+
+    Raises:
+        TypeError: neither is a SparseTensor, or the types differ.
+        ValueError: the extents do not fit.
+    """
+    return spmm(mat1, mat2)
+
+
+def addmm(mat: Tensor, mat1: SparseTensor, mat2: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * mat + alpha * (mat1 @ mat2)
+
+    Raises: as ``mm``.
+    """
+    return mat * beta + spmm(mat1, mat2) * alpha
+
+
+def sum(input: SparseTensor, dim: int | None = None, dtype: Any = None) -> Tensor:
+    """The sum of all elements, or over one axis; the result is dense.
+
+    Raises:
+        TypeError: input is not a SparseTensor.
+        IndexError: there is no such axis.
+    """
+    if not isinstance(input, SparseTensor):
+        raise TypeError(f"sparse.sum: input is {type(input).__name__}, needs a SparseTensor; write input.sum()")
+    result: Tensor = input.sum(dim)
+    return result if dtype is None else cast(result, dtype)
+
+
+def FloatTensor(indices: Any, values: Any, size: Any = None) -> SparseTensor:  # noqa: N802  PyTorch's name
+    """``sparse_coo_tensor`` of float32, PyTorch's older form.
+
+    Raises: as ``sparse_coo_tensor``.
+    """
+    return sparse_coo_tensor(indices, cast(as_tensor(values), float32), size)
+
+
+def DoubleTensor(indices: Any, values: Any, size: Any = None) -> SparseTensor:  # noqa: N802  PyTorch's name
+    """``sparse_coo_tensor`` of float64, PyTorch's older form.
+
+    Raises: as ``sparse_coo_tensor``.
+    """
+    return sparse_coo_tensor(indices, cast(as_tensor(values), float64), size)
+
+
+attach_to_module(__name__)

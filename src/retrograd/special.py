@@ -1,0 +1,50 @@
+"""Special functions under PyTorch's names: ``torch.special``."""
+
+from __future__ import annotations
+
+from .absent import attach_to_module
+from .ops.normalization.softmax import log_softmax, softmax
+from .ops.pointwise.rounding import round
+from .ops.pointwise.transcendental import erf, erfc, exp2, expm1, log1p, logit, sigmoid, sinc, xlogy
+from .ops.reduce.statistics import logsumexp
+from .ops.special.bessel import i0, i0e, i1, i1e
+from .ops.special.gamma import digamma, igamma, igammac, lgamma, mvlgamma, polygamma, zeta
+from .ops.special.normal import entr, erfinv, log_ndtr, ndtr, ndtri, xlog1py
+
+__all__ = [
+    "digamma",
+    "entr",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp2",
+    "expit",
+    "expm1",
+    "gammainc",
+    "gammaincc",
+    "gammaln",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "log1p",
+    "log_ndtr",
+    "log_softmax",
+    "logit",
+    "logsumexp",
+    "multigammaln",
+    "ndtr",
+    "ndtri",
+    "polygamma",
+    "psi",
+    "round",
+    "sinc",
+    "softmax",
+    "xlog1py",
+    "xlogy",
+    "zeta",
+]
+
+expit, psi, gammaln, gammainc, gammaincc, multigammaln = sigmoid, digamma, lgamma, igamma, igammac, mvlgamma
+
+attach_to_module(__name__)

@@ -1,0 +1,181 @@
+"""Methods of a tensor's memory and shape, older forms of calls: what they refuse, and what gradients follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd import nn
+
+LEAF = rg.ones(2, 2, requires_grad=True)
+
+
+def _result() -> rg.Tensor:
+    return rg.ones(2, 2, requires_grad=True) * 1
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: LEAF.t_(), RuntimeError, r"t_: a leaf that requires a gradient cannot change in place; use x.t\("),
+        (lambda: _result()[0].unsqueeze_(0), RuntimeError, r"unsqueeze_: input is a view, or has views; use"),
+        (lambda: LEAF.resize_(4), RuntimeError, "resize_: input requires a gradient, which this cannot follow"),
+        (lambda: _result().set_(rg.ones(1)), RuntimeError, "set_: input requires a gradient"),
+        (lambda: _result().apply_(abs), RuntimeError, "apply_: input requires a gradient"),
+        (lambda: rg.ones(2).set_(rg.arange(2)), TypeError, "set_: source is int64, input is float32; use x.data"),
+        (lambda: rg.ones(2).set_([1.0]), TypeError, "set_: source is list, needs a Tensor"),
+        (lambda: rg.ones(2).resize_as_(2), TypeError, "resize_as_: other is int, needs a Tensor"),
+        (lambda: rg.ones(2).map_(3, max), TypeError, "map_: tensor is int, needs a Tensor"),
+        (lambda: rg.ones(2).fill_diagonal_(1), RuntimeError, r"fill_diagonal_: input.shape=\(2,\), needs two axes"),
+        (lambda: rg.ones(2, 3, 2).fill_diagonal_(1), RuntimeError, "needs two axes, or more of one extent"),
+        (lambda: rg.ones(2).stride(1), IndexError, "stride: dim=1 is out of range"),
+        (lambda: rg.ones(2).contiguous(rg.channels_last), RuntimeError, r"is for 4 axes; input.shape=\(2,\)"),
+        (lambda: rg.ones(2).is_contiguous("C"), TypeError, "memory_format='C' must be a memory format"),
+        (lambda: LEAF.view(rg.int32), RuntimeError, "view: bytes as int32 have no gradient"),
+        (lambda: rg.ones(2).view("a"), TypeError, "must consist of ints"),
+        (lambda: "a" in rg.ones(2), TypeError, "in: element is str, needs a number or a Tensor"),
+        (lambda: rg.imag(rg.ones(2)), RuntimeError, "imag: input holds real numbers"),
+        (lambda: rg.conj([1]), TypeError, "real: input is list, needs a Tensor"),
+        (lambda: rg.empty_strided((2,), (1, 2)), ValueError, "must be as many numbers of at least 0 each"),
+        (lambda: rg.ones(2).new_zeros(2, device="cuda"), RuntimeError, "zeros: device='cuda', but there is one"),
+        (lambda: rg.ones(2).new_tensor([1], out=rg.ones(1)), TypeError, "new_tensor: out=Tensor is not supported"),
+        (lambda: rg.ones(2).numpy(force=1), TypeError, "numpy: force=1"),
+        (lambda: rg.ones(2).add(1, 2, 3), TypeError, "add: takes input, 1 operands and its factor by name, got 4"),
+        (lambda: rg.ones(2).add(rg.ones(2), rg.ones(2)), TypeError, "add: takes input, 1 operands"),
+        (lambda: rg.ones(2).add(2, rg.ones(2), alpha=3), TypeError, "add: takes input, 1 operands"),
+        (lambda: rg.addcmul(*[rg.ones(2)] * 4), TypeError, "addcmul: takes input, 2 operands"),
+        (lambda: rg.addmm(*[rg.ones(2, 2)] * 4), TypeError, "addmm: takes three Tensors, beta and alpha by name; got"),
+        (lambda: rg.sum(rg.ones(2), dim=0, axis=0), TypeError, "sum: axis and dim are one argument; give it once"),
+        (lambda: rg.ones(2).cauchy_(0, 0), ValueError, "cauchy_: sigma=0 must be above 0"),
+        (lambda: rg.ones(2).log_normal_(0, 0), ValueError, "log_normal_: std=0 must be above 0"),
+        (lambda: rg.ones(2).geometric_(1), ValueError, r"geometric_: p=1 is a probability and must lie in \(0, 1\)"),
+        (lambda: rg.arange(2).cauchy_(), TypeError, "cauchy_: input is int64"),
+        (lambda: rg.autograd.grad(LEAF.sum(), LEAF, is_grads_batched=True), RuntimeError, "is not supported; call"),
+        (lambda: LEAF.sum().backward(inputs=[]), ValueError, "backward: inputs is empty"),
+        (lambda: LEAF.sum().backward(inputs=rg.ones(1)), RuntimeError, r"backward: inputs\[0\] does not require"),
+        (lambda: setattr(nn.Linear(1, 1), "weight", rg.ones(1, 1)), TypeError, "cannot assign Tensor as parameter"),
+        (lambda: setattr(LEAF, "grad", np.ones((2, 2))), TypeError, "grad: expected a Tensor or None, got ndarray"),
+        (lambda: setattr(LEAF, "data", np.ones((2, 2))), TypeError, "data: expected a Tensor, got ndarray"),
+    ],
+)
+def test_what_is_refused(make: Callable[[], Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_changes_of_shape_follow_gradients_and_refuse_stale_ones() -> None:
+    x = rg.randn(2, 3, requires_grad=True)
+    g = rg.randn(3, 2)
+    y = x * 1
+    assert y.t_() is y and y.shape == (3, 2)
+    y.backward(g)
+    assert x.grad is not None and np.array_equal(x.grad.array, g.array.T)
+    with rg.no_grad():
+        x.t_()
+    assert x.shape == (3, 2) and x.is_leaf
+    y = x * 1
+    row = y[0]
+    with pytest.raises(RuntimeError, match=r"t_: input is a view, or has views; use x = x.t\("):
+        y.t_()
+    assert row.shape == (2,)
+    base = rg.zeros(2, 3)
+    view = base[0]
+    base.t_()
+    view.fill_(7)  # it still is in the same memory
+    assert base.tolist() == [[7, 0]] * 3
+
+
+def test_resizing_keeps_elements() -> None:
+    x = rg.arange(6).reshape(2, 3)
+    y = x.view(6)
+    x.resize_(3)
+    x[0] = 9
+    assert x.tolist() == [9, 1, 2] and y.tolist() == [9, 1, 2, 3, 4, 5]  # smaller: the same memory
+    x.resize_(2, 2)
+    assert x.reshape(4)[:3].tolist() == [9, 1, 2]
+    z = rg.zeros(2).set_(rg.ones(3))
+    assert z.tolist() == [1, 1, 1] and rg.ones(2).set_().shape == (0,)
+
+
+def test_filling_the_diagonal_stops_gradients_there() -> None:
+    x = rg.ones(3, 3, requires_grad=True)
+    g = rg.randn(3, 3)
+    (x * 1).fill_diagonal_(4.0).backward(g)
+    wanted = g.array.copy()
+    np.fill_diagonal(wanted, 0)
+    assert x.grad is not None and np.array_equal(x.grad.array, wanted)
+
+
+def test_new_in_place_forms_follow_gradients() -> None:
+    for name, args in (("cumsum_", (0,)), ("addmm_", (rg.randn(3, 2), rg.randn(2, 3))), ("divide_", (2.0,))):
+        w = rg.randn(3, 3)
+        found = []
+        for method in (name, name[:-1]):
+            x = rg.ones(3, 3, requires_grad=True)
+            getattr(x * 1, method)(*args).backward(w)
+            found.append(x.grad)
+        assert np.array_equal(found[0].array, found[1].array)
+    assert rg.ones(2).eq_(1).dtype == rg.float32
+
+
+def test_storages() -> None:
+    x = rg.arange(6).reshape(2, 3)
+    with pytest.warns(UserWarning, match="TypedStorage is deprecated"):
+        typed = x[1].storage()
+    assert len(typed) == 6 and typed[4] == 4 and typed.tolist() == [0, 1, 2, 3, 4, 5] and typed.nbytes() == 48
+    untyped = x.untyped_storage()
+    assert untyped == x.t().untyped_storage() and untyped.size() == 48 and untyped.element_size() == 1
+    assert {untyped: 1}[x[1].untyped_storage()] == 1 and untyped != typed and untyped.device == rg.device("cpu")
+
+
+def test_random_in_place_forms() -> None:
+    rg.manual_seed(0)
+    x = rg.zeros(20000, dtype=rg.float64)
+    assert abs(x.cauchy_(3, 2).median().item() - 3) < 0.1
+    assert abs(x.log_normal_(1, 0.5).log().mean().item() - 1) < 0.02
+    assert abs(x.geometric_(0.25).mean().item() - 4) < 0.1 and x.min().item() == 1
+    assert rg.zeros(3, dtype=rg.int64).geometric_(0.5).dtype == rg.int64
+    assert rg.full((2000,), 0.3).bernoulli().mean().item() == pytest.approx(0.3, abs=0.05)
+    assert rg.tensor([0.0, 1.0]).multinomial(1).tolist() == [1]
+
+
+def test_older_forms_warn() -> None:
+    x = rg.ones(2)
+    for call in (lambda: x.add(2, x), lambda: rg.addcmul(x, 3, x, x), lambda: rg.addmv(2, x, rg.eye(2), x)):
+        with pytest.warns(UserWarning, match="This overload of add.* is deprecated") as caught:
+            call()
+        assert caught[0].filename == __file__
+
+
+def test_what_is_the_tensor_itself() -> None:
+    x = rg.ones(2, 2)
+    for same in (x.real, x.conj(), x.resolve_conj(), x.share_memory_(), x.contiguous(rg.preserve_format), rg.real(x)):
+        assert same is x
+    assert not x.is_shared() and not x.is_conj() and nn.Linear(1, 1).share_memory() is not None
+
+
+def test_only_inputs() -> None:
+    with pytest.warns(FutureWarning, match="only_inputs argument is deprecated"):
+        (g,) = rg.autograd.grad((LEAF * 3).sum(), LEAF, only_inputs=False)
+    assert g is not None and (g.array == 3).all()
+    (g,) = rg.autograd.grad((LEAF * 3).sum(), LEAF, None, None, False, True)
+    assert g is not None
+
+
+def test_more_factories() -> None:
+    with pytest.warns(UserWarning, match="range is deprecated"):
+        assert rg.range(1, 2, 0.5).tolist() == [1, 1.5, 2]
+    with pytest.warns(UserWarning), pytest.raises(ValueError, match="range: step=0 does not lead from start=0 to end=3"):
+        rg.range(3, step=0)
+    assert rg.scalar_tensor(3).dtype == rg.float32 and rg.scalar_tensor(3, dtype=rg.int64).shape == ()
+    memory = bytearray(np.arange(4, dtype=np.int32).tobytes())
+    x = rg.frombuffer(memory, dtype=rg.int32, offset=4, count=2)
+    memory[4] = 9
+    assert x.tolist() == [9, 2] and rg.get_device(x) == -1
+    assert not rg.is_inference(x) and rg.detach(LEAF).requires_grad is False
+    y = rg.ones(1, 2, 2, 2).clone(memory_format=rg.channels_last)
+    assert y.stride() == (8, 1, 4, 2) and y.clone().stride() == y.stride()

@@ -1,0 +1,104 @@
+"""Linear algebra: values, gradients and second gradients, and what has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd
+from peers.compare import assert_agree, assert_close, normal
+
+A, B, V = normal(2, 4, 4), normal(2, 4, 3), normal(2, 4)
+S = A @ A.swapaxes(-1, -2) + 4 * np.eye(4)
+TALL, WIDE = normal(5, 3), normal(3, 5)
+
+
+def even(x: Any) -> Any:
+    return (x + x.mT) / 2
+
+
+CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+    "inv": (lambda m, x: m.linalg.inv(x), (A,)),
+    "inverse": (lambda m, x: x.inverse(), (A,)),
+    "solve": (lambda m, x, y: m.linalg.solve(x, y), (A, B)),
+    "solve, vectors": (lambda m, x, y: m.linalg.solve(x, y), (A, V)),
+    "solve, from the right": (lambda m, x, y: m.linalg.solve(x, y, left=False), (A, normal(2, 3, 4))),
+    "solve, broadcast": (lambda m, x, y: m.linalg.solve(x, y), (A[0], B)),
+    "solve_triangular": (lambda m, x, y: m.linalg.solve_triangular(x, y, upper=True), (A, B)),
+    "solve_triangular, 1": (lambda m, x, y: m.linalg.solve_triangular(x, y, upper=False, unitriangular=True), (A, B)),
+    "triangular_solve": (lambda m, x, y: m.triangular_solve(y, x, transpose=True)[0], (A, B)),
+    "cholesky": (lambda m, x: m.linalg.cholesky(x), (S,)),
+    "cholesky, upper": (lambda m, x: m.linalg.cholesky(x, upper=True), (S,)),
+    "torch.cholesky": (lambda m, x: m.linalg.cholesky_ex(x).L, (S,)),
+    "cholesky_solve": (lambda m, x, y: m.cholesky_solve(x, y.tril()), (B, S)),
+    "cholesky_inverse": (lambda m, x: m.cholesky_inverse(x.triu(), upper=True), (S,)),
+    "pinv": (lambda m, x: m.linalg.pinv(x), (TALL,)),
+    "pinv, symmetric": (lambda m, x: m.linalg.pinv(even(x), hermitian=True), (S,)),
+    "pinverse": (lambda m, x: m.pinverse(x), (WIDE,)),
+    "lstsq": (lambda m, x, y: m.linalg.lstsq(x, y).solution, (TALL, normal(5, 2))),
+    "qr, q": (lambda m, x: m.linalg.qr(x)[0], (TALL,)),
+    "qr, r": (lambda m, x: m.linalg.qr(x).R, (TALL,)),
+    "qr, wide": (lambda m, x: m.linalg.qr(x)[1], (WIDE,)),
+    "qr, complete": (lambda m, x: m.linalg.qr(x, "complete")[0], (WIDE,)),
+    "eigh": (lambda m, x: m.linalg.eigh(even(x))[0], (A,)),
+    "eigh, vectors": (lambda m, x: m.linalg.eigh(even(x), "U").eigenvectors ** 2, (A,)),
+    "svd": (lambda m, x: m.linalg.svd(x).S, (TALL,)),
+    "svd, u": (lambda m, x: m.linalg.svd(x, full_matrices=False)[0] ** 2, (TALL,)),
+    "svd, vh": (lambda m, x: m.linalg.svd(x, full_matrices=False)[2] ** 2, (WIDE,)),
+    "torch.svd": (lambda m, x: x.svd()[2] ** 2, (WIDE,)),
+    "svdvals": (lambda m, x: m.linalg.svdvals(x), (WIDE,)),
+    "det": (lambda m, x: m.det(x), (A,)),
+    "slogdet": (lambda m, x: m.linalg.slogdet(x).logabsdet, (A,)),
+    "logdet": (lambda m, x: m.logdet(x), (S,)),
+    "matrix_exp": (lambda m, x: m.matrix_exp(x), (A,)),
+    "matrix_exp, far": (lambda m, x: m.linalg.matrix_exp(x * 10), (A,)),
+    "matrix_power": (lambda m, x: m.matrix_power(x, 5), (A,)),
+    "matrix_power, inverse": (lambda m, x: m.linalg.matrix_power(x, -3), (A,)),
+    "multi_dot": (lambda m, x, y, z: m.linalg.multi_dot([x, y, z]), (TALL, WIDE, normal(5))),
+    "cond": (lambda m, x: m.linalg.cond(x), (TALL,)),
+    "vecdot": (lambda m, x, y: m.linalg.vecdot(x, y, dim=1), (A, A[0])),
+    "cross": (lambda m, x, y: m.linalg.cross(x, y), (TALL, TALL[:1])),
+    "diagonal": (lambda m, x: m.linalg.diagonal(x, offset=-1), (A,)),
+    "vander": (lambda m, x: m.linalg.vander(x, N=4), (V,)),
+    "tensorinv": (lambda m, x: m.linalg.tensorinv(x, ind=1), (normal(6, 2, 3),)),
+    "tensorsolve": (lambda m, x, y: m.linalg.tensorsolve(x, y, (1,)), (normal(2, 6, 3), normal(2, 3))),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch.triangular_solve is deprecated")
+@pytest.mark.parametrize("name", CALLS)
+def test_linalg(name: str) -> None:
+    call, arrays = CALLS[name]
+    assert_agree(lambda *x: call(retrograd, *x), lambda *x: call(torch, *x), *arrays, tolerance=1e-9)
+
+
+SINGULAR = np.stack((np.diag([3.0, 2, 1]), np.diag([3.0, 0, 1])))
+NO_GRADIENT: dict[str, Callable[[Any, Any], Any]] = {
+    "cond 1": lambda m, x: m.linalg.cond(x[0], 1),
+    "cond fro": lambda m, x: m.linalg.cond(x, "fro"),
+    "inv_ex": lambda m, x: m.linalg.inv_ex(x).info != 0,
+    "solve_ex": lambda m, x: m.linalg.solve_ex(x, x).info != 0,
+    "cholesky_ex": lambda m, x: m.linalg.cholesky_ex(x).info != 0,
+    "det": lambda m, x: m.linalg.det(x),
+    "slogdet": lambda m, x: m.linalg.slogdet(x).logabsdet,
+    "matrix_rank": lambda m, x: m.linalg.matrix_rank(x),
+    "matrix_rank, limit": lambda m, x: m.linalg.matrix_rank(x, atol=1.5),
+    "matrix_rank, old limit": lambda m, x: m.linalg.matrix_rank(x, 1.5, True),
+    "pinv": lambda m, x: m.linalg.pinv(x),
+    "pinv, limit": lambda m, x: m.linalg.pinv(x, rtol=0.5),
+    "svd": lambda m, x: m.linalg.svd(x[:, :2]).Vh.abs(),
+    "lstsq": lambda m, x: m.linalg.lstsq(x[:, :, :2], x[:, :, 2:], driver="gelsd").singular_values,
+    "lstsq, rank": lambda m, x: m.linalg.lstsq(x[:, :, :2], x[:, :, 2:]).rank,
+    "lstsq, residuals": lambda m, x: m.linalg.lstsq(x[0, :, :2], x[1, :, 1:], driver="gels").residuals,
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", NO_GRADIENT)
+def test_singular_matrices(name: str, dtype: type) -> None:
+    call, x = NO_GRADIENT[name], SINGULAR.astype(dtype)
+    assert_close(call(retrograd, retrograd.tensor(x)), call(torch, torch.tensor(x)), name)

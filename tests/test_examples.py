@@ -1,0 +1,96 @@
+"""The examples: the smallest run, and all reach their stated figures in the nightly tests."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import retrograd as rg
+
+FOLDER = Path(__file__).parents[1] / "examples"
+HELPERS = {"data", "compare"}
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in HELPERS)
+SMALLEST = {
+    "linear_regression": {"epochs": 20}, "gcn": {"epochs": 2}, "spirals_mlp": {"steps": 2}, "vae": {"epochs": 1},
+    "ppo_reach": {"updates": 1}, "actor_critic_cartpole": {"episodes": 2}, "dqn_cartpole": {"steps": 600},
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def at_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Imports as in a script of that folder, and a number of threads that is not the next test's."""
+    threads = rg.get_num_threads()
+    monkeypatch.syspath_prepend(str(FOLDER))
+    saved = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in HELPERS}
+    yield
+    for name in [*NAMES, *HELPERS]:
+        sys.modules.pop(name, None)
+    sys.modules.update(saved)
+    rg.set_num_threads(threads)
+
+
+def loaded(name: str) -> ModuleType:
+    return importlib.import_module(name)
+
+
+def test_there_are_twenty() -> None:
+    assert len(NAMES) == 20
+    assert set(loaded("compare").FIGURES) == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_line_names_the_library(name: str) -> None:
+    text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    documentation = ast.get_docstring(tree)
+    assert documentation and any(character.isdigit() for character in documentation.splitlines()[0] + documentation)
+    assert "``import torch`` in place of the import of retrograd" in documentation
+    assert [line for line in text.splitlines()[len(documentation.splitlines()) :] if "retrograd" in line] == [
+        "import retrograd as torch"
+    ]
+    assert len(text.splitlines()) < 120
+    assert "import torch\n" in loaded("compare").with_peer(name)
+
+
+def test_data_needs_neither_library() -> None:
+    imported = {
+        (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
+        for node in ast.walk(ast.parse((FOLDER / "data.py").read_text(encoding="utf-8")))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+    assert not {name.partition(".")[0] for name in imported} & {"retrograd", "torch"}
+
+
+@pytest.mark.parametrize("name", SMALLEST)
+def test_smallest(name: str) -> None:
+    label, value = loaded(name).main(**SMALLEST[name], threads=1)
+    assert label and math.isfinite(value)
+
+
+def test_command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["linear_regression.py", "--epochs", "20", "--threads", "1"])
+    loaded("data").run(loaded("linear_regression").main)
+    *_, seconds, result = capsys.readouterr().out.splitlines()
+    assert seconds.startswith("seconds: ")
+    label, value = result.removeprefix("result: ").rsplit(" ", 1)
+    assert label == "largest error of a coefficient"
+    assert loaded("compare").reached("linear_regression", float(value))
+    assert not loaded("compare").reached("linear_regression", 0.1)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", NAMES)
+def test_stated_figure(name: str) -> None:
+    module = loaded(name)
+    assert "threads" in inspect.signature(module.main).parameters
+    _, value = module.main(threads=2)
+    assert loaded("compare").reached(name, value), value

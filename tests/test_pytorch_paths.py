@@ -1,0 +1,169 @@
+"""Import paths and modules of PyTorch that scripts use and that have little to do here."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+from typing import Any
+
+import pytest
+
+import retrograd as rg
+from retrograd import nn, optim
+from retrograd.utils import data
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "expected"),
+    [
+        ("nn.modules.conv", "Conv2d", nn.Conv2d),
+        ("nn.modules.module", "Module", nn.Module),
+        ("nn.modules.loss", "CrossEntropyLoss", nn.CrossEntropyLoss),
+        ("nn.modules", "LSTM", nn.LSTM),
+        ("nn.parameter", "Parameter", nn.Parameter),
+        ("utils.data.dataloader", "DataLoader", data.DataLoader),
+        ("utils.data.dataset", "Dataset", data.Dataset),
+        ("utils.data.sampler", "SubsetRandomSampler", data.SubsetRandomSampler),
+        ("optim.lr_scheduler", "_LRScheduler", optim.lr_scheduler.LRScheduler),
+        ("optim.optimizer", "Optimizer", optim.Optimizer),
+        ("optim.adam", "Adam", optim.Adam),
+        ("multiprocessing", "cpu_count", multiprocessing.cpu_count),
+        ("random", "manual_seed", rg.manual_seed),
+        ("version", "__version__", rg.__version__),
+        ("version", "cuda", None),
+    ],
+)
+def test_paths(path: str, name: str, expected: Any) -> None:
+    assert getattr(importlib.import_module(f"retrograd.{path}"), name) == expected
+
+
+def test_base_classes_of_layers() -> None:
+    for layer, module, base in (
+        (nn.Conv1d(2, 3, 3), "conv", "_ConvNd"),
+        (nn.ConvTranspose2d(2, 3, 3), "conv", "_ConvTransposeNd"),
+        (nn.BatchNorm2d(3), "batchnorm", "_BatchNorm"),
+        (nn.InstanceNorm1d(3), "instancenorm", "_InstanceNorm"),
+        (nn.Dropout2d(), "dropout", "_DropoutNd"),
+        (nn.MaxPool2d(2), "pooling", "_MaxPoolNd"),
+        (nn.MSELoss(), "loss", "_Loss"),
+    ):
+        assert isinstance(layer, getattr(getattr(nn.modules, module), base))
+        assert not isinstance(nn.Linear(1, 1), getattr(getattr(nn.modules, module), base))
+    assert nn.modules.utils._pair(3) == (3, 3)
+    with pytest.raises(AttributeError, match="has no"):
+        nn.modules.conv.Conv7d  # noqa: B018
+
+
+def test_there_is_no_gpu() -> None:
+    assert not rg.cuda.is_available() and rg.cuda.device_count() == 0 and rg.cuda.memory_allocated() == 0
+    assert not rg.backends.mps.is_available() and not rg.backends.cudnn.is_available()
+    assert not rg.backends.cuda.is_built() and rg.backends.cudnn.version() is None
+    assert rg.accelerator.current_accelerator() is None and not rg.accelerator.is_available()
+    rg.cuda.empty_cache()
+    rg.cuda.manual_seed_all(3)
+    for call in (rg.cuda.synchronize, rg.cuda.get_device_name, rg.cuda.FloatTensor, rg.accelerator.synchronize):
+        with pytest.raises(RuntimeError, match=r"there is no accelerator; there is one device, the CPU.*is_available"):
+            call()
+    with pytest.raises(RuntimeError, match=r"cuda.set_device: there is no accelerator"):
+        rg.cuda.set_device(0)
+    with pytest.raises(TypeError, match="seed='x' is str"):
+        rg.cuda.manual_seed("x")  # type: ignore[arg-type]
+
+
+def test_flags_may_be_set() -> None:
+    before = rg.backends.cudnn.benchmark
+    rg.backends.cudnn.benchmark = True
+    assert rg.backends.cudnn.benchmark
+    rg.backends.cudnn.benchmark = before
+    with rg.backends.cudnn.flags(enabled=True, deterministic=True):
+        pass
+    rg.backends.cuda.matmul.allow_tf32 = False
+    rg.backends.cuda.enable_flash_sdp(False)
+    assert rg.backends.cuda.math_sdp_enabled() and not rg.backends.cuda.flash_sdp_enabled()
+
+
+def test_compiled_and_scripted_is_what_it_was() -> None:
+    layer = nn.Linear(2, 3)
+    assert rg.compile(layer, mode="max-autotune", fullgraph=True) is layer
+    assert rg.jit.script(layer) is layer and rg.jit.trace(layer, rg.ones(1, 2)) is layer
+    assert rg.jit.freeze(layer) is rg.jit.optimize_for_inference(layer) is layer
+
+    @rg.compile(dynamic=True)
+    @rg.jit.script
+    @rg.compiler.disable
+    def double(x: rg.Tensor) -> rg.Tensor:
+        return x * 2
+
+    assert double(rg.ones(1)).item() == 2
+    assert not rg.jit.is_scripting() and not rg.compiler.is_compiling()
+    for call in (rg.compile, rg.jit.script, rg.jit.trace):
+        with pytest.raises(TypeError, match="needs a module or a function"):
+            call(3)
+    with pytest.raises(RuntimeError, match="jit.load: a file that holds code is not run; build the model"):
+        rg.jit.load("model.pt")
+    with pytest.raises(RuntimeError, match="jit.save: a model is its Python code; save its weights"):
+        rg.jit.save(layer, "model.pt")
+
+
+def _train(amp: bool) -> Any:
+    rg.manual_seed(0)
+    model = nn.Linear(3, 1)
+    optimizer = optim.Adam(model.parameters(), lr=0.1)
+    scaler = rg.GradScaler(enabled=amp)
+    for _ in range(3):
+        optimizer.zero_grad()
+        with rg.autocast("cuda", dtype=rg.float32, enabled=amp):
+            loss = model(rg.ones(2, 3)).square().mean()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+    assert not scaler.is_enabled() and scaler.get_scale() == 1.0 and scaler.state_dict() == {}
+    return model.weight.array
+
+
+def test_mixed_precision_does_nothing_and_says_so() -> None:
+    with pytest.warns(UserWarning) as caught:
+        mixed = _train(True)
+    texts = {str(warning.message).split(",")[0] for warning in caught}
+    assert texts == {"autocast: there is no device 'cuda'", "GradScaler: there is no device 'cuda'"}
+    assert (mixed == _train(False)).all()
+    with pytest.raises(RuntimeError, match="autocast: on the CPU it would compute in bfloat16.*or pass enabled=False"):
+        rg.amp.autocast("cpu")
+    with pytest.warns(UserWarning, match="losses are not scaled"):
+        rg.cuda.amp.GradScaler()
+    with pytest.warns(UserWarning, match="type of its operands"):
+        rg.cuda.amp.autocast()(len)
+    assert rg.amp.custom_fwd(len, device_type="cuda") is len
+    assert rg.cuda.amp.custom_bwd()(len) is len
+
+
+def test_one_process() -> None:
+    from retrograd.distributed import destroy_process_group, init_process_group
+
+    assert not rg.distributed.is_available() and not rg.distributed.is_initialized()
+    for call in (init_process_group, destroy_process_group, rg.distributed.get_rank, rg.distributed.all_reduce):
+        with pytest.raises(RuntimeError, match=r"distributed.\w+: training runs in one process.*is_available"):
+            call("gloo")
+    assert repr(init_process_group) == "<retrograd.distributed.init_process_group, which is not here>"
+    assert rg.distributed.ReduceOp.SUM != rg.distributed.ReduceOp.MAX
+
+
+def test_there_is_no_export() -> None:
+    importlib.import_module("retrograd.onnx")
+    with pytest.raises(RuntimeError, match=r"onnx.export: there is no export.*retrograd.save\(model.state_dict"):
+        rg.onnx.export(nn.Linear(1, 1), rg.zeros(1, 1), "model.onnx")
+
+
+def test_an_except_clause_may_name_the_gpu() -> None:
+    with pytest.raises(rg.cuda.OutOfMemoryError):
+        raise rg.cuda.OutOfMemoryError("a GPU's")
+    assert issubclass(rg.cuda.OutOfMemoryError, RuntimeError)
+
+
+def test_functions_that_pytorch_has_twice() -> None:
+    assert rg.conv2d is nn.functional.conv2d and rg.layer_norm is nn.functional.layer_norm
+    x = rg.tensor([-1.0, 2.0])
+    assert rg.relu_(x) is x and x.tolist() == [0.0, 2.0]
+    for name in rg._OF_NETWORKS:
+        assert getattr(rg, name) is getattr(nn.functional, name)
