@@ -157,3 +157,24 @@ def test_a_function_may_save_one() -> None:
 def test_messages(call: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         call(rg.sparse_coo_tensor([[0, 1], [2, 0]], [1.0, 2.0], (2, 3)))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.float64])
+def test_dense_beside_sparse(dtype: Any) -> None:
+    """Sums with a dense tensor on the left, and entries of integers, some of them at one place."""
+    indices = np.array([[0, 1, 0], [2, 0, 2]])
+    sparse = rg.sparse_coo_tensor(rg.tensor(indices), rg.tensor(np.array([3, 4, 5], dtype)), (2, 3))
+    matrix = np.zeros((2, 3), dtype)
+    np.add.at(matrix, (indices[0], indices[1]), [3, 4, 5])
+    dense = np.arange(6).reshape(2, 3).astype(dtype)
+    for result, wanted in (
+        (rg.tensor(dense) + sparse, dense + matrix),
+        (rg.tensor(dense) - sparse, dense - matrix),
+        (sparse - rg.tensor(dense), matrix - dense),
+        (rg.tensor(dense) * sparse, dense * matrix),
+        (sparse.coalesce(), matrix),
+    ):
+        found = result if isinstance(result, rg.Tensor) else result.to_dense()
+        np.testing.assert_array_equal(found.numpy(), wanted)
+        assert found.dtype == dtype
+    assert sparse.coalesce().indices().tolist() == [[0, 1], [2, 0]]

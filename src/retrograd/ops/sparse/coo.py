@@ -120,17 +120,14 @@ class SparseTensor:
         if self._coalesced:
             return self
         flat = _flat(self._places, self.shape)
-        order = np.argsort(flat, kind="stable")
-        first = np.flatnonzero(np.r_[True, np.diff(flat[order]) != 0][: flat.size])
-        values = _sums(self._numbers, order, np.append(first, flat.size))
-        return SparseTensor(self._places[:, order[first]], values, self.shape, True)
+        _, first, which = np.unique(flat, return_index=True, return_inverse=True)
+        values = _added(self._numbers, which, first.size)
+        return SparseTensor(self._places[:, first], values, self.shape, True)
 
     def to_dense(self) -> Tensor:
         """A Tensor with all elements."""
-        flat, count = _flat(self._places, self.shape), self.numel()
-        starts = np.zeros(count + 1, np.int64)
-        np.cumsum(np.bincount(flat, minlength=count), out=starts[1:])
-        return Reshape.apply(_sums(self._numbers, np.argsort(flat, kind="stable"), starts), tuple(self.shape))
+        flat = _added(self._numbers, _flat(self._places, self.shape), self.numel())
+        return Reshape.apply(flat, tuple(self.shape))
 
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
         """Two axes swapped."""
@@ -257,6 +254,9 @@ class SparseTensor:
     def __sub__(self, other: Any) -> Any:
         return self + (-other)
 
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
     def sum(self, dim: int | None = None) -> Any:
         """The sum of all elements, or over one axis, which is dense here."""
         return self._numbers.sum() if dim is None else self.to_dense().sum(dim)
@@ -319,15 +319,6 @@ def to_sparse(input: Tensor) -> SparseTensor:
     return SparseTensor(places, values, input.array.shape, True)
 
 
-def _sums(values: Tensor, order: np.ndarray, starts: np.ndarray) -> Tensor:
-    """Sums over k of values[order[k]] for starts[n] <= k < starts[n + 1]."""
-    if values.array.dtype.kind == "f":
-        return SparseProduct.apply(values, Matrix(order, values.array.size, starts), 0)
-    sums = np.zeros(starts.size - 1, values.array.dtype)
-    np.add.at(sums, np.repeat(np.arange(sums.size), np.diff(starts)), values.array[order])
-    return wrap(sums)
-
-
 def _flat(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """The positions in the elements of an array of this shape, row by row."""
     flat = np.zeros(places.shape[1], np.int64)
@@ -351,3 +342,14 @@ def spmm(input: SparseTensor, mat2: Tensor) -> Tensor:
         f"spmm: input is {type(input).__name__} and mat2 is {type(mat2).__name__}; one must be a sparse matrix, see "
         "retrograd.sparse_coo_tensor"
     )
+
+
+def _added(numbers: Tensor, places: np.ndarray, count: int) -> Tensor:
+    """A vector of ``count`` elements: the numbers, added up at their places."""
+    if numbers.array.dtype.kind != "f":
+        total = np.zeros(count, numbers.array.dtype)
+        np.add.at(total, places, numbers.array)
+        return Tensor(total)
+    starts = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(places, minlength=count), out=starts[1:])
+    return SparseProduct.apply(numbers, Matrix(np.argsort(places, kind="stable"), places.size, starts), 0)
