@@ -42,7 +42,6 @@ def _message(owner: object, name: str) -> str:
     ("owner", "name", "message"),
     [
         (rg, "dropout", "retrograd has no dropout: it is retrograd.nn.functional.dropout"),
-        (rg, "detach", "retrograd has no detach: it is a method: x.detach(...)"),
         (rg, "stft", "retrograd has no stft: it is one of the names of PyTorch that are not here"),
         (rg.zeros(2), "hardshrink", "Tensor has no hardshrink: it is retrograd.nn.functional.hardshrink"),
         (rg.nn.Linear(2, 2), "register_backward_hook", "Linear has no register_backward_hook: write register_full_"),

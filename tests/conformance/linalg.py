@@ -268,6 +268,15 @@ FUNCTIONS = [
        oracle=lambda x, N: x[..., None] ** np.arange(3), errors=[
         Refusal(ValueError, "vander: N=0 must be at least 1", V, N=0)
     ]),
+    Op("vander", retrograd.vander, V[0], 3, oracle=lambda x, n: x[:, None] ** np.array([2.0, 1, 0]), errors=[
+        Refusal(ValueError, "vander: x.shape=(2, 4) must have one axis", V),
+        Refusal(ValueError, "vander: N=-1 must be at least 0", V[0], -1),
+    ]),
+    Op("vander: increasing", retrograd.vander, V[0], None, True, batch=(),
+       oracle=lambda x, *_: x[:, None] ** np.arange(4)),
+    Op("adjoint", retrograd.adjoint, TALL, linear=True, oracle=lambda a: np.einsum("bij->bji", a), errors=[
+        Refusal(ValueError, "adjoint: input.shape=(4,) must have at least 2 axes", V[0])
+    ]),
     Op("linalg.matmul", linalg.matmul, A, B, batch=(0, 1),
        oracle=lambda a, b: (a[..., None] * b[..., None, :, :]).sum(-2)),
     Op("linalg.norm", linalg.norm, A, oracle=lambda a: (a**2).sum() ** 0.5, batch=()),

@@ -101,6 +101,38 @@ def test_older_forms() -> None:
     assert a.cpu() is a and repr(a).endswith("size=(2, 2), nnz=2, layout=retrograd.sparse_coo)")
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.bool_])
+def test_integers_and_truth_values(dtype: type) -> None:
+    places, values = entries(4, 3, 9)
+    numbers = (values * 3).astype(dtype)
+    expected = np.zeros((4, 3), dtype)
+    np.add.at(expected, tuple(places), numbers)
+    a = rg.sparse_coo_tensor(places, numbers, (4, 3))
+    np.testing.assert_array_equal(a.to_dense().array, expected)
+    np.testing.assert_array_equal(a.coalesce().to_dense().array, expected)
+    np.testing.assert_array_equal(rg.tensor(expected).to_sparse().to_dense().array, expected)
+
+
+def test_a_function_may_save_one() -> None:
+    """As the layers of graph attention do that many scripts have."""
+
+    class Spmm(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, values: rg.Tensor, x: rg.Tensor) -> rg.Tensor:
+            a = rg.sparse_coo_tensor([[0, 1], [1, 0]], values, (2, 2))
+            ctx.save_for_backward(a, x)
+            return rg.matmul(a, x)
+
+        @staticmethod
+        def backward(ctx: Any, g: rg.Tensor) -> Any:
+            a, x = ctx.saved_tensors
+            rows, columns = a._indices()
+            return (g[rows] * x[columns]).sum(1), a.t().matmul(g)
+
+    values, x = rg.randn(2).double().requires_grad_(), rg.randn(2, 3).double().requires_grad_()
+    assert gradcheck(Spmm.apply, (values, x))
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [

@@ -164,3 +164,18 @@ def test_only_inputs() -> None:
     assert g is not None and (g.array == 3).all()
     (g,) = rg.autograd.grad((LEAF * 3).sum(), LEAF, None, None, False, True)
     assert g is not None
+
+
+def test_more_factories() -> None:
+    with pytest.warns(UserWarning, match="range is deprecated"):
+        assert rg.range(1, 2, 0.5).tolist() == [1, 1.5, 2]
+    with pytest.warns(UserWarning), pytest.raises(ValueError, match="range: step=0 does not lead from start=0 to end=3"):
+        rg.range(3, step=0)
+    assert rg.scalar_tensor(3).dtype == rg.float32 and rg.scalar_tensor(3, dtype=rg.int64).shape == ()
+    memory = bytearray(np.arange(4, dtype=np.int32).tobytes())
+    x = rg.frombuffer(memory, dtype=rg.int32, offset=4, count=2)
+    memory[4] = 9
+    assert x.tolist() == [9, 2] and rg.get_device(x) == -1
+    assert not rg.is_inference(x) and rg.detach(LEAF).requires_grad is False
+    y = rg.ones(1, 2, 2, 2).clone(memory_format=rg.channels_last)
+    assert y.stride() == (8, 1, 4, 2) and y.clone().stride() == y.stride()

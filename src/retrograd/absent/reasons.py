@@ -4,7 +4,6 @@ from __future__ import annotations
 
 _ONE_DEVICE = "there is one device, the CPU, and every tensor is on it; leave it out"
 _NO_GPU = "it does not run on a GPU; there is one device, the CPU"
-_DTYPES = "element types are float32, float64, int64 and bool"
 _LOWBIT = "layers with quantised weights and activations, and converting a model to them, are in retrograd.lowbit"
 _NO_AUTOCAST = "everything is computed in the type of its operands; leave it out"
 _NOTHING_TO_COMPILE = "there is nothing to compile, kernels are compiled when they are first used; leave it out"
@@ -12,10 +11,6 @@ _NO_SCRIPT = "a model is its Python code; save its weights by retrograd.interop.
 _STRIDED = "a Tensor is dense; sparse matrices are made by retrograd.sparse_coo_tensor"
 _NO_COMPLEX = "there are no complex numbers"
 _ONE_PROCESS = "training runs in one process, on as many threads as retrograd.set_num_threads says"
-_SHARED = "a model belongs to one process; a DataLoader starts its worker processes by itself"
-_LAYOUT = "a tensor is a NumPy array in any order of its axes"
-_SAME_BITS = "the same program gives the same bits always, with any number of threads; leave it out"
-_FROM_TENSOR = "write retrograd.{} with dtype=x.dtype"
 
 
 REASONS: dict[str, dict[str, str]] = {
@@ -25,7 +20,6 @@ REASONS: dict[str, dict[str, str]] = {
         "hub": "download the file and read it by retrograd.load(path)",
         "mps": _NO_GPU,
         "xpu": _NO_GPU,
-        "get_device": _ONE_DEVICE,
         "complex": _NO_COMPLEX,
         "sparse_csr_tensor": _STRIDED,
         "vmap": "write the axis of the batch into your operations; gradients of each sample come from "

@@ -213,7 +213,10 @@ METHODS: dict[str, Any] = {
     "is_cpu": property(lambda input: True, doc="True: every tensor is on the CPU."),
     **{
         name: property(lambda input: False, doc="False: every tensor is an ordinary one on the CPU.")
-        for name in ("is_cuda", "is_mps", "is_meta", "is_sparse", "is_quantized", "is_mkldnn", "is_xpu", "is_nested")
+        for name in (
+            "is_cuda", "is_mps", "is_meta", "is_sparse", "is_quantized", "is_mkldnn", "is_xpu", "is_nested",
+            "is_ipu", "is_xla", "is_vulkan", "is_mtia", "is_maia", "is_sparse_csr",
+        )
     },
     "is_pinned": is_pinned,
 }

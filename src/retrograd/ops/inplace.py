@@ -171,6 +171,7 @@ METHODS.update(
         *(("and", "&=", comparison.bitwise_and), ("or", "|=", comparison.bitwise_or)),
         *(("xor", "^=", comparison.bitwise_xor), ("mod", "%=", rounding.remainder)),
         *(("pow", "**=", powers.pow), ("floordiv", "//=", rounding.floor_divide)),
+        *(("lshift", "<<=", comparison.bitwise_left_shift), ("rshift", ">>=", comparison.bitwise_right_shift)),
     )
 )
 METHODS.update((function.__name__, function) for function in (zero_, fill_, copy_))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Unpack
 
@@ -13,7 +14,7 @@ from .dtype import as_dtype, as_int
 from .layout import Options, check_options
 from .typed import made
 
-__all__ = ["empty_strided"]
+__all__ = ["empty_strided", "frombuffer", "range", "scalar_tensor"]
 
 
 def new(input: Tensor, *data: Any, device: Any = None) -> Tensor:
@@ -84,6 +85,47 @@ def empty_strided(
     count = 1 + sum((extent - 1) * step for extent, step in zip(extents, steps, strict=True)) if all(extents) else 0
     flat = np.empty(count, kind)
     array = np.lib.stride_tricks.as_strided(flat, extents, [step * kind.itemsize for step in steps])
+    return wrap(array).requires_grad_(requires_grad) if requires_grad else wrap(array)
+
+
+def scalar_tensor(s: float, *, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]) -> Tensor:
+    """A tensor without axes of one number, of the default type if ``dtype`` is None."""
+    return full((), s, as_dtype(dtype, default=True), requires_grad, **options)
+
+
+def range(
+    start: float = 0, end: Any = None, step: float = 1, *, dtype: Any = None, requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:  # fmt: skip
+    """start, start + step, ... up to and including ``end``; PyTorch recommends ``arange``, which leaves it out.
+
+    Of the default type if ``dtype`` is None. Raises: as ``arange``.
+    """
+    warnings.warn(
+        "range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use arange, which produces values in [start, end).",
+        UserWarning,
+        stacklevel=2,
+    )
+    start, end = (0, start) if end is None else (start, end)
+    check_options("range", options)
+    if step == 0 or (end - start) * step < 0:
+        raise ValueError(f"range: step={step} does not lead from start={start} to end={end}")
+    count = int((end - start) / step) + 1
+    return tensor(start + step * np.arange(count), as_dtype(dtype, default=True), requires_grad)
+
+
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """The bytes of an object such as bytes or a bytearray as a vector of ``dtype``, whose memory it shares.
+
+    count: how many elements; -1 is all. offset: bytes to leave out at the start.
+
+    Raises:
+        ValueError: the buffer is too short, or its length is no multiple of an element's.
+    """
+    array = np.frombuffer(buffer, as_dtype(dtype), count, offset)
     return wrap(array).requires_grad_(requires_grad) if requires_grad else wrap(array)
 
 

@@ -166,6 +166,15 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     return shapes.permute(last, (0, ndim - 1, *range(1, ndim - 1)))
 
 
+def clone(input: Tensor, memory_format: Any = None) -> Tensor:
+    """A copy of input, whose elements lie in memory as those of input or in the order of a ``memory_format``.
+
+    Raises: as ``contiguous``.
+    """
+    copied = shapes.clone(input)
+    return copied if memory_format is None else contiguous(copied, memory_format)
+
+
 def view(input: Tensor, *shape: Any) -> Tensor:
     """input in another shape, see ``reshape``; or its bytes as elements of another type: ``x.view(dtype)``.
 
@@ -248,7 +257,7 @@ METHODS: dict[str, Any] = {
         function.__name__: function
         for function in (
             *(stride, storage_offset, data_ptr, element_size, untyped_storage, storage, is_set_to, is_shared),
-            *(share_memory_, dim_order, is_contiguous, contiguous, view, sum_to_size),
+            *(share_memory_, dim_order, is_contiguous, contiguous, clone, view, sum_to_size),
         )
     },
     "nelement": Tensor.numel,

@@ -136,8 +136,6 @@ METHODS: dict[str, Any] = {
     "__getitem__": indexing.getitem,
     "__iter__": indexing.iterate,
     "unfold": windows.sliding,
-    "bernoulli": sampling.bernoulli,
-    "multinomial": sampling.multinomial,
     "bincount": search.bincount,
     "to_sparse": coo.to_sparse,
     "histc": search.histc,

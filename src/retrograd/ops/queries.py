@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
+from .conversion import get_device as get_device
 from .conversion import type_
 from .dtype import CATEGORY, as_dtype, is_number, joined, promoted_type, require_tensor, with_number
 
 __all__ = [
     "can_cast",
+    "detach",
+    "get_device",
     "is_complex",
     "is_floating_point",
+    "is_inference",
     "is_nonzero",
     "is_same_size",
     "is_signed",
@@ -62,6 +66,18 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     require_tensor("is_same_size", input)
     require_tensor("is_same_size", other, "other")
     return input.array.shape == other.array.shape
+
+
+def is_inference(input: Tensor) -> bool:
+    """Whether input was made in inference_mode."""
+    require_tensor("is_inference", input)
+    return input.is_inference()
+
+
+def detach(input: Tensor) -> Tensor:
+    """input without its history; see ``Tensor.detach``."""
+    require_tensor("detach", input)
+    return input.detach()
 
 
 def typename(obj: Any) -> str:

@@ -14,7 +14,7 @@ from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, alias
 from .dtype import require_tensor
 from .layout import as_memory_format
-from .shape import shape
+from .shape import shape, strides
 
 
 def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -168,6 +168,7 @@ def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tens
 
 
 METHODS: dict[str, Any] = {
+    "as_strided_": _in_place(strides.as_strided),
     **{
         f"{name}_": _in_place(getattr(shape, name))
         for name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze")

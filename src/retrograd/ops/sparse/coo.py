@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.size import Size
-from ...engine.tensor import Tensor
+from ...engine.tensor import Tensor, wrap
 from ..device import as_device, device
 from ..dtype import as_dtype, as_flag, cast, is_number, require_float, require_tensor
 from ..index.sparse import Matrix, SparseProduct
@@ -108,6 +108,10 @@ class SparseTensor:
     def __repr__(self) -> str:
         body = f"indices={self._indices()!r},\nvalues={self._numbers!r},\n"
         return f"sparse_tensor({body}size={tuple(self.shape)}, nnz={self._nnz()}, layout={self.layout!r})"
+
+    def restore(self, node: Any) -> SparseTensor:
+        """Itself, where a Function saved it for its backward."""
+        return self
 
     # ---- other forms
 
