@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from .absent import attach_to_module
-from .ops.normalization.softmax import log_softmax, softmax
+from .ops import log_softmax, logsumexp, softmax  # which take axis for dim, too
 from .ops.pointwise.rounding import round
 from .ops.pointwise.transcendental import erf, erfc, exp2, expm1, log1p, logit, sigmoid, sinc, xlogy
-from .ops.reduce.statistics import logsumexp
 from .ops.special.bessel import i0, i0e, i1, i1e
 from .ops.special.gamma import digamma, igamma, igammac, lgamma, mvlgamma, polygamma, zeta
 from .ops.special.normal import entr, erfinv, log_ndtr, ndtr, ndtri, xlog1py
@@ -32,6 +31,8 @@ __all__ = [
     "log_softmax",
     "logit",
     "logsumexp",
+    "modified_bessel_i0",
+    "modified_bessel_i1",
     "multigammaln",
     "ndtr",
     "ndtri",
@@ -45,6 +46,7 @@ __all__ = [
     "zeta",
 ]
 
+modified_bessel_i0, modified_bessel_i1 = i0, i1
 expit, psi, gammaln, gammainc, gammaincc, multigammaln = sigmoid, digamma, lgamma, igamma, igammac, mvlgamma
 
 attach_to_module(__name__)

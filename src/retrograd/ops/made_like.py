@@ -9,12 +9,12 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
-from .creation import empty, full, ones, tensor, zeros
+from .creation import empty, from_numpy, full, ones, tensor, zeros
 from .dtype import as_dtype, as_int
 from .layout import Options, check_options
 from .typed import made
 
-__all__ = ["empty_strided", "frombuffer", "range", "scalar_tensor"]
+__all__ = ["empty_strided", "from_dlpack", "frombuffer", "range", "scalar_tensor"]
 
 
 def new(input: Tensor, *data: Any, device: Any = None) -> Tensor:
@@ -113,6 +113,15 @@ def range(
         raise ValueError(f"range: step={step} does not lead from start={start} to end={end}")
     count = int((end - start) / step) + 1
     return tensor(start + step * np.arange(count), as_dtype(dtype, default=True), requires_grad)
+
+
+def from_dlpack(ext_tensor: Any) -> Tensor:
+    """A tensor of the memory of another library's array, by the DLPack protocol.
+
+    Raises:
+        TypeError: its elements are not of a type that a Tensor can hold.
+    """
+    return from_numpy(np.from_dlpack(ext_tensor))
 
 
 def frombuffer(

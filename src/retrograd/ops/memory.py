@@ -244,6 +244,20 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     return sum_to(input, shapes.sizes("sum_to_size", "size", size))
 
 
+def dlpack(input: Tensor, **options: Any) -> Any:
+    """The capsule of the DLPack protocol: ``numpy.from_dlpack(x)`` shares the memory.
+
+    Raises:
+        RuntimeError: input requires a gradient.
+    """
+    return input.numpy().__dlpack__(**options)
+
+
+def dlpack_device(input: Tensor) -> tuple[int, int]:
+    """(1, 0), the CPU in the DLPack protocol."""
+    return 1, 0
+
+
 def _doc(name: str, value: Any, doc: str) -> Any:
     def read(input: Tensor) -> Any:
         return value(input)
@@ -263,6 +277,8 @@ METHODS: dict[str, Any] = {
     "nelement": Tensor.numel,
     "ndimension": Tensor.dim,
     "__contains__": contains,
+    "__dlpack__": dlpack,
+    "__dlpack_device__": dlpack_device,
     "__reversed__": _reversed,
     "itemsize": _doc("itemsize", element_size, "Bytes of an element."),
     "nbytes": _doc("nbytes", lambda input: input.array.nbytes, "Bytes of all elements."),
