@@ -142,3 +142,15 @@ def test_a_slice_takes_values_of_any_type(kind):
     if source.requires_grad:
         y.sum().backward()
         assert source.grad.tolist() == [1.0, 1.0] and source.grad.dtype == np.float32
+
+
+def test_scatter_takes_a_number_by_its_name():
+    """``one_hot.scatter_(1, labels, value=1)``, as scripts write it."""
+    labels = retrograd.tensor([[2], [0]])
+    for value in (1, 1.0, retrograd.tensor(1.0)):
+        found = retrograd.zeros(2, 3).scatter_(dim=1, index=labels, value=value)
+        assert found.tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert retrograd.ones(2, 3).scatter(1, labels, value=2, reduce="add").tolist() == [[1, 1, 3], [3, 1, 1]]
+    for given in ({}, {"src": 1, "value": 1}):
+        with pytest.raises(TypeError, match=r"scatter: src=.* and value=.*: give one of them"):
+            retrograd.zeros(2, 3).scatter(1, labels, **given)

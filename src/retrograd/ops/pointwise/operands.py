@@ -114,7 +114,7 @@ def promoted(operator: type[Binary], name: str, x: Any, y: Any) -> tuple[Tensor,
         ValueError: a number does not fit the type.
     """
     if not operator.truths:
-        # 1.0 - mask has a value: scripts make masks by Tensor(array of truth values), which PyTorch makes numbers
+        # 1.0 - mask is allowed: scripts make masks by Tensor(array of truth values), where PyTorch makes numbers
         number = _is_floating(x) or _is_floating(y)
         for label, value in (("input", x), ("other", y)):
             if isinstance(value, (bool, np.bool_)) or (isinstance(value, Tensor) and value.array.dtype.kind == "b"):
