@@ -12,7 +12,7 @@ from ..engine.changes import mark
 from ..engine.family import part, views_of
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, alias
-from .dtype import require_tensor
+from .dtype import as_flag, require_tensor
 from .layout import as_memory_format
 from .shape import shape, strides
 
@@ -157,6 +157,7 @@ def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tens
         RuntimeError: input has fewer axes, or its extents differ. And as ``engine.modify``.
     """
     require_tensor("fill_diagonal_", input)
+    wrap = as_flag("fill_diagonal_", "wrap", wrap)
     extents = input.array.shape
     if len(extents) < 2 or (len(extents) > 2 and len(set(extents)) > 1):
         raise RuntimeError(f"fill_diagonal_: input.shape={extents}, needs two axes, or more of one extent")
