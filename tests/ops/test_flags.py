@@ -85,6 +85,19 @@ GIVEN: dict[str, dict[str, Any]] = {
         "in_proj_weight": x(6, 2), "in_proj_bias": None, "bias_k": None, "bias_v": None, "add_zero_attn": False,
         "dropout_p": 0.0, "out_proj_weight": x(2, 2), "out_proj_bias": None,
     },
+    **dict.fromkeys(("arange", "randperm", "range"), {"start": 2, "n": 2}),
+    **dict.fromkeys(
+        ("new_empty_strided", "new_full", "empty_strided"), {"size": (2,), "stride": (1,), "fill_value": 1.0}
+    ),
+    **{name: {"target": PLACES} for name in ("nll_loss", "multi_margin_loss")},
+    "multilabel_margin_loss": {"target": rg.tensor([[0, 1, -1]] * 2)},
+    "cosine_embedding_loss": {"target": rg.ones(2)},
+    "fill_diagonal": {"fill_value": 1.0},
+    "frombuffer": {"buffer": b"1234", "dtype": np.float32},
+    "scalar_tensor": {"s": 1.0},
+    "use_deterministic_algorithms": {"mode": True},
+    "sparse_coo_tensor": {"indices": rg.tensor([[0], [1]]), "values": x(1)},
+    "compile": {"model": rg.nn.ReLU()},
     "asarray": {"obj": np.ones(1)},
     "affine_grid": {"theta": x(1, 2, 3), "size": (1, 1, 2, 2)},
     "backward": {"self": leaf(), "tensors": leaf()},
@@ -173,6 +186,7 @@ def _run(function: Callable[..., Any], given: dict[str, Any]) -> None:
             function(**given)
 
 
+@pytest.mark.filterwarnings("ignore:size_average and reduce", "ignore:range is deprec", "ignore:only_inputs argument")
 @pytest.mark.parametrize(("name", "argument", "optional"), CASES)
 @pytest.mark.filterwarnings("ignore:kl_div", "ignore:.*size_average", "ignore:range is deprecated")
 def test_no_truth_value(name: str, argument: str, optional: bool) -> None:

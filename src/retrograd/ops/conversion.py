@@ -116,7 +116,7 @@ def cpu(input: Tensor, memory_format: Any = None) -> Tensor:
     return input
 
 
-def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> NoReturn:
+def cuda(input: Tensor, device: Any = None, non_blocking: Any = False, memory_format: Any = None) -> NoReturn:
     """Raises a RuntimeError: there is one device, the CPU."""
     raise RuntimeError("cuda: there is one device, the CPU; leave the call out, or write x.to(device) with 'cpu'")
 

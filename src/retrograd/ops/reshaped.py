@@ -157,6 +157,7 @@ def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tens
         RuntimeError: input has fewer axes, or its extents differ. And as ``engine.modify``.
     """
     require_tensor("fill_diagonal_", input)
+    wrap = as_flag("fill_diagonal_", "wrap", wrap)
     extents = input.array.shape
     if len(extents) < 2 or (len(extents) > 2 and len(set(extents)) > 1):
         raise RuntimeError(f"fill_diagonal_: input.shape={extents}, needs two axes, or more of one extent")
