@@ -29,7 +29,6 @@ from .pointwise import (
 )
 from .product import matmul, products
 from .random import randomized as randomize
-from .random import sampling
 from .reduce import correlation, extremes, norms, reduction, scan, statistics
 from .shape import broadcasting, diagonal, rearrange, shape, splitting, strides, windows
 from .sparse import coo

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.size import Size
-from ...engine.tensor import Tensor, wrap
+from ...engine.tensor import Tensor
 from ..device import as_device, device
 from ..dtype import as_dtype, as_flag, cast, is_number, require_float, require_tensor
 from ..index.sparse import Matrix, SparseProduct
