@@ -274,9 +274,6 @@ FUNCTIONS = [
     ]),
     Op("vander: increasing", retrograd.vander, V[0], None, True, batch=(),
        oracle=lambda x, *_: x[:, None] ** np.arange(4)),
-    Op("adjoint", retrograd.adjoint, TALL, linear=True, oracle=lambda a: np.einsum("bij->bji", a), errors=[
-        Refusal(ValueError, "adjoint: input.shape=(4,) must have at least 2 axes", V[0])
-    ]),
     Op("linalg.matmul", linalg.matmul, A, B, batch=(0, 1),
        oracle=lambda a, b: (a[..., None] * b[..., None, :, :]).sum(-2)),
     Op("linalg.norm", linalg.norm, A, oracle=lambda a: (a**2).sum() ** 0.5, batch=()),

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import as_flag
+
 _PROFILES: dict[str, dict[str, Any]] = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "max_line_width": None},
     "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "max_line_width": None},
@@ -38,7 +40,7 @@ def set_printoptions(
             if not value >= 0:
                 raise ValueError(f"set_printoptions: {name.removeprefix('max_')}={value} must be at least 0")
             _options[name] = min(value, 2**62)
-    _scientific[0] = sci_mode
+    _scientific[0] = None if sci_mode is None else as_flag("set_printoptions", "sci_mode", sci_mode)
 
 
 def text_of(array: np.ndarray) -> str:

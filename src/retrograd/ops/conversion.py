@@ -116,7 +116,7 @@ def cpu(input: Tensor, memory_format: Any = None) -> Tensor:
     return input
 
 
-def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> NoReturn:
+def cuda(input: Tensor, device: Any = None, non_blocking: Any = False, memory_format: Any = None) -> NoReturn:
     """Raises a RuntimeError: there is one device, the CPU."""
     raise RuntimeError("cuda: there is one device, the CPU; leave the call out, or write x.to(device) with 'cpu'")
 
@@ -148,9 +148,9 @@ def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         TypeError, ValueError: ``dtype`` is none of these.
         RuntimeError: it is the name of a type on another device.
     """
+    as_flag("type", "non_blocking", non_blocking)
     if dtype is None:
         return _TYPE_NAMES[input.array.dtype]
-    as_flag("type", "non_blocking", non_blocking)
     return cast(input, named_type("type", dtype))
 
 

@@ -91,8 +91,7 @@ def check_options(name: str, options: Any) -> None:
                     raise TypeError(f"{name}: layout={value!r} must be retrograd.strided")
                 raise RuntimeError(f"{name}: layout={value!r}, but tensors are strided; leave layout out")
         elif option == "pin_memory":
-            if value is not None:
-                as_flag(name, "pin_memory", value)
+            as_flag(name, "pin_memory", value)
         elif option == "memory_format":
             as_memory_format(name, value)
             if value in (channels_last, channels_last_3d):

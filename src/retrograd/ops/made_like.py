@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..engine.tensor import Tensor, wrap
+from ..engine.tensor import Tensor
 from .creation import empty, from_numpy, full, ones, tensor, zeros
 from .dtype import as_dtype, as_int
 from .layout import Options, check_options
@@ -85,7 +85,7 @@ def empty_strided(
     count = 1 + sum((extent - 1) * step for extent, step in zip(extents, steps, strict=True)) if all(extents) else 0
     flat = np.empty(count, kind)
     array = np.lib.stride_tricks.as_strided(flat, extents, [step * kind.itemsize for step in steps])
-    return wrap(array).requires_grad_(requires_grad) if requires_grad else wrap(array)
+    return Tensor(array, requires_grad)
 
 
 def scalar_tensor(s: float, *, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]) -> Tensor:
@@ -135,7 +135,7 @@ def frombuffer(
         ValueError: the buffer is too short, or its length is no multiple of an element's.
     """
     array = np.frombuffer(buffer, as_dtype(dtype), count, offset)
-    return wrap(array).requires_grad_(requires_grad) if requires_grad else wrap(array)
+    return Tensor(array, requires_grad)
 
 
 METHODS: dict[str, Any] = {

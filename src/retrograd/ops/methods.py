@@ -139,6 +139,8 @@ METHODS: dict[str, Any] = {
     "to_sparse": coo.to_sparse,
     "histc": search.histc,
     "histogram": search.histogram,
+    "bernoulli": sampling.bernoulli,
+    "multinomial": sampling.multinomial,
     "unique_consecutive": sets.unique_consecutive,
     "T": property(_transposed),
     "mT": property(_matrices_transposed),

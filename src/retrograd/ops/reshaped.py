@@ -12,7 +12,7 @@ from ..engine.changes import mark
 from ..engine.family import part, views_of
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, alias
-from .dtype import require_tensor
+from .dtype import as_flag, require_tensor
 from .layout import as_memory_format
 from .shape import shape, strides
 
@@ -157,11 +157,12 @@ def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tens
         RuntimeError: input has fewer axes, or its extents differ. And as ``engine.modify``.
     """
     require_tensor("fill_diagonal_", input)
+    wrap = as_flag("fill_diagonal_", "wrap", wrap)
     extents = input.array.shape
     if len(extents) < 2 or (len(extents) > 2 and len(set(extents)) > 1):
         raise RuntimeError(f"fill_diagonal_: input.shape={extents}, needs two axes, or more of one extent")
     step = sum(int(np.prod(extents[axis + 1 :])) for axis in range(len(extents)))
-    end = None if wrap or len(extents) > 2 else extents[1] ** 2
+    end = None if as_flag("fill_diagonal_", "wrap", wrap) or len(extents) > 2 else extents[1] ** 2
     places = np.unravel_index(np.arange(input.array.size)[:end:step], extents)
     input[places] = fill_value
     return input

@@ -7,15 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, require_tensor
+from ..dtype import as_flag
 from ..reduce.matrix_norms import Svd
 from .decompositions import QR, lower_or_upper, orthogonal, singular_vectors
 from .functions import det, logdet, matrix_exp, matrix_power, slogdet
-from .matrices import require_matrices, require_square, transposed
+from .matrices import require_matrices, require_square
 from .solving import Inverse, cholesky_inverse, cholesky_solve, pinverse, triangular_solve
 
 __all__ = [
-    "adjoint",
     "cholesky",
     "cholesky_inverse",
     "cholesky_solve",
@@ -38,19 +37,6 @@ class SVDWithV(NamedTuple):
     U: Tensor
     S: Tensor
     V: Tensor
-
-
-def adjoint(input: Tensor) -> Tensor:
-    """input (..., M, N) with its last two axes swapped: a view.
-
-    Raises:
-        TypeError: input is not a Tensor.
-        ValueError: input has fewer than 2 axes.
-    """
-    require_tensor("adjoint", input)
-    if input.array.ndim < 2:
-        raise ValueError(f"adjoint: input.shape={input.array.shape} must have at least 2 axes: (..., M, N)")
-    return transposed(input)
 
 
 def inverse(input: Tensor) -> Tensor:

@@ -289,6 +289,9 @@ def sparse_coo_tensor(
     name = "sparse_coo_tensor"
     if as_flag(name, "requires_grad", requires_grad):
         raise ValueError(f"{name}: requires_grad=True: give values that require gradients, they flow to these")
+    for label, flag in (("check_invariants", check_invariants), ("is_coalesced", is_coalesced)):
+        if flag is not None:
+            as_flag(name, label, flag)
     places = as_tensor(indices).array
     numbers = as_tensor(values)
     numbers = numbers if dtype is None else cast(numbers, as_dtype(dtype))
