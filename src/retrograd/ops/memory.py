@@ -12,12 +12,11 @@ from ..engine.tensor import Tensor, wrap
 from .device import CPU
 from .dtype import is_number, require_tensor
 from .layout import as_memory_format, channels_last, channels_last_3d, contiguous_format
-from .linalg.aliases import adjoint
 from .shape import shape as shapes
 from .shape.rearrange import flip
 from .shape.shape import axis
 
-__all__ = ["conj", "conj_physical", "imag", "is_conj", "is_neg", "real", "resolve_conj", "resolve_neg"]
+__all__ = ["adjoint", "conj", "conj_physical", "imag", "is_conj", "is_neg", "real", "resolve_conj", "resolve_neg"]
 
 
 class Storage:
@@ -233,6 +232,11 @@ def is_conj(input: Tensor) -> bool:
 is_neg = is_conj
 
 
+def adjoint(input: Tensor) -> Tensor:
+    """input with its last two axes swapped."""
+    return shapes.transpose(input, -2, -1)
+
+
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """input summed to a shape that broadcasts to it."""
     from .shape.broadcasting import sum_to
@@ -284,6 +288,7 @@ METHODS: dict[str, Any] = {
     "real": _doc("real", real, "The tensor itself: no Tensor holds complex numbers."),
     "H": _doc("H", adjoint, "The matrix with its axes swapped."),
     "mH": _doc("mH", adjoint, "The tensor with its last two axes swapped."),
+    "adjoint": adjoint,
     **dict.fromkeys(("conj", "conj_physical", "resolve_conj", "resolve_neg"), real),
     **dict.fromkeys(("is_conj", "is_neg"), is_conj),
 }

@@ -29,6 +29,7 @@ from .pointwise import (
 )
 from .product import matmul, products
 from .random import randomized as randomize
+from .random import sampling
 from .reduce import correlation, extremes, norms, reduction, scan, statistics
 from .shape import broadcasting, diagonal, rearrange, shape, splitting, strides, windows
 from .sparse import coo
@@ -137,9 +138,9 @@ METHODS: dict[str, Any] = {
     "unfold": windows.sliding,
     "bincount": search.bincount,
     "to_sparse": coo.to_sparse,
+    "bernoulli": sampling.bernoulli,
     "histc": search.histc,
     "histogram": search.histogram,
-    "bernoulli": sampling.bernoulli,
     "multinomial": sampling.multinomial,
     "unique_consecutive": sets.unique_consecutive,
     "T": property(_transposed),
