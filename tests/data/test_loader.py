@@ -347,3 +347,12 @@ def test_rounds_that_are_longer_than_a_piece(monkeypatch):
     monkeypatch.setattr("retrograd.data.sampler._AT_ONCE", 7)
     drawn = list(RandomSampler(DATA, num_samples=25, generator=np.random.default_rng(0)))
     assert sorted(drawn[:10]) == sorted(drawn[10:20]) == list(range(10)) and len(set(drawn[20:])) == 5
+
+
+def test_a_batch_of_tuples_is_a_list():
+    """As with PyTorch, for scripts that ask: of a TensorDataset, whose batches are taken at once, and of any other."""
+    pairs = [(np.float32(1), 2), (np.float32(3), 4)]
+    dataset = TensorDataset(np.ones((2, 3), np.float32), np.zeros(2, np.int64))
+    for loader in (DataLoader(pairs, 2), DataLoader(dataset, 2), DataLoader(dataset, 2, num_workers=1)):
+        (batch,) = loader
+        assert type(batch) is list and len(batch) == 2 and all(len(part) == 2 for part in batch)

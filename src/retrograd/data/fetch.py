@@ -65,7 +65,8 @@ class Fetcher:
         if self.batch_size is None:
             return dataset[indices]
         if self.collate_fn is None and hasattr(dataset, "take"):
-            return dataset.take(indices)
+            batch = dataset.take(indices)
+            return list(batch) if type(batch) is tuple else batch  # as default_collate
         if hasattr(dataset, "__getitems__"):
             return collate(dataset.__getitems__(indices))
         return collate([dataset[index] for index in indices])
