@@ -70,7 +70,8 @@ def measured(name: str, library: str, options: list[str]) -> dict[str, str]:
             path.write_text(with_peer(name), encoding="utf-8")
         paths = [str(FOLDER), os.environ.get("PYTHONPATH", "")]
         done = subprocess.run(
-            [sys.executable, str(path), *options], env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            [sys.executable, str(path), *options],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
     if done.returncode:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .absent import attach_to_module
+from .ops.dtype import as_flag
 
 __all__ = ["allow_in_graph", "compile", "disable", "is_compiling", "reset"]
 
@@ -25,8 +26,12 @@ def compile(
     The options choose how PyTorch compiles, and change nothing here.
 
     Raises:
-        TypeError: model cannot be called.
+        TypeError: model cannot be called, or fullgraph, dynamic or disable is not a bool.
     """
+    as_flag("compile", "fullgraph", fullgraph)
+    as_flag("compile", "disable", disable)
+    if dynamic is not None:
+        as_flag("compile", "dynamic", dynamic)
     if model is None:
         return compile
     if not callable(model):

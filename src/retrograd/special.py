@@ -31,6 +31,8 @@ __all__ = [
     "log_softmax",
     "logit",
     "logsumexp",
+    "modified_bessel_i0",
+    "modified_bessel_i1",
     "multigammaln",
     "ndtr",
     "ndtri",
@@ -44,6 +46,7 @@ __all__ = [
     "zeta",
 ]
 
+modified_bessel_i0, modified_bessel_i1 = i0, i1
 expit, psi, gammaln, gammainc, gammaincc, multigammaln = sigmoid, digamma, lgamma, igamma, igammac, mvlgamma
 
 attach_to_module(__name__)

@@ -129,6 +129,29 @@ OPERATORS = [
         batch=(),
         integers=True,
     ),
+    *[
+        Op(
+            f"{name}_",
+            lambda x, name=name, numbers=numbers: getattr(functional, f"{name}_")(retrograd.mul(x, 1.0), *numbers),
+            APART,
+            oracle=oracle,
+            order=1,
+            batch=(),
+        )
+        for name, numbers, oracle in (
+            ("celu", (1.5,), lambda x: np.where(x > 0, x, 1.5 * (np.exp(x / 1.5) - 1))),
+            ("elu", (0.5,), lambda x: np.where(x > 0, x, 0.5 * (np.exp(x) - 1))),
+            ("hardtanh", (-0.3, 0.4), lambda x: np.clip(x, -0.3, 0.4)),
+            ("leaky_relu", (0.2,), lambda x: np.where(x > 0, x, 0.2 * x)),
+            ("rrelu", (0.1, 0.3), lambda x: np.where(x > 0, x, 0.2 * x)),
+            (
+                "selu",
+                (),
+                lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * (np.exp(x) - 1)),
+            ),
+            ("threshold", (0.1, -2.0), lambda x: np.where(x > 0.1, x, -2.0)),
+        )
+    ],
     Op(
         "relu_",
         lambda x: functional.relu_(retrograd.mul(x, 1.0)),

@@ -385,6 +385,11 @@ RESAMPLING = [
         batch=(0,),
         large=(BIG, (7, 9), None, "bicubic", None, None, True),
     ),
+    *[
+        Op(f"upsample_{mode}", getattr(F, f"upsample_{mode}"), X2, None, 2, linear=True,
+           oracle=lambda x, size, factor, mode=mode, align=align: resampled(x, size, factor, mode, align))
+        for mode, align in (("nearest", None), ("bilinear", True))
+    ],
     Op("upsample", F.upsample, X2, None, 2, oracle=resampled, linear=True, large=(BIG, None, 2)),
     Op(
         "grid_sample",

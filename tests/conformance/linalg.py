@@ -268,6 +268,12 @@ FUNCTIONS = [
        oracle=lambda x, N: x[..., None] ** np.arange(3), errors=[
         Refusal(ValueError, "vander: N=0 must be at least 1", V, N=0)
     ]),
+    Op("vander", retrograd.vander, V[0], 3, oracle=lambda x, n: x[:, None] ** np.array([2.0, 1, 0]), errors=[
+        Refusal(ValueError, "vander: x.shape=(2, 4) must have one axis", V),
+        Refusal(ValueError, "vander: N=-1 must be at least 0", V[0], -1),
+    ]),
+    Op("vander: increasing", retrograd.vander, V[0], None, True, batch=(),
+       oracle=lambda x, *_: x[:, None] ** np.arange(4)),
     Op("linalg.matmul", linalg.matmul, A, B, batch=(0, 1),
        oracle=lambda a, b: (a[..., None] * b[..., None, :, :]).sum(-2)),
     Op("linalg.norm", linalg.norm, A, oracle=lambda a: (a**2).sum() ** 0.5, batch=()),

@@ -283,6 +283,17 @@ OPERATORS = [
             Refusal(ValueError, "cdist: p=-1 must be at least 0", A, A, -1),
         ],
     ),
+    Op(
+        "pdist",
+        F.pdist,
+        A,
+        oracle=lambda a: np.array([np.sqrt(((a[i] - a[j]) ** 2).sum()) for i in range(4) for j in range(i + 1, 4)]),
+        batch=(),
+        errors=[
+            Refusal(ValueError, "pdist: input.shape=(4,) must have two axes: (N, M)", U),
+            Refusal(ValueError, "pdist: p=-1 must be at least 0", A, -1),
+        ],
+    ),
     *MATRICES,
     *SUMS,
     Op(

@@ -61,6 +61,8 @@ def call(name: str, *args: Any) -> bytes:
 
 
 def test_the_honest_one_is_read():
+    strings = b"(S'a\\d\\n'\nU\x01bT\x01\x00\x00\x00cV\\u00e4\nL5L\nI01\nF1.5\nl"  # as Python 2 wrote them
+    assert rg.load(archived(program(strings))) == ["a\\d\n", "b", "c", "ä", 5, True, 1.5]
     assert rg.load(archived(program(tensor()))).tolist() == [[0, 1, 2], [3, 4, 5]]
 
 

@@ -174,7 +174,7 @@ def test_refusals_change_nothing() -> None:
             ValueError,
             r"at least 2 dimensions, got shape \(3,\); use uniform_ or normal_",
         ),
-        (lambda: init.uniform_(Tensor([1, 2])), TypeError, "tensor must be float32 or float64, got int64"),
+        (lambda: init.uniform_(Tensor(np.array([1, 2]))), TypeError, "tensor must be float32 or float64, got int64"),
         (lambda: init.zeros_(np.ones(3)), TypeError, "tensor must be a Tensor, got ndarray"),  # type: ignore[type-var]
     ]
     for call, kind, message in cases:

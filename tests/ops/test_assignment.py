@@ -113,7 +113,7 @@ def test_methods_that_change_their_tensor() -> None:
     [
         (0, "a", TypeError, "setitem: the value is str, needs a Tensor or a number"),
         (0, np.zeros(2), TypeError, "setitem: the value is ndarray, needs a Tensor or a number"),
-        (0, Tensor(np.zeros((4, 2), np.int64)), TypeError, "setitem: the value is int64, input is float64"),
+        ([0], Tensor(np.zeros((4, 2), np.int64)), TypeError, "setitem: the value is int64, input is float64"),
         (0, Tensor(np.zeros(3)), ValueError, "setitem: a value of shape (3,) does not broadcast to the shape (4, 2)"),
         ([0, 5], 1.0, IndexError, "setitem: index[1]=5 is out of range"),
         ("a", 1.0, TypeError, "setitem: an index is an int"),
@@ -125,3 +125,32 @@ def test_messages(index: Any, value: Any, error: type[Exception], message: str) 
     with pytest.raises(error, match=re.escape(message)):
         x[index] = value
     np.testing.assert_array_equal(x.array, X)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.bool_, np.float32, np.int32])
+def test_a_slice_takes_values_of_any_type(kind):
+    """They are converted; a floating-point value has a gradient."""
+    x, values = Tensor(X.copy()), numbers(4, 2)
+    x[1] = Tensor((values * 3).astype(kind))
+    np.testing.assert_array_equal(x.array[1], (values * 3).astype(kind).astype(x.array.dtype))
+    integers = Tensor(np.zeros((3, 2), np.int64))
+    source = Tensor(np.array([1.7, -1.7], np.float32), requires_grad=kind is np.float32)
+    integers[1:] = source.detach()
+    assert integers.tolist() == [[0, 0], [1, -1], [1, -1]]
+    y = x * 1.0
+    y[0, 0] = source
+    if source.requires_grad:
+        y.sum().backward()
+        assert source.grad.tolist() == [1.0, 1.0] and source.grad.dtype == np.float32
+
+
+def test_scatter_takes_a_number_by_its_name():
+    """``one_hot.scatter_(1, labels, value=1)``, as scripts write it."""
+    labels = retrograd.tensor([[2], [0]])
+    for value in (1, 1.0, retrograd.tensor(1.0)):
+        found = retrograd.zeros(2, 3).scatter_(dim=1, index=labels, value=value)
+        assert found.tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert retrograd.ones(2, 3).scatter(1, labels, value=2, reduce="add").tolist() == [[1, 1, 3], [3, 1, 1]]
+    for given in ({}, {"src": 1, "value": 1}):
+        with pytest.raises(TypeError, match=r"scatter: src=.* and value=.*: give one of them"):
+            retrograd.zeros(2, 3).scatter(1, labels, **given)

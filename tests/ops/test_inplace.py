@@ -518,3 +518,37 @@ def test_augmented_assignment_keeps_the_type() -> None:
     x = rg.tensor([7, -3])
     with pytest.raises(TypeError, match=r"//=: the result is float32, which input of int64 cannot hold"):
         x //= 2.5
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (70, 1000)], ids=str)  # below and above the size that threads share
+@pytest.mark.parametrize("part", [(), (slice(None), slice(1, 4))], ids=["whole", "view"])
+def test_relu_writes_into_its_input(shape: tuple[int, ...], part: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = rg.tensor(rng.standard_normal(shape), requires_grad=True)
+    z = x * 2.0
+    memory = z.array
+    target = z[part] if part else z
+    y = target.relu_()
+    wanted = x.array * 2
+    wanted[part] = np.maximum(wanted[part], 0)
+    assert y is target and z.array is memory and y.grad_fn is not None
+    np.testing.assert_array_equal(memory, wanted)
+    slope = np.full(shape, 2.0)
+    slope[part] *= x.array[part] > 0
+    upstream = rng.standard_normal(shape)
+    g = rg.tensor(upstream, requires_grad=True)
+    (gx,) = rg.autograd.grad(z, x, g, create_graph=True)
+    np.testing.assert_array_equal(gx.array, upstream * slope)
+    (gg,) = rg.autograd.grad(gx, g, rg.tensor(upstream))
+    np.testing.assert_array_equal(gg.array, upstream * slope)
+
+
+def test_relu_in_place_is_noticed_by_those_who_saved_the_old_values() -> None:
+    x = rg.tensor([-1.0, 2.0], requires_grad=True)
+    y = x.sin()
+    z = y * y
+    y.relu_()
+    with pytest.raises(RuntimeError, match="was changed in place after it had been saved"):
+        z.sum().backward()
+    with rg.no_grad():
+        np.testing.assert_array_equal(rg.tensor([-1.0, 2.0, np.nan]).relu_().array, [0.0, 2.0, np.nan])

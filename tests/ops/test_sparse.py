@@ -101,6 +101,38 @@ def test_older_forms() -> None:
     assert a.cpu() is a and repr(a).endswith("size=(2, 2), nnz=2, layout=retrograd.sparse_coo)")
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.bool_])
+def test_integers_and_truth_values(dtype: type) -> None:
+    places, values = entries(4, 3, 9)
+    numbers = (values * 3).astype(dtype)
+    expected = np.zeros((4, 3), dtype)
+    np.add.at(expected, tuple(places), numbers)
+    a = rg.sparse_coo_tensor(places, numbers, (4, 3))
+    np.testing.assert_array_equal(a.to_dense().array, expected)
+    np.testing.assert_array_equal(a.coalesce().to_dense().array, expected)
+    np.testing.assert_array_equal(rg.tensor(expected).to_sparse().to_dense().array, expected)
+
+
+def test_a_function_may_save_one() -> None:
+    """As the layers of graph attention do that many scripts have."""
+
+    class Spmm(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, values: rg.Tensor, x: rg.Tensor) -> rg.Tensor:
+            a = rg.sparse_coo_tensor([[0, 1], [1, 0]], values, (2, 2))
+            ctx.save_for_backward(a, x)
+            return rg.matmul(a, x)
+
+        @staticmethod
+        def backward(ctx: Any, g: rg.Tensor) -> Any:
+            a, x = ctx.saved_tensors
+            rows, columns = a._indices()
+            return (g[rows] * x[columns]).sum(1), a.t().matmul(g)
+
+    values, x = rg.randn(2).double().requires_grad_(), rg.randn(2, 3).double().requires_grad_()
+    assert gradcheck(Spmm.apply, (values, x))
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
@@ -125,3 +157,24 @@ def test_older_forms() -> None:
 def test_messages(call: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         call(rg.sparse_coo_tensor([[0, 1], [2, 0]], [1.0, 2.0], (2, 3)))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.float64])
+def test_dense_beside_sparse(dtype: Any) -> None:
+    """Sums with a dense tensor on the left, and entries of integers, some of them at one place."""
+    indices = np.array([[0, 1, 0], [2, 0, 2]])
+    sparse = rg.sparse_coo_tensor(rg.tensor(indices), rg.tensor(np.array([3, 4, 5], dtype)), (2, 3))
+    matrix = np.zeros((2, 3), dtype)
+    np.add.at(matrix, (indices[0], indices[1]), [3, 4, 5])
+    dense = np.arange(6).reshape(2, 3).astype(dtype)
+    for result, wanted in (
+        (rg.tensor(dense) + sparse, dense + matrix),
+        (rg.tensor(dense) - sparse, dense - matrix),
+        (sparse - rg.tensor(dense), matrix - dense),
+        (rg.tensor(dense) * sparse, dense * matrix),
+        (sparse.coalesce(), matrix),
+    ):
+        found = result if isinstance(result, rg.Tensor) else result.to_dense()
+        np.testing.assert_array_equal(found.numpy(), wanted)
+        assert found.dtype == dtype
+    assert sparse.coalesce().indices().tolist() == [[0, 1], [2, 0]]

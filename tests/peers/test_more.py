@@ -31,6 +31,7 @@ WITH_GRADIENT: dict[str, tuple[Call, tuple[Any, ...]]] = {
     "combinations": (lambda m, x: m.combinations(x, 3), (V,)),
     "combinations, repeated": (lambda m, x: m.combinations(x, 2, True), (W,)),
     "split_with_sizes": (lambda m, x: x.split_with_sizes([2, 4], 1)[1], (M,)),
+    "adjoint": (lambda m, x: x.adjoint(), (X,)),
     "kron": (lambda m, x, y: x.kron(y), (M, normal(2, 3))),
     "kron, axes": (lambda m, x, y: m.kron(x, y), (V, normal(2, 3, 2))),
     "vdot": (lambda m, x, y: m.vdot(x, y), (V, V + 1)),
@@ -68,6 +69,7 @@ def test_gradients(name: str) -> None:
 
 
 FIRST_ORDER: dict[str, tuple[Call, tuple[Any, ...]]] = {
+    "pdist": (lambda m, x: m.nn.functional.pdist(x, 3.0), (M,)),
     "renorm": (lambda m, x: m.renorm(x, 2, 1, 1.5), (X,)),
     "renorm 1": (lambda m, x: x.renorm(1, 0, 5.0), (X,)),
     "copysign": (lambda m, x, y: m.copysign(x, y), (V, normal(3, 7))),
@@ -110,6 +112,8 @@ VALUES: dict[str, Call] = {
     "gradient, coordinates": lambda m: m.gradient(
         m.tensor(X), spacing=[m.tensor(np.array([0.0, 1, 3, 3.5, 5]))], dim=1, edge_order=2),
     "gradient of integers": lambda m: m.gradient(m.tensor([1, 4, 9, 16])),
+    "vander": lambda m: m.vander(m.tensor(V), 3),
+    "vander, increasing": lambda m: m.vander(m.tensor([1, 2, 3]), increasing=True),
     "isin": lambda m: m.isin(m.tensor([[1, 2], [3, 4]]), m.tensor([2, 3, 9])),
     "isin, a number": lambda m: m.isin(m.tensor([[1.0, 2], [3, 4]]), 2, invert=True),
     "isin, of a number": lambda m: m.isin(2, m.tensor([1, 2])),
@@ -121,6 +125,14 @@ VALUES: dict[str, Call] = {
         )
     },
     "unique_consecutive of nothing": lambda m: m.unique_consecutive(m.tensor([]), return_counts=True),
+    **{
+        f"{name} {n} {options}": lambda m, name=name, n=n, options=options: getattr(m, f"{name}_window")(
+            n, *options, dtype=m.float64)
+        for name in ("bartlett", "blackman", "hamming", "hann", "kaiser") for n in (0, 1, 2, 7)
+        for options in ((), (False,))
+    },
+    "hamming, numbers": lambda m: m.hamming_window(5, True, 0.4, 0.6, dtype=m.float64),
+    "kaiser, numbers": lambda m: m.kaiser_window(5, False, 3.0),
     "unravel_index": lambda m: m.unravel_index(m.tensor([[0, 7], [5, 11]]), (3, 4)),
     "frexp": lambda m: m.frexp(m.tensor(SPECIAL)),
     "copysign": lambda m: m.copysign(m.tensor(SPECIAL)[:, None], m.tensor(SPECIAL[~np.isnan(SPECIAL)])),
@@ -153,6 +165,26 @@ def test_values(name: str) -> None:
         found.append(value if isinstance(value, (tuple, list)) else [value])
     for mine, yours in zip(*found, strict=True):
         assert_close(mine, yours, name, 1e-6)
+
+
+def test_shapes_and_messages() -> None:
+    shapes = ((3, 1), 2, (4, 1, 1))
+    assert tuple(retrograd.broadcast_shapes(*shapes)) == tuple(torch.broadcast_shapes(*shapes))
+    with pytest.raises(ValueError, match="broadcast_shapes: shapes .* do not broadcast"):
+        retrograd.broadcast_shapes((2,), (3,))
+    with pytest.raises(ValueError, match="hann_window: window_length=-1 must be at least 0"):
+        retrograd.hann_window(-1)
+    with pytest.raises(ValueError, match="hann_window: dtype=int64 must be a floating-point type"):
+        retrograd.hann_window(3, dtype=retrograd.int64)
+
+
+@pytest.mark.parametrize("name", ["bilinear", "nearest"])
+def test_older_names_of_interpolate(name: str) -> None:
+    x = normal(2, 3, 4, 5)
+    with pytest.warns(UserWarning, match="deprecated"):
+        theirs = getattr(torch.nn.functional, f"upsample_{name}")(torch.tensor(x), scale_factor=2)
+    mine = getattr(retrograd.nn.functional, f"upsample_{name}")(retrograd.tensor(x), scale_factor=2)
+    assert_close(mine, theirs, name)
 
 
 def test_methods_that_draw() -> None:

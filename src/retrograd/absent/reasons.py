@@ -52,8 +52,6 @@ REASONS: dict[str, dict[str, str]] = {
         "quantized": _LOWBIT,
     },
     "torch.nn.functional": {
-        "upsample_bilinear": 'write interpolate(..., mode="bilinear", align_corners=True)',
-        "upsample_nearest": "write interpolate",
     },
     "torch.utils.data": {
         "DistributedSampler": _ONE_PROCESS,

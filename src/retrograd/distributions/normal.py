@@ -6,6 +6,7 @@ import math
 from typing import Any, ClassVar
 
 from ..engine.tensor import Tensor
+from ..ops.pointwise.density import normal_log_density
 from ..ops.special.normal import ndtr, ndtri
 from . import constraints
 from .distribution import Distribution
@@ -60,8 +61,7 @@ class Normal(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         """-(value - loc)**2 / (2 scale**2) - log(scale) - log(2 pi) / 2"""
         self._validate_sample(value)
-        z = (value - self.loc) / self.scale
-        return z * z * -0.5 - self.scale.log() - _HALF_LOG_TAU
+        return normal_log_density(value, self.loc, self.scale)
 
     def cdf(self, value: Tensor) -> Tensor:
         """The probability of values up to ``value``."""

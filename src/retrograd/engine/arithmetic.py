@@ -1,4 +1,4 @@
-"""How the engine adds and copies gradients: by NumPy, until `retrograd.ops` installs kernels that use all threads."""
+"""How the engine adds and copies arrays: by NumPy, until `retrograd.ops` installs kernels that use all threads."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import numpy as np
 
 
 class Arithmetic:
-    """`add` and `copy` return a new array; `copy` keeps the order of the axes in memory."""
+    """`add` and `copy` return a new array, `copy` in the same order of axes; the others write into their first."""
 
-    __slots__ = ("add", "copy")
+    __slots__ = ("accumulate", "add", "assign", "copy")
 
     def __init__(self) -> None:
         self.add = add
         self.copy = copy
+        self.accumulate = accumulate
+        self.assign = assign
 
 
 def add(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -23,6 +25,16 @@ def add(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def copy(x: np.ndarray) -> np.ndarray:
     """The same numbers in an array of their own."""
     return x.copy(order="K")
+
+
+def accumulate(y: np.ndarray, x: np.ndarray) -> None:
+    """y += x, of one shape and type"""
+    np.add(y, x, out=y)
+
+
+def assign(y: np.ndarray, x: np.ndarray) -> None:
+    """y[...] = x, of one shape and type"""
+    np.copyto(y, x)
 
 
 arithmetic = Arithmetic()

@@ -19,6 +19,8 @@ FLOAT16 = np.dtype(np.float16)
 COMPUTED = FLOAT32, FLOAT64, INT64, BOOL  # what operators compute in
 STORED = tuple(np.dtype(kind) for kind in (np.uint8, np.int8, np.int16, np.int32, np.float16))  # held and converted
 ALLOWED = frozenset((*COMPUTED, *STORED))
+# equal type -> the one that code compares with by "is": NumPy makes others when it reads a pickle
+OWN: dict[Any, Any] = {kind: kind for kind in ALLOWED}
 TYPES = "float32, float64, int64 or bool, or for storage float16, int32, int16, int8 or uint8"
 _TOO_MANY = 2**60  # elements: more than an array can have; NumPy does not always check
 _DEFAULT_OF_KIND: dict[str, np.dtype[Any]] = {"f": FLOAT32, "i": INT64, "b": BOOL}
@@ -74,7 +76,13 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
         raise TypeError(
             f"Tensor: dtype {array.dtype} is not supported; use {TYPES}, for example array.astype(np.float32)"
         )
-    return array
+    return as_own(array)
+
+
+def as_own(array: np.ndarray) -> np.ndarray:
+    """The array, or a view of it, whose type is in OWN."""
+    own = OWN[array.dtype]
+    return array if array.dtype is own else array.view(own)
 
 
 def _with_scalars(data: Any) -> Any:

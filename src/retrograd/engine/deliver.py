@@ -56,8 +56,7 @@ def _deliver(entries: Iterable[Entry], create_graph: bool) -> None:
             with enable_grad():
                 tensor._grad = tensor._grad + entry[1]
         elif _holds_alone(tensor):
-            total = tensor._grad.array
-            np.add(total, entry[1].array, out=total)
+            arithmetic.accumulate(tensor._grad.array, entry[1].array)
         else:
             tensor._grad = wrap(arithmetic.add(tensor._grad.array, entry[1].array))
 

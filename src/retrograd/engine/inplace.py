@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .arithmetic import arithmetic
 from .changes import check_changeable, mark, memory, next_order, saved_array
 from .family import UNTRACKED, views_of
 from .function import Function
@@ -29,6 +30,7 @@ def modify(
     compute: Callable[[Tensor], Tensor],
     operands: tuple[Any, ...] = (),
     write: Callable[[np.ndarray], object] | None = None,
+    direct: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
     """Change x in place to compute(old) and return it; the way to write any in-place operator.
 
@@ -40,6 +42,8 @@ def modify(
         operands: what else the new values depend on, if it may be a tensor that requires a gradient.
         write: does the same to the array of x; it is used if neither x nor an operand requires a gradient. If it
             raises, it must not have changed anything.
+        direct: as compute, but by a Function that writes into the array of old and returns it; it needs no old values
+            for its backward. It is used if x requires a gradient.
 
     Where the new values do not depend on the old ones, compute is ``lambda old: Replaced.apply(old, values)``: the
     gradient to the old ones is zero. ``x[1:3] = v`` is that for ``modify(x[1:3], ...)``; an assignment by a mask or by
@@ -59,6 +63,11 @@ def modify(
         write(array)
         mark((array,), operator)
         return x
+    if direct is not None and enabled and x._requires_grad and thread.mode.watch is None and thread.mode.rules is None:
+        _check_family(x, operator)
+        mark((array,), operator)  # before the new node, which saves the new values
+        rebase(x, direct(alias(x))._edge)
+        return x
     before = next_order()  # the nodes that compute makes are younger
     value = compute(alias(x))
     if value.array.shape != array.shape or value.array.dtype != array.dtype:
@@ -72,7 +81,7 @@ def modify(
             value = Replaced.apply(alias(x), value)
         _check_family(x, operator)
         _rescue(value, before, memory(array))
-    np.copyto(array, value.array)
+    arithmetic.assign(array, value.array)
     mark((array,), operator)
     if recorded:
         rebase(x, value._edge)

@@ -1,7 +1,7 @@
 """What a node saves for its backward, and how a backward gets it back.
 
 An argument of forward is saved as a pair (tensor, the array it held then), an ndarray as it is. An output and a tensor
-made inside forward have stand-ins, whose `restore` gives the tensor.
+made inside forward have stand-ins, whose `restore` gives the tensor; a sparse tensor is its own.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def classify_saved(node: Node, args: tuple[Any, ...], outputs: tuple[Tensor, ...
                     # One that requires a gradient came from outside forward and has its own history.
                     if not item._requires_grad and item.array.dtype.kind == "f":
                         stand_in = SavedIntermediate(item.array)
-        elif item is not None and not isinstance(item, np.ndarray):
+        elif item is not None and not isinstance(item, np.ndarray) and not hasattr(item, "restore"):
             raise TypeError(
                 f"{node.function.__name__}: save_for_backward takes Tensors, ndarrays and None, "
                 f"argument {position} is {type(item).__name__}; set it as an attribute: ctx.name = value"

@@ -395,6 +395,6 @@ def _sum(total: Tensor, gradient: Tensor, create_graph: bool, in_place: bool) ->
     if create_graph:
         return total + gradient  # attached by ops
     if in_place:
-        np.add(total.array, gradient.array, out=total.array)
+        arithmetic.accumulate(total.array, gradient.array)
         return total
     return wrap(arithmetic.add(total.array, gradient.array))

@@ -15,7 +15,7 @@ import numpy as np
 from .arguments import as_flag
 from .attached import Attached
 from .changes import mark_detached
-from .convert import ALLOWED, BOOL, FLOAT32, FLOAT64, INT64, as_allowed_array, default_dtype, zeros_of_extents
+from .convert import BOOL, FLOAT32, FLOAT64, INT64, OWN, as_allowed_array, as_own, default_dtype, zeros_of_extents
 from .family import part
 from .grad_mode import INFERENCE, thread
 from .later import LATER
@@ -75,7 +75,7 @@ class Tensor(Attached):
     ) -> None:
         if device is not None:
             LATER["as_device"]()("Tensor", device)
-        if type(data) is not _ndarray or dtype is not None or extents or data.dtype not in ALLOWED:
+        if type(data) is not _ndarray or dtype is not None or extents or OWN.get(data.dtype) is not data.dtype:
             if type(data) is Size and dtype is None:
                 data = np.zeros(data, default_dtype())
             elif type(data) is int and requires_grad is not True and (dtype is None or type(dtype) is int):
@@ -417,6 +417,12 @@ class Tensor(Attached):
         dropped = ("_hooks", "_post_hooks", "_view", "_views")
         remaining = {name: value for name, value in slots.items() if name not in dropped}
         return members, {**remaining, "_grad_req": "add"} if self._grad_req is INFERENCE else remaining
+
+    def __setstate__(self, state: Any) -> None:
+        members, slots = state
+        for name, value in {**(members or {}), **slots}.items():
+            setattr(self, name, value)
+        self.array = as_own(self.array)
 
     def _refuse_history(self, what: str) -> None:
         if self._edge is not None:

@@ -8,7 +8,18 @@ textbook set; and on the registers of a compiled kernel.
 from typing import Any
 
 # they register their formulas in the table
-from . import activation, arithmetic, comparison, optimizers, piecewise, powers, quantization, spikes, transcendental
+from . import (
+    activation,
+    arithmetic,
+    comparison,
+    optimizers,
+    piecewise,
+    powers,
+    probability,
+    quantization,
+    spikes,
+    transcendental,
+)
 from .primitive import PRIMITIVES
 from .table import FORMULAS, UPDATES, Form, form, fused
 

@@ -6,6 +6,7 @@ for all elements: a compiled kernel does them once. The classes in retrograd.opt
 
 from __future__ import annotations
 
+from .activation import relu
 from .piecewise import clamp, maximum
 from .primitive import Operand, absolute, sign, sqrt, where
 from .table import update
@@ -267,3 +268,9 @@ def average(mean: Operand, value: Operand, weight: float) -> Operand:
 def limit(x: Operand, factor: float, most: float) -> Operand:
     """factor x, clamped to [-most, most]; NaN stays"""
     return clamp(x * factor, -most, most)
+
+
+@update
+def rectified(x: Operand) -> Operand:
+    """relu of x: the in-place form"""
+    return relu(x)

@@ -21,6 +21,7 @@ from .index.sets import *
 from .kernel_set import active_kernels, use_kernels
 from .linalg.aliases import *
 from .linalg.functions import chain_matmul
+from .linalg.vandermonde import *
 from .normalization.softmax import *
 from .pointwise.comparison import *
 from .pointwise.elementwise import *
@@ -57,6 +58,7 @@ from .special.bessel import *
 from .special.gamma import *
 from .special.gamma import polygamma
 from .special.normal import *
+from .window import *
 
 globals().update(
     (name, older.with_numpy_names(value))

@@ -304,7 +304,7 @@ def promoted_type(x: np.ndarray, *others: np.ndarray) -> np.dtype[Any]:
 
 def joined(one: np.dtype[Any], other: np.dtype[Any]) -> np.dtype[Any]:
     """The smallest type that holds what two tensors with axes hold: ``promote_types``."""
-    if one is other:
+    if one == other:  # not "is": types that were pickled are equal, and others
         return one
     difference = CATEGORY[one.kind] - CATEGORY[other.kind]
     if not difference and one.itemsize == other.itemsize:  # uint8 and int8

@@ -1,4 +1,4 @@
-"""Kernels for the engine, which adds and copies large gradients."""
+"""Kernels for the engine, which adds and copies large arrays."""
 
 from __future__ import annotations
 
@@ -29,4 +29,21 @@ def _worthwhile(x: np.ndarray) -> bool:
     return x.size >= _LARGE and x.dtype.char in "fd" and 0 not in x.strides
 
 
+def _accumulate(y: np.ndarray, x: np.ndarray) -> None:
+    """y += x"""
+    if _worthwhile(y):
+        kernels.accumulate(y, x)
+    else:
+        plain.accumulate(y, x)
+
+
+def _assign(y: np.ndarray, x: np.ndarray) -> None:
+    """y[...] = x"""
+    if y.size < _LARGE:
+        plain.assign(y, x)
+    else:
+        kernels.copy(y, x)
+
+
 plain.arithmetic.add, plain.arithmetic.copy = _add, _copy
+plain.arithmetic.accumulate, plain.arithmetic.assign = _accumulate, _assign

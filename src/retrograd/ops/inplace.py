@@ -15,7 +15,9 @@ import numpy as np
 from ..absent import pytorch_names
 from ..engine.inplace import Replaced, modify
 from ..engine.tensor import Tensor, wrap
+from ..formulas import optimizers
 from .dtype import CATEGORY, as_element, as_real, cast, float16, is_number, require_tensor
+from .kernel_set import kernels
 from .pointwise import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
 from .shape.broadcasting import expand
 
@@ -24,7 +26,7 @@ FAMILIES = powers, rounding, transcendental, trigonometry
 OTHERS: dict[Any, tuple[str, ...]] = {
     comparison: ("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor"),
     elementwise: ("addcdiv", "addcmul", "lerp", "neg"),
-    piecewise: ("clamp", "clamp_max", "clamp_min", "clip", "nan_to_num", "relu"),
+    piecewise: ("clamp", "clamp_max", "clamp_min", "clip", "nan_to_num"),
 }
 
 
@@ -52,6 +54,37 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
     change.__name__ = change.__qualname__ = operator
     change.__doc__ = f"``{function.__name__}`` in the memory of input, which is returned.\n\nRaises: as ``modify``."
     return change
+
+
+class _RectifiedInPlace(piecewise.Relu):  # type: ignore[misc]  # Relu is made at run time
+    """relu, written into the array of x; what is recorded is an ordinary Relu of the same result."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.function = piecewise.Relu
+        _rectify(x.array)
+        y = wrap(x.array)
+        ctx.save_for_backward(y)
+        return y
+
+
+def _rectify(array: np.ndarray) -> None:
+    kernels.update(optimizers.rectified, [array])
+
+
+def relu_(input: Tensor) -> Tensor:
+    """``relu`` in the memory of input, which is returned.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor. And as ``engine.modify``.
+    """
+    require_tensor("relu_", input)
+    if input.array.dtype.char not in "fd":
+        return _relu_(input)
+    return modify(input, "relu_", piecewise.relu, (), _rectify, _RectifiedInPlace.apply)
+
+
+_relu_ = in_place(piecewise.relu)
 
 
 def zero_(input: Tensor) -> Tensor:
@@ -174,4 +207,4 @@ METHODS.update(
         *(("lshift", "<<=", comparison.bitwise_left_shift), ("rshift", ">>=", comparison.bitwise_right_shift)),
     )
 )
-METHODS.update((function.__name__, function) for function in (zero_, fill_, copy_))
+METHODS.update((function.__name__, function) for function in (zero_, fill_, copy_, relu_))

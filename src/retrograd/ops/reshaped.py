@@ -162,7 +162,7 @@ def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tens
     if len(extents) < 2 or (len(extents) > 2 and len(set(extents)) > 1):
         raise RuntimeError(f"fill_diagonal_: input.shape={extents}, needs two axes, or more of one extent")
     step = sum(int(np.prod(extents[axis + 1 :])) for axis in range(len(extents)))
-    end = None if wrap or len(extents) > 2 else extents[1] ** 2
+    end = None if as_flag("fill_diagonal_", "wrap", wrap) or len(extents) > 2 else extents[1] ** 2
     places = np.unravel_index(np.arange(input.array.size)[:end:step], extents)
     input[places] = fill_value
     return input

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import struct
+import warnings
 from collections.abc import Callable
 from mmap import mmap
 from typing import Any
@@ -216,7 +217,10 @@ def _quoted(machine: Machine) -> None:
     text = machine.line().strip()
     if len(text) < 2 or text[:1] not in (b'"', b"'") or text[-1:] != text[:1]:
         raise ValueError("a string without quotes")
-    _string(machine, codecs.escape_decode(text[1:-1])[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a backslash before a letter that has no meaning there, it is one
+        data = codecs.escape_decode(text[1:-1])[0]
+    _string(machine, data)
 
 
 def _integer(data: bytes) -> int:

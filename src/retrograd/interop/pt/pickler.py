@@ -289,9 +289,9 @@ class Pickler:
 
 
 _CONTAINERS: dict[type, Any] = {
-    list: Pickler._list, tuple: Pickler._tuple, Size: Pickler._tuple, dict: Pickler._dict, OrderedDict: Pickler._ordered,
-    Counter: Pickler._counter, defaultdict: Pickler._default, set: Pickler._set, frozenset: Pickler._set,
-    Namespace: Pickler._namespace,
+    list: Pickler._list, tuple: Pickler._tuple, Size: Pickler._tuple, dict: Pickler._dict,
+    Namespace: Pickler._namespace, OrderedDict: Pickler._ordered, Counter: Pickler._counter,
+    defaultdict: Pickler._default, set: Pickler._set, frozenset: Pickler._set,
 }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from ...ops.normalization.group_norm import *
 from ...ops.normalization.normalization import *
 from ...ops.pointwise.activation import *
 from ...ops.pointwise.gating import *
+from ...ops.pointwise.inplace_forms import *
 from ...ops.pointwise.rectifier import *
 from ...ops.pointwise.transcendental import sigmoid as sigmoid
 from ...ops.pointwise.trigonometry import tanh as tanh
@@ -29,6 +30,7 @@ from ...ops.pooling.resampling import *
 from ...ops.product.attention import *
 from ...ops.product.distance import *
 from ...ops.product.matmul import bilinear, linear
+from ...ops.product.pairs import pdist
 from ...ops.random.dropout import *
 from ...ops.shape.padding import *
 from ...ops.shape.pixels import *

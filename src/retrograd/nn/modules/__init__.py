@@ -22,6 +22,7 @@ from ..utils.tuples import _ntuple, _pair, _single, _triple
 __all__: list[str] = []
 
 _WeightedLoss = _Loss
+NonDynamicallyQuantizableLinear = nn.Linear  # of an attention, by PyTorch's name
 
 alias_modules(
     __name__,

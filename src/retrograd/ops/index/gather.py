@@ -143,19 +143,27 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     return gather(x, position, wrap(wide))
 
 
-def scatter(input: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | None = None) -> Tensor:
+def scatter(
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Tensor:
     """A copy of input with y[i, index[i, j, k], k] = src[i, j, k] for ``dim`` = 1, and likewise for other axes.
 
     index: int64, with as many axes as input, no longer than src, and no longer than input in axes other than ``dim``
     src: a Tensor of input's type, or a number. If an index repeats, the last value counts, and it alone has a gradient
+    value: a number in place of src
     reduce: "add" or "multiply": combine with the element there instead of replacing it
 
     Raises:
-        TypeError: ``index`` is not an int64 Tensor, or ``src`` is not of input's type.
+        TypeError: ``index`` is not an int64 Tensor, ``src`` is not of input's type, or both or none of src and value are
+            given.
         IndexError: input has no such axis, or an index is not in [0, extent).
         ValueError: the shapes do not fit, or ``reduce`` is neither.
     """
     require_tensor("scatter", input)
+    if (src is None) == (value is None):
+        raise TypeError(f"scatter: src={src!r} and value={value!r}: give one of them")
+    if src is None:
+        src = value.item() if isinstance(value, Tensor) else value
     if reduce not in (None, "add", "multiply"):
         raise ValueError(f'scatter: reduce={reduce!r} must be "add" or "multiply"; scatter_reduce has more')
     if not input.array.ndim:

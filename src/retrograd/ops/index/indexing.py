@@ -239,7 +239,8 @@ def fitting(name: str, x: Tensor, places: Places, value: Any) -> Tensor:
             raise TypeError(f"{name}: the value is {type(value).__name__}, needs a Tensor or a number")
         value = wrap(as_element(name, "value", value, x.array.dtype))
     elif value.array.dtype != x.array.dtype:
-        if value.array.ndim and value.array.dtype.kind != x.array.dtype.kind:
+        exact = places.axes or name != "setitem"  # x[0] = value converts, x[[0]] = value does not, as in PyTorch
+        if exact and value.array.ndim and value.array.dtype.kind != x.array.dtype.kind:
             raise TypeError(
                 f"{name}: the value is {value.array.dtype}, input is {x.array.dtype}; convert it with .to(input.dtype)"
             )

@@ -92,6 +92,10 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
                 broadcast_shape(name, x.array.shape, y.array.shape)
             return operator.apply(x, y)
     given = x, y
+    if not isinstance(y, Tensor) and getattr(y, "__array_ufunc__", x) is None:  # it computes itself, as sparse ones do
+        reflected = getattr(y, f"__r{name}__", None)
+        if reflected is not None:
+            return reflected(x)
     x, y = promoted(operator, name, x, y)
     if operator.exact is None and x.array.dtype.kind != "f":  # before a number wraps in a small type of integers
         x, y = (as_float(name, v) if isinstance(v, Tensor) else wrap(np.array(v, default_dtype())) for v in given)
@@ -110,8 +114,12 @@ def promoted(operator: type[Binary], name: str, x: Any, y: Any) -> tuple[Tensor,
         ValueError: a number does not fit the type.
     """
     if not operator.truths:
+        # 1.0 - mask is allowed: scripts make masks by Tensor(array of truth values), where PyTorch makes numbers
+        number = _is_floating(x) or _is_floating(y)
         for label, value in (("input", x), ("other", y)):
             if isinstance(value, (bool, np.bool_)) or (isinstance(value, Tensor) and value.array.dtype.kind == "b"):
+                if number and isinstance(value, Tensor):
+                    continue
                 raise TypeError(
                     f"{name}: {label} is bool, needs numbers; convert it to integers, "
                     f"or use ~x to invert a mask and x ^ y for where two differ"
@@ -122,3 +130,8 @@ def promoted(operator: type[Binary], name: str, x: Any, y: Any) -> tuple[Tensor,
             f"{name}: input and other promote to {x.array.dtype}, needs float32 or float64; convert one with .float()"
         )
     return x, y
+
+
+def _is_floating(value: Any) -> bool:
+    """Whether it is a floating-point number or Tensor."""
+    return value.array.dtype.kind == "f" if isinstance(value, Tensor) else isinstance(value, (float, np.floating))

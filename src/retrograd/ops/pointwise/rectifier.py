@@ -8,6 +8,7 @@ from ...engine.rule import computed_by
 from ...engine.tensor import Tensor, wrap
 from ..dtype import as_flag, require_float, require_number, require_same, whole
 from ..inplace import in_place
+from ..inplace import relu_ as inplace_relu
 from ..random.random import default_generator
 from . import piecewise
 from .operands import unary_float
@@ -48,7 +49,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
         TypeError: input is not a floating-point Tensor.
     """
     if inplace is not False and as_flag("relu", "inplace", inplace):
-        return in_place(piecewise.relu)(input)
+        return inplace_relu(input)
     return piecewise.relu(input)
 
 

@@ -19,7 +19,7 @@ from ..dtype import as_flag, is_number, require_float
 from ..index.sparse import Matrix, SparseProduct, SparseProducts
 from ..kernel_set import kernels
 
-__all__ = ["interpolate", "upsample"]
+__all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
 
 _AXES = {
     "nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3),
@@ -138,6 +138,26 @@ def upsample(
     if align_corners is not None:
         align_corners = as_flag("upsample", "align_corners", align_corners)
     return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(
+    input: Tensor, size: int | tuple[int, ...] | None = None, scale_factor: float | tuple[float, ...] | None = None
+) -> Tensor:
+    """``interpolate`` in mode "nearest".
+
+    Raises: as ``interpolate``.
+    """
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(
+    input: Tensor, size: int | tuple[int, ...] | None = None, scale_factor: float | tuple[float, ...] | None = None
+) -> Tensor:
+    """``interpolate`` in mode "bilinear" with align_corners=True.
+
+    Raises: as ``interpolate``.
+    """
+    return interpolate(input, size, scale_factor, "bilinear", True)
 
 
 def _target(

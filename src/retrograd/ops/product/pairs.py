@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from ...engine.tensor import Tensor
-from ..dtype import require_same
+import numpy as np
+
+from ...engine.tensor import Tensor, wrap
+from ..dtype import require_float, require_same
 from ..shape.broadcasting import broadcast_shape, expand
 from ..shape.shape import unsqueeze
 from .distance import row_norm
 
-__all__ = ["cdist"]
+__all__ = ["cdist", "pdist"]
 
 
 _MODES = "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"
@@ -37,3 +39,21 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     lead = broadcast_shape("cdist", s1[:-2], s2[:-2])
     rows = unsqueeze(expand(x1, lead + s1[-2:]), -2)
     return row_norm("cdist", rows - unsqueeze(expand(x2, lead + s2[-2:]), -3), float(p))
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norms of the differences of all pairs of rows, row 0 with row 1 first: input (N, M) -> (N (N - 1) / 2,)
+
+    p: as in ``cdist``
+
+    Raises:
+        TypeError: input is not a floating-point Tensor.
+        ValueError: input is not a matrix, or p is below 0.
+    """
+    require_float("pdist", input)
+    if input.array.ndim != 2:
+        raise ValueError(f"pdist: input.shape={input.array.shape} must have two axes: (N, M)")
+    if not p >= 0:
+        raise ValueError(f"pdist: p={p} must be at least 0")
+    rows, columns = (wrap(places) for places in np.triu_indices(input.array.shape[0], 1))
+    return row_norm("pdist", input[rows] - input[columns], float(p))

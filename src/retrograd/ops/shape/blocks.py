@@ -9,16 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.size import Size
 from ...engine.tensor import Tensor, wrap
 from ..dtype import as_flag, as_int, promoted_type, require_tensor
+from .broadcasting import broadcast_shape
 from .join import as_tensors, cat, joined_along, with_axes
-from .shape import reshape
+from .shape import reshape, sizes
 
 __all__ = [
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
     "block_diag",
+    "broadcast_shapes",
     "column_stack",
     "combinations",
     "row_stack",
@@ -86,6 +89,19 @@ def block_diag(*tensors: Tensor) -> Tensor:
         rows.append(cat((sides[0], block, sides[1]), 1))
         before += width
     return cat(rows, 0)
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape to which these broadcast together; an int stands for one axis.
+
+    Raises:
+        TypeError: a shape is neither an int nor ints.
+        ValueError: they do not broadcast.
+    """
+    found: tuple[int, ...] = ()
+    for shape in shapes:
+        found = broadcast_shape("broadcast_shapes", found, sizes("broadcast_shapes", "shapes", (shape,)))
+    return Size(found)
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:

@@ -109,6 +109,10 @@ class SparseTensor:
         body = f"indices={self._indices()!r},\nvalues={self._numbers!r},\n"
         return f"sparse_tensor({body}size={tuple(self.shape)}, nnz={self._nnz()}, layout={self.layout!r})"
 
+    def restore(self, node: Any) -> SparseTensor:
+        """Itself, where a Function saved it for its backward."""
+        return self
+
     # ---- other forms
 
     def coalesce(self) -> SparseTensor:
@@ -116,19 +120,14 @@ class SparseTensor:
         if self._coalesced:
             return self
         flat = _flat(self._places, self.shape)
-        order = np.argsort(flat, kind="stable")
-        first = np.flatnonzero(np.r_[True, np.diff(flat[order]) != 0][: flat.size])
-        sums = Matrix(order, flat.size, np.append(first, flat.size))
-        values = SparseProduct.apply(self._numbers, sums, 0)
-        return SparseTensor(self._places[:, order[first]], values, self.shape, True)
+        _, first, which = np.unique(flat, return_index=True, return_inverse=True)
+        values = _added(self._numbers, which, first.size)
+        return SparseTensor(self._places[:, first], values, self.shape, True)
 
     def to_dense(self) -> Tensor:
         """A Tensor with all elements."""
-        flat, count = _flat(self._places, self.shape), self.numel()
-        starts = np.zeros(count + 1, np.int64)
-        np.cumsum(np.bincount(flat, minlength=count), out=starts[1:])
-        sums = Matrix(np.argsort(flat, kind="stable"), flat.size, starts)
-        return Reshape.apply(SparseProduct.apply(self._numbers, sums, 0), tuple(self.shape))
+        flat = _added(self._numbers, _flat(self._places, self.shape), self.numel())
+        return Reshape.apply(flat, tuple(self.shape))
 
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
         """Two axes swapped."""
@@ -255,6 +254,9 @@ class SparseTensor:
     def __sub__(self, other: Any) -> Any:
         return self + (-other)
 
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
     def sum(self, dim: int | None = None) -> Any:
         """The sum of all elements, or over one axis, which is dense here."""
         return self._numbers.sum() if dim is None else self.to_dense().sum(dim)
@@ -287,6 +289,9 @@ def sparse_coo_tensor(
     name = "sparse_coo_tensor"
     if as_flag(name, "requires_grad", requires_grad):
         raise ValueError(f"{name}: requires_grad=True: give values that require gradients, they flow to these")
+    for label, flag in (("check_invariants", check_invariants), ("is_coalesced", is_coalesced)):
+        if flag is not None:
+            as_flag(name, label, flag)
     places = as_tensor(indices).array
     numbers = as_tensor(values)
     numbers = numbers if dtype is None else cast(numbers, as_dtype(dtype))
@@ -340,3 +345,14 @@ def spmm(input: SparseTensor, mat2: Tensor) -> Tensor:
         f"spmm: input is {type(input).__name__} and mat2 is {type(mat2).__name__}; one must be a sparse matrix, see "
         "retrograd.sparse_coo_tensor"
     )
+
+
+def _added(numbers: Tensor, places: np.ndarray, count: int) -> Tensor:
+    """A vector of ``count`` elements: the numbers, added up at their places."""
+    if numbers.array.dtype.kind != "f":
+        total = np.zeros(count, numbers.array.dtype)
+        np.add.at(total, places, numbers.array)
+        return Tensor(total)
+    starts = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(places, minlength=count), out=starts[1:])
+    return SparseProduct.apply(numbers, Matrix(np.argsort(places, kind="stable"), places.size, starts), 0)

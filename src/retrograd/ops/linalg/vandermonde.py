@@ -1,0 +1,26 @@
+"""Matrices of powers."""
+
+from __future__ import annotations
+
+from ...engine.tensor import Tensor
+from ..dtype import as_flag, as_int, require_number
+from .functions import powers
+
+__all__ = ["vander"]
+
+
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The powers N - 1 to 0 of x (M,), or 0 to N - 1 if ``increasing``: (M, N), with N = M by default.
+
+    Raises:
+        TypeError: x is not a Tensor of numbers.
+        ValueError: x does not have one axis, or N is negative.
+    """
+    require_number("vander", x, "x")
+    if x.array.ndim != 1:
+        raise ValueError(f"vander: x.shape={x.array.shape} must have one axis")
+    count = x.array.size if N is None else as_int("vander", "N", N)
+    if count < 0:
+        raise ValueError(f"vander: N={N} must be at least 0")
+    found = powers(x, count)
+    return found if as_flag("vander", "increasing", increasing) else found.flip(-1)
