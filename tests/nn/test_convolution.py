@@ -303,7 +303,7 @@ def test_frozen_parameters_get_no_gradient() -> None:
         ({"activation": "step"}, ValueError, "Conv2d: activation='step' must be a function, or one of elu, gelu, "),
         ({"activation": 1}, TypeError, "Conv2d: activation=1 must be a name, a function of a Tensor, or None"),
         ({"dtype": np.int64}, TypeError, "dtype=int64, but layers compute in float32 or float64"),
-        ({"dtype": "text"}, TypeError, "dtype='text' is not a dtype; use float32 or float64"),
+        ({"dtype": "text"}, TypeError, "dtype='text' is not an element type of a Tensor"),
     ],
 )
 def test_arguments_are_checked(arguments: dict[str, Any], kind: type[Exception], message: str) -> None:

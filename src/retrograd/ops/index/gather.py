@@ -154,7 +154,8 @@ def scatter(
     reduce: "add" or "multiply": combine with the element there instead of replacing it
 
     Raises:
-        TypeError: ``index`` is not an int64 Tensor, ``src`` is not of input's type, or src and value are both given.
+        TypeError: ``index`` does not hold integers, ``src`` is not of input's type, or both or none of src and value
+            are given.
         IndexError: input has no such axis, or an index is not in [0, extent).
         ValueError: the shapes do not fit, or ``reduce`` is neither.
     """
