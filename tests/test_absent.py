@@ -42,12 +42,16 @@ def _message(owner: object, name: str) -> str:
     ("owner", "name", "message"),
     [
         (rg, "dropout", "retrograd has no dropout: it is retrograd.nn.functional.dropout"),
-        (rg, "stft", "retrograd has no stft: it is one of the names of PyTorch that are not here"),
+        (rg, "stft", "retrograd has no stft: cut the signal by x.unfold(-1, n_fft, hop_length), multiply by a window"),
+        (rg, "view_as_real", "retrograd has no view_as_real: there are no complex numbers; retrograd.fft holds"),
+        (rg, "vmap", "retrograd has no vmap: write the axis of the batch into your operations"),
+        (rg.linalg, "eig", "retrograd.linalg has no eig: there are no complex numbers; of symmetric matrices write"),
+        (rg.special, "airy_ai", "retrograd.special has no airy_ai: it is one of the names of PyTorch that are not"),
         (rg.zeros(2), "hardshrink", "Tensor has no hardshrink: it is retrograd.nn.functional.hardshrink"),
         (rg.nn.Linear(2, 2), "register_backward_hook", "Linear has no register_backward_hook: write register_full_"),
         (rg.nn, "quantized", "retrograd.nn has no quantized: layers with quantised weights and activations"),
         (functional, "scaled_mm", "retrograd.nn.functional has no scaled_mm: it is one of the names of PyTorch that"),
-        (rg.optim, "Muon", "retrograd.optim has no Muon: it is one of the names of PyTorch that are not here"),
+        (rg.optim, "Muon", "retrograd.optim has no Muon: it is one of the names of PyTorch that are not"),
         (rg.utils.data, "default_convert", "retrograd.utils.data has no default_convert: write default_collate"),
     ],
 )

@@ -31,11 +31,12 @@ def _functions() -> dict[str, Callable[..., Any]]:
 
 
 FUNCTIONS = _functions()
+FILES = "retrograd.load", "retrograd.save"  # see tests/interop/test_pt.py
 CASES = [
     (name, argument, "None" in parameter.annotation)
     for name, function in FUNCTIONS.items()
     for argument, parameter in inspect.signature(function).parameters.items()
-    if parameter.annotation in ("bool", "bool | None")
+    if parameter.annotation in ("bool", "bool | None") and name not in FILES
 ]
 
 
@@ -137,10 +138,11 @@ GIVEN: dict[str, dict[str, Any]] = {
     "scatter_reduce": {"dim": 0, "index": rg.tensor([[0, 0, 1]]), "src": x(2, 3), "reduce": "sum"},
     "searchsorted": {"sorted_sequence": x(1), "input": 0.5},
     "tensor": {"data": [1.0]},
+    "vander": {"x": x(3)},
     "threshold": {"threshold": 0.0, "value": 0.0},
     "upsample": {"input": x(1, 1, 2, 2), "scale_factor": 2.0, "mode": "bilinear"},
 }  # fmt: skip
-NUMBERS = {"k": 1, "kernel_size": 2, "norm_type": 2.0, "dim": 0, "p": 0.5}
+NUMBERS = {"window_length": 3, "k": 1, "kernel_size": 2, "norm_type": 2.0, "dim": 0, "p": 0.5}
 
 
 def _arguments(name: str) -> dict[str, Any]:

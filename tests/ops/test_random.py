@@ -136,7 +136,7 @@ def test_filled_tensors() -> None:
         (lambda: retrograd.arange(0, 2, -1), ValueError, "arange: step=-1 does not lead from start=0 to end=2"),
         (lambda: retrograd.arange(0, 2, 0), ValueError, "arange: step=0"),
         (lambda: retrograd.from_numpy([1]), TypeError, "from_numpy: array is list, needs an ndarray"),
-        (lambda: retrograd.zeros(2, dtype="float16"), TypeError, "dtype='float16' is not an element type"),
+        (lambda: retrograd.zeros(2, dtype="float17"), TypeError, "dtype='float17' is not an element type"),
     ],
 )
 def test_messages(call, error: type[Exception], message: str) -> None:

@@ -107,7 +107,7 @@ def test_no_kernel_runs() -> None:
         (lambda x: x[2], IndexError, "getitem: input.shape=(2, 3, 4): index 2 is out of bounds"),
         (lambda x: x[0, 0, 0, 0], IndexError, "getitem: input.shape=(2, 3, 4): too many indices"),
         (lambda x: x.to("float17"), TypeError, "dtype='float17' is not an element type of a Tensor"),
-        (lambda x: x.to("cuda"), RuntimeError, "device=.cuda., but there is one device"),
+        (lambda x: x.to("cuda"), RuntimeError, "device='cuda', but there is one device"),
     ],
 )
 def test_messages(call, error: type[Exception], message: str) -> None:

@@ -10,6 +10,10 @@ _NOTHING_TO_COMPILE = "there is nothing to compile, kernels are compiled when th
 _NO_SCRIPT = "a model is its Python code; save its weights by retrograd.interop.save_safetensors"
 _STRIDED = "a Tensor is dense; sparse matrices are made by retrograd.sparse_coo_tensor"
 _NO_COMPLEX = "there are no complex numbers"
+_PAIRS = _NO_COMPLEX + "; retrograd.fft holds them as real tensors whose last axis is (real part, imaginary part)"
+_SPECTROGRAM = "cut the signal by x.unfold(-1, n_fft, hop_length), multiply by a window, and use retrograd.fft.rfft"
+_EIGENVALUES = _NO_COMPLEX + "; of symmetric matrices write retrograd.linalg.eigh"
+_FACTORS = "write retrograd.linalg.solve, inv or det, which need no factors"
 _ONE_PROCESS = "training runs in one process, on as many threads as retrograd.set_num_threads says"
 
 
@@ -21,6 +25,9 @@ REASONS: dict[str, dict[str, str]] = {
         "mps": _NO_GPU,
         "xpu": _NO_GPU,
         "complex": _NO_COMPLEX,
+        **dict.fromkeys(("view_as_real", "view_as_complex", "polar"), _PAIRS),
+        **dict.fromkeys(("stft", "istft"), _SPECTROGRAM),
+        **dict.fromkeys(("lu_solve", "lu_unpack"), _FACTORS),
         "sparse_csr_tensor": _STRIDED,
         "vmap": "write the axis of the batch into your operations; gradients of each sample come from "
         "retrograd.per_sample_gradients",
@@ -44,6 +51,10 @@ REASONS: dict[str, dict[str, str]] = {
         "xpu": _ONE_DEVICE,
         "compile": _NOTHING_TO_COMPILE,
         "register_backward_hook": "write register_full_backward_hook",
+    },
+    "torch.linalg": {
+        **dict.fromkeys(("eig", "eigvals"), _EIGENVALUES),
+        **dict.fromkeys(("lu", "lu_factor", "lu_factor_ex", "lu_solve"), _FACTORS),
     },
     "torch.nn": {
         "SyncBatchNorm": _ONE_PROCESS,

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..engine.changes import mark
 from ..engine.family import part, views_of
-from ..engine.grad_mode import is_grad_enabled
+from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor, alias
 from .dtype import as_flag, require_tensor
 from .layout import as_memory_format
@@ -24,7 +24,7 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     @functools.wraps(function)
     def change(input: Tensor, *args: Any, **options: Any) -> Tensor:
         require_tensor(name, input)
-        recorded = input.requires_grad and is_grad_enabled()
+        recorded = input.requires_grad and thread.mode.enabled
         if recorded and input.is_leaf:
             raise RuntimeError(
                 f"{name}: a leaf that requires a gradient cannot change in place; use x.{function.__name__}(...), or "

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...entries import brief
+from ...ops.dtype import as_flag
 from ...outside import open_outside
 from ...printable import display_name
 from .archive import Archive
@@ -61,8 +62,8 @@ def load(
     if pickle_module is not None:
         raise TypeError("load: pickle_module must be None: files are read by rules that execute nothing")
     for name, value in (("weights_only", weights_only), ("mmap", mmap)):
-        if value is not None and not isinstance(value, bool):
-            raise TypeError(f"load: {name}={brief(value)} must be True, False or None")
+        if value is not None:
+            as_flag("load", name, value)
     if encoding not in ("utf-8", "ascii", "latin1", "bytes", "ASCII"):
         raise ValueError(f"load: encoding={brief(encoding)} must be 'utf-8', 'ascii', 'latin1' or 'bytes'")
     check = checked_location(map_location)

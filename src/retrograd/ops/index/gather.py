@@ -154,7 +154,7 @@ def scatter(
     reduce: "add" or "multiply": combine with the element there instead of replacing it
 
     Raises:
-        TypeError: ``index`` is not an int64 Tensor, ``src`` not of input's type, or not one of src and value is given.
+        TypeError: ``index`` is not an int64 Tensor, ``src`` is not of input's type, or src and value are both given.
         IndexError: input has no such axis, or an index is not in [0, extent).
         ValueError: the shapes do not fit, or ``reduce`` is neither.
     """

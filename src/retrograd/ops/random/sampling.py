@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_dtype, as_flag, default_dtype, int64, require_float
+from ..dtype import as_dtype, as_flag, default_dtype, float32, float64, int64, require_float
 from ..layout import Like, Options, check_options
 from ..pointwise.operands import Constant
 from ..shape.broadcasting import broadcast_shape
@@ -235,6 +235,6 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
 
 def _float(name: str, dtype: Any) -> Any:
     kind = as_dtype(dtype, default=True)
-    if kind.kind != "f":
+    if kind not in (float32, float64):
         raise TypeError(f"{name}: dtype={kind} must be float32 or float64")
     return kind

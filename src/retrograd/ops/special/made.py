@@ -38,6 +38,7 @@ def special(title: str, value: Values, slope: Callable[..., Any]) -> type[Functi
     members = {
         "__module__": sys._getframe(1).f_globals["__name__"],
         "__doc__": value.__doc__,
+        "formulas": (value,),  # what the documentation shows
         "forward": staticmethod(forward),
         "backward": staticmethod(backward),
     }
