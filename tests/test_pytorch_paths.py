@@ -167,3 +167,10 @@ def test_functions_that_pytorch_has_twice() -> None:
     assert rg.relu_(x) is x and x.tolist() == [0.0, 2.0]
     for name in rg._OF_NETWORKS:
         assert getattr(rg, name) is getattr(nn.functional, name)
+
+
+def test_no_tensor_is_on_a_gpu() -> None:
+    """As scripts ask: ``if isinstance(x.data, torch.cuda.FloatTensor)``."""
+    assert not isinstance(rg.zeros(2), (rg.cuda.FloatTensor, rg.cuda.LongTensor))
+    with pytest.raises(RuntimeError, match=r"cuda.LongTensor: there is no accelerator"):
+        rg.cuda.LongTensor([1])

@@ -106,9 +106,26 @@ current_stream, mem_get_info = map(_Refused, ("current_stream", "mem_get_info"))
 get_device_name, get_device_properties, get_device_capability = map(
     _Refused, ("get_device_name", "get_device_properties", "get_device_capability")
 )
-FloatTensor, DoubleTensor, HalfTensor = map(_Refused, ("FloatTensor", "DoubleTensor", "HalfTensor"))
-LongTensor, IntTensor, ShortTensor = map(_Refused, ("LongTensor", "IntTensor", "ShortTensor"))
-ByteTensor, CharTensor, BoolTensor = map(_Refused, ("ByteTensor", "CharTensor", "BoolTensor"))
+
+
+class _NoTensor:
+    """A tensor on a GPU: ``isinstance(x, cuda.FloatTensor)`` is False, and making one raises a RuntimeError."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        refuse(f"cuda.{type(self).__name__}")
+
+
+# fmt: off
+class FloatTensor(_NoTensor): ...
+class DoubleTensor(_NoTensor): ...
+class HalfTensor(_NoTensor): ...
+class LongTensor(_NoTensor): ...
+class IntTensor(_NoTensor): ...
+class ShortTensor(_NoTensor): ...
+class ByteTensor(_NoTensor): ...
+class CharTensor(_NoTensor): ...
+class BoolTensor(_NoTensor): ...
+# fmt: on
 
 
 def __getattr__(name: str) -> Any:
