@@ -157,7 +157,7 @@ def test_files_are_small(tmp_path: Path) -> None:
     half = binary.pack(floats="bfloat16")
     assert size(half) * 23 <= full
     one, other = half(y := retrograd.randn(2, 1, 28, 28)).array, load_packed(tmp_path / "f")(y).array
-    np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)  # a BLAS rounds by where its operands lie
 
 
 class Own(nn.Module):

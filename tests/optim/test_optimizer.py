@@ -67,7 +67,7 @@ def test_groups_and_defaults() -> None:
         ({Parameter([1.0])}, TypeError, "SGD: params is a set, whose order changes"),
         ([{"params": {Parameter([1.0])}}], TypeError, "SGD: params is a set"),
         ([3], TypeError, r"SGD: params\[0\] must be a Tensor, got int"),
-        ([Tensor([1])], TypeError, r"SGD: params\[0\] has dtype int64"),
+        ([Tensor(np.array([1]))], TypeError, r"SGD: params\[0\] has dtype int64"),
         ([Parameter([1.0]), Parameter([[1.0]]).reshape(1)], ValueError, r"SGD: params\[1\] is not a leaf but .*detach"),
         ([{"lr": 1.0}], TypeError, 'SGD: a param group must be a dict with "params"'),
         ([{"params": [Parameter([1.0])], "lrr": 1.0}], ValueError, "SGD: unknown option 'lrr'"),

@@ -11,7 +11,10 @@ _CONVERTER = "make_np"  # its function that makes an array of whatever is logged
 
 
 def _accept_tensors() -> None:
-    convert = getattr(sys.modules["tensorboardX.x2num"], _CONVERTER)
+    loaded = sys.modules.get("tensorboardX.x2num")
+    if loaded is None:
+        return
+    convert = getattr(loaded, _CONVERTER)
 
     def make_np(x: Any) -> Any:
         return convert(x.array if isinstance(x, Tensor) else x)

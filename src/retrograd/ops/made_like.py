@@ -99,7 +99,10 @@ def range(
 ) -> Tensor:  # fmt: skip
     """start, start + step, ... up to and including ``end``; PyTorch recommends ``arange``, which leaves it out.
 
-    Of the default type if ``dtype`` is None. Raises: as ``arange``.
+    Of the default type if ``dtype`` is None.
+
+    Raises:
+        ValueError: as ``arange``.
     """
     warnings.warn(
         "range is deprecated and will be removed in a future release because its behavior is inconsistent with "

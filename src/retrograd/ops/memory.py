@@ -219,7 +219,11 @@ conj = conj_physical = resolve_conj = resolve_neg = real
 
 
 def imag(input: Tensor) -> NoReturn:
-    """Raises a RuntimeError, as PyTorch does for real numbers."""
+    """There is no imaginary part, as in PyTorch for real numbers.
+
+    Raises:
+        RuntimeError: always.
+    """
     raise RuntimeError("imag: input holds real numbers; those of retrograd.fft are in its last axis: input[..., 1]")
 
 
