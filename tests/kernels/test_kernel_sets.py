@@ -298,6 +298,7 @@ def _steps(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterat
     numbers = {
         "lr": 0.1, "momentum": 0.9, "dampening": 0.1, "weight_decay": 0.01, "nesterov": False, "maximize": False,
         "decoupled": True, "step": 2, "beta1": 0.9, "beta2": 0.999, "eps": 1e-3, "mu_product": 0.7,
+        "eta": 0.1, "mu": 0.4, "lambd": 0.2, "shrink": 0.5, "grow": 1.2, "smallest": 1e-3, "largest": 9.0,
         "momentum_decay": 0.004, "rectification": 0.5, "alpha": 0.9, "rho": 0.9, "lr_decay": 0.1, "weight": 0.3,
         "factor": 1.7, "most": 1.0,
     }  # fmt: skip

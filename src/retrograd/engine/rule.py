@@ -257,6 +257,7 @@ class override_backward(OneFlag):  # noqa: N801  it is used like a function
     """
 
     def __init__(self, operator: Callable[..., Any], rule: Callable[..., Any] | str) -> None:
+        operator = _innermost(operator)
         self._override = _Override(operator, as_rule("override_backward", rule))
         self._keys = _keys_of(operator)
         super().__init__("rules", partial(_warn_without_effect, self._override))
@@ -299,6 +300,15 @@ class without_backward_rules(OneFlag):  # noqa: N801
 
     def __call__(self, function: _F) -> _F:
         return decorate(function, without_backward_rules, "without_backward_rules")
+
+
+def _innermost(operator: Any) -> Any:
+    """The operator itself, without the functions of the same name around it that read other forms of a call."""
+    while type(operator) is FunctionType and type(inner := getattr(operator, "__wrapped__", None)) is FunctionType:
+        if inner.__name__ != operator.__name__ or not inside[inner.__code__.co_filename]:
+            break
+        operator = inner
+    return operator
 
 
 def _keys_of(operator: Any) -> list[Any]:

@@ -41,7 +41,7 @@ class Frexp(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-        mantissa, exponent = np.frexp(x.array)
+        mantissa, exponent = map(np.asarray, np.frexp(x.array))  # of a tensor without axes they are numbers
         ctx.exponent = np.array(exponent, np.int32)
         found = wrap(ctx.exponent.copy())
         ctx.mark_non_differentiable(found)
@@ -49,7 +49,7 @@ class Frexp(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor, _: Any) -> Tensor:
-        return g * wrap(np.ldexp(np.ones((), g.array.dtype), -ctx.exponent))
+        return g * wrap(np.asarray(np.ldexp(np.ones((), g.array.dtype), -ctx.exponent)))
 
 
 copysign = operator_of_two(
