@@ -16,6 +16,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -114,10 +115,8 @@ def main() -> None:
         print(line, flush=True)
         print(json.dumps({name: runs}), file=sys.stderr)
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    import torch
-
     lines.append(
-        f"\nGeometric mean of the last column: {mean:.2f}. PyTorch {torch.__version__}, Python "
+        f"\nGeometric mean of the last column: {mean:.2f}. PyTorch {version('torch')}, Python "
         f"{platform.python_version()}, {chosen.threads} threads, the least time of {chosen.repeat} runs in turns."
     )
     print(lines[-1])

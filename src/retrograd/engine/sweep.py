@@ -90,7 +90,7 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Tensor | None, ...]:
+) -> tuple[Tensor, ...]:
     """The gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`; no `grad` is touched.
 
     Only nodes on a path to an input run, and their `needs_input_grad` is True only for arguments on such a path.
@@ -142,7 +142,7 @@ def grad(
                 f"grad: outputs do not depend on inputs[{position}] ({why}); pass allow_unused=True to get "
                 "None for it"
             )
-    return tuple(results)
+    return tuple(results)  # type: ignore[arg-type]  # None only with allow_unused
 
 
 def _is_part(array: np.ndarray, view: np.ndarray) -> bool:
