@@ -181,3 +181,11 @@ def test_more_factories() -> None:
     assert other.ctypes.data == x.data_ptr() and rg.from_dlpack(np.ones(2)).dtype == rg.float64
     y = rg.ones(1, 2, 2, 2).clone(memory_format=rg.channels_last)
     assert y.stride() == (8, 1, 4, 2) and y.clone().stride() == y.stride()
+
+
+def test_truth_values_are_not_shifted() -> None:
+    mask = rg.tensor([True, False])
+    for shift in (rg.bitwise_left_shift, rg.bitwise_right_shift):
+        with pytest.raises(TypeError, match="input and other hold truth values, needs integers; convert one with .long"):
+            shift(mask, mask)
+        assert shift(mask.long(), mask).dtype == rg.int64

@@ -56,7 +56,7 @@ OTHERS: dict[str, Any] = {
     "truth value": True,
 }
 # what is computed here although PyTorch refuses it, because it has a value
-MORE = {"fmod", "remainder", "isclose", "allclose", "round", "fmax", "fmin"}
+MORE = {"fmod", "remainder", "isclose", "allclose", "round", "fmax", "fmin", "sub", "subtract"}
 REFUSED = (TypeError, ValueError, ZeroDivisionError)
 
 

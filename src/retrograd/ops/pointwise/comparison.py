@@ -186,13 +186,28 @@ def bitwise_xor(input: Tensor | int, other: Tensor | int) -> Tensor:
 
 
 def bitwise_left_shift(input: Tensor | int, other: Tensor | int) -> Tensor:
-    """input * 2**other for integers, with bits beyond the type lost; shapes broadcast."""
-    return _bitwise("bitwise_left_shift", np.left_shift, input, other)
+    """input * 2**other for integers, with bits beyond the type lost; shapes broadcast.
+
+    Raises:
+        TypeError: both hold truth values, or one is floating-point.
+    """
+    return _shifted("bitwise_left_shift", np.left_shift, input, other)
 
 
 def bitwise_right_shift(input: Tensor | int, other: Tensor | int) -> Tensor:
-    """input / 2**other for integers, rounded down; shapes broadcast."""
-    return _bitwise("bitwise_right_shift", np.right_shift, input, other)
+    """input / 2**other for integers, rounded down; shapes broadcast.
+
+    Raises:
+        TypeError: both hold truth values, or one is floating-point.
+    """
+    return _shifted("bitwise_right_shift", np.right_shift, input, other)
+
+
+def _shifted(name: str, shift: np.ufunc, input: Any, other: Any) -> Tensor:
+    kinds = [x.array.dtype.kind if isinstance(x, Tensor) else "b" * isinstance(x, bool) for x in (input, other)]
+    if kinds == ["b", "b"]:
+        raise TypeError(f"{name}: input and other hold truth values, needs integers; convert one with .long()")
+    return _bitwise(name, shift, input, other)
 
 
 def bitwise_not(input: Tensor) -> Tensor:
