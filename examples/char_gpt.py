@@ -1,4 +1,4 @@
-"""A small GPT learns Python's help texts character by character: 3 bits per character in 30 seconds.
+"""A small GPT learns Python's help texts character by character: 3 bits per character in ten seconds.
 
 With PyTorch: write ``import torch`` in place of the import of retrograd. Source: Radford et al. 2018; in the manner of
 Karpathy's nanoGPT.

@@ -1,4 +1,4 @@
-"""A convolutional GAN draws digits: a Fréchet distance of 1.5 (of pixels) to the real ones in 20 seconds.
+"""A convolutional GAN draws digits: a Fréchet distance of 1.5 (of pixels) to the real ones in ten seconds.
 
 With PyTorch: write ``import torch`` in place of the import of retrograd. Source: Radford et al. 2015, arXiv:1511.06434.
 """

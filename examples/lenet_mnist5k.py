@@ -1,4 +1,4 @@
-"""LeNet-5 with ReLU and max pooling on 4,000 digits of MNIST: 96 % in ten seconds.
+"""LeNet-5 with ReLU and max pooling on 4,000 digits of MNIST: 96 % in three seconds.
 
 With PyTorch: write ``import torch`` in place of the import of retrograd. Source: LeCun et al. 1998.
 """

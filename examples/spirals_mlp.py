@@ -1,4 +1,4 @@
-"""A multi-layer perceptron separates three interleaved spirals: 99 % of the points in two seconds.
+"""A multi-layer perceptron separates three interleaved spirals: 99 % of the points in a second.
 
 With PyTorch: write ``import torch`` in place of the import of retrograd.
 """

