@@ -1,4 +1,4 @@
-"""Proximal policy optimisation with normally distributed actions: points come within 0.1 of their goals in three seconds.
+"""Proximal policy optimisation with normal actions: points come within 0.1 of their goals in three seconds.
 
 With PyTorch: write ``import torch`` in place of the import of retrograd. Source: Schulman et al. 2017,
 arXiv:1707.06347, with their generalised advantages, arXiv:1506.02438.
