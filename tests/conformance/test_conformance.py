@@ -39,13 +39,21 @@ NOT_LAYERS = {
 }  # fmt: skip
 
 
+STACKS = ("Transformer", "TransformerDecoder", "TransformerEncoder")
+
+
 @pytest.mark.parametrize("entry", OPERATORS, ids=lambda entry: entry.name)
 def test_operator(entry: Op) -> None:
     """Every check; the second derivatives along random directions."""
     entry.run(full=False)
 
 
-@pytest.mark.parametrize("entry", LAYERS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize(
+    "entry",
+    # the layers of which these are made are checked by day
+    [pytest.param(e, marks=[pytest.mark.nightly] * (e.name in STACKS)) for e in LAYERS],
+    ids=[e.name for e in LAYERS],
+)
 def test_layer(entry: Layer) -> None:
     entry.run(full=False)
 
