@@ -517,6 +517,26 @@ def test_in_place_operators() -> None:
     is_close(gradients(y, x, g=g), [3 * g.array])
 
 
+@pytest.mark.parametrize(
+    ("operator", "change", "other"),
+    [
+        (Tensor.mul_, lambda y: y.mul_(3.0), lambda y: y.add_(3.0)),
+        (Tensor.exp_, lambda y: y.exp_(), lambda y: y.tanh_()),
+        (Tensor.__imul__, lambda y: y.__imul__(3.0), lambda y: y.mul_(3.0)),
+    ],
+)
+def test_a_rule_of_one_in_place_method_holds_for_no_other(operator: Any, change: Any, other: Any) -> None:
+    for call, factor in ((change, 2.0), (other, 1.0)):
+        x = leaf(3, 4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it has no effect on the other one
+            with override_backward(operator, doubled):
+                ruled = call(x * 1.0)
+        (true,) = gradients(call(x * 1.0), x)
+        (gx,) = gradients(ruled, x)
+        assert np.array_equal(gx, factor * true)
+
+
 def test_what_is_shown() -> None:
     x = leaf(3)
     with override_backward(F.relu, doubled):

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..absent import pytorch_names
 from ..engine.inplace import Replaced, modify
+from ..engine.rule import runs_operators_by_name
 from ..engine.tensor import Tensor, wrap
 from ..formulas import optimizers
 from .dtype import CATEGORY, as_element, as_real, cast, float16, is_number, require_tensor
@@ -36,22 +37,23 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
     name: for messages; by default the operator's name and an underscore
     ufunc: the NumPy function of a binary operator, for changes that are not recorded
     """
-    operator = name or f"{function.__name__}_"
+    name = name or f"{function.__name__}_"
 
+    @runs_operators_by_name
     @functools.wraps(function)
     def change(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        require_tensor(operator, input)
+        require_tensor(name, input)
 
         def compute(old: Tensor) -> Tensor:
-            return _as(operator, function(old, *args, **kwargs), old.array.dtype)
+            return _as(name, function(old, *args, **kwargs), old.array.dtype)
 
         write = None
         if ufunc is not None and len(args) == 1 and not kwargs and _fits(input.array, args[0]):
-            other = args[0].array if isinstance(args[0], Tensor) else as_real(operator, "other", args[0])
+            other = args[0].array if isinstance(args[0], Tensor) else as_real(name, "other", args[0])
             write = lambda array: _quietly(ufunc, array, other)  # noqa: E731
-        return modify(input, operator, compute, (*args, *kwargs.values()), write)
+        return modify(input, name, compute, (*args, *kwargs.values()), write)
 
-    change.__name__ = change.__qualname__ = operator
+    change.__name__ = change.__qualname__ = name
     change.__doc__ = f"``{function.__name__}`` in the memory of input, which is returned.\n\nRaises: as ``modify``."
     return change
 
