@@ -49,6 +49,8 @@ def _array(array: Array) -> dict[str, Any]:
         "role": array.role,
         "about": array.about,
         "padding": [list(pair) for pair in array.padding],
+        "view": array.view,
+        "copies": array.copies and {"array": array.copies[0], "index": array.copies[1].ravel().tolist()},
         "values": numbers(array.values),
     }
 

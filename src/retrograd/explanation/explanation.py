@@ -35,6 +35,8 @@ class Array:
     axes: a letter for each axis
     role: "input", "weight", "output", "upstream" (the gradient that backward gets), "gradient", or "inner"
     padding: (low, high) zeros of the last axes that the operator reads beside it
+    view: the part of the page that shows it: "main", "matrices", "time"
+    copies: (name, index) if each entry is a copy of an entry of another array; an index as in ``Products``
     """
 
     values: np.ndarray
@@ -42,6 +44,8 @@ class Array:
     role: str
     about: str
     padding: Padding = ()
+    view: str = "main"
+    copies: tuple[str, np.ndarray] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ class Product(NamedTuple):
     value: float
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True)
+class Entry:
     """An entry taken apart: its value, the products that add up to it, their sum, and the numerical gradient."""
 
     name: str
@@ -94,7 +99,8 @@ class Entry(NamedTuple):
         for product in self.products:
             factors = " * ".join(f"{name}{'[padding]' if at is None else list(at)} {value:.5g}"
                                  for name, at, value in product.factors)  # fmt: skip
-            lines.append(f"  {product.value:+.6g} = {factors}" + (f" * {product.scale:g}" if product.scale != 1 else ""))
+            scale = f" * {product.scale:g}" if product.scale != 1 else ""
+            lines.append(f"  {product.value:+.6g} = {factors}{scale}")
         lines.append(f"  sum {self.total:.7g}")
         if self.numerical is not None:
             lines.append(f"  numerical {self.numerical:.7g}, difference {abs(self.value - self.numerical):.2g}")

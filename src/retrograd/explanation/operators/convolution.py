@@ -1,7 +1,7 @@
 """Convolutions and transposed convolutions, whose products are the same for y, gx and gw.
 
-Every product of a convolution joins one entry each of x, w and y. The forward pass multiplies x and w and adds to y, the
-gradient to w multiplies gy and x, and that to x multiplies gy and w. In a transposed convolution the input and the
+Every product of a convolution joins one entry each of x, w and y. The forward pass multiplies x and w and adds to y,
+the gradient to w multiplies gy and x, and that to x multiplies gy and w. In a transposed convolution the input and the
 result change places.
 """
 

@@ -48,7 +48,7 @@ class Operator:
         inputs = self.example(options)
         case = self.case(inputs, options)
         y = gradients(case.call, inputs, None, "compiled")["y"]
-        gy = draw(y.shape, options.get("values", "integers"), 4)
+        gy = draw(y.shape, str(options.get("values", "integers")), 4)
         return Explanation(case, gy, settings, options)
 
 
