@@ -93,6 +93,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     # what a set would do, without doing it
     "ops/convolution/plan.py": ("kernels.convolution.algorithm", "textbook.algorithms"),
     "__init__.py": ("kernels.machine.launch",),  # set_num_threads and get_num_threads
+    # the text that the page steps through
+    "explanation/operators/algorithms.py": ("textbook.convolution", "textbook.algorithms"),
     "cli/__init__.py": ("__version__",),
     "version.py": ("__version__",),
     "cli/machine.py": ("kernels",),  # warmup and info: the compile cache, the CPU

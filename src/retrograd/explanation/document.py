@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from .numbers import numbers
 from .sums import Products
 
 if TYPE_CHECKING:
     from .explanation import Array, Explanation
 
-__all__ = ["FORMAT", "as_dict", "numbers"]
+__all__ = ["FORMAT", "as_dict"]
 
 FORMAT = 1
 
@@ -57,12 +56,3 @@ def _array(array: Array) -> dict[str, Any]:
 
 def _products(products: Products) -> dict[str, Any]:
     return {"factors": list(products.factors), "scale": products.scale, "index": products.index.ravel().tolist()}
-
-
-def numbers(values: np.ndarray) -> list[Any]:
-    """The entries as numbers that JSON has; "NaN", "Infinity" and "-Infinity" as these words."""
-    flat = values.ravel().tolist()
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        return [each if np.isfinite(each) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(each)]
-                for each in flat]  # fmt: skip
-    return flat

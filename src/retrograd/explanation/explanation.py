@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ops.kernel_set import active_kernels
+from .faults import Fault, Outcome, outcome
 from .measure import Arrays, Call, gradients, numerical, ulps
+from .running import Algorithm, Run, backward_run, follow
 from .sums import Products
 
 __all__ = ["Array", "Case", "Entry", "Explanation", "Product", "Setting"]
@@ -61,6 +63,8 @@ class Case:
     source: the call as Python
     step: of the numerical gradient; 1 is exact where the operator is linear in each input
     exact: whether the declared gradient is the derivative; a quantiser's is not
+    algorithms: ways to compute y and the gradients that can be stepped through, from the arrays
+    faults: mistakes to try in its backward
     """
 
     name: str
@@ -73,6 +77,8 @@ class Case:
     inner: Callable[[Arrays], dict[str, Array]] = lambda arrays: {}
     step: float = 1e-6
     exact: bool = True
+    algorithms: Callable[[Arrays], list[Algorithm]] = lambda arrays: []
+    faults: tuple[Fault, ...] = ()
 
 
 class Product(NamedTuple):
@@ -186,6 +192,18 @@ class Explanation:
             found = float(self.numerical(name, [flat])[0])
         total = float(np.sum([product.value for product in products]))
         return Entry(name, index, float(array.values[index]), tuple(products), total, found)
+
+    def runs(self) -> list[Run]:
+        """The lines of the backward on the textbook kernels as they ran, and of other algorithms of the same arrays."""
+        inputs = {name: array.values for name, array in self.case.inputs.items()}
+        computed = {name: array.values for name, array in self.arrays.items()}
+        backward = backward_run(self.case.name, self.case.call, inputs, self.gy)
+        return [backward, *map(follow, self.case.algorithms(computed))]
+
+    def outcomes(self) -> list[Outcome]:
+        """What each of the operator's common mistakes does to these gradients, and what gradcheck says."""
+        inputs = {name: array.values for name, array in self.case.inputs.items()}
+        return [outcome(fault, self.case.call, inputs, self.gy) for fault in self.case.faults]
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain lists, dicts, numbers and strings: what the page is drawn from."""

@@ -18,7 +18,10 @@ from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ..explanation import Array, Case, Padding, Setting
 from ..measure import Arrays
 from ..sums import Products, along, convolution
+from .algorithms import algorithms_of
 from .example import VALUES, draw
+from .matrices import matrices, sums_of_matrices
+from .mistakes import CONVOLUTION
 from .operator import Operator, call_text
 
 __all__ = ["OPERATORS"]
@@ -92,7 +95,8 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
         return function(x, w, b, **given, **extra)
 
     def sums(arrays: Arrays) -> dict[str, list[Products]]:
-        return _sums(window, transposed, arrays)
+        found = _sums(window, transposed, arrays)
+        return found if transposed else found | sums_of_matrices(window, arrays)
 
     return Case(
         name=name,
@@ -102,6 +106,9 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
         sums=sums,
         formulas=_formulas(ndim, transposed, "b" in inputs),
         source=call_text(f"F.{name}", inputs, {k: v for k, v in given.items() if v != _ARGUMENTS[k]} | extra),
+        inner=lambda arrays: {} if transposed else matrices(window, arrays),
+        algorithms=lambda arrays: [] if transposed else algorithms_of(window, arrays),
+        faults=() if transposed else CONVOLUTION,
         step=1.0,
     )
 
