@@ -67,7 +67,7 @@ def find(name: str) -> Operator:
     known = _all()
     if word in known:
         return _operators(known[word])[word]
-    small = {each.lower().replace("_", ""): each for each in reversed(known)}  # of two, the first
+    small = {each.lower().replace("_", ""): each for each in reversed([*known])}  # of two, the first
     plain = word.lower()
     found = _ALIASES.get(plain) or small.get(plain.replace("_", "")) or _ALIASES.get(plain.rstrip("123d"))
     if found is None:

@@ -3,6 +3,7 @@
     y = x * w + b                              which entries meet is said by the letters of each array's axes
     gc = gh * o * slope + gc[t+1] * f[t+1]     a factor at another position of an axis; outside of it there is none
     sum = w[q=1] * x                           at one position of an axis
+    sum = w * y:tnj                            an array whose axes have other letters here
 
 A term is summed over the letters that the target lacks. Terms are joined by " + " or " - ", factors by " * "; a factor may
 also be a number's name. A term with an array that is not there is left out, and an equation whose target is not there.
@@ -22,11 +23,12 @@ from ..sums import Products, along
 
 __all__ = ["Equations"]
 
-_FACTOR = re.compile(r"(\w+)(?:\[(\w)(?:=(\w+)|([+-]\d+))\])?$")
+_FACTOR = re.compile(r"(\w+)(?::(\w+))?(?:\[(\w)(?:=(\d+)|([+-]\d+))\])?$")
 
 
 class _Factor(NamedTuple):
     name: str
+    axes: str
     letter: str  # of the axis that is read at another position
     fixed: str  # the position, a number
     shift: int
@@ -79,7 +81,8 @@ class Equations:
     def _factor(self, text: str) -> _Factor:
         found = _FACTOR.match(text)
         assert found is not None, text
-        return _Factor(found[1], found[2] or "", found[3] or "", int(found[4] or 0))
+        axes = found[2] or self.axes.get(found[1], "")
+        return _Factor(found[1], axes, found[3] or "", found[4] or "", int(found[5] or 0))
 
     @cached_property
     def sums(self) -> dict[str, list[Products]]:
@@ -98,7 +101,7 @@ class Equations:
         columns = []
         for factor in read:
             index = np.zeros(grid.shape[1], np.int64)
-            for letter in self.axes[factor.name]:
+            for letter in factor.axes:
                 if letter == factor.letter:
                     at = np.full_like(index, int(factor.fixed)) if factor.fixed else places[letter] + factor.shift
                     inside &= (at >= 0) & (at < self.extents[letter])
@@ -112,7 +115,7 @@ class Equations:
 
     def _free(self, factor: _Factor) -> str:
         """The letters of an array that are not fixed."""
-        return self.axes[factor.name].replace(factor.letter, "") if factor.fixed else self.axes[factor.name]
+        return factor.axes.replace(factor.letter, "") if factor.fixed else factor.axes
 
     @cached_property
     def formulas(self) -> dict[str, str]:
@@ -122,7 +125,7 @@ class Equations:
             text, summed = "", ""
             for term in terms:
                 free = "".join(self._free(factor) for factor in term.factors)
-                over = [letter for letter in dict.fromkeys(free) if letter not in self.axes[target.name]]
+                over = [letter for letter in dict.fromkeys(free) if letter not in target.axes]
                 summed += "".join(letter for letter in over if letter not in summed)
                 product = ("Σ " if over else "") + " · ".join(map(self._text, term.factors))
                 sign = " − " if term.sign < 0 else " + "
@@ -133,7 +136,7 @@ class Equations:
 
     def _text(self, factor: _Factor) -> str:
         places = []
-        for letter in self.axes[factor.name]:
+        for letter in factor.axes:
             if letter != factor.letter:
                 places.append(letter)
             elif factor.fixed:

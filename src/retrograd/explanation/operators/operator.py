@@ -10,7 +10,7 @@ from ..explanation import Case, Explanation, Setting
 from ..measure import Arrays, gradients
 from .example import draw
 
-__all__ = ["Operator", "arguments", "call_text", "differing", "leading", "switch"]
+__all__ = ["Operator", "arguments", "call_text", "differing", "frozen", "leading", "switch"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,11 @@ def arguments(
 def differing(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """The options that a call has to name: those that are not the defaults."""
     return {key: value for key, value in given.items() if value != defaults[key]}
+
+
+def frozen(value: Any) -> Any:
+    """A list as a tuple, also inside: what the functions of geometry take."""
+    return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value
 
 
 def switch(name: str, value: bool, about: str) -> Setting:
