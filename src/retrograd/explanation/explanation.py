@@ -25,8 +25,8 @@ class Setting:
     """A number or word that the page lets its reader change."""
 
     name: str
-    value: int | str
-    choices: tuple[int | str, ...]
+    value: float | str
+    choices: tuple[float | str, ...]
     about: str
 
 

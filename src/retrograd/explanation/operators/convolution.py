@@ -22,7 +22,7 @@ from .algorithms import algorithms_of
 from .example import VALUES, draw
 from .matrices import matrices, sums_of_matrices
 from .mistakes import CONVOLUTION
-from .operator import Operator, call_text
+from .operator import Operator, call_text, frozen
 
 __all__ = ["OPERATORS"]
 
@@ -72,18 +72,18 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
     x, w = inputs["x"], inputs["w"]
     if transposed:
         window = conv_transpose_window(
-            x.shape[2:], w.shape[2:], _frozen(given["stride"]), _frozen(given["padding"]),
-            _frozen(extra.get("output_padding", 0)), _frozen(given["dilation"]), given["groups"],
+            x.shape[2:], w.shape[2:], frozen(given["stride"]), frozen(given["padding"]),
+            frozen(extra.get("output_padding", 0)), frozen(given["dilation"]), given["groups"],
         )  # fmt: skip
     else:
         window = conv_window(
-            x.shape[2:], w.shape[2:], _frozen(given["stride"]), _frozen(given["padding"]), _frozen(given["dilation"]),
+            x.shape[2:], w.shape[2:], frozen(given["stride"]), frozen(given["padding"]), frozen(given["dilation"]),
             given["groups"],
         )
     space, taps = _SPACE[ndim], _TAPS[ndim]
     x_axes, y_axes = f"nc{space}", f"nk{space}"
     w_axes = f"ck{taps}" if transposed else f"kc{taps}"
-    padding: Padding = () if transposed else as_pairs(_frozen(given["padding"]), ndim)
+    padding: Padding = () if transposed else as_pairs(frozen(given["padding"]), ndim)
     shown = {
         "x": Array(x, x_axes, "input", "the input", padding),
         "w": Array(w, w_axes, "weight", "the kernels: one for each channel of the result and of the input"),
@@ -158,10 +158,6 @@ def _formulas(ndim: int, transposed: bool, bias: bool) -> dict[str, str]:
         "gw": f"gw[k, c, {taps}] = Σ gy[n, k, {outputs}] · x[n, c, {reads}]   over n, {outputs}",
         "gb": f"gb[k] = Σ gy[n, k, {outputs}]   over n, {outputs}",
     }
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _operator(ndim: int, transposed: bool) -> Operator:
