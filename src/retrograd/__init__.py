@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from .amp import GradScaler, autocast
     from .compiler import compile
     from .engine.source import backward_source
+    from .explanation.explain import explain
     from .explanation.graph.graph import graph
     from .interop.packed import load_packed
     from .interop.pt import load, save
@@ -176,6 +177,7 @@ _ELSEWHERE = {
     "autocast": ".amp",
     "backward_source": ".engine.source",
     "compile": ".compiler",
+    "explain": ".explanation.explain",
     "formula": ".ops.pointwise.formula",
     "get_num_threads": ".kernels.machine.launch",
     "graph": ".explanation.graph.graph",

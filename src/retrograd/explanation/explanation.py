@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..atomic import write_atomically
 from ..ops.kernel_set import active_kernels
 from .faults import Fault, Outcome, outcome
 from .measure import Arrays, Call, gradients, numerical, ulps
@@ -205,11 +208,32 @@ class Explanation:
         inputs = {name: array.values for name, array in self.case.inputs.items()}
         return [outcome(fault, self.case.call, inputs, self.gy) for fault in self.case.faults]
 
-    def to_dict(self) -> dict[str, Any]:
-        """All of it as plain lists, dicts, numbers and strings: what the page is drawn from."""
+    def to_dict(self, whole: bool = True) -> dict[str, Any]:
+        """All of it as plain lists, dicts, numbers and strings: what the page is drawn from.
+
+        whole: with the lines that ran and the failure lab, which take longest
+        """
         from .document import as_dict
 
-        return as_dict(self)
+        return as_dict(self, whole)
+
+    def save(self, path: str | Path) -> None:
+        """Write the page as one HTML file, which works from a disk without network and server.
+
+        Raises:
+            OSError: the file could not be written.
+        """
+        write_atomically(Path(path), lambda file: file.write(self.to_html().encode()))
+
+    def to_html(self) -> str:
+        """The page as the text of one HTML file."""
+        from .standalone import page
+
+        return page([self.to_dict()])
+
+    def _repr_html_(self) -> str:
+        text = escape(self.to_html(), quote=True)
+        return f'<iframe srcdoc="{text}" style="width:100%;height:760px;border:0" title="see the gradient"></iframe>'
 
 
 def _factor(name: str, at: int, values: np.ndarray) -> tuple[str, tuple[int, ...] | None, float]:

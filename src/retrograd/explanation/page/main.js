@@ -23,6 +23,8 @@ import { Tabs } from "page/tabs";
 import { Theme } from "page/theme";
 import { Time } from "page/time";
 
+/** Whether the server makes a part of a document when it is asked for. */
+const promised = (document, part) => Boolean(document.later?.includes(part));
 const $ = (id) => document.getElementById(id);
 
 class Page {
@@ -34,8 +36,8 @@ class Page {
       { id: "matrices", title: "As matrices", has: (d) => Object.values(d.arrays).some(({ view }) => view === "matrices"), view: new Matrices(this.selection) },
       { id: "time", title: "Through time", has: (d) => Object.values(d.arrays).some(({ view }) => view === "time"), view: new Time(this.selection) },
       { id: "curves", title: "Curves", has: (d) => Boolean(d.curves), view: new Curves(this.selection) },
-      { id: "code", title: "The code that ran", has: (d) => Boolean(d.traces?.length), view: new Code() },
-      { id: "faults", title: "Break it", has: (d) => Boolean(d.faults?.length), view: new Faults() },
+      { id: "code", title: "The code that ran", has: (d) => Boolean(d.traces?.length) || promised(d, "traces"), needs: "traces", view: new Code() },
+      { id: "faults", title: "Break it", has: (d) => Boolean(d.faults?.length) || promised(d, "faults"), needs: "faults", view: new Faults() },
     ];
     this.panel = new EntryPanel($("entry"), this.selection, null);
     this.legend = new Legend($("legend"));
@@ -55,7 +57,7 @@ class Page {
   /** Begins with what the address says. */
   async start() {
     const { operator, settings, tab, entry } = parsed(location.hash);
-    await this.go(this.source.operators.includes(operator) ? operator : this.source.operators[0], null);
+    await this.go(this.source.operators.includes(operator) ? operator : this.source.first, null);
     if (!this.document) return;
     const wanted = applied(this.document, settings);
     if (JSON.stringify(wanted) !== JSON.stringify(settingsOf(this.document))) await this.go(this.document.operator, wanted);
@@ -117,8 +119,19 @@ class Page {
     $("badge").title = `The textbook kernels, in plain NumPy, and the compiled ones computed this very input. Furthest apart, in units of the last place of the largest entry: ${all.map(([name, ulp]) => `${name} ${ulp === 0 ? 0 : small(ulp)}`).join(", ")}`;
   }
 
-  #showView() {
-    const view = this.view;
+  async #showView() {
+    const { needs, view } = this.views.find(({ id }) => id === this.tabs.current);
+    const { document } = this;
+    if (needs && !document[needs]) {
+      $("view").replaceChildren(h("p", { class: "say" }, "Running it …"));
+      try {
+        await this.source.complete(document, needs);
+      } catch (error) {
+        $("view").replaceChildren(h("p", { class: "say" }, error.message));
+        return;
+      }
+      if (this.document !== document || this.view !== view) return;
+    }
     if (!this.opened.has(view)) view.open(this.model);
     this.opened.add(view);
     $("view").replaceChildren(view.element, this.lines.element);

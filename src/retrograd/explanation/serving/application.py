@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from .. import faults, running
+from ..document import as_dict, faults, traces
 from ..explanation import Explanation
 from ..operators import find, names
 from ..standalone import page
@@ -63,7 +63,7 @@ def application(token: str, hosts: list[str], first: str = "conv2d") -> Guard:
             return JSONResponse({"error": str(error)}, 400, _HEADERS)
         return Response(body, 200, _HEADERS, "application/json")
 
-    makers = {"explanation": Explanation.to_dict, "traces": _traces, "faults": _faults}
+    makers = {"explanation": as_dict, "traces": traces, "faults": faults}
     routes = [Route("/", start), *(Route(f"/api/{name}", partial(answer, make)) for name, make in makers.items())]
     return Guard(Starlette(routes=routes), hosts, token)
 
@@ -87,11 +87,3 @@ def _as(kind: type, name: str, value: str) -> Any:
         return kind(value)
     except ValueError:
         raise ValueError(f"explain: {name}={value[:40]!r} must be a whole number") from None
-
-
-def _traces(explanation: Explanation) -> Any:
-    return {"traces": running.as_dicts(explanation.runs())}
-
-
-def _faults(explanation: Explanation) -> Any:
-    return {"faults": faults.as_dicts(explanation.outcomes())}
