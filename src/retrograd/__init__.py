@@ -23,24 +23,24 @@ from .engine.rule import READY, override_backward, register_backward_rule, witho
 from .engine.size import Size
 from .engine.tensor import Tensor
 from .ops import *
-from .ops import device as _device
-from .ops import element_types as _element_types
-from .ops import layout as _layout
-from .ops import limits as _limits
-from .ops import made_like as _made_like
-from .ops import memory as _memory
-from .ops import queries as _queries
 from .ops import settings as _settings
-from .ops import typed as _typed
-from .ops.device import *
-from .ops.element_types import *
-from .ops.layout import *
-from .ops.limits import *
-from .ops.made_like import *
-from .ops.memory import *
-from .ops.queries import *
+from .ops.creation import made_like as _made_like
+from .ops.creation import typed as _typed
+from .ops.creation.made_like import *
+from .ops.creation.typed import *
+from .ops.dtypes import complex_numbers as _complex_numbers
+from .ops.dtypes import element_types as _element_types
+from .ops.dtypes import limits as _limits
+from .ops.dtypes import queries as _queries
+from .ops.dtypes.complex_numbers import *
+from .ops.dtypes.element_types import *
+from .ops.dtypes.limits import *
+from .ops.dtypes.queries import *
+from .ops.memory import device as _device
+from .ops.memory import layout as _layout
+from .ops.memory.device import *
+from .ops.memory.layout import *
 from .ops.settings import *
-from .ops.typed import *
 
 if TYPE_CHECKING:
     from . import (
@@ -139,7 +139,7 @@ __all__ = [
     "version",
     "without_backward_rules",
 ]
-_more = _device, _element_types, _layout, _limits, _made_like, _memory, _queries, _settings, _typed
+_more = _complex_numbers, _device, _element_types, _layout, _limits, _made_like, _queries, _settings, _typed
 __all__ = sorted([*__all__, *ops.__all__, *(name for module in _more for name in module.__all__)])
 newaxis = None
 

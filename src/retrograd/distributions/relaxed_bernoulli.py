@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ..engine.tensor import Tensor
-from ..ops.dtype import is_number
+from ..ops.arguments.checks import is_number
 from ..ops.pointwise.activation import softplus
 from . import constraints
 from .distribution import Distribution

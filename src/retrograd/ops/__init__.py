@@ -1,15 +1,17 @@
 """The differentiable operators, forward and backward side by side, a folder for each subject.
 
 This package exports the functions of tensors, which ``methods`` attaches to Tensor; ``nn.functional`` exports those of
-networks (convolution, pooling, normalization, loss, dropout). kernel_set selects the kernels, dtype holds the element
-types, gradients gives the engine kernels for adding and copying.
+networks (convolution, pooling, normalization, loss, dropout). kernel_set selects the kernels, engine_arithmetic gives
+the engine kernels for adding and copying, dtypes holds the element types, arguments the checks that operators share.
 """
 
 import types
 
-from . import gradients, methods, older
+from . import engine_arithmetic, methods
+from .arguments import older
 from .convolution.plan import exact_convolution
-from .creation import *
+from .creation.creation import *
+from .creation.window import *
 from .index.gather import *
 from .index.indexing import *
 from .index.order import *
@@ -58,7 +60,6 @@ from .special.bessel import *
 from .special.gamma import *
 from .special.gamma import polygamma
 from .special.normal import *
-from .window import *
 
 globals().update(
     (name, older.with_numpy_names(value))

@@ -17,7 +17,9 @@ from ..engine.inplace import Replaced, modify
 from ..engine.rule import runs_operators_by_name
 from ..engine.tensor import Tensor, wrap
 from ..formulas import optimizers
-from .dtype import CATEGORY, as_element, as_real, cast, float16, is_number, require_tensor
+from .arguments.checks import as_element, as_real, is_number, require_tensor
+from .dtypes.dtype import cast, float16
+from .dtypes.promotion import CATEGORY
 from .kernel_set import kernels
 from .pointwise import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
 from .shape.broadcasting import expand

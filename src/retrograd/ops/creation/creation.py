@@ -7,23 +7,14 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..engine.convert import as_allowed_array
-from ..engine.tensor import Tensor, wrap
-from .device import as_device
-from .dtype import (
-    as_dtype,
-    as_element,
-    as_flag,
-    as_int,
-    as_real,
-    default_dtype,
-    int64,
-    is_number,
-    whole,
-)
-from .layout import Like, Options, check_options
-from .shape.diagonal import nearest_offset
-from .shape.shape import TOO_LONG, sizes
+from ...engine.convert import as_allowed_array
+from ...engine.tensor import Tensor, wrap
+from ..arguments.checks import as_element, as_flag, as_int, as_real, is_number, whole
+from ..dtypes.dtype import as_dtype, default_dtype, int64
+from ..memory.device import as_device
+from ..memory.layout import Like, Options, check_options
+from ..shape.diagonal import nearest_offset
+from ..shape.shape import TOO_LONG, sizes
 
 __all__ = [
     "arange",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
+from ..arguments.checks import as_flag
 from .device import as_device
-from .dtype import as_flag
 
 __all__ = [
     "channels_last",

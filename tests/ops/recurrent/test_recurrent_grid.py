@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ops.recurrents import BACK, BOTH, FORWARD, Case, case, described, upstream
+from ops.recurrent.recurrents import BACK, BOTH, FORWARD, Case, case, described, upstream
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
 from retrograd.ops.recurrent.composed import composed

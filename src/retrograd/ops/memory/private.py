@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .kernel_set import kernels
+from ..kernel_set import kernels
 
 __all__: list[str] = []
 

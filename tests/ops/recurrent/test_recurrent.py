@@ -9,7 +9,19 @@ import numpy as np
 import pytest
 
 from ops.battery import kernels_of_backward, numbers, recorded_kernels
-from ops.recurrents import BACK, BOTH, FORWARD, FUSED, Case, case, check_slopes, check_values, described, of, upstream
+from ops.recurrent.recurrents import (
+    BACK,
+    BOTH,
+    FORWARD,
+    FUSED,
+    Case,
+    case,
+    check_slopes,
+    check_values,
+    described,
+    of,
+    upstream,
+)
 from retrograd.autograd import grad
 from retrograd.engine.grad_mode import no_grad
 from retrograd.engine.tensor import Tensor

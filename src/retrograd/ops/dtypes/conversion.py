@@ -6,11 +6,13 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ..engine.tensor import Tensor
-from .device import CPU, as_device, is_device
+from ...engine.tensor import Tensor
+from ..arguments.checks import as_flag, require_tensor
+from ..memory.device import CPU, as_device, is_device
+from ..memory.layout import as_memory_format, channels_last, channels_last_3d, strided
+from ..shape.shape import clone
 from .dtype import (
     as_dtype,
-    as_flag,
     bool_,
     cast,
     default_dtype,
@@ -21,11 +23,8 @@ from .dtype import (
     int16,
     int32,
     int64,
-    require_tensor,
     uint8,
 )
-from .layout import as_memory_format, channels_last, channels_last_3d, strided
-from .shape.shape import clone
 
 # the names of PyTorch's older constructors, which Tensor.type shows and takes
 TENSOR_TYPES: dict[str, np.dtype[Any]] = {

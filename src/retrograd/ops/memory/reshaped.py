@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.changes import mark
-from ..engine.family import part, views_of
-from ..engine.grad_mode import thread
-from ..engine.tensor import Tensor, alias
-from .dtype import as_flag, require_tensor
+from ...engine.changes import mark
+from ...engine.family import part, views_of
+from ...engine.grad_mode import thread
+from ...engine.tensor import Tensor, alias
+from ..arguments.checks import as_flag, require_tensor
+from ..shape import shape, strides
 from .layout import as_memory_format
-from .shape import shape, strides
 
 
 def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

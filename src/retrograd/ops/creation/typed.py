@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ..engine.convert import as_allowed_array
-from ..engine.size import Size
-from ..engine.tensor import Tensor, wrap
-from .conversion import TENSOR_TYPES
+from ...engine.convert import as_allowed_array
+from ...engine.size import Size
+from ...engine.tensor import Tensor, wrap
+from ..dtypes.conversion import TENSOR_TYPES
+from ..dtypes.dtype import converted
+from ..memory.device import as_device
 from .creation import zeros
-from .device import as_device
-from .dtype import converted
 
 __all__ = [
     "BoolTensor",

@@ -8,10 +8,11 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..engine.tensor import Tensor
+from ...engine.tensor import Tensor
+from ..arguments.checks import as_int
+from ..dtypes.dtype import as_dtype
+from ..memory.layout import Options, check_options
 from .creation import empty, from_numpy, full, ones, tensor, zeros
-from .dtype import as_dtype, as_int
-from .layout import Options, check_options
 from .typed import made
 
 __all__ = ["empty_strided", "from_dlpack", "frombuffer", "range", "scalar_tensor"]

@@ -1,22 +1,21 @@
-"""How a tensor lies in memory: strides, addresses, storages; and what is asked about complex numbers."""
+"""How a tensor lies in memory: strides, addresses, storages, views of its bytes."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from ..engine.changes import memory
-from ..engine.tensor import Tensor, wrap
+from ...engine.changes import memory
+from ...engine.tensor import Tensor, wrap
+from ..arguments.checks import is_number
+from ..shape import shape as shapes
+from ..shape.broadcasting import sum_to
+from ..shape.rearrange import flip
+from ..shape.shape import axis
 from .device import CPU
-from .dtype import is_number, require_tensor
 from .layout import as_memory_format, channels_last, channels_last_3d, contiguous_format
-from .shape import shape as shapes
-from .shape.rearrange import flip
-from .shape.shape import axis
-
-__all__ = ["adjoint", "conj", "conj_physical", "imag", "is_conj", "is_neg", "real", "resolve_conj", "resolve_neg"]
 
 
 class Storage:
@@ -209,42 +208,8 @@ def _reversed(input: Tensor) -> Tensor:
     return flip(input, (0,)) if input.array.ndim else input
 
 
-def real(input: Tensor) -> Tensor:
-    """input itself: no Tensor holds complex numbers."""
-    require_tensor("real", input)
-    return input
-
-
-conj = conj_physical = resolve_conj = resolve_neg = real
-
-
-def imag(input: Tensor) -> NoReturn:
-    """There is no imaginary part, as in PyTorch for real numbers.
-
-    Raises:
-        RuntimeError: always.
-    """
-    raise RuntimeError("imag: input holds real numbers; those of retrograd.fft are in its last axis: input[..., 1]")
-
-
-def is_conj(input: Tensor) -> bool:
-    """False: no Tensor holds complex numbers."""
-    require_tensor("is_conj", input)
-    return False
-
-
-is_neg = is_conj
-
-
-def adjoint(input: Tensor) -> Tensor:
-    """input with its last two axes swapped."""
-    return shapes.transpose(input, -2, -1)
-
-
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """input summed to a shape that broadcasts to it."""
-    from .shape.broadcasting import sum_to
-
     return sum_to(input, shapes.sizes("sum_to_size", "size", size))
 
 
@@ -289,10 +254,4 @@ METHODS: dict[str, Any] = {
     "output_nr": _doc(
         "output_nr", lambda input: 0 if input._edge is None else input._edge[1], "Which output of ``grad_fn`` it is."
     ),
-    "real": _doc("real", real, "The tensor itself: no Tensor holds complex numbers."),
-    "H": _doc("H", adjoint, "The matrix with its axes swapped."),
-    "mH": _doc("mH", adjoint, "The tensor with its last two axes swapped."),
-    "adjoint": adjoint,
-    **dict.fromkeys(("conj", "conj_physical", "resolve_conj", "resolve_neg"), real),
-    **dict.fromkeys(("is_conj", "is_neg"), is_conj),
 }

@@ -10,7 +10,7 @@ import pytest
 
 import naive_recurrent
 from ops.battery import numbers, recorded_kernels
-from ops.recurrents import BOTH, COMPOSED, FORWARD, case, check_slopes, check_values, described, of
+from ops.recurrent.recurrents import BOTH, COMPOSED, FORWARD, case, check_slopes, check_values, described, of
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor, wrap
 from retrograd.ops.random.random import manual_seed

@@ -13,7 +13,7 @@ import pytest
 
 import naive_recurrent
 from ops.battery import numbers
-from ops.recurrents import BACK, BOTH, FORWARD, Case, case, described, upstream
+from ops.recurrent.recurrents import BACK, BOTH, FORWARD, Case, case, described, upstream
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
 from retrograd.ops.random.dropout import dropout

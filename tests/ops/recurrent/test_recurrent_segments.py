@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 
 from ops.battery import numbers
-from ops.recurrents import BOTH, COMPOSED, Case, case, check_second, check_slopes, check_values, described, of, upstream
+from ops.recurrent.recurrents import (
+    BOTH,
+    COMPOSED,
+    Case,
+    case,
+    check_second,
+    check_slopes,
+    check_values,
+    described,
+    of,
+    upstream,
+)
 from ops.sets import textbook_at_night
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor

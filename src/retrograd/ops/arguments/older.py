@@ -7,7 +7,7 @@ import inspect
 import warnings
 from typing import Any
 
-from ..engine.tensor import Tensor
+from ...engine.tensor import Tensor
 
 _NAMES = {"axis": "dim", "keepdims": "keepdim"}  # NumPy's name -> PyTorch's
 

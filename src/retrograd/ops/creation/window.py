@@ -10,9 +10,10 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..engine.tensor import Tensor
-from .dtype import as_dtype, as_flag, as_int
-from .layout import Options, check_options
+from ...engine.tensor import Tensor
+from ..arguments.checks import as_flag, as_int
+from ..dtypes.dtype import as_dtype
+from ..memory.layout import Options, check_options
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ops.recurrents import BACK, COMPOSED, FUSED, case, check_second, described, of
+from ops.recurrent.recurrents import BACK, COMPOSED, FUSED, case, check_second, described, of
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.ops.kernel_set import use_kernels

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.tensor import Tensor
+from ...engine.tensor import Tensor
+from ..arguments.checks import is_number, require_tensor
 from .conversion import get_device as get_device
 from .conversion import type_
-from .dtype import CATEGORY, as_dtype, is_number, joined, promoted_type, require_tensor, with_number
+from .dtype import as_dtype
+from .promotion import CATEGORY, joined, promoted_type, with_number
 
 __all__ = [
     "can_cast",
