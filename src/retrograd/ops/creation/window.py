@@ -27,8 +27,7 @@ def bartlett_window(
     Raises:
         ValueError: window_length is negative.
     """
-    check_options("bartlett_window", options)
-    return _made("bartlett_window", window_length, periodic, np.bartlett, dtype, requires_grad)
+    return _made("bartlett_window", window_length, periodic, np.bartlett, dtype, requires_grad, options)
 
 
 def blackman_window(
@@ -40,8 +39,7 @@ def blackman_window(
     Raises:
         ValueError: window_length is negative.
     """
-    check_options("blackman_window", options)
-    return _made("blackman_window", window_length, periodic, np.blackman, dtype, requires_grad)
+    return _made("blackman_window", window_length, periodic, np.blackman, dtype, requires_grad, options)
 
 
 def hamming_window(
@@ -53,12 +51,10 @@ def hamming_window(
     Raises:
         ValueError: window_length is negative.
     """
-    check_options("hamming_window", options)
-
     def values(n: int) -> np.ndarray:
         return alpha - beta * np.cos(2 * np.pi * np.arange(n) / (n - 1)) if n > 1 else np.ones(n)
 
-    return _made("hamming_window", window_length, periodic, values, dtype, requires_grad)
+    return _made("hamming_window", window_length, periodic, values, dtype, requires_grad, options)
 
 
 def hann_window(
@@ -70,8 +66,7 @@ def hann_window(
     Raises:
         ValueError: window_length is negative.
     """
-    check_options("hann_window", options)
-    return _made("hann_window", window_length, periodic, np.hanning, dtype, requires_grad)
+    return _made("hann_window", window_length, periodic, np.hanning, dtype, requires_grad, options)
 
 
 def kaiser_window(
@@ -83,14 +78,15 @@ def kaiser_window(
     Raises:
         ValueError: window_length is negative.
     """
-    check_options("kaiser_window", options)
-    return _made("kaiser_window", window_length, periodic, lambda n: np.kaiser(n, beta), dtype, requires_grad)
+    return _made("kaiser_window", window_length, periodic, lambda n: np.kaiser(n, beta), dtype, requires_grad, options)
 
 
 def _made(
-    name: str, length: Any, periodic: Any, values: Callable[[int], np.ndarray], dtype: Any, requires_grad: bool
-) -> Tensor:
+    name: str, length: Any, periodic: Any, values: Callable[[int], np.ndarray], dtype: Any, requires_grad: bool,
+    options: Options,
+) -> Tensor:  # fmt: skip
     """A symmetric window, or of a periodic one the first part of the next longer one."""
+    check_options(name, options)
     count = as_int(name, "window_length", length)
     if count < 0:
         raise ValueError(f"{name}: window_length={length} must be at least 0")

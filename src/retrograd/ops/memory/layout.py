@@ -18,34 +18,31 @@ __all__ = [
 ]
 
 
-class layout:  # noqa: N801  PyTorch's name
+class _Named:
+    """What is one of a few values, each a name of the package."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"retrograd.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+class layout(_Named):  # noqa: N801  PyTorch's name
     """How a tensor's elements are found: every Tensor is ``strided``."""
 
-    __slots__ = ("_name",)
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return f"retrograd.{self._name}"
-
-    def __reduce__(self) -> str:
-        return self._name
+    __slots__ = ()
 
 
-class memory_format:  # noqa: N801  PyTorch's name
+class memory_format(_Named):  # noqa: N801  PyTorch's name
     """An order of axes in memory, such as ``contiguous_format`` and ``channels_last``."""
 
-    __slots__ = ("_name",)
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return f"retrograd.{self._name}"
-
-    def __reduce__(self) -> str:
-        return self._name
+    __slots__ = ()
 
 
 strided = layout("strided")
