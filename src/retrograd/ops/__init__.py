@@ -6,10 +6,11 @@ the engine kernels for adding and copying, dtypes holds the element types, argum
 """
 
 import types
+import typing
 
 from . import engine_arithmetic, methods
 from .arguments import older
-from .convolution.plan import exact_convolution
+from .convolution.plan import exact_convolution as exact_convolution
 from .creation.creation import *
 from .creation.window import *
 from .index.gather import *
@@ -20,9 +21,10 @@ from .index.scattering import *
 from .index.search import *
 from .index.selection import *
 from .index.sets import *
-from .kernel_set import active_kernels, use_kernels
+from .kernel_set import active_kernels as active_kernels
+from .kernel_set import use_kernels as use_kernels
 from .linalg.aliases import *
-from .linalg.functions import chain_matmul
+from .linalg.functions import chain_matmul as chain_matmul
 from .linalg.vandermonde import *
 from .normalization.softmax import *
 from .pointwise.comparison import *
@@ -58,7 +60,7 @@ from .shape.strides import *
 from .sparse.coo import *
 from .special.bessel import *
 from .special.gamma import *
-from .special.gamma import polygamma
+from .special.gamma import polygamma as polygamma
 from .special.normal import *
 
 globals().update(
@@ -67,6 +69,9 @@ globals().update(
     if isinstance(value, types.FunctionType) and not name.startswith("_")
 )
 
-__all__ = [
-    name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, types.ModuleType)
-]
+if not typing.TYPE_CHECKING:  # type checkers cannot evaluate it and would take it for empty
+    __all__ = [
+        name
+        for name, value in globals().items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    ]

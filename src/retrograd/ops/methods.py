@@ -10,14 +10,14 @@ from typing import Any
 from ..absent import attach_to_class
 from ..engine.tensor import Tensor
 from ..formulas import PRIMITIVES
-from . import inplace
 from .arguments.checks import is_number
 from .arguments.older import with_numpy_names
 from .creation import creation, made_like
 from .dtypes import complex_numbers, conversion, queries
 from .index import assignment, gather, indexing, order, quantiles, scattering, search, selection, sets
+from .inplace import inplace, reshaped
 from .linalg import aliases
-from .memory import memory, reshaped
+from .memory import memory
 from .normalization import softmax
 from .pointwise import (
     comparison,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...engine.tensor import Tensor
-from .activation import celu, elu, selu
-from .rectifier import hardtanh, leaky_relu, rrelu, threshold
+from ..pointwise.activation import celu, elu, selu
+from ..pointwise.rectifier import hardtanh, leaky_relu, rrelu, threshold
 
 __all__ = ["celu_", "elu_", "hardtanh_", "leaky_relu_", "rrelu_", "selu_", "threshold_"]
 

@@ -13,8 +13,8 @@ from ...engine.family import part, views_of
 from ...engine.grad_mode import thread
 from ...engine.tensor import Tensor, alias
 from ..arguments.checks import as_flag, require_tensor
+from ..memory.layout import as_memory_format
 from ..shape import shape, strides
-from .layout import as_memory_format
 
 
 def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

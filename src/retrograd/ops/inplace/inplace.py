@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from ..absent import pytorch_names
-from ..engine.inplace import Replaced, modify
-from ..engine.rule import runs_operators_by_name
-from ..engine.tensor import Tensor, wrap
-from ..formulas import optimizers
-from .arguments.checks import as_element, as_real, is_number, require_tensor
-from .dtypes.dtype import cast, float16
-from .dtypes.promotion import CATEGORY
-from .kernel_set import kernels
-from .pointwise import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
-from .shape.broadcasting import expand
+from ...absent import pytorch_names
+from ...engine.inplace import Replaced, modify
+from ...engine.rule import runs_operators_by_name
+from ...engine.tensor import Tensor, wrap
+from ...formulas import optimizers
+from ..arguments.checks import as_element, as_real, is_number, require_tensor
+from ..dtypes.dtype import cast, float16
+from ..dtypes.promotion import CATEGORY
+from ..kernel_set import kernels
+from ..pointwise import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
+from ..shape.broadcasting import expand
 
 # the families whose operators give a result of the shape and type of their first tensor, and of other families those
 FAMILIES = powers, rounding, transcendental, trigonometry
