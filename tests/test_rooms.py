@@ -1,6 +1,6 @@
 """Which room may import which: the imports of every file are parsed and held against the table below.
 
-Imports run one way: train, explain, interop and the command line stand on nn, optim and data, these on ops, ops on the
+Imports run one way: train, explanation, interop and the command line stand on nn, optim and data, these on ops, ops on the
 engine and the kernel sets, all on geometry, options and recurrence. kernels, textbook and engine never import each
 other.
 
@@ -27,7 +27,7 @@ _LAYERS = {"nn", "optim", "data"}
 _SHAPES = {"geometry", "options", "recurrence", "codes"}
 _OPERATORS = {"ops", "engine"} | _SHAPES
 _FROM_OUTSIDE = {"outside", "printable", "entries"}
-_TOOLS = {"train", "explain", "interop"}
+_TOOLS = {"train", "explanation", "interop"}
 
 # room -> the other rooms that its files may import, and the packages from outside
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
@@ -60,7 +60,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "lowbit": (_OPERATORS | {"nn", "formulas"}, {"numpy"}),
     "data": (_OPERATORS | _FROM_OUTSIDE, {"numpy", "PIL"}),
     # PyTorch's paths to what stands elsewhere
-    "utils": (_LAYERS | {"ops", "engine", "absent", "aliases", "explain"}, {"numpy"}),
+    "utils": (_LAYERS | {"ops", "engine", "absent", "aliases", "explanation"}, {"numpy"}),
     "linalg": ({"engine", "ops", "absent"}, set()),  # likewise
     "special": ({"ops", "absent"}, set()),  # likewise
     "fft": ({"ops", "absent"}, set()),  # likewise
@@ -68,7 +68,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "autograd": ({"ops", "engine", "absent"}, {"numpy"}),  # likewise, and what is made of both
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
-    "explain": (_LAYERS | _OPERATORS | {"atomic", "printable"}, {"numpy", "tensorboardX"}),
+    "explanation": (_LAYERS | _OPERATORS | {"atomic", "printable"}, {"numpy", "tensorboardX"}),
     "interop": (
         _LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "lowbit"},
         {"numpy", "pyfive", "safetensors", "einops"},

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from .amp import GradScaler, autocast
     from .compiler import compile
     from .engine.source import backward_source
-    from .explain.graph.graph import graph
+    from .explanation.graph.graph import graph
     from .interop.packed import load_packed
     from .interop.pt import load, save
     from .kernels.machine.launch import get_num_threads, set_num_threads
@@ -212,7 +212,7 @@ _ELSEWHERE = {
     "compile": ".compiler",
     "formula": ".ops.pointwise.formula",
     "get_num_threads": ".kernels.machine.launch",
-    "graph": ".explain.graph.graph",
+    "graph": ".explanation.graph.graph",
     "load": ".interop.pt",
     "load_packed": ".interop.packed",
     "per_sample_gradients": ".nn.utils.per_sample",
@@ -268,7 +268,7 @@ LATER["as_device"] = lambda: _device.as_device
 LATER["pack"] = lambda: importlib.import_module(".lowbit", __name__).pack
 after_import("einops._backends", functools.partial(importlib.import_module, ".interop.einops_backend", __name__))
 after_import("tensorboardX.x2num", functools.partial(importlib.import_module, ".interop.tensorboardx", __name__))
-LATER["as_html"] = lambda: importlib.import_module(".explain.notebook", __name__).as_html
+LATER["as_html"] = lambda: importlib.import_module(".explanation.notebook", __name__).as_html
 LATER["save_packed"] = lambda: importlib.import_module(".interop.packed", __name__).save_packed
 
 

@@ -1,5 +1,5 @@
-"""``retrograd.utils.tensorboard.SummaryWriter``, which stands in explain/tensorboard."""
+"""``retrograd.utils.tensorboard.SummaryWriter``, which stands in explanation/tensorboard."""
 
-from ..explain.tensorboard.writer import SummaryWriter
+from ..explanation.tensorboard.writer import SummaryWriter
 
 __all__ = ["SummaryWriter"]

@@ -96,7 +96,7 @@ def test_a_line():
 
 
 def test_nothing_of_it_is_imported_before_it_is_used():
-    code = "import sys, retrograd; assert not [m for m in sys.modules if m.startswith('retrograd.explain')]"
+    code = "import sys, retrograd; assert not [m for m in sys.modules if m.startswith('retrograd.explanation')]"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

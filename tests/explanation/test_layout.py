@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrograd.explain.graph.layout import Box, far_links, lay_out
+from retrograd.explanation.graph.layout import Box, far_links, lay_out
 from strategies import examples
 
 _ROUNDING = 0.01

@@ -1,0 +1,201 @@
+"""An explained gradient: the arrays of one run of an operator, and of every entry the products whose sum it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ops.kernel_set import active_kernels
+from .measure import Arrays, Call, gradients, numerical, ulps
+from .sums import Products
+
+__all__ = ["Array", "Case", "Entry", "Explanation", "Product", "Setting"]
+
+Padding = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A number or word that the page lets its reader change."""
+
+    name: str
+    value: int | str
+    choices: tuple[int | str, ...]
+    about: str
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array of the run.
+
+    axes: a letter for each axis
+    role: "input", "weight", "output", "upstream" (the gradient that backward gets), "gradient", or "inner"
+    padding: (low, high) zeros of the last axes that the operator reads beside it
+    view: the part of the page that shows it: "main", "matrices", "time"
+    copies: (name, index) if each entry is a copy of an entry of another array; an index as in ``Products``
+    """
+
+    values: np.ndarray
+    axes: str
+    role: str
+    about: str
+    padding: Padding = ()
+    view: str = "main"
+    copies: tuple[str, np.ndarray] | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator with given inputs: how to call it, and what adds up to what.
+
+    call: the operator on Tensors, in the order of inputs
+    inputs: their arrays, and what the page says of each: axes, role, about, padding
+    output: axes and about of y
+    inner: arrays between inputs and result, from those that were computed so far
+    sums: for each target the products that add up to it, from the arrays
+    formulas: for each target the sum as text
+    source: the call as Python
+    step: of the numerical gradient; 1 is exact where the operator is linear in each input
+    exact: whether the declared gradient is the derivative; a quantiser's is not
+    """
+
+    name: str
+    call: Call
+    inputs: dict[str, Array]
+    output: tuple[str, str]
+    sums: Callable[[Arrays], dict[str, list[Products]]]
+    formulas: dict[str, str]
+    source: str
+    inner: Callable[[Arrays], dict[str, Array]] = lambda arrays: {}
+    step: float = 1e-6
+    exact: bool = True
+
+
+class Product(NamedTuple):
+    """One product of a sum: (array, index, value) of each factor, a constant factor, and the value of the product."""
+
+    factors: tuple[tuple[str, tuple[int, ...] | None, float], ...]
+    scale: float
+    value: float
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry taken apart: its value, the products that add up to it, their sum, and the numerical gradient."""
+
+    name: str
+    index: tuple[int, ...]
+    value: float
+    products: tuple[Product, ...]
+    total: float
+    numerical: float | None
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}{list(self.index)} = {self.value:.7g}"]
+        for product in self.products:
+            factors = " * ".join(f"{name}{'[padding]' if at is None else list(at)} {value:.5g}"
+                                 for name, at, value in product.factors)  # fmt: skip
+            scale = f" * {product.scale:g}" if product.scale != 1 else ""
+            lines.append(f"  {product.value:+.6g} = {factors}{scale}")
+        lines.append(f"  sum {self.total:.7g}")
+        if self.numerical is not None:
+            lines.append(f"  numerical {self.numerical:.7g}, difference {abs(self.value - self.numerical):.2g}")
+        return "\n".join(lines)
+
+
+@dataclass
+class Explanation:
+    """An operator that ran, forward and backward, and whose gradients can be taken apart entry by entry."""
+
+    case: Case
+    gy: np.ndarray
+    settings: tuple[Setting, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def arrays(self) -> dict[str, Array]:
+        """Inputs, result, upstream gradient, gradients and what is between them, by name."""
+        case = self.case
+        found = dict(case.inputs)
+        computed = {name: array.values for name, array in case.inputs.items()}
+        run = self.results[active_kernels()]
+        found["y"] = Array(run["y"], case.output[0], "output", case.output[1])
+        found["gy"] = Array(self.gy, case.output[0], "upstream", "how much the loss grows with each entry of y")
+        computed |= run | {"gy": self.gy}
+        for name, array in case.inputs.items():
+            if f"g{name}" in run:
+                about = f"how much the loss grows with each entry of {name}"
+                found[f"g{name}"] = Array(run[f"g{name}"], array.axes, "gradient", about)
+        return found | case.inner(computed)
+
+    @cached_property
+    def results(self) -> dict[str, Arrays]:
+        """y and the gradients as each kernel set computes them."""
+        inputs = {name: array.values for name, array in self.case.inputs.items()}
+        return {kernels: gradients(self.case.call, inputs, self.gy, kernels) for kernels in ("compiled", "textbook")}
+
+    @cached_property
+    def agreement(self) -> dict[str, float]:
+        """How far the two kernel sets are apart in each array, in units of the last place of its largest entry."""
+        compiled, textbook = self.results["compiled"], self.results["textbook"]
+        return {name: ulps(compiled[name], textbook[name]) for name in compiled}
+
+    @cached_property
+    def sums(self) -> dict[str, list[Products]]:
+        """For each array that is a sum of products: which ones."""
+        return self.case.sums({name: array.values for name, array in self.arrays.items()})
+
+    def numerical(self, name: str, entries: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
+        """Central differences to an input's entries (default: all), for comparison with its gradient.
+
+        name: of the gradient, "gx" for the input "x"
+        """
+        inputs = {each: array.values for each, array in self.case.inputs.items()}
+        size = inputs[name[1:]].size
+        which = np.arange(size) if entries is None else np.asarray(entries)
+        return numerical(self.case.call, inputs, self.gy, name[1:], which, self.case.step)
+
+    def entry(self, name: str, index: Sequence[int]) -> Entry:
+        """Take an entry apart: ``entry("gw", (0, 1, 2, 2))``.
+
+        Raises:
+            KeyError: there is no array of this name, or none whose entries are sums of products here.
+            IndexError: the index is outside the array.
+        """
+        if name not in self.sums:
+            raise KeyError(f"entry: {name!r} is not one of the arrays that are sums: {', '.join(self.sums)}")
+        array, values = self.arrays[name], {each: array.values for each, array in self.arrays.items()}
+        index = tuple(index)
+        shape = array.values.shape
+        if len(index) != len(shape) or any(not 0 <= i < extent for i, extent in zip(index, shape, strict=True)):
+            raise IndexError(f"entry: {name} has the shape {shape}, and no entry {index}")
+        flat = int(np.ravel_multi_index(index, shape)) if shape else 0
+        products = []
+        for each in self.sums[name]:
+            rows = each.of(flat)
+            for row, value in zip(rows, each.values(rows, values), strict=True):
+                factors = tuple(_factor(factor, int(at), values[factor])
+                                for factor, at in zip(each.factors, row, strict=True))  # fmt: skip
+                products.append(Product(factors, each.scale, float(value)))
+        found = None
+        if array.role == "gradient":
+            found = float(self.numerical(name, [flat])[0])
+        total = float(np.sum([product.value for product in products]))
+        return Entry(name, index, float(array.values[index]), tuple(products), total, found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain lists, dicts, numbers and strings: what the page is drawn from."""
+        from .document import as_dict
+
+        return as_dict(self)
+
+
+def _factor(name: str, at: int, values: np.ndarray) -> tuple[str, tuple[int, ...] | None, float]:
+    if at < 0:
+        return name, None, 0.0
+    index = tuple(int(i) for i in np.unravel_index(at, values.shape)) if values.shape else ()
+    return name, index, float(values[index])

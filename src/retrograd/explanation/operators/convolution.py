@@ -1,0 +1,172 @@
+"""Convolutions and transposed convolutions, whose products are the same for y, gx and gw.
+
+Every product of a convolution joins one entry each of x, w and y. The forward pass multiplies x and w and adds to y,
+the gradient to w multiplies gy and x, and that to x multiplies gy and w. In a transposed convolution the input and the
+result change places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...engine.tensor import Tensor
+from ...geometry import Window, as_pairs, conv_transpose_window, conv_window
+from ...nn import functional as F  # noqa: N812  PyTorch's name
+from ..explanation import Array, Case, Padding, Setting
+from ..measure import Arrays
+from ..sums import Products, along, convolution
+from .example import VALUES, draw
+from .operator import Operator, call_text
+
+__all__ = ["OPERATORS"]
+
+_SPACE = {1: "w", 2: "hw", 3: "dhw"}
+_TAPS = {1: "s", 2: "rs", 3: "qrs"}
+_EXAMPLE_SIZE, _EXAMPLE_KERNEL = {1: 8, 2: 5, 3: 4}, {1: 3, 2: 3, 3: 2}
+
+
+def _settings(ndim: int, transposed: bool) -> tuple[Setting, ...]:
+    size, kernel = _EXAMPLE_SIZE[ndim], _EXAMPLE_KERNEL[ndim]
+    if transposed:
+        size = {1: 5, 2: 3, 3: 2}[ndim]
+    return (
+        Setting("stride", 2 if transposed else 1, (1, 2, 3), "how far the window moves from one output to the next"),
+        Setting("padding", 1 if ndim < 3 and not transposed else 0, (0, 1, 2), "zeros around the input"),
+        Setting("dilation", 1, (1, 2), "how far the taps of the kernel are apart"),
+        Setting("groups", 1, (1, 2), "the channels are split, and each group has its own kernels"),
+        Setting("batch", 1, (1, 2, 3), "samples"),
+        Setting("channels", 2 if ndim < 3 else 1, (1, 2, 4), "channels of the input"),
+        Setting("filters", 2 if ndim < 3 else 1, (1, 2, 4), "channels of the result"),
+        Setting("size", size, tuple(range(2, {1: 13, 2: 9, 3: 6}[ndim])), "positions of the input on each axis"),
+        Setting("kernel", kernel, (1, 2, 3, 4)[: 4 if ndim < 3 else 3], "positions of the kernel on each axis"),
+        VALUES,
+    )
+
+
+def _example(ndim: int, transposed: bool, options: Mapping[str, Any]) -> Arrays:
+    groups, values = options["groups"], options["values"]
+    ci, co = options["channels"], options["filters"]
+    channels = (ci, co // groups) if transposed else (co, ci // groups)
+    if ci % groups or co % groups:
+        raise ValueError(f"channels={ci} and filters={co} must be multiples of groups={groups}")
+    return {
+        "x": draw((options["batch"], ci, *(options["size"],) * ndim), values, 1, 0, 4),
+        "w": draw((*channels, *(options["kernel"],) * ndim), values, 2, -1, 2),
+        "b": draw((co,), values, 3),
+    }
+
+
+_ARGUMENTS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
+
+
+def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mapping[str, Any]) -> Case:
+    given = {key: options.get(key, default) for key, default in _ARGUMENTS.items()}
+    extra = {"output_padding": options["output_padding"]} if transposed and options.get("output_padding") else {}
+    function = getattr(F, name)
+    x, w = inputs["x"], inputs["w"]
+    if transposed:
+        window = conv_transpose_window(
+            x.shape[2:], w.shape[2:], _frozen(given["stride"]), _frozen(given["padding"]),
+            _frozen(extra.get("output_padding", 0)), _frozen(given["dilation"]), given["groups"],
+        )  # fmt: skip
+    else:
+        window = conv_window(
+            x.shape[2:], w.shape[2:], _frozen(given["stride"]), _frozen(given["padding"]), _frozen(given["dilation"]),
+            given["groups"],
+        )
+    space, taps = _SPACE[ndim], _TAPS[ndim]
+    x_axes, y_axes = f"nc{space}", f"nk{space}"
+    w_axes = f"ck{taps}" if transposed else f"kc{taps}"
+    padding: Padding = () if transposed else as_pairs(_frozen(given["padding"]), ndim)
+    shown = {
+        "x": Array(x, x_axes, "input", "the input", padding),
+        "w": Array(w, w_axes, "weight", "the kernels: one for each channel of the result and of the input"),
+    }
+    if "b" in inputs:
+        shown["b"] = Array(inputs["b"], "k", "weight", "the bias: one number for each channel of the result")
+
+    def call(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
+        return function(x, w, b, **given, **extra)
+
+    def sums(arrays: Arrays) -> dict[str, list[Products]]:
+        return _sums(window, transposed, arrays)
+
+    return Case(
+        name=name,
+        call=call,
+        inputs=shown,
+        output=(y_axes, "the result"),
+        sums=sums,
+        formulas=_formulas(ndim, transposed, "b" in inputs),
+        source=call_text(f"F.{name}", inputs, {k: v for k, v in given.items() if v != _ARGUMENTS[k]} | extra),
+        step=1.0,
+    )
+
+
+def _sums(window: Window, transposed: bool, arrays: Arrays) -> dict[str, list[Products]]:
+    """The products of y, gx, gw and gb; those of a transposed convolution with x and y exchanged."""
+    wide, narrow = ("y", "x") if transposed else ("x", "y")  # the arrays of window.input and of window.output
+    batch, channels = arrays[wide].shape[:2]
+    index = convolution(window, batch, channels, arrays["w"].shape)
+    at = {wide: index["x"], narrow: index["y"], "w": index["w"]}
+    if transposed:  # what falls into the padding is cropped: it is no part of the result
+        inside = at["y"] >= 0
+        at = {name: each[inside] for name, each in at.items()}
+    found = {
+        "y": [along(at["y"], ("x", "w"), (at["x"], at["w"]))],
+        "gx": [along(at["x"], ("gy", "w"), (at["y"], at["w"]))],
+        "gw": [along(at["w"], ("gy", "x"), (at["y"], at["x"]))],
+    }
+    if not transposed:  # the gradient of padding is not wanted
+        inside = at["x"] >= 0
+        found["gx"] = [along(at["x"][inside], ("gy", "w"), (at["y"][inside], at["w"][inside]))]
+    if "b" in arrays:
+        shape = arrays["y"].shape
+        outputs = np.arange(arrays["y"].size)
+        channel = outputs // int(np.prod(shape[2:])) % shape[1]
+        found["y"].append(along(outputs, ("b",), (channel,)))
+        found["gb"] = [along(channel, ("gy",), (outputs,))]
+    return found
+
+
+def _formulas(ndim: int, transposed: bool, bias: bool) -> dict[str, str]:
+    space, taps = ", ".join(_SPACE[ndim]), ", ".join(_TAPS[ndim])
+    outputs = ", ".join({1: "o", 2: "po", 3: "mpo"}[ndim])
+    reads = ", ".join(f"{o}·stride + {r}·dilation − padding"
+                      for o, r in zip(outputs.split(", "), _TAPS[ndim], strict=True))  # fmt: skip
+    plus = " + b[k]" if bias else ""
+    if transposed:
+        return {
+            "y": f"y[n, k, {reads}] += x[n, c, {outputs}] · w[c, k, {taps}]{plus}",
+            "gx": f"gx[n, c, {outputs}] = Σ gy[n, k, {reads}] · w[c, k, {taps}]   over k, {taps}",
+            "gw": f"gw[c, k, {taps}] = Σ gy[n, k, {reads}] · x[n, c, {outputs}]   over n, {outputs}",
+            "gb": f"gb[k] = Σ gy[n, k, {space}]   over n, {space}",
+        }
+    return {
+        "y": f"y[n, k, {outputs}] = Σ x[n, c, {reads}] · w[k, c, {taps}]{plus}   over c, {taps}",
+        "gx": f"gx[n, c, {space}] = Σ gy[n, k, {outputs}] · w[k, c, {taps}]   over k, {taps}, where {reads} = {space}",
+        "gw": f"gw[k, c, {taps}] = Σ gy[n, k, {outputs}] · x[n, c, {reads}]   over n, {outputs}",
+        "gb": f"gb[k] = Σ gy[n, k, {outputs}]   over n, {outputs}",
+    }
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _operator(ndim: int, transposed: bool) -> Operator:
+    name = f"conv_transpose{ndim}d" if transposed else f"conv{ndim}d"
+    return Operator(
+        name,
+        ("x", "w"),
+        ("b",),
+        _settings(ndim, transposed),
+        lambda options: _example(ndim, transposed, options),
+        lambda inputs, options: _case(name, ndim, transposed, inputs, options),
+    )
+
+
+OPERATORS = {each.name: each for each in (_operator(n, t) for t in (False, True) for n in (1, 2, 3))}
