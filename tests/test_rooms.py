@@ -68,13 +68,16 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "autograd": ({"ops", "engine", "absent"}, {"numpy"}),  # likewise, and what is made of both
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
-    "explanation": (_LAYERS | _OPERATORS | {"atomic", "printable"}, {"numpy", "tensorboardX"}),
+    "explanation": (
+        _LAYERS | _OPERATORS | {"atomic", "formulas", "lowbit", "printable"},
+        {"numpy", "tensorboardX", "anyio", "starlette", "uvicorn"},
+    ),
     "interop": (
         _LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "lowbit"},
         {"numpy", "pyfive", "safetensors", "einops"},
     ),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
-    "cli": (_TOOLS | {"studies"} | _LAYERS | _OPERATORS | {"printable", "entries"}, {"numpy"}),
+    "cli": (_TOOLS | {"studies"} | _LAYERS | _OPERATORS | {"atomic", "printable", "entries"}, {"numpy"}),
     "__main__": ({"cli"}, set()),
     "__init__": (
         _TOOLS | _LAYERS | _OPERATORS

@@ -140,6 +140,7 @@ __all__ = [
     "fft",
     "formula",
     "get_num_threads",
+    "explain",
     "graph",
     "inf",
     "inference_mode",
