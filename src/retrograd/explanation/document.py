@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .curves import Curve, lines
 from .sums import Products
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def as_dict(explanation: Explanation) -> dict[str, Any]:
     case = explanation.case
     arrays = explanation.arrays
     gradients = [name for name, array in arrays.items() if array.role == "gradient"]
-    return {
+    found = {
         "format": FORMAT,
         "operator": case.name,
         "call": case.source,
@@ -39,6 +40,9 @@ def as_dict(explanation: Explanation) -> dict[str, Any]:
         "numerical": {name: numbers(explanation.numerical(name)) for name in gradients},
         "agreement": explanation.agreement,
     }
+    if case.curve is not None:
+        found["curves"] = _curves(case.curve, case.name)
+    return found
 
 
 def _array(array: Array) -> dict[str, Any]:
@@ -53,6 +57,11 @@ def _array(array: Array) -> dict[str, Any]:
         "copies": array.copies and {"array": array.copies[0], "index": array.copies[1].ravel().tolist()},
         "values": numbers(array.values),
     }
+
+
+def _curves(curve: Curve, name: str) -> dict[str, Any]:
+    found = lines(curve, name)
+    return found | {"lines": [line | {"values": numbers(line["values"])} for line in found["lines"]]}
 
 
 def _products(products: Products) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ops.kernel_set import active_kernels
+from .curves import Curve
 from .measure import Arrays, Call, gradients, numerical, ulps
 from .sums import Products
 
@@ -61,6 +62,7 @@ class Case:
     source: the call as Python
     step: of the numerical gradient; 1 is exact where the operator is linear in each input
     exact: whether the declared gradient is the derivative; a quantiser's is not
+    curve: what is drawn of a function of single numbers
     """
 
     name: str
@@ -73,6 +75,7 @@ class Case:
     inner: Callable[[Arrays], dict[str, Array]] = lambda arrays: {}
     step: float = 1e-6
     exact: bool = True
+    curve: Curve | None = None
 
 
 class Product(NamedTuple):
