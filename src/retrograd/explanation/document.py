@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import faults as breaking
 from . import running
+from .curves import Curve, lines
 from .numbers import numbers
 from .snippets import as_gradcheck, as_python
 from .sums import Products
@@ -47,6 +48,8 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
         "python": as_python(case.source, inputs, explanation.gy),
         "gradcheck": as_gradcheck(case.name, case.source, inputs) if case.exact else None,
     }
+    if case.curve is not None:
+        found["curves"] = _curves(case.curve, case.name)
     if whole:
         return found | traces(explanation) | faults(explanation)
     return found | {"later": ["traces", *(["faults"] if case.faults else [])]}
@@ -74,6 +77,11 @@ def _array(array: Array) -> dict[str, Any]:
         "copies": array.copies and {"array": array.copies[0], "index": array.copies[1].ravel().tolist()},
         "values": numbers(array.values),
     }
+
+
+def _curves(curve: Curve, name: str) -> dict[str, Any]:
+    found = lines(curve, name)
+    return found | {"lines": [line | {"values": numbers(line["values"])} for line in found["lines"]]}
 
 
 def _products(products: Products) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ..engine.tensor import Tensor
-from .explanation import Explanation
+from .explanation import Case, Explanation
 from .measure import gradients
 from .operators import find, names
 from .operators.function import of_function
@@ -28,8 +29,8 @@ def explain(operator: str | Callable[..., Any], *tensors: Any, **options: Any) -
         options: what else the operator takes, such as stride=2; optional tensors by name, such as b=...
 
     Returns:
-        The `Explanation`. In a notebook it shows the page; ``save("page.html")`` writes it, ``print(entry("gw", index))``
-        takes one entry apart.
+        The `Explanation`. In a notebook it shows the page; ``save("page.html")`` writes it, and
+        ``print(entry("gw", index))`` takes one entry apart.
 
     Raises:
         ValueError: there is no operator of this name, or the shapes do not fit.
@@ -66,9 +67,7 @@ def explain(operator: str | Callable[..., Any], *tensors: Any, **options: Any) -
         )
     inputs = {name: _array(name, value) for name, value in zip(known.tensors, tensors_only, strict=True)}
     inputs |= {name: _array(name, value) for name, value in given.items() if value is not None}
-    case = known.case(inputs, options)
-    y = gradients(case.call, {name: array.values for name, array in case.inputs.items()}, None, "compiled")["y"]
-    return Explanation(case, _upstream(gy, y), (), options)
+    return _explained(known.case(inputs, options), gy, options)
 
 
 def _known(operator: str | Callable[..., Any]) -> Operator | None:
@@ -83,18 +82,22 @@ def _known(operator: str | Callable[..., Any]) -> Operator | None:
     return None
 
 
-def _of_function(operator: Callable[..., Any], tensors: tuple[Any, ...], options: dict[str, Any]) -> Explanation:
+def _of_function(function: Callable[..., Any], tensors: tuple[Any, ...], options: dict[str, Any]) -> Explanation:
     gy = options.pop("gy", None)
     if not tensors:
         raise TypeError("explain: pass the Tensors or arrays that the function is called with")
 
+    @functools.wraps(function)
     def call(*values: Tensor) -> Tensor:
-        result: Tensor = operator(*values, **options)
+        result: Tensor = function(*values, **options)
         return result
 
-    inputs = {f"x{j}" if len(tensors) > 1 else "x": _array(f"tensors[{j}]", each) for j, each in enumerate(tensors)}
-    case = of_function(call, inputs, getattr(operator, "__name__", "function"))
-    y = gradients(call, inputs, None, "compiled")["y"]
+    operator = of_function(call, [_array(f"tensors[{j}]", each) for j, each in enumerate(tensors)])
+    return _explained(operator.case(operator.example({}), {}), gy, {})
+
+
+def _explained(case: Case, gy: Any, options: Mapping[str, Any]) -> Explanation:
+    y = gradients(case.call, {name: array.values for name, array in case.inputs.items()}, None, "compiled")["y"]
     return Explanation(case, _upstream(gy, y), (), options)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..atomic import write_atomically
 from ..ops.kernel_set import active_kernels
+from .curves import Curve
 from .faults import Fault, Outcome, outcome
 from .measure import Arrays, Call, gradients, numerical, ulps
 from .running import Algorithm, Run, backward_run, follow
@@ -68,6 +69,7 @@ class Case:
     exact: whether the declared gradient is the derivative; a quantiser's is not
     algorithms: ways to compute y and the gradients that can be stepped through, from the arrays
     faults: mistakes to try in its backward
+    curve: what is drawn of a function of single numbers
     """
 
     name: str
@@ -82,6 +84,7 @@ class Case:
     exact: bool = True
     algorithms: Callable[[Arrays], list[Algorithm]] = lambda arrays: []
     faults: tuple[Fault, ...] = ()
+    curve: Curve | None = None
 
 
 class Product(NamedTuple):

@@ -5,8 +5,9 @@
     sum = w[q=1] * x                           at one position of an axis
     sum = w * y:tnj                            an array whose axes have other letters here
 
-A term is summed over the letters that the target lacks. Terms are joined by " + " or " - ", factors by " * "; a factor may
-also be a number's name. A term with an array that is not there is left out, and an equation whose target is not there.
+A term is summed over the letters that the target lacks. Terms are joined by " + " or " - ", factors by " * "; a factor
+may also be a number's name. A term with an array that is not there is left out, and an equation whose target is not
+there.
 """
 
 from __future__ import annotations
