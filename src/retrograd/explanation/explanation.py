@@ -143,9 +143,13 @@ class Explanation:
 
     @cached_property
     def agreement(self) -> dict[str, float]:
-        """How far the two kernel sets are apart in each array, in units of the last place of its largest entry."""
+        """How far the two kernel sets are apart in each array, in units of the last place of its largest entry.
+
+        Of a gradient smaller than gy, as one whose terms cancel out, in units of gy's largest entry.
+        """
         compiled, textbook = self.results["compiled"], self.results["textbook"]
-        return {name: ulps(compiled[name], textbook[name]) for name in compiled}
+        upstream = float(np.abs(self.gy).max(initial=0))
+        return {name: ulps(compiled[name], textbook[name], 0.0 if name == "y" else upstream) for name in compiled}
 
     @cached_property
     def sums(self) -> dict[str, list[Products]]:

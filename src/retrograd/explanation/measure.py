@@ -67,10 +67,13 @@ def numerical(
     return found
 
 
-def ulps(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference of two arrays in units of the last place of their largest entry; 0 if they are equal."""
+def ulps(a: np.ndarray, b: np.ndarray, least: float = 0.0) -> float:
+    """The largest difference of two arrays in units of the last place of their largest entry; 0 if they are equal.
+
+    least: the size of an entry whose units are taken at least
+    """
     difference = float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0.0))
     if not difference:
         return 0.0
-    largest = max(np.abs(a).max(initial=0), np.abs(b).max(initial=0))
+    largest = max(np.abs(a).max(initial=0), np.abs(b).max(initial=0), a.dtype.type(least))
     return difference / float(np.spacing(largest))
