@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from . import faults as breaking
+from . import running
 from .curves import Curve, lines
+from .numbers import numbers
+from .snippets import as_gradcheck, as_python
 from .sums import Products
 
 if TYPE_CHECKING:
     from .explanation import Array, Explanation
 
-__all__ = ["FORMAT", "as_dict", "numbers"]
+__all__ = ["FORMAT", "as_dict", "faults", "traces"]
 
 FORMAT = 1
 
 
-def as_dict(explanation: Explanation) -> dict[str, Any]:
-    """``{"operator", "call", "settings", "arrays", "sums", "numerical", "agreement", ...}``"""
+def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
+    """``{"operator", "call", "settings", "arrays", "sums", "numerical", "agreement", ...}``
+
+    "traces" and "faults" take longer to compute: where they are not in it, "later" says that they can be had.
+    """
     case = explanation.case
     arrays = explanation.arrays
     gradients = [name for name, array in arrays.items() if array.role == "gradient"]
+    inputs = {name: array.values for name, array in case.inputs.items()}
+    program = case.program or case.source
     found = {
         "format": FORMAT,
         "operator": case.name,
@@ -39,10 +46,24 @@ def as_dict(explanation: Explanation) -> dict[str, Any]:
         },
         "numerical": {name: numbers(explanation.numerical(name)) for name in gradients},
         "agreement": explanation.agreement,
+        "python": as_python(program, inputs, explanation.gy, case.imports),
+        "gradcheck": as_gradcheck(case.name, program, inputs, case.imports) if case.exact else None,
     }
     if case.curve is not None:
         found["curves"] = _curves(case.curve, case.name)
-    return found
+    if whole:
+        return found | traces(explanation) | faults(explanation)
+    return found | {"later": ["traces", *(["faults"] if case.faults else [])]}
+
+
+def traces(explanation: Explanation) -> dict[str, Any]:
+    """The lines that ran: of the backward, and of other algorithms."""
+    return {"traces": running.as_dicts(explanation.runs())}
+
+
+def faults(explanation: Explanation) -> dict[str, Any]:
+    """What broken lines do."""
+    return {"faults": breaking.as_dicts(explanation.outcomes())}
 
 
 def _array(array: Array) -> dict[str, Any]:
@@ -66,12 +87,3 @@ def _curves(curve: Curve, name: str) -> dict[str, Any]:
 
 def _products(products: Products) -> dict[str, Any]:
     return {"factors": list(products.factors), "scale": products.scale, "index": products.index.ravel().tolist()}
-
-
-def numbers(values: np.ndarray) -> list[Any]:
-    """The entries as numbers that JSON has; "NaN", "Infinity" and "-Infinity" as these words."""
-    flat = values.ravel().tolist()
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        return [each if np.isfinite(each) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(each)]
-                for each in flat]  # fmt: skip
-    return flat

@@ -1,0 +1,89 @@
+// Colours of values and roles, from the variables of the style sheet.
+
+const STEPS = 128;
+let now = null;
+
+/** The colours of the theme that is shown. */
+export function palette() {
+  now ??= make();
+  return now;
+}
+
+/** The theme has changed. */
+export function forget() {
+  now = null;
+}
+
+function make() {
+  const style = getComputedStyle(document.documentElement);
+  const read = (name) => style.getPropertyValue(`--${name}`).trim();
+  const paper = rgb(read("zero"));
+  const scale = [];
+  for (let j = -STEPS; j <= STEPS; j++) {
+    const end = rgb(read(j < 0 ? "negative" : "positive"));
+    // the small ones stay visible: their share of the colour grows faster than they do
+    scale.push(mixed(paper, end, Math.abs(j / STEPS) ** 0.8));
+  }
+  const roles = {};
+  for (const role of ["input", "weight", "output", "upstream", "gradient", "inner"]) roles[role] = read(role);
+  return {
+    scale, roles,
+    ink: read("ink"), muted: read("muted"), line: read("line"), paper: read("paper"), wrong: read("wrong"), nan: read("nan"),
+    dark: rgb(read("dark-text")), light: rgb(read("light-text")),
+  }; // prettier-ignore
+}
+
+/** The colours of a cell: of its ground and of its text. */
+export function colours(value, largest) {
+  const { scale, nan, ink, dark, light } = palette();
+  if (Number.isNaN(value)) return { fill: nan, text: css(dark) };
+  const share = largest > 0 ? Math.max(-1, Math.min(1, value / largest)) : 0;
+  if (share === 0) return { fill: css(scale[STEPS]), text: ink };
+  const ground = scale[STEPS + Math.round(share * STEPS)];
+  return { fill: css(ground), text: css(contrast(ground, dark) >= contrast(ground, light) ? dark : light) };
+}
+
+const css = ([r, g, b]) => `rgb(${Math.round(r)} ${Math.round(g)} ${Math.round(b)})`;
+
+function rgb(hex) {
+  const digits = parseInt(hex.replace("#", ""), 16);
+  return [(digits >> 16) & 255, (digits >> 8) & 255, digits & 255];
+}
+
+const linear = (c) => (c <= 10.31475 ? c / 3294.6 : ((c / 255 + 0.055) / 1.055) ** 2.4);
+const gamma = (c) => 255 * (c <= 0.0031308 ? 12.92 * c : 1.055 * c ** (1 / 2.4) - 0.055);
+
+function contrast(a, b) {
+  const light = (colour) => 0.2126 * linear(colour[0]) + 0.7152 * linear(colour[1]) + 0.0722 * linear(colour[2]);
+  const [high, low] = [light(a), light(b)].sort((p, q) => q - p);
+  return (high + 0.05) / (low + 0.05);
+}
+
+/** Between two colours in Oklab, in which equal steps look equal. */
+function mixed(from, to, share) {
+  const [a, b] = [oklab(from), oklab(to)];
+  const [l, m, s] = unlab(a.map((each, j) => each + (b[j] - each) * share));
+  return [
+    4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+    -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+    -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
+  ].map((c) => Math.max(0, Math.min(255, gamma(Math.max(0, c)))));
+}
+
+function oklab(colour) {
+  const [r, g, b] = colour.map(linear);
+  const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
+  const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
+  const s = Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b);
+  return [
+    0.2104542553 * l + 0.793617785 * m - 0.0040720468 * s,
+    1.9779984951 * l - 2.428592205 * m + 0.4505937099 * s,
+    0.0259040371 * l + 0.7827717662 * m - 0.808675766 * s,
+  ];
+}
+
+const unlab = ([L, a, b]) => [
+  (L + 0.3963377774 * a + 0.2158037573 * b) ** 3,
+  (L - 0.1055613458 * a - 0.0638541728 * b) ** 3,
+  (L - 0.0894841775 * a - 1.291485548 * b) ** 3,
+];

@@ -1,0 +1,112 @@
+// The tab "curves": a function of one number, its derivative, and the derivative that its backward declares.
+
+import { numbers } from "page/array";
+import { h, s } from "page/dom";
+import { long } from "page/number";
+
+const MARGIN = { left: 44, right: 120, top: 16, bottom: 32 };
+
+export class Curves {
+  constructor(selection) {
+    this.selection = selection;
+    this.element = h("div", { class: "curves" });
+    this.grids = [];
+  }
+
+  open(model) {
+    this.model = model;
+    const { x, lines } = model.document.curves;
+    this.x = numbers(x);
+    this.lines = lines.map((line) => ({ ...line, values: numbers(line.values) }));
+  }
+
+  layout(width) {
+    this.width = Math.min(width, 860);
+    this.height = Math.max(260, Math.min(460, this.width * 0.56));
+    const right = this.width < 480 ? 16 : MARGIN.right;
+    const finite = this.lines.flatMap(({ values }) => [...values].filter(Number.isFinite));
+    const [low, high] = [Math.min(0, ...finite), Math.max(0, ...finite)];
+    const [first, last] = [this.x[0], this.x[this.x.length - 1]];
+    this.across = (x) => MARGIN.left + ((x - first) / (last - first)) * (this.width - MARGIN.left - right);
+    this.up = (y) => MARGIN.top + ((high + 0.05 * (high - low) - y) / (1.1 * (high - low) || 1)) * (this.height - MARGIN.top - MARGIN.bottom);
+    const picture = s("svg", { viewBox: `0 0 ${this.width} ${this.height}`, width: this.width, height: this.height, role: "img", "aria-label": this.lines.map(({ name }) => name).join(", ") });
+    picture.append(...this.#axes(first, last, low, high), ...this.lines.map((line) => this.#line(line)));
+    if (right > 16) picture.append(...this.#names());
+    this.mark = s("g", { class: "mark" });
+    picture.append(this.mark);
+    picture.addEventListener("pointermove", (event) => {
+      const box = picture.getBoundingClientRect();
+      const share = (event.clientX - box.left - MARGIN.left) / (this.width - MARGIN.left - right);
+      this.#read(Math.max(0, Math.min(this.x.length - 1, Math.round(share * (this.x.length - 1)))));
+    });
+    this.readout = h("p", { class: "readout" });
+    const keys = this.lines.map(({ name, kind }) => h("li", { class: `kind-${kind}` }, h("i", {}), name));
+    this.element.replaceChildren(picture, h("ul", { class: "keys" }, ...keys), this.readout);
+    this.picture = picture;
+    this.follow();
+  }
+
+  #axes(first, last, low, high) {
+    const found = [];
+    for (const x of ticks(first, last)) found.push(s("line", { class: "tickline", x1: this.across(x), x2: this.across(x), y1: MARGIN.top, y2: this.height - MARGIN.bottom }), text(this.across(x), this.height - MARGIN.bottom + 16, long(x), "middle"));
+    for (const y of ticks(low, high)) found.push(s("line", { class: y === 0 ? "zero" : "tickline", x1: this.across(first), x2: this.across(last), y1: this.up(y), y2: this.up(y) }), text(MARGIN.left - 8, this.up(y), long(y), "end"));
+    return found;
+  }
+
+  #line({ values, kind }) {
+    const pieces = [];
+    let open = false;
+    values.forEach((y, j) => {
+      // a jump is no line
+      const jump = j && Math.abs(y - values[j - 1]) > 0.25 * Math.abs(this.up.range ?? 1e9);
+      if (!Number.isFinite(y)) open = false;
+      else {
+        pieces.push(`${open && !jump ? "L" : "M"}${this.across(this.x[j]).toFixed(1)} ${this.up(y).toFixed(1)}`);
+        open = true;
+      }
+    });
+    return s("path", { d: pieces.join(""), class: `curve kind-${kind}` });
+  }
+
+  /** The names at the ends of the lines, pushed apart where they meet. */
+  #names() {
+    const ends = this.lines.map((line) => ({ line, y: this.up([...line.values].findLast(Number.isFinite) ?? 0) })).sort((a, b) => a.y - b.y);
+    ends.forEach((end, j) => (end.y = j ? Math.max(end.y, ends[j - 1].y + 16) : end.y));
+    return ends.map(({ line, y }) => {
+      const label = text(this.width - MARGIN.right + 8, y, line.name, "start");
+      label.setAttribute("class", `name kind-${line.kind}`);
+      return label;
+    });
+  }
+
+  #read(j) {
+    const x = this.x[j];
+    const dots = this.lines.filter(({ values }) => Number.isFinite(values[j])).map(({ values, kind }) => s("circle", { cx: this.across(x), cy: this.up(values[j]), r: 4, class: `kind-${kind}` }));
+    this.mark.replaceChildren(s("line", { x1: this.across(x), x2: this.across(x), y1: MARGIN.top, y2: this.height - MARGIN.bottom }), ...dots);
+    this.readout.replaceChildren(`at ${long(x)}: `, ...this.lines.map(({ name, values, kind }) => h("span", { class: `kind-${kind}` }, `${name} ${long(values[j])}`)));
+  }
+
+  /** The x of the taken entry, where it is an input. */
+  follow() {
+    const { reading } = this.selection;
+    if (!reading || reading.at < 0) return;
+    const x = this.model.arrays.get("x");
+    if (!x || x.size !== reading.array.size) return;
+    const value = x.value(reading.at);
+    const share = (value - this.x[0]) / (this.x[this.x.length - 1] - this.x[0]);
+    if (share >= 0 && share <= 1) this.#read(Math.round(share * (this.x.length - 1)));
+  }
+}
+
+function text(x, y, words, anchor) {
+  return s("text", { x, y, "text-anchor": anchor, "dominant-baseline": "central" }, words);
+}
+
+function ticks(low, high) {
+  const rough = (high - low) / 5 || 1;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough);
+  const found = [];
+  for (let j = Math.ceil(low / step); j * step <= high + 1e-9; j++) found.push(Number((j * step).toPrecision(6)));
+  return found;
+}

@@ -1,0 +1,67 @@
+// Taking things along: text to the clipboard, the picture as SVG.
+
+import { palette } from "page/colour";
+import { bend } from "page/lines";
+import { SvgPen, escaped } from "page/pen";
+
+export async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copiedByHand(text);
+  }
+}
+
+/** Where the clipboard is closed to scripts, as in a file of some browsers. */
+function copiedByHand(text) {
+  const area = document.createElement("textarea");
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  return done;
+}
+
+/** The grids that are shown, with what is lit, as an SVG. */
+export function svg({ stage, grids, lines, selection, title, sentence }) {
+  const box = stage.getBoundingClientRect();
+  const top = 64;
+  const colours = palette();
+  const parts = [];
+  for (const grid of grids) {
+    if (!grid.base.isConnected) continue;
+    const at = grid.base.getBoundingClientRect();
+    const [dx, dy] = [at.left - box.left + stage.scrollLeft + 20, at.top - box.top + stage.scrollTop + top];
+    const pen = new SvgPen(dx, dy);
+    grid.paintCells(pen);
+    if (grid.faded) pen.fade(0.42);
+    grid.paintLit(pen);
+    const caption = grid.element.querySelector("figcaption b")?.textContent ?? "";
+    parts.push(`<text x="${dx + 15}" y="${dy - 6}" font-weight="700" font-size="15" fill="${colours.roles[grid.array.role]}">${escaped(caption)}</text>`, ...pen.parts);
+  }
+  for (const { from, to, colour } of lines.curves(selection)) {
+    const [a, b] = [from, to].map(({ x, y }) => ({ x: x + 20, y: y + top }));
+    parts.push(`<path d="${bend(a, b)}" fill="none" stroke="${colour}" stroke-width="1.5"/>`);
+  }
+  const [width, height] = [Math.ceil(stage.scrollWidth + 40), Math.ceil(stage.scrollHeight + top + 20)];
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif">`,
+    `<rect width="100%" height="100%" fill="${colours.paper}"/>`,
+    `<text x="20" y="26" font-size="15" fill="${colours.ink}" font-family="ui-monospace, monospace">${escaped(title)}</text>`,
+    `<text x="20" y="46" font-size="13" fill="${colours.muted}">${escaped(sentence)}</text>`,
+    ...parts,
+    "</svg>",
+  ].join("\n");
+}
+
+/** Hands a text to the reader as a file. */
+export function saved(name, text, type) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+}

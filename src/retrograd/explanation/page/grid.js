@@ -1,0 +1,261 @@
+// An array as a grid of cells, which is pointed at, tapped, or walked with the arrow keys.
+//
+// Two canvases lie on each other: the cells, drawn once, and above them what is lit, drawn when the selection changes.
+
+import { colours, palette } from "page/colour";
+import { h, still } from "page/dom";
+import { long, short } from "page/number";
+import { Panels } from "page/panels";
+import { CanvasPen } from "page/pen";
+
+export const ROLES = { input: "input", weight: "weight", output: "result", upstream: "upstream gradient", gradient: "gradient", inner: "in between" };
+const FAINT = 0.42;
+const KEYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+export class Grid {
+  /**
+   * array: Values; selection: what it listens to and changes, or null for a picture only
+   * options: of Panels; also `title` in place of the array's name, `caption: false` for none, `marked(at)` for wrong entries
+   */
+  constructor(array, selection, options = {}) {
+    Object.assign(this, { array, selection, options });
+    this.panels = new Panels(array, options);
+    this.cell = 28;
+    this.cursor = 0;
+    this.base = h("canvas", { class: "cells" });
+    this.over = h("canvas", { class: "lit" });
+    const spoken = `${array.name}, ${ROLES[array.role] ?? array.role}, ${array.extent}`;
+    this.paper = h("div", selection ? { class: "paper", tabindex: 0, role: "application", "aria-roledescription": "grid of numbers", "aria-label": spoken } : { class: "paper", role: "img", "aria-label": spoken }, this.base, this.over);
+    this.steppers = h("div", { class: "steppers" });
+    this.element = h("figure", { class: `grid role-${array.role}`, "data-array": array.name }, options.caption === false ? null : this.#caption(), this.steppers, this.paper);
+    this.#makeSteppers();
+    if (selection) this.#listen();
+  }
+
+  #caption() {
+    const { array, options } = this;
+    return h("figcaption", { title: array.about }, h("b", {}, options.title ?? array.name), h("span", { class: "what" }, options.what ?? ROLES[array.role] ?? ""));
+  }
+
+  #makeSteppers() {
+    this.steppers.replaceChildren(
+      ...this.panels.steps.map((axis) => {
+        const low = this.array.low[axis];
+        const name = this.array.axes[axis] ?? `axis ${axis}`;
+        const turn = (by) => () => {
+          const next = this.panels.chosen.get(axis) + by;
+          if (next < 0 || next >= this.array.padded[axis]) return;
+          this.panels.chosen.set(axis, next);
+          this.draw();
+        };
+        const value = h("output", {}, `${name} ${this.panels.chosen.get(axis) - low}`);
+        const text = `of ${this.array.shape[axis]}`;
+        return h("span", { class: "stepper" }, h("button", { onclick: turn(-1), "aria-label": `${this.array.name}: previous ${name}` }, "‹"), value, h("small", {}, text), h("button", { onclick: turn(1), "aria-label": `${this.array.name}: next ${name}` }, "›"));
+      }),
+    );
+    this.values = [...this.steppers.querySelectorAll("output")];
+  }
+
+  size(cell) {
+    return this.panels.size(cell);
+  }
+
+  setCell(cell) {
+    this.cell = cell;
+    this.draw();
+  }
+
+  draw() {
+    const { width, height } = this.size(this.cell);
+    const scale = Math.min(devicePixelRatio || 1, 3);
+    for (const canvas of [this.base, this.over]) {
+      canvas.width = Math.ceil(width * scale);
+      canvas.height = Math.ceil(height * scale);
+      canvas.style.width = `${width}px`;
+      canvas.style.height = `${height}px`;
+      canvas.getContext("2d").setTransform(scale, 0, 0, scale, 0, 0);
+    }
+    this.paper.style.width = `${width}px`;
+    this.paper.style.height = `${height}px`;
+    this.panels.steps.forEach((axis, j) => {
+      this.values[j].textContent = `${this.array.axes[axis] ?? ""} ${this.panels.chosen.get(axis) - this.array.low[axis]}`;
+    });
+    this.paintCells(new CanvasPen(this.base.getContext("2d")));
+    this.drawLit();
+  }
+
+  /** All cells, the letters of the axes and the labels of the panels. */
+  paintCells(pen) {
+    const { panels, cell } = this;
+    const { muted } = palette();
+    const { margin } = panels;
+    panels.each(cell, (at, x, y) => this.#paintCell(pen, at, x, y));
+    const { row, column } = panels.letters;
+    panels.eachPanel((place, panelRow, panelColumn) => {
+      const { x, y } = panels.corner(this.array.at(place), cell);
+      if (panels.labelled) pen.text(x + 1, y - 8, panels.label(place), muted, 10, "start");
+      if (panelRow || panelColumn) return;
+      if (row && cell * panels.rows >= 12) pen.text(margin.left - 8, y + Math.min(cell, 24) / 2, row, muted, 10);
+      if (column && !panels.labelled) pen.text(x + Math.min(cell, 24) / 2, y - 8, column, muted, 10);
+      else if (column && cell * panels.columns > 46) pen.text(x + cell * panels.columns - 1, y - 8, `${column} →`, muted, 10, "end");
+    });
+  }
+
+  #paintCell(pen, at, x, y) {
+    const { cell, array } = this;
+    const gap = cell >= 16 ? 2 : cell >= 7 ? 1 : 0;
+    const radius = cell >= 16 ? 3 : 0;
+    const side = cell - gap;
+    const { line, muted, roles } = palette();
+    if (at < 0) {
+      pen.outline(x + 0.5, y + 0.5, side - 1, side - 1, line, 1, { radius });
+      if (cell >= 7) pen.hatch(x + 1, y + 1, side - 2, line);
+      if (cell >= 20) pen.text(x + side / 2, y + side / 2, "0", muted, Math.min(13, cell * 0.4));
+      return;
+    }
+    const value = array.values[at];
+    const { fill, text } = colours(value, array.largest);
+    pen.cell(x, y, side, side, fill, radius);
+    if (value === 0 && cell >= 7) pen.outline(x + 0.5, y + 0.5, side - 1, side - 1, line, 1, { radius });
+    if (cell >= 17) {
+      const words = this.options.text ? this.options.text(value, at) : short(value);
+      const size = Math.min(14, cell * 0.42, (side * 1.55) / words.length);
+      if (size >= 7) pen.text(x + side / 2, y + side / 2 + 0.5, words, text, size);
+    }
+    if (this.options.marked?.(at)) {
+      pen.outline(x, y, side, side, palette().wrong, Math.max(2, cell / 12), { radius });
+    } else if (this.options.tinted) pen.outline(x, y, side, side, roles[array.role], 1, { radius });
+  }
+
+  get faded() {
+    return Boolean(this.selection?.reading && this.selection.reading.products.length + this.selection.reading.lit.size > 1);
+  }
+
+  /** The entries that belong to the one that is taken. */
+  drawLit() {
+    const context = this.over.getContext("2d");
+    context.clearRect(0, 0, this.over.width, this.over.height);
+    this.base.style.opacity = this.faded ? FAINT : 1;
+    this.paintLit(new CanvasPen(context));
+  }
+
+  paintLit(pen) {
+    const lit = this.selection?.reading?.lit.get(this.array.name);
+    if (!lit) return;
+    const { cell, array, panels } = this;
+    const { ink, roles } = palette();
+    const side = cell - (cell >= 16 ? 2 : cell >= 7 ? 1 : 0);
+    const radius = cell >= 16 ? 3 : 0;
+    const accent = roles[array.role];
+    const active = this.#activeCells();
+    let target = null;
+    for (const [at, as] of lit) {
+      const corner = panels.corner(at, cell);
+      if (!corner) continue;
+      this.#paintCell(pen, at, corner.x, corner.y);
+      if (as === "target") target = corner;
+      else if (as === "copy") pen.outline(corner.x + 1, corner.y + 1, side - 2, side - 2, accent, 1.5, { dash: [3, 2], radius });
+      else if (cell >= 5) pen.outline(corner.x + 0.75, corner.y + 0.75, side - 1.5, side - 1.5, accent, cell >= 12 ? 1.75 : 1, { radius });
+    }
+    for (const at of active) {
+      const corner = panels.corner(at, cell);
+      if (corner) pen.outline(corner.x - 1.5, corner.y - 1.5, side + 3, side + 3, accent, 3.5, { radius: radius + 2 });
+    }
+    if (target) {
+      pen.outline(target.x - 1, target.y - 1, side + 2, side + 2, ink, 2.5, { radius: radius + 1 });
+      pen.outline(target.x - 4, target.y - 4, side + 8, side + 8, ink, 1, { radius: radius + 3 });
+    }
+  }
+
+  #activeCells() {
+    const product = this.selection.product;
+    if (!product) return [];
+    const all = [...product.factors.map((factor) => [factor.array.name, factor.at]), [product.target.name, product.to]];
+    const taken = this.selection.reading;
+    return all.filter(([name, at]) => name === this.array.name && !(name === taken.array.name && at === taken.at)).map(([, at]) => at);
+  }
+
+  /** Where an entry is on the screen: {x, y} of its middle, or null. */
+  middle(at) {
+    const corner = this.panels.corner(at, this.cell);
+    if (!corner || !this.base.isConnected) return null;
+    const box = this.base.getBoundingClientRect();
+    return { x: box.left + corner.x + this.cell / 2 - 1, y: box.top + corner.y + this.cell / 2 - 1 };
+  }
+
+  /** The selection has changed: show the panels that are lit, and light them. */
+  follow(what) {
+    const lit = this.selection.reading?.lit.get(this.array.name);
+    if (what === "entry" && lit && this.panels.steps.length) {
+      const entries = [...lit.keys()];
+      if (!entries.some((at) => this.panels.corner(at, this.cell)) && this.panels.reveal(entries[0])) this.draw();
+    }
+    const product = this.selection.product;
+    if (what === "product" && product && this.panels.steps.length) {
+      for (const at of this.#activeCells()) if (!this.panels.corner(at, this.cell) && this.panels.reveal(at)) this.draw();
+    }
+    this.drawLit();
+    if (what === "product" && product && !still()) this.#pulse();
+  }
+
+  #pulse() {
+    if (!this.#activeCells().length) return;
+    this.over.classList.remove("pulse");
+    void this.over.offsetWidth; // so that the animation begins anew
+    this.over.classList.add("pulse");
+  }
+
+  #at(event) {
+    const box = this.base.getBoundingClientRect();
+    return this.panels.hit(event.clientX - box.left, event.clientY - box.top, this.cell);
+  }
+
+  #listen() {
+    const { paper, selection, array } = this;
+    const name = array.name;
+    paper.addEventListener("pointermove", (event) => {
+      if (event.pointerType === "touch") return;
+      const at = this.#at(event);
+      if (at === null) return selection.leave();
+      const number = selection.pinned && !selection.hovered ? selection.numberOf(array, at) : null;
+      // while an entry is pinned, its lit cells lead to their products when Shift is held
+      if (event.shiftKey && number !== null) selection.look(number);
+      else selection.hover(name, at);
+    });
+    paper.addEventListener("pointerleave", () => selection.leave());
+    paper.addEventListener("click", (event) => {
+      const at = this.#at(event);
+      if (at === null) return;
+      this.cursor = at;
+      selection.pin(name, at);
+    });
+    paper.addEventListener("focus", () => {
+      if (!paper.matches(":focus-visible")) return;
+      const pinned = selection.pinned;
+      if (pinned?.name === name) this.cursor = pinned.at;
+      selection.hover(name, this.cursor);
+    });
+    paper.addEventListener("blur", () => selection.leave());
+    paper.addEventListener("keydown", (event) => this.#key(event));
+  }
+
+  #key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const { selection, array, panels } = this;
+    let at = this.cursor;
+    if (KEYS[event.key]) at = panels.moved(at, ...KEYS[event.key]);
+    else if (event.key === "[" || event.key === "]") at = panels.turned(at, event.key === "[" ? -1 : 1);
+    else if (event.key === "Home" || event.key === "End") at = panels.moved(at, 0, event.key === "Home" ? -1e9 : 1e9);
+    else if (event.key === "Enter") return selection.pin(array.name, at);
+    else return;
+    event.preventDefault();
+    this.cursor = at;
+    if (panels.reveal(at)) this.draw();
+    selection.hover(array.name, at);
+  }
+
+  /** For screen readers and tooltips. */
+  describe(at) {
+    return `${this.array.label(at)} = ${long(this.array.value(at))}`;
+  }
+}

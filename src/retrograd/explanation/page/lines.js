@@ -1,0 +1,55 @@
+// The lines from the cells of one product to the entry that it is added to.
+
+import { palette } from "page/colour";
+import { s } from "page/dom";
+
+export class Lines {
+  /** stage: the element that they lie on; grids: those that are shown */
+  constructor(stage, grids) {
+    Object.assign(this, { stage, grids });
+    this.element = s("svg", { class: "lines", "aria-hidden": "true" });
+  }
+
+  draw(selection) {
+    this.element.replaceChildren(...this.curves(selection).map(({ from, to, colour }) => this.#curve(from, to, colour)));
+  }
+
+  /** [{from, to, colour}] in the coordinates of the stage. */
+  curves(selection) {
+    const { product, reading } = selection;
+    if (!product || !reading) return [];
+    const target = this.#place(product.target, product.to);
+    const found = [];
+    for (const { array, at } of product.factors) {
+      const from = this.#place(array, at);
+      if (from && target) found.push({ from, to: target, colour: palette().roles[array.role] });
+    }
+    return found;
+  }
+
+  #place(array, at) {
+    const box = this.stage.getBoundingClientRect();
+    for (const grid of this.grids) {
+      if (grid.array !== array) continue;
+      const middle = grid.middle(at);
+      if (middle) return { x: middle.x - box.left + this.stage.scrollLeft, y: middle.y - box.top + this.stage.scrollTop };
+    }
+    return null;
+  }
+
+  #curve(from, to, colour) {
+    const path = s("path", { d: bend(from, to), class: "link" });
+    path.style.stroke = colour;
+    const end = s("circle", { cx: from.x, cy: from.y, r: 3.5 });
+    end.style.fill = colour;
+    return s("g", {}, path, end);
+  }
+}
+
+/** A curve that leaves and arrives along the longer direction. */
+export function bend(from, to) {
+  const [dx, dy] = [to.x - from.x, to.y - from.y];
+  const [ax, ay] = Math.abs(dx) > Math.abs(dy) ? [dx * 0.45, -Math.min(40, Math.abs(dx) / 6)] : [Math.min(40, Math.abs(dy) / 6), dy * 0.45];
+  const p = (n) => Math.round(n * 10) / 10;
+  return `M${p(from.x)} ${p(from.y)}C${p(from.x + ax)} ${p(from.y + ay)} ${p(to.x - ax)} ${p(to.y + (Math.abs(dx) > Math.abs(dy) ? ay : -ay))} ${p(to.x)} ${p(to.y)}`;
+}

@@ -1,0 +1,35 @@
+// The address of what is shown: #operator=conv2d&stride=2&tab=matrices&entry=gw:17
+
+/** {operator, settings, tab, entry: {name, at}} of an address; settings are still text. */
+export function parsed(hash) {
+  const settings = Object.fromEntries(new URLSearchParams(hash.replace(/^#/, "")));
+  const { operator = null, tab = null, entry = null } = settings;
+  for (const name of ["operator", "tab", "entry"]) delete settings[name];
+  const [, name, at] = entry?.match(/^(.+):(\d+)$/) ?? [];
+  return { operator, tab, settings, entry: name ? { name, at: Number(at) } : null };
+}
+
+/** The settings of a document with those of an address in their place; what is not a choice is left out. */
+export function applied(document, settings) {
+  const found = Object.fromEntries(document.settings.map(({ name, value }) => [name, value]));
+  for (const { name, choices } of document.settings) {
+    const choice = choices.find((each) => String(each) === settings[name]);
+    if (choice !== undefined) found[name] = choice;
+  }
+  return found;
+}
+
+export function written({ operator, settings, defaults, tab, entry }) {
+  const changed = Object.entries(settings).filter(([name, value]) => defaults[name] !== value);
+  const query = new URLSearchParams([["operator", operator], ...changed, ...(tab ? [["tab", tab]] : []), ...(entry ? [["entry", `${entry.name}:${entry.at}`]] : [])]);
+  return `#${String(query).replaceAll("%3A", ":")}`;
+}
+
+/** Changes the address without a step in the history. */
+export function show(hash) {
+  try {
+    history.replaceState(null, "", hash);
+  } catch {
+    // a page inside another document has no address of its own
+  }
+}

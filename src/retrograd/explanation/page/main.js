@@ -1,0 +1,231 @@
+// The page: opens the data, and joins its parts.
+
+import { Announcer } from "page/announce";
+import { Code } from "page/code";
+import { forget } from "page/colour";
+import { Curves } from "page/curves";
+import { h } from "page/dom";
+import { EntryPanel } from "page/entry";
+import { copied, saved, svg } from "page/export";
+import { Faults } from "page/faults";
+import { Legend } from "page/legend";
+import { Lines } from "page/lines";
+import { applied, parsed, show, written } from "page/link";
+import { Matrices } from "page/matrices";
+import { Model } from "page/model";
+import { count, long, small } from "page/number";
+import { sentence } from "page/reading";
+import { Selection } from "page/selection";
+import { Settings } from "page/settings";
+import { Carried, Served, opened, settingsOf } from "page/source";
+import { Stage } from "page/stage";
+import { Tabs } from "page/tabs";
+import { Theme } from "page/theme";
+import { Time } from "page/time";
+
+/** Whether the server makes a part of a document when it is asked for. */
+const promised = (document, part) => Boolean(document.later?.includes(part));
+const $ = (id) => document.getElementById(id);
+
+class Page {
+  constructor({ served, documents }) {
+    this.source = served ? new Served(served, documents) : new Carried(documents);
+    this.selection = new Selection();
+    this.views = [
+      { id: "entries", title: "Entry by entry", has: () => true, view: new Stage(this.selection) },
+      { id: "matrices", title: "As matrices", has: (d) => Object.values(d.arrays).some(({ view }) => view === "matrices"), view: new Matrices(this.selection) },
+      { id: "time", title: "Through time", has: (d) => Object.values(d.arrays).some(({ view }) => view === "time"), view: new Time(this.selection) },
+      { id: "curves", title: "Curves", has: (d) => Boolean(d.curves), view: new Curves(this.selection) },
+      { id: "code", title: "The code that ran", has: (d) => Boolean(d.traces?.length) || promised(d, "traces"), needs: "traces", view: new Code() },
+      { id: "faults", title: "Break it", has: (d) => Boolean(d.faults?.length) || promised(d, "faults"), needs: "faults", view: new Faults() },
+    ];
+    this.panel = new EntryPanel($("entry"), this.selection, null);
+    this.legend = new Legend($("legend"));
+    this.tabs = new Tabs($("tabs"), $("view"), this.views, () => this.#showView());
+    this.settings = new Settings($("settings"), { has: (values) => this.source.has(this.document.operator, values), choose: (values) => this.go(this.document.operator, values) });
+    this.lines = new Lines($("view"), []);
+    new Announcer($("announce"), this.selection);
+    new Theme($("theme"), () => this.#repaint());
+    this.selection.listen((what) => this.#selected(what));
+    this.#listen();
+  }
+
+  get view() {
+    return this.views.find(({ id }) => id === this.tabs.current).view;
+  }
+
+  /** Begins with what the address says. */
+  async start() {
+    const { operator, settings, tab, entry } = parsed(location.hash);
+    await this.go(this.source.operators.includes(operator) ? operator : this.source.first, null);
+    if (!this.document) return;
+    const wanted = applied(this.document, settings);
+    if (JSON.stringify(wanted) !== JSON.stringify(settingsOf(this.document))) await this.go(this.document.operator, wanted);
+    if (tab) this.tabs.choose(tab);
+    const array = entry && this.model.arrays.get(entry.name);
+    if (array && entry.at < array.size) this.selection.pin(entry.name, entry.at);
+    document.documentElement.dataset.ready = "";
+  }
+
+  /** Shows an operator with these settings; on an error the page stays as it was. */
+  async go(operator, settings) {
+    let found;
+    try {
+      found = await this.source.get(operator, settings);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      if (this.document) this.settings.message(error.message);
+      else $("lead").textContent = error.message;
+      return;
+    }
+    this.#open(found, !settings);
+  }
+
+  #open(found, fresh) {
+    this.document = found;
+    if (fresh || this.defaults?.operator !== found.operator) this.defaults = { operator: found.operator, values: settingsOf(found) };
+    this.model = new Model(found);
+    document.title = `${found.operator} · see the gradient`;
+    $("operator").replaceChildren(this.#operatorChoice(found.operator));
+    $("call").textContent = found.call;
+    this.#badge(found.agreement ?? {});
+    this.settings.open(found);
+    this.panel.open(found);
+    this.tabs.open(found);
+    $("copy-python").hidden = !found.python;
+    $("copy-gradcheck").hidden = !found.gradcheck;
+    this.opened = new Set();
+    // the views are built before they hear of the selection, which speaks of their arrays
+    this.quiet = true;
+    this.selection.open(this.model);
+    this.quiet = false;
+    this.#showView();
+    this.legend.open(this.model);
+  }
+
+  #operatorChoice(operator) {
+    if (this.source.operators.length < 2) return operator;
+    const choice = h("select", { "aria-label": "operator", onchange: () => this.go(choice.value, null) }, ...this.source.operators.map((name) => h("option", { value: name, selected: name === operator }, name)));
+    return choice;
+  }
+
+  #badge(agreement) {
+    const all = Object.entries(agreement);
+    $("badge").hidden = !all.length;
+    const worst = Math.max(0, ...all.map(([, ulp]) => ulp));
+    const text = worst === 0 ? "textbook = compiled, every bit" : `textbook ≈ compiled, ${small(worst)} ulp`;
+    $("badge").textContent = `${worst < 64 ? "✓" : "✗"} ${text}`;
+    $("badge").classList.toggle("wrong", !(worst < 64));
+    $("badge").title = `The textbook kernels, in plain NumPy, and the compiled ones computed this very input. Furthest apart, in units of the last place of the largest entry: ${all.map(([name, ulp]) => `${name} ${ulp === 0 ? 0 : small(ulp)}`).join(", ")}`;
+  }
+
+  async #showView() {
+    const { needs, view } = this.views.find(({ id }) => id === this.tabs.current);
+    const { document } = this;
+    if (needs && !document[needs]) {
+      $("view").replaceChildren(h("p", { class: "say" }, "Running it …"));
+      try {
+        await this.source.complete(document, needs);
+      } catch (error) {
+        $("view").replaceChildren(h("p", { class: "say" }, error.message));
+        return;
+      }
+      if (this.document !== document || this.view !== view) return;
+    }
+    if (!this.opened.has(view)) view.open(this.model);
+    this.opened.add(view);
+    $("view").replaceChildren(view.element, this.lines.element);
+    this.layout();
+    this.#address();
+    $("save-svg").hidden = !view.grids.length && !view.picture;
+  }
+
+  layout() {
+    const frame = $("view").clientWidth;
+    this.view.layout(frame, Math.max(480, innerHeight - 120));
+    this.lines.grids = this.view.grids;
+    this.#selected("entry");
+  }
+
+  #selected(what) {
+    if (this.quiet || !this.model) return;
+    for (const grid of this.view.grids) if (grid.selection) grid.follow(what);
+    this.lines.draw(this.selection);
+    if (what !== "entry") return;
+    this.view.follow?.();
+    this.#lead();
+    if (!this.selection.hovered) this.#address();
+  }
+
+  #lead() {
+    const { reading } = this.selection;
+    const text = reading ? sentence(reading, { long, count }) : "Every number here can be taken apart";
+    const name = reading ? reading.array.label(reading.at) : "";
+    const lead = reading ? [h("code", { class: `role-${reading.array.role}` }, name), text.slice(name.length), "."] : [text, "."];
+    $("lead").replaceChildren(...lead, h("span", { class: "hint" }, " Point at any number to take it apart."));
+  }
+
+  get hash() {
+    const tab = this.tabs.current === "entries" ? null : this.tabs.current;
+    return written({ operator: this.document.operator, settings: settingsOf(this.document), defaults: this.defaults.values, tab, entry: this.selection.pinned });
+  }
+
+  #address() {
+    if (document.documentElement.dataset.ready !== undefined) show(this.hash);
+  }
+
+  #repaint() {
+    if (this.model) this.layout();
+    this.legend.draw();
+  }
+
+  #listen() {
+    let width = innerWidth;
+    new ResizeObserver(() => {
+      if (this.model && Math.abs($("view").clientWidth - width) > 1) {
+        width = $("view").clientWidth;
+        this.layout();
+      }
+    }).observe($("view"));
+    document.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.selection.release();
+      if (event.key === " " && (event.target === document.body || event.target.classList.contains("paper"))) {
+        event.preventDefault();
+        this.panel.toggle();
+      }
+    });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", forget);
+    addEventListener("hashchange", () => {
+      if (parsed(location.hash).operator) this.start();
+    });
+    const say = (button, words, works) => {
+      const before = button.textContent;
+      button.textContent = works ? words : "the browser did not allow it";
+      setTimeout(() => (button.textContent = before), 1500);
+    };
+    for (const [id, text] of [["copy-python", () => this.document.python], ["copy-gradcheck", () => this.document.gradcheck], ["copy-link", () => location.href.split("#")[0] + this.hash]]) {
+      $(id).addEventListener("click", async () => say($(id), "copied", await copied(text())));
+    }
+    $("save-svg").addEventListener("click", () => saved(`${this.document.operator}.svg`, this.svg(), "image/svg+xml"));
+  }
+
+  svg() {
+    const { reading } = this.selection;
+    if (this.view.picture) return this.view.svg();
+    return svg({ stage: $("view"), grids: this.view.grids, lines: this.lines, selection: this.selection, title: this.document.call, sentence: reading ? sentence(reading, { long, count }) : "" });
+  }
+}
+
+const page = new Page(await opened($("source")));
+await page.start();
+
+/** What tests and consoles drive: take() does what pointing at an entry does. */
+window.retrograd = {
+  page,
+  take(name, at) {
+    page.selection.hover(name, at);
+    const { reading } = page.selection;
+    const listed = reading.products.map((each) => ({ value: each.value, scale: each.scale, factors: each.factors.map((factor) => [factor.array.name, factor.at, factor.value]), to: each.to, target: each.target.name }));
+    return { shown: reading.shown, value: reading.array.value(at), products: listed, total: reading.sum?.total ?? null, numerical: reading.sum?.numerical ?? null, agrees: reading.sum?.agrees ?? null, confirmed: reading.sum?.confirmed ?? null };
+  },
+};

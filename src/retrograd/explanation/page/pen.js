@@ -1,0 +1,102 @@
+// What draws a cell: on a canvas, or as the text of an SVG. Both draw the same picture.
+
+const FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+
+export class CanvasPen {
+  constructor(context) {
+    this.context = context;
+  }
+
+  cell(x, y, width, height, fill, radius) {
+    const { context } = this;
+    context.fillStyle = fill;
+    if (radius) {
+      context.beginPath();
+      context.roundRect(x, y, width, height, radius);
+      context.fill();
+    } else context.fillRect(x, y, width, height);
+  }
+
+  hatch(x, y, size, stroke) {
+    const { context } = this;
+    context.save();
+    context.beginPath();
+    context.rect(x, y, size, size);
+    context.clip();
+    context.strokeStyle = stroke;
+    context.lineWidth = 1;
+    context.beginPath();
+    for (let from = -size; from < size; from += 5) {
+      context.moveTo(x + from, y + size);
+      context.lineTo(x + from + size, y);
+    }
+    context.stroke();
+    context.restore();
+  }
+
+  outline(x, y, width, height, stroke, thickness, { dash = [], radius = 0 } = {}) {
+    const { context } = this;
+    context.strokeStyle = stroke;
+    context.lineWidth = thickness;
+    context.setLineDash(dash);
+    context.beginPath();
+    context.roundRect(x, y, width, height, radius);
+    context.stroke();
+    context.setLineDash([]);
+  }
+
+  text(x, y, text, fill, size, anchor = "middle") {
+    const { context } = this;
+    context.font = `${size}px ${FONT}`;
+    context.fillStyle = fill;
+    context.textAlign = anchor === "middle" ? "center" : anchor;
+    context.textBaseline = "middle";
+    context.fillText(text, x, y);
+  }
+}
+
+const r = (number) => Math.round(number * 100) / 100;
+export const escaped = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
+
+export class SvgPen {
+  constructor(dx = 0, dy = 0) {
+    this.parts = [];
+    this.dx = dx;
+    this.dy = dy;
+  }
+
+  #rect(x, y, width, height, rest) {
+    this.parts.push(`<rect x="${r(x + this.dx)}" y="${r(y + this.dy)}" width="${r(width)}" height="${r(height)}" ${rest}/>`);
+  }
+
+  cell(x, y, width, height, fill, radius) {
+    this.#rect(x, y, width, height, `fill="${fill}" rx="${radius}"`);
+  }
+
+  hatch(x, y, size, stroke) {
+    const lines = [];
+    const point = (px, py) => `${r(px + this.dx)} ${r(py + this.dy)}`;
+    for (let from = -size + 5; from < size; from += 5) {
+      const [start, end] = [Math.max(0, from), Math.min(size, from + size)];
+      lines.push(`M${point(x + start, y + size - (start - from))}L${point(x + end, y + size - (end - from))}`);
+    }
+    this.parts.push(`<path d="${lines.join("")}" stroke="${stroke}" fill="none"/>`);
+  }
+
+  outline(x, y, width, height, stroke, thickness, { dash = [], radius = 0 } = {}) {
+    const dashes = dash.length ? ` stroke-dasharray="${dash.join(" ")}"` : "";
+    this.#rect(x, y, width, height, `fill="none" stroke="${stroke}" stroke-width="${thickness}" rx="${radius}"${dashes}`);
+  }
+
+  text(x, y, text, fill, size, anchor = "middle") {
+    this.parts.push(
+      `<text x="${r(x + this.dx)}" y="${r(y + this.dy)}" fill="${fill}" font-size="${r(size)}" text-anchor="${anchor}" ` +
+        `dominant-baseline="central" font-family="${FONT.replace(/"/g, "'")}">${escaped(text)}</text>`,
+    );
+  }
+
+  /** Everything drawn until now becomes fainter. */
+  fade(opacity) {
+    this.parts = [`<g opacity="${opacity}">`, ...this.parts, "</g>"];
+  }
+}

@@ -1,0 +1,69 @@
+// What is lit when an entry is taken: the entries that belong to it.
+
+/** The entry's name and position, as a key of a set. */
+const key = (array, at) => `${array.name} ${at}`;
+
+/**
+ * What the page says of an entry.
+ *
+ * sum: the entry as the sum of its products, or null; uses: what it goes into; shown: "sum" or "uses";
+ * products: those in the order of the panel; lit: {array name: {position: "target" | "factor" | "copy"}}
+ */
+export function read(model, name, at, wish = "sum") {
+  const array = model.arrays.get(name);
+  const sum = model.entry(name, at);
+  const uses = model.uses(name, at);
+  const shown = sum && (wish === "sum" || !uses.length) ? "sum" : "uses";
+  const products = shown === "sum" ? sum.products : uses.flatMap((each) => each.products);
+  const lit = new Map();
+  const light = (other, place, as) => {
+    if (!lit.has(other.name)) lit.set(other.name, new Map());
+    const places = lit.get(other.name);
+    if (!places.has(place)) places.set(place, as);
+  };
+  light(array, at, "target");
+  const source = (other, place) => {
+    if (!other.copies) return;
+    light(model.arrays.get(other.copies.array), other.copies.index[place], "copy");
+  };
+  for (const each of products) {
+    if (shown === "sum") {
+      for (const factor of each.factors) {
+        light(factor.array, factor.at, "factor");
+        source(factor.array, factor.at);
+      }
+    } else light(each.target, each.to, "factor");
+  }
+  source(array, at);
+  for (const [other, place] of model.copied.get(name)?.get(at) ?? []) light(other, place, "copy");
+  return { array, at, sum, uses, shown, products, lit };
+}
+
+/** The cells of one product: its factors and the entry that it is added to. */
+export const cells = (each) => [...each.factors.map(({ array, at }) => [array.name, at]), [each.target.name, each.to]];
+
+/** For each lit cell the number of the first product that it is part of. */
+export function numbered(reading) {
+  const found = new Map();
+  reading.products.forEach((each, number) => {
+    const parts = reading.shown === "sum" ? each.factors.map(({ array, at }) => key(array, at)) : [key(each.target, each.to)];
+    for (const part of parts) if (!found.has(part)) found.set(part, number);
+  });
+  return (array, at) => found.get(key(array, at)) ?? null;
+}
+
+/** One sentence on an entry, for the headline and for screen readers. */
+export function sentence(reading, { long, count }) {
+  const { array, at, sum, shown, products } = reading;
+  if (at < 0) return `${array.label(at)} is padding, which is 0`;
+  const value = long(array.value(at));
+  if (shown === "sum") {
+    if (!products.length) return `${array.label(at)} = ${value}: nothing that the loss depends on reads it`;
+    const kinds = [...new Set(products.map((each) => each.factors.map((factor) => factor.array.name).join(" · ")))];
+    const noun = products.some((each) => each.factors.length > 1) ? "product" : "entry";
+    const check = sum.agrees ? "" : "; they do not add up to it";
+    return `${array.label(at)} = ${value}, the sum of ${count(products.length, noun)} ${kinds.join(" and ")}${check}`;
+  }
+  const into = reading.uses.map((each) => `${count(new Set(each.products.map(({ to }) => to)).size, "entry")} of ${each.target.name}`);
+  return `${array.label(at)} = ${value}${into.length ? `, which goes into ${into.join(", ")}` : ""}`;
+}

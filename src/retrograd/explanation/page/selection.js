@@ -1,0 +1,85 @@
+// Which entry is taken apart, and which of its products is looked at. Everything that is drawn listens here.
+
+import { numbered, read } from "page/reading";
+
+export class Selection {
+  #listeners = new Set();
+
+  constructor() {
+    this.model = null;
+    this.pinned = null;
+    this.hovered = null;
+    this.active = null; // the number of a product
+    this.wish = "sum";
+    this.reading = null;
+  }
+
+  /** Calls back with "entry" or "product" after each change; returns how to stop. */
+  listen(callback) {
+    this.#listeners.add(callback);
+    return () => this.#listeners.delete(callback);
+  }
+
+  #changed(what) {
+    if (what === "entry") {
+      const taken = this.hovered ?? this.pinned;
+      this.reading = taken && read(this.model, taken.name, taken.at, this.wish);
+      this.numberOf = this.reading ? numbered(this.reading) : () => null;
+      this.active = null;
+    }
+    for (const callback of this.#listeners) callback(what);
+  }
+
+  /** Another document; the pinned entry stays if the new one has it. */
+  open(model) {
+    const before = this.pinned && this.model && { name: this.pinned.name, index: this.model.arrays.get(this.pinned.name).index(this.pinned.at) };
+    this.model = model;
+    this.hovered = null;
+    const array = before && model.arrays.get(before.name);
+    const place = array && before.index.map((i, axis) => i + array.low[axis]);
+    const fits = place && place.length === array.shape.length && place.every((i, axis) => i >= 0 && i < array.padded[axis]);
+    const kept = fits && array.at(place) >= 0;
+    this.pinned = kept ? { name: before.name, at: array.at(place) } : model.first;
+    this.#changed("entry");
+  }
+
+  hover(name, at) {
+    if (this.hovered?.name === name && this.hovered.at === at) return;
+    this.hovered = { name, at };
+    this.#changed("entry");
+  }
+
+  /** The pointer is elsewhere: back to what is pinned. */
+  leave() {
+    if (!this.hovered) return;
+    this.hovered = null;
+    this.#changed("entry");
+  }
+
+  pin(name, at) {
+    this.pinned = { name, at };
+    this.hovered = null;
+    this.#changed("entry");
+  }
+
+  release() {
+    this.hovered = null;
+    this.pinned = null;
+    this.#changed("entry");
+  }
+
+  prefer(wish) {
+    this.wish = wish;
+    this.#changed("entry");
+  }
+
+  look(product) {
+    if (this.active === product) return;
+    this.active = product;
+    this.#changed("product");
+  }
+
+  get product() {
+    return this.active === null ? null : (this.reading?.products[this.active] ?? null);
+  }
+}

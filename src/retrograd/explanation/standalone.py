@@ -1,0 +1,99 @@
+"""The page as one HTML file: template, style, scripts and data, from which no request ever leaves.
+
+The modules of `page/` import each other by bare names ("page/grid"), which an import map gives as ``data:`` addresses: so
+the file works from a disk, where modules in files of their own would not be let in.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
+from importlib import resources
+from typing import Any
+
+__all__ = ["page"]
+
+_PACKED_FROM = 200_000  # characters of data from which they are compressed
+_START = 'import "page/main";'
+
+
+def page(documents: Sequence[Mapping[str, Any]], served: Mapping[str, Any] | None = None) -> str:
+    """A self-contained HTML page.
+
+    documents: what ``Explanation.to_dict()`` gives, one for each combination of settings that the page offers; it begins
+        with the first
+    served: ``{"token": ...}`` if a program serves the page and answers ``/api/explanation``; with ``"operators"``, a
+        list of names, the reader chooses among them
+
+    Raises:
+        ValueError: there is neither a document nor a program that serves the page.
+    """
+    if not documents and served is None:
+        raise ValueError("page: documents is empty, expected at least one explanation as a dict")
+    data = json.dumps({"served": served, "documents": list(documents)}, separators=(",", ":"), allow_nan=False)
+    packed = len(data) > _PACKED_FROM
+    title = f"{documents[0]['operator']} · see the gradient" if documents else "see the gradient"
+    parts = {
+        "policy": _policy(served is not None),
+        "title": escape(title),
+        "style": _style(),
+        "modules": _modules(),
+        "kind": "text/plain" if packed else "application/json",
+        "packed": " data-packed" if packed else "",
+        "source": _packed(data) if packed else _inside_script(data),
+        "start": _START,
+    }
+    return re.sub("@([a-z]+)@", lambda found: parts[found[1]], _text("index.html"))
+
+
+def _packed(text: str) -> str:
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _inside_script(text: str) -> str:
+    """JSON that ends no script element: a tag or comment cannot begin in it."""
+    return text.replace("<", "\\u003c")
+
+
+def _policy(served: bool) -> str:
+    """What the page may load: its own style and scripts, and if it is served, answers of its own server."""
+    scripts = " ".join(_hash(text) for text in (_modules(), _START))
+    rules = [
+        "default-src 'none'",
+        f"script-src {scripts} data:",
+        f"style-src {_hash(_style())}",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    if served:
+        rules.append("connect-src 'self'")
+    return "; ".join(rules)
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def _style() -> str:
+    return _text("style.css")
+
+
+@cache
+def _modules() -> str:
+    """The import map of all scripts."""
+    names = sorted(each.name for each in resources.files(__package__).joinpath("page").iterdir() if each.name.endswith(".js"))
+    sources = {f"page/{name[:-3]}": base64.b64encode(_text(name).encode()).decode() for name in names}
+    return json.dumps({"imports": {name: f"data:text/javascript;base64,{text}" for name, text in sources.items()}})
+
+
+@cache
+def _text(name: str) -> str:
+    return resources.files(__package__).joinpath("page", name).read_text(encoding="utf-8")
