@@ -28,6 +28,7 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
     arrays = explanation.arrays
     gradients = [name for name, array in arrays.items() if array.role == "gradient"]
     inputs = {name: array.values for name, array in case.inputs.items()}
+    program = case.program or case.source
     found = {
         "format": FORMAT,
         "operator": case.name,
@@ -45,8 +46,8 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
         },
         "numerical": {name: numbers(explanation.numerical(name)) for name in gradients},
         "agreement": explanation.agreement,
-        "python": as_python(case.source, inputs, explanation.gy),
-        "gradcheck": as_gradcheck(case.name, case.source, inputs) if case.exact else None,
+        "python": as_python(program, inputs, explanation.gy, case.imports),
+        "gradcheck": as_gradcheck(case.name, program, inputs, case.imports) if case.exact else None,
     }
     if case.curve is not None:
         found["curves"] = _curves(case.curve, case.name)

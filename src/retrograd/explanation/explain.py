@@ -92,8 +92,8 @@ def _of_function(function: Callable[..., Any], tensors: tuple[Any, ...], options
         result: Tensor = function(*values, **options)
         return result
 
-    operator = of_function(call, [_array(f"tensors[{j}]", each) for j, each in enumerate(tensors)])
-    return _explained(operator.case(operator.example({}), {}), gy, {})
+    case = of_function(call, [_array(f"tensors[{j}]", each) for j, each in enumerate(tensors)])
+    return _explained(case, gy, {})
 
 
 def _explained(case: Case, gy: Any, options: Mapping[str, Any]) -> Explanation:

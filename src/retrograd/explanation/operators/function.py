@@ -19,7 +19,7 @@ from ..curves import Curve
 from ..explanation import Array, Case
 from ..measure import Arrays
 from ..sums import Products, along, elementwise
-from .operator import Operator, call_text, leading
+from .operator import call_text, leading
 
 __all__ = ["jacobian_case", "of_function"]
 
@@ -29,15 +29,15 @@ _MOST_ENTRIES = 1 << 20  # of one matrix
 
 def of_function(
     call: Callable[..., Tensor], inputs: Mapping[str, Any] | Sequence[Any], name: str = "", exact: bool = True
-) -> Operator:
-    """The operator of a function, formula or Function's ``apply`` of the user's, with these inputs.
+) -> Case:
+    """The case of a function, formula or Function's ``apply`` of the user's, with these inputs.
 
     inputs: arrays or Tensors, in the order of the call, by name; without names those of the parameters
     exact: whether the gradient is meant to be the derivative; a straight-through estimator's is not
 
     Raises:
-        TypeError: ``call`` cannot be called, or an input is no array of numbers.
-        ValueError: there are no inputs, or more than 4096 results (see ``with_settings``).
+        TypeError: ``call`` cannot be called, an input is no array of numbers, or the result no Tensor.
+        ValueError: there are no inputs, the result does not depend on one, or there are more than 4096 results.
     """
     if not callable(call):
         raise TypeError(f"explain: {call!r} cannot be called; give a function of Tensors")
@@ -47,13 +47,7 @@ def of_function(
         raise ValueError("explain: inputs is empty; give at least one array")
     arrays = {each: _array(each, value) for each, value in inputs.items()}
     title = name or getattr(call, "__name__", type(call).__name__)
-
-    def case(given: Arrays, options: Mapping[str, Any]) -> Case:
-        if options:
-            raise ValueError(f"explain: {title} takes no settings; put {', '.join(options)} into the function")
-        return jacobian_case(title, call, given, call_text(title, given, {}), exact)
-
-    return Operator(title, tuple(arrays), (), (), lambda options: arrays, case)
+    return jacobian_case(title, call, arrays, call_text(title, arrays, {}), exact)
 
 
 def _names(call: Callable[..., Any], count: int) -> list[str]:
@@ -85,10 +79,13 @@ def jacobian_case(
     about: Mapping[str, str] | None = None,
     curve: Curve | None = None,
     slope: str = "what the backward multiplies gy by",
+    program: str = "",
+    imports: str = "",
 ) -> Case:
     """A case whose products come from the matrices of the backward.
 
     about: of the inputs; slope: of the factor of gy, if it is one number for each entry
+    source, exact, curve, program, imports: as in ``Case``
     """
     shape, matrices = _matrices(name, call, inputs)
     inner: dict[str, Array] = {}
@@ -125,6 +122,8 @@ def jacobian_case(
         sums=lambda arrays: sums,
         formulas=formulas,
         source=source,
+        program=program,
+        imports=imports,
         inner=lambda arrays: inner,
         exact=exact,
         curve=curve,

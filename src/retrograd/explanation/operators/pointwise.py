@@ -157,9 +157,10 @@ def _case(name: str, row: _Row, settings: tuple[Setting, ...], inputs: Arrays, o
 
     parameters = inspect.signature(row.function).parameters
     named = {key: value for key, value in given.items() if value != parameters[key].default}
-    source = call_text(f"{'F' if getattr(F, name, None) is row.function else 'rg'}.{name}", inputs, named)
+    place = "F" if getattr(F, name, None) is row.function else "rg.rules" if row.function is spike else "rg"
+    source = call_text(f"{place}.{name}", inputs, named)
     if replaced:
-        source = f"with rg.override_backward(rg.{name}, {replaced!r}): {source}"
+        source = f"rg.override_backward({place}.{name}, {replaced!r})(lambda x: {source})(x)"
     exact = row.exact and not replaced
     slope = "what the rule multiplies gy by, in place of the derivative" if not exact else "the derivative of y at x"
     return jacobian_case(name, call, inputs, source, exact, {"x": "the input"}, Curve(call, *row.domain), slope)

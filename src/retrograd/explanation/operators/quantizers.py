@@ -82,13 +82,17 @@ def _operator(name: str, row: _Row) -> Operator:
         given = arguments(name, options, defaults, settings)
         of_weights = given.pop("of", "weights") == "weights" and kind.for_weights
         quantizer = kind(**given)
-        source = call_text(f"lowbit.{name}", {}, given)
-        call, learned = _call(quantizer, of_weights, inputs[names[0]])
-        learned = {each: inputs.get(each, first) for each, first in learned.items()}
-        source += f".{'weight' if of_weights else 'activation'}({', '.join(inputs)})"
+        own = _own(quantizer, of_weights, inputs[names[0]])
+        learned = {each: inputs.get(each, tensor.array) for each, tensor in own.items() if tensor.requires_grad}
+        call = _call(quantizer, of_weights, own, [*names[1:], *learned])
+        short = f"{call_text(f'lowbit.{name}', {}, given)}.{'weight' if of_weights else 'activation'}"
+        program = f"{short}({_given(quantizer, of_weights, inputs, own, learned)})"
         about = {"x": "the weights" if of_weights else "the input", **_ABOUT}
-        curve = Curve(lambda x: call(x, *_beside(inputs, names, learned, x)), *row.domain)
-        return jacobian_case(name, call, inputs | learned, source, False, about, curve, _SLOPE)
+        curve = Curve(lambda x: call(x, *_beside(names, learned, x)), *row.domain)
+        return jacobian_case(
+            name, call, inputs | learned, f"{short}({', '.join(inputs)})", False, about, curve, _SLOPE, program,
+            "from retrograd import lowbit\n",
+        )  # fmt: skip
 
     return Operator(name, names, _LEARNED.get(name, ()), settings, example, case)
 
@@ -102,25 +106,45 @@ _ABOUT = {
 }
 
 
-def _call(quantizer: Quantizer, of_weights: bool, x: np.ndarray) -> tuple[Callable[..., Tensor], Arrays]:
-    """The quantiser as a function of its input and of what it learns, and the first values of these."""
+def _own(quantizer: Quantizer, of_weights: bool, x: np.ndarray) -> dict[str, Tensor]:
+    """What a layer keeps for the quantiser, from the first x that it sees."""
     if quantizer.replaces_weight:
-        return lambda shift, sign: quantizer.weight(None, (), {"shift": shift, "sign": sign}, False), {}
-    own = quantizer.own_of_weight(x) if of_weights else quantizer.own_of_activation(x.dtype)
-    if not of_weights:
-        quantizer.observe(x, own)
-    learned = {name: tensor.array for name, tensor in own.items() if tensor.requires_grad}
+        return {}
+    if of_weights:
+        return quantizer.own_of_weight(x)
+    own = quantizer.own_of_activation(x.dtype)
+    quantizer.observe(x, own)
+    return own
+
+
+def _call(quantizer: Quantizer, of_weights: bool, own: dict[str, Tensor], names: list[str]) -> Callable[..., Tensor]:
+    """The quantiser as a function of its input and of what it learns."""
 
     def call(x: Tensor, *given: Tensor) -> Tensor:
-        now = own | dict(zip(learned, given, strict=True))
+        now = own | dict(zip(names, given, strict=True))
+        if quantizer.replaces_weight:
+            return quantizer.weight(None, (), {"shift": x} | now, False)
         if of_weights:
             return quantizer.weight(x, tuple(range(1, x.ndim)), now, False)
         return quantizer.activation(x, now)
 
-    return call, learned
+    return call
 
 
-def _beside(inputs: Arrays, names: tuple[str, ...], learned: Arrays, x: Tensor) -> list[Tensor]:
+def _given(
+    quantizer: Quantizer, of_weights: bool, inputs: Arrays, own: dict[str, Tensor], learned: Arrays
+) -> str:
+    """What the quantiser's method is called with, as Python."""
+    names = [*learned, *inputs] if quantizer.replaces_weight else [*learned]
+    kept = {each: each if each in learned else f"rg.tensor({tensor.array})" for each, tensor in own.items()}
+    text = ", ".join(f"{each!r}: {value}" for each, value in (kept | {each: each for each in names}).items())
+    if not of_weights:
+        return f"x, {{{text}}}"
+    x = "None" if quantizer.replaces_weight else "x"
+    return f"{x}, {tuple(range(1, next(iter(inputs.values())).ndim))}, {{{text}}}, False"
+
+
+def _beside(names: tuple[str, ...], learned: Arrays, x: Tensor) -> list[Tensor]:
     """What the curve of the first input takes beside it: a sign of 1, or what is learned."""
     others = [Tensor(np.ones_like(x.array)) for _ in names[1:]]
     return others + [Tensor(array.astype(x.array.dtype)) for array in learned.values()]

@@ -30,6 +30,11 @@ _VALUES = Setting("values", "decimals", VALUES.choices, VALUES.about)
 _LAYERS = {"rnn_tanh": "RNN", "rnn_relu": "RNN", "lstm": "LSTM", "gru": "GRU"}
 
 
+_IMPORTS = """from retrograd.ops.recurrent.recurrent import recurrent_layer
+from retrograd.recurrence import Weights, recurrence
+"""
+
+
 def _example(cell: Cell, options: Mapping[str, Any]) -> Arrays:
     T, N, Ci, H = (options[name] for name in ("steps", "batch", "inputs", "units"))
     values = options.get("values", "decimals")
@@ -101,6 +106,8 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
     def sums(arrays: Arrays) -> dict[str, list[Products]]:
         return equations.sums | (_road(cell.road, T, N * H) if cell.road else {})
 
+    weights, bias = [each for each in inputs if each != "x"], "" if "b_ih" in inputs else ", bias=False"
+    sizes = f"{name!r}, {name!r}, {Ci}, {H}{bias}"
     road = f"road[t, n, h] = {cell.road}[t + 1, n, h] · {cell.road}[t + 2, n, h] · …   up to the last step"
     layer = f"nn.{_LAYERS[name]}({Ci}, {H}{', nonlinearity=' + repr('relu') if name == 'rnn_relu' else ''})"
     return Case(
@@ -112,6 +119,8 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
         sums=sums,
         formulas=equations.formulas | ({"road": road} if cell.road else {}),
         source=f"{layer}(x)[0]",
+        program=f"recurrent_layer(x, None, None, [Weights({', '.join(weights)})], recurrence({sizes}))[0]",
+        imports=_IMPORTS,
         inner=inner,
     )  # fmt: skip
 

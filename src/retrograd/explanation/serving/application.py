@@ -11,7 +11,7 @@ Nothing is read from or written to a file. One explanation is computed at a time
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from starlette.routing import Route
 from ..document import as_dict, faults, traces
 from ..explanation import Explanation
 from ..operators import find, names
+from ..operators.operator import Operator
 from ..standalone import page
 from .guard import Guard
 
@@ -38,48 +39,47 @@ _HEADERS = {
 }
 
 
-def application(token: str, hosts: list[str], first: str = "conv2d") -> Guard:
+def application(token: str, hosts: list[str], first: Operator) -> Guard:
     """The ASGI application.
 
     token: what the link must carry. hosts: the values of the Host header that name this server. first: the operator
-    that the page begins with
+    that the page begins with, which may be one of the user's own
     """
     lines = anyio.CapacityLimiter(1)
+
+    @lru_cache(maxsize=32)
+    def explained(operator: str, settings: tuple[tuple[str, str], ...]) -> Explanation:
+        found = first if operator == first.name else find(operator)
+        kinds = {setting.name: type(setting.value) for setting in found.settings}
+        return found.with_settings({name: _as(kinds.get(name, str), name, value) for name, value in settings})
 
     async def start(request: Request) -> Response:
         given = request.query_params.get("token", "")
         if given != token:
             text = "The token is missing or wrong: open the link that the command printed."
             return Response(text, 401, _HEADERS, "text/plain")
-        served = {"token": token, "operators": names(), "first": first}
+        served = {"token": token, "operators": sorted({*names(), first.name}), "first": first.name}
         return HTMLResponse(page([], served), headers=_HEADERS)
 
     async def answer(make: Callable[[Explanation], Any], request: Request) -> Response:
         try:
             body = await anyio.to_thread.run_sync(
-                partial(_computed, make, dict(request.query_params)), limiter=lines
+                partial(_computed, make, explained, dict(request.query_params)), limiter=lines
             )
         except ValueError as error:
             return JSONResponse({"error": str(error)}, 400, _HEADERS)
         return Response(body, 200, _HEADERS, "application/json")
 
-    makers = {"explanation": as_dict, "traces": traces, "faults": faults}
+    makers = {"explanation": partial(as_dict, whole=False), "traces": traces, "faults": faults}
     routes = [Route("/", start), *(Route(f"/api/{name}", partial(answer, make)) for name, make in makers.items())]
     return Guard(Starlette(routes=routes), hosts, token)
 
 
-def _computed(make: Callable[[Explanation], Any], query: Mapping[str, str]) -> bytes:
+def _computed(make: Callable[[Explanation], Any], explained: Callable[..., Explanation], query: dict[str, str]) -> bytes:
     """The answer to a query as JSON."""
-    settings = {name: value for name, value in query.items() if name != "operator"}
-    explanation = _explanation(query.get("operator", ""), tuple(sorted(settings.items())))
+    operator = query.pop("operator", "")
+    explanation = explained(operator, tuple(sorted(query.items())))
     return json.dumps(make(explanation), separators=(",", ":"), allow_nan=False).encode()
-
-
-@lru_cache(maxsize=32)
-def _explanation(operator: str, settings: tuple[tuple[str, str], ...]) -> Explanation:
-    found = find(operator)
-    kinds = {setting.name: type(setting.value) for setting in found.settings}
-    return found.with_settings({name: _as(kinds.get(name, str), name, value) for name, value in settings})
 
 
 def _as(kind: type, name: str, value: str) -> Any:

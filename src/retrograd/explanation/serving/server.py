@@ -9,15 +9,16 @@ from collections.abc import Callable
 
 import uvicorn
 
-from ..operators import find
+from ..operators.operator import Operator
 from .application import application
 
 __all__ = ["serve"]
 
 
-def serve(operator: str, host: str, port: int, opened: Callable[[str], None]) -> None:
+def serve(operator: Operator, host: str, port: int, opened: Callable[[str], None]) -> None:
     """Answer requests for the page until Ctrl-C; ``opened`` is called with its address once it is ready.
 
+    operator: what the page begins with; one of the user's own is offered besides those of the library
     host: an address of this machine; 127.0.0.1 is reached from this machine only
     port: 0 takes a free one
 
@@ -56,6 +57,6 @@ class _Announcing(uvicorn.Server):
             self._ready()
 
 
-def _warm(operator: str) -> None:
+def _warm(operator: Operator) -> None:
     """Compile the kernels of the first page while the browser starts."""
-    find(operator).with_settings({}).to_dict()
+    operator.with_settings({}).to_dict(whole=False)
