@@ -58,10 +58,10 @@ def _explain(arguments: argparse.Namespace) -> int:
     return _serve(arguments, operator, settings)
 
 
-def _settings(given: list[str], operator: Operator) -> dict[str, int | str]:
+def _settings(given: list[str], operator: Operator) -> dict[str, int | float | str]:
     """The settings of the command line, in the type of their defaults."""
     kinds = {setting.name: type(setting.value) for setting in operator.settings}
-    found: dict[str, int | str] = {}
+    found: dict[str, int | float | str] = {}
     for each in given:
         name, equals, value = each.partition("=")
         if not equals:
@@ -84,7 +84,7 @@ def _write(path: Path, explanation: Any) -> int:
     return 0
 
 
-def _serve(arguments: argparse.Namespace, operator: Operator, settings: dict[str, int | str]) -> int:
+def _serve(arguments: argparse.Namespace, operator: Operator, settings: dict[str, int | float | str]) -> int:
     import webbrowser
     from urllib.parse import urlencode
 
@@ -106,6 +106,8 @@ def _serve(arguments: argparse.Namespace, operator: Operator, settings: dict[str
 
     try:
         serve(operator, arguments.host, arguments.port, opened)
+    except KeyboardInterrupt:
+        say("ended")
     except OSError as error:
         return complain(f"{arguments.host}:{arguments.port} cannot be used: {error.strerror or error}", 1)
     return 0

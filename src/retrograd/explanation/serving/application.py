@@ -30,6 +30,8 @@ from .guard import Guard
 
 __all__ = ["application"]
 
+Maker = Callable[[Explanation], dict[str, Any]]
+
 _HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -61,7 +63,7 @@ def application(token: str, hosts: list[str], first: Operator) -> Guard:
         served = {"token": token, "operators": sorted({*names(), first.name}), "first": first.name}
         return HTMLResponse(page([], served), headers=_HEADERS)
 
-    async def answer(make: Callable[[Explanation], Any], request: Request) -> Response:
+    async def answer(make: Maker, request: Request) -> Response:
         try:
             body = await anyio.to_thread.run_sync(
                 partial(_computed, make, explained, dict(request.query_params)), limiter=lines
@@ -70,12 +72,12 @@ def application(token: str, hosts: list[str], first: Operator) -> Guard:
             return JSONResponse({"error": str(error)}, 400, _HEADERS)
         return Response(body, 200, _HEADERS, "application/json")
 
-    makers = {"explanation": partial(as_dict, whole=False), "traces": traces, "faults": faults}
+    makers: dict[str, Maker] = {"explanation": partial(as_dict, whole=False), "traces": traces, "faults": faults}
     routes = [Route("/", start), *(Route(f"/api/{name}", partial(answer, make)) for name, make in makers.items())]
     return Guard(Starlette(routes=routes), hosts, token)
 
 
-def _computed(make: Callable[[Explanation], Any], explained: Callable[..., Explanation], query: dict[str, str]) -> bytes:
+def _computed(make: Maker, explained: Callable[..., Explanation], query: dict[str, str]) -> bytes:
     """The answer to a query as JSON."""
     operator = query.pop("operator", "")
     explanation = explained(operator, tuple(sorted(query.items())))
