@@ -12,7 +12,8 @@ async function unpacked(text) {
   return new Response(stream).text();
 }
 
-const key = (operator, settings) => JSON.stringify([operator, Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1))]);
+const key = (operator, settings) =>
+  JSON.stringify([operator, Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1))]);
 export const settingsOf = (document) => Object.fromEntries(document.settings.map(({ name, value }) => [name, value]));
 
 /** Documents in the file: those of some combinations of settings. */
@@ -32,7 +33,8 @@ export class Carried {
 
   async get(operator, settings) {
     const found = settings ? this.documents.get(key(operator, settings)) : this.first(operator);
-    if (!found) throw new Error(`this file does not hold these settings: run \`retrograd explain ${operator}\` to change them`);
+    if (!found)
+      throw new Error(`this file does not hold these settings: run \`retrograd explain ${operator}\` to change them`);
     return found;
   }
 }
@@ -58,7 +60,11 @@ export class Served {
     this.running?.abort();
     this.running = new AbortController();
     const query = new URLSearchParams({ operator, ...settings });
-    const answer = await fetch(`/api/explanation?${query}`, { headers: { "X-Retrograd-Token": this.token }, signal: this.running.signal, cache: "no-store" });
+    const answer = await fetch(`/api/explanation?${query}`, {
+      headers: { "X-Retrograd-Token": this.token },
+      signal: this.running.signal,
+      cache: "no-store",
+    });
     const found = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
     if (!answer.ok) throw new Error(found.error ?? `the server answered ${answer.status}`);
     if (this.documents.size >= KEPT) this.documents.delete(this.documents.keys().next().value);
