@@ -118,7 +118,7 @@ export class Grid {
         longest = Math.max(longest, (this.options.text?.(value, at) ?? short(value, decimals)).length);
       });
       const size = Math.min(14, Math.max(7.5, cell * 0.42));
-      if (longest <= 2 || (side * 1.66) / longest >= 6.6) return { decimals, size };
+      if (longest <= 2 || (side * 1.66) / longest >= (decimals === 2 ? 8 : 6.6)) return { decimals, size };
     }
     return null;
   }

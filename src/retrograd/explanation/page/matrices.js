@@ -135,7 +135,7 @@ export class Matrices {
 
   layout(width, height) {
     [this.width, this.height] = [width, height];
-    const fitting = (columns, space) => Math.max(7, Math.min(24, Math.floor((width - space) / columns)));
+    const fitting = (columns, space) => Math.max(6, Math.min(24, Math.floor((width - space) / columns)));
     const { columns, rows } = this.equations[this.chosen];
     const cell = Math.min(fitting(columns, 90), Math.max(14, Math.floor((height - 250) / rows)));
     for (const grid of this.equations[this.chosen].grids) grid.setCell(cell);

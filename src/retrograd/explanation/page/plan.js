@@ -18,6 +18,12 @@ export function planned(columns, captions, width, height) {
   );
   const ways = choices(shapes);
   let best = null;
+  for (let cell = LARGEST; cell >= READABLE + 2; cell--) {
+    for (const way of ways) {
+      const found = bands(shapes, captions, way, cell, width);
+      if (found?.bands.length === 1 && found.height <= height) return { cell, across: way, bands: found.bands };
+    }
+  }
   for (let cell = LARGEST; cell >= SMALLEST; cell--) {
     for (const way of ways) {
       const found = bands(shapes, captions, way, cell, width);
