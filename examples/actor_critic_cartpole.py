@@ -45,9 +45,9 @@ def main(episodes=200, threads=2):
         returns = torch.tensor(sums)
         returns = (returns - returns.mean()) / (returns.std() + 1e-6)
         policy_losses, value_losses = [], []
-        for (log_prob, value), R in zip(saved, returns, strict=True):
-            policy_losses.append(-log_prob * (R - value.item()))
-            value_losses.append(F.smooth_l1_loss(value, torch.tensor([R])))
+        for (log_prob, value), wanted in zip(saved, returns, strict=True):
+            policy_losses.append(-log_prob * (wanted - value.item()))
+            value_losses.append(F.smooth_l1_loss(value, torch.tensor([wanted])))
         optimizer.zero_grad()
         loss = torch.stack(policy_losses).sum() + torch.stack(value_losses).sum()
         loss.backward()

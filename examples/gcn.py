@@ -55,8 +55,8 @@ def normalized(edges, count):
 def main(epochs=200, threads=2):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
-    edges, features, groups = communities()
-    adj, features, labels = normalized(edges, len(groups)), torch.from_numpy(features), torch.from_numpy(groups)
+    edges, words, groups = communities()
+    adj, features, labels = normalized(edges, len(groups)), torch.from_numpy(words), torch.from_numpy(groups)
     train, test = torch.arange(40), torch.arange(40, len(groups))
     model = GCN(nfeat=features.shape[1], nhid=16, nclass=4, dropout=0.5)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)

@@ -54,7 +54,7 @@ def main(updates=60, threads=2):
                 values[t] = agent.critic(state).flatten()
             observation, reward = game.step(action.cpu().numpy())
             state, rewards[t] = torch.Tensor(observation), torch.tensor(reward).view(-1)
-        advantages, last = torch.zeros_like(rewards), 0
+        advantages, last = torch.zeros_like(rewards), torch.zeros(rewards.shape[1:])
         for t in reversed(range(LENGTH)):
             delta = rewards[t] + GAMMA * values[t + 1] * (t < LENGTH - 1) - values[t]
             advantages[t] = last = delta + GAMMA * LAMBDA * last

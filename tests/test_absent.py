@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import retrograd as rg
-from retrograd.absent import PAGE, pytorch_names
+from retrograd.absent import PAGE, pytorch_names, reasons
 from retrograd.absent.reasons import REASONS
 from retrograd.nn import functional
 
@@ -71,6 +71,14 @@ def test_every_name_that_is_missing_says_so(namespace: str) -> None:
 def test_reasons_are_for_names_of_pytorch_that_are_missing() -> None:
     stale = [f"{space}.{name}" for space, names in REASONS.items() for name in names if name not in MISSING[space]]
     assert stale == [], "they are here now, or no names of PyTorch"
+
+
+def test_every_reason_is_given() -> None:
+    """No text is left over when the last name that it was for is here."""
+    texts = {value for name, value in vars(reasons).items() if name.startswith("_") and name.isupper()}
+    given = [reason for names in REASONS.values() for reason in names.values()]
+    assert texts and [text for text in texts if not any(text in reason for reason in given)] == []
+    assert all(REASONS.values()), "a namespace without reasons"
 
 
 def test_what_reasons_recommend_is_there() -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import multiprocessing
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import retrograd as rg
 from retrograd import nn, optim
+from retrograd.absent import pytorch_names
+from retrograd.ops.inplace import functions as in_place_functions
 from retrograd.utils import data
 
 
@@ -167,6 +173,35 @@ def test_functions_that_pytorch_has_twice() -> None:
     assert rg.relu_(x) is x and x.tolist() == [0.0, 2.0]
     for name in rg._OF_NETWORKS:
         assert getattr(rg, name) is getattr(nn.functional, name)
+    in_place = {name for name in pytorch_names()["torch"] if name.endswith("_") and hasattr(rg.Tensor, name)}
+    assert in_place == set(in_place_functions.__all__) and "relu_" in in_place
+    for name in in_place:
+        assert getattr(rg, name) is getattr(rg.Tensor, name)
+    for name in ("conv2d", "relu_", "celu_"):
+        assert name in dir(rg)
+
+
+def test_editors_and_type_checkers_know_what_is_imported_later() -> None:
+    """What __getattr__ finds is imported for them, from where it finds it."""
+    tree = ast.parse(Path(rg.__file__).read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    known = {alias.name: f".{node.module or ''}" for node in block.body for alias in node.names}
+    assert known == dict.fromkeys(rg._SUBPACKAGES, ".") | rg._ELSEWHERE
+    assert set(known) <= set(rg.__all__)
+
+
+@pytest.mark.nightly
+def test_mypy_knows_every_public_name(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    asked = [f"reveal_type(rg.{name})" for name in rg.__all__]
+    asked += [f"reveal_type(rg.nn.functional.{name})" for name in nn.functional.__all__]
+    program = tmp_path / "program.py"
+    program.write_text("\n".join(["import retrograd as rg", *asked]), encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", str(program)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1]).stdout
+    revealed = [line for line in found.splitlines() if "Revealed type is" in line]
+    assert "Success" in found and len(revealed) == len(asked), found
+    assert [line for line in revealed if line.endswith('"Any"')] == []
 
 
 def test_no_tensor_is_on_a_gpu() -> None:

@@ -1,7 +1,7 @@
 """Which room may import which: the imports of every file are parsed and held against the table below.
 
-Imports run one way: train, explanation, interop and the command line stand on nn, optim and data, these on ops, ops on the
-engine and the kernel sets, all on geometry, options and recurrence. kernels, textbook and engine never import each
+Imports run one way: train, explanation, interop and the command line stand on nn, optim and data, these on ops, ops on
+the engine and the kernel sets, all on geometry, options and recurrence. kernels, textbook and engine never import each
 other.
 
 Inside the engine the files import each other one way too, imports inside functions included: what has to go the other
@@ -68,13 +68,16 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "autograd": ({"ops", "engine", "absent"}, {"numpy"}),  # likewise, and what is made of both
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
-    "explanation": (_LAYERS | _OPERATORS | {"atomic", "printable"}, {"numpy", "tensorboardX"}),
+    "explanation": (
+        _LAYERS | _OPERATORS | {"atomic", "formulas", "lowbit", "printable"},
+        {"numpy", "tensorboardX", "anyio", "starlette", "uvicorn"},
+    ),
     "interop": (
         _LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "lowbit"},
         {"numpy", "pyfive", "safetensors", "einops"},
     ),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
-    "cli": (_TOOLS | {"studies"} | _LAYERS | _OPERATORS | {"printable", "entries"}, {"numpy"}),
+    "cli": (_TOOLS | {"studies"} | _LAYERS | _OPERATORS | {"atomic", "printable", "entries"}, {"numpy"}),
     "__main__": ({"cli"}, set()),
     "__init__": (
         _TOOLS | _LAYERS | _OPERATORS
@@ -93,6 +96,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     # what a set would do, without doing it
     "ops/convolution/plan.py": ("kernels.convolution.algorithm", "textbook.algorithms"),
     "__init__.py": ("kernels.machine.launch",),  # set_num_threads and get_num_threads
+    # the text that the page steps through
+    "explanation/operators/algorithms.py": ("textbook.convolution", "textbook.algorithms"),
     "cli/__init__.py": ("__version__",),
     "version.py": ("__version__",),
     "cli/machine.py": ("kernels",),  # warmup and info: the compile cache, the CPU

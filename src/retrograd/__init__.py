@@ -23,24 +23,26 @@ from .engine.rule import READY, override_backward, register_backward_rule, witho
 from .engine.size import Size
 from .engine.tensor import Tensor
 from .ops import *
-from .ops import device as _device
-from .ops import element_types as _element_types
-from .ops import layout as _layout
-from .ops import limits as _limits
-from .ops import made_like as _made_like
-from .ops import memory as _memory
-from .ops import queries as _queries
 from .ops import settings as _settings
-from .ops import typed as _typed
-from .ops.device import *
-from .ops.element_types import *
-from .ops.layout import *
-from .ops.limits import *
-from .ops.made_like import *
-from .ops.memory import *
-from .ops.queries import *
+from .ops.creation import made_like as _made_like
+from .ops.creation import typed as _typed
+from .ops.creation.made_like import *
+from .ops.creation.typed import *
+from .ops.dtypes import complex_numbers as _complex_numbers
+from .ops.dtypes import element_types as _element_types
+from .ops.dtypes import limits as _limits
+from .ops.dtypes import queries as _queries
+from .ops.dtypes.complex_numbers import *
+from .ops.dtypes.element_types import *
+from .ops.dtypes.limits import *
+from .ops.dtypes.queries import *
+from .ops.inplace import functions as _in_place
+from .ops.inplace.functions import *
+from .ops.memory import device as _device
+from .ops.memory import layout as _layout
+from .ops.memory.device import *
+from .ops.memory.layout import *
 from .ops.settings import *
-from .ops.typed import *
 
 if TYPE_CHECKING:
     from . import (
@@ -73,10 +75,44 @@ if TYPE_CHECKING:
     from .amp import GradScaler, autocast
     from .compiler import compile
     from .engine.source import backward_source
+    from .explanation.explain import explain
     from .explanation.graph.graph import graph
     from .interop.packed import load_packed
     from .interop.pt import load, save
     from .kernels.machine.launch import get_num_threads, set_num_threads
+    from .nn.functional import avg_pool1d as avg_pool1d
+    from .nn.functional import bilinear as bilinear
+    from .nn.functional import celu as celu
+    from .nn.functional import celu_ as celu_
+    from .nn.functional import channel_shuffle as channel_shuffle
+    from .nn.functional import conv1d as conv1d
+    from .nn.functional import conv2d as conv2d
+    from .nn.functional import conv3d as conv3d
+    from .nn.functional import conv_transpose1d as conv_transpose1d
+    from .nn.functional import conv_transpose2d as conv_transpose2d
+    from .nn.functional import conv_transpose3d as conv_transpose3d
+    from .nn.functional import cosine_embedding_loss as cosine_embedding_loss
+    from .nn.functional import cosine_similarity as cosine_similarity
+    from .nn.functional import group_norm as group_norm
+    from .nn.functional import hardshrink as hardshrink
+    from .nn.functional import hinge_embedding_loss as hinge_embedding_loss
+    from .nn.functional import layer_norm as layer_norm
+    from .nn.functional import margin_ranking_loss as margin_ranking_loss
+    from .nn.functional import max_pool1d as max_pool1d
+    from .nn.functional import max_pool2d as max_pool2d
+    from .nn.functional import max_pool3d as max_pool3d
+    from .nn.functional import pairwise_distance as pairwise_distance
+    from .nn.functional import pixel_shuffle as pixel_shuffle
+    from .nn.functional import pixel_unshuffle as pixel_unshuffle
+    from .nn.functional import prelu as prelu
+    from .nn.functional import rms_norm as rms_norm
+    from .nn.functional import rrelu as rrelu
+    from .nn.functional import rrelu_ as rrelu_
+    from .nn.functional import selu as selu
+    from .nn.functional import selu_ as selu_
+    from .nn.functional import threshold as threshold
+    from .nn.functional import threshold_ as threshold_
+    from .nn.functional import triplet_margin_loss as triplet_margin_loss
     from .nn.model_summary import summary
     from .nn.utils.per_sample import per_sample_gradients
     from .ops.pointwise.formula import formula
@@ -104,10 +140,12 @@ __all__ = [
     "fft",
     "formula",
     "get_num_threads",
+    "explain",
     "graph",
     "inf",
     "inference_mode",
     "interop",
+    "jit",
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "linalg",
@@ -139,8 +177,6 @@ __all__ = [
     "version",
     "without_backward_rules",
 ]
-_more = _device, _element_types, _layout, _limits, _made_like, _memory, _queries, _settings, _typed
-__all__ = sorted([*__all__, *ops.__all__, *(name for module in _more for name in module.__all__)])
 newaxis = None
 
 # Imported on first use, to keep "import retrograd" fast and free of the compiler.
@@ -176,6 +212,7 @@ _ELSEWHERE = {
     "autocast": ".amp",
     "backward_source": ".engine.source",
     "compile": ".compiler",
+    "explain": ".explanation.explain",
     "formula": ".ops.pointwise.formula",
     "get_num_threads": ".kernels.machine.launch",
     "graph": ".explanation.graph.graph",
@@ -188,15 +225,46 @@ _ELSEWHERE = {
 }
 
 # PyTorch has these of nn.functional here as well, with the same arguments
-_OF_NETWORKS = frozenset(
-    (
-        *("avg_pool1d", "bilinear", "celu", "channel_shuffle", "conv1d", "conv2d", "conv3d"),
-        *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss", "cosine_similarity"),
-        *("group_norm", "hardshrink", "hinge_embedding_loss", "layer_norm", "margin_ranking_loss", "max_pool1d"),
-        *("max_pool2d", "max_pool3d", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "prelu"),
-        *("rms_norm", "rrelu", "selu", "threshold", "triplet_margin_loss"),
-    )
+_OF_NETWORKS = (
+    "avg_pool1d",
+    "bilinear",
+    "celu",
+    "celu_",
+    "channel_shuffle",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "group_norm",
+    "hardshrink",
+    "hinge_embedding_loss",
+    "layer_norm",
+    "margin_ranking_loss",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "pairwise_distance",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "prelu",
+    "rms_norm",
+    "rrelu",
+    "rrelu_",
+    "selu",
+    "selu_",
+    "threshold",
+    "threshold_",
+    "triplet_margin_loss",
 )
+_ELSEWHERE |= dict.fromkeys(_OF_NETWORKS, ".nn.functional")
+
+_more = _complex_numbers, _device, _element_types, _in_place, _layout, _limits, _made_like, _queries, _settings, _typed
+if not TYPE_CHECKING:  # type checkers read the list above, and take what "import *" imports for public
+    __all__ = sorted([*__all__, *ops.__all__, *_OF_NETWORKS, *(name for module in _more for name in module.__all__)])
 
 READY.append(functools.partial(importlib.import_module, ".rules", __name__))
 LATER["as_device"] = lambda: _device.as_device
@@ -212,10 +280,6 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f".{name}", __name__)
     if name in _ELSEWHERE:
         return getattr(importlib.import_module(_ELSEWHERE[name], __name__), name)
-    if name in _OF_NETWORKS:
-        return getattr(importlib.import_module(".nn.functional", __name__), name)
-    if name.endswith("_") and not name.startswith("_") and hasattr(Tensor, name):
-        return getattr(Tensor, name)  # torch.relu_(x) is x.relu_()
     raise missing(__name__, name)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .absent import attach_to_module
-from .ops.dtype import as_flag
+from .ops.arguments.checks import as_flag
 
 __all__ = ["allow_in_graph", "compile", "disable", "is_compiling", "reset"]
 

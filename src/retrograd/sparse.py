@@ -6,8 +6,8 @@ from typing import Any
 
 from .absent import attach_to_module
 from .engine.tensor import Tensor
-from .ops.creation import as_tensor
-from .ops.dtype import cast, float32, float64
+from .ops.creation.creation import as_tensor
+from .ops.dtypes.dtype import cast, float32, float64
 from .ops.sparse.coo import SparseTensor, sparse_coo_tensor, spmm
 
 __all__ = ["DoubleTensor", "FloatTensor", "addmm", "mm", "sum"]

@@ -1,4 +1,4 @@
-"""Indices, masks, gather and scatter. (Which index gives which shape is tests/ops/test_indexing.py's subject.)"""
+"""Indices, masks, gather and scatter. (Which index gives which shape is tests/ops/index/test_indexing.py's subject.)"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ OPERATORS: list[Op] = [entry for table in TABLES for entry in getattr(table, "OP
 LAYERS: list[Layer] = [entry for table in TABLES for entry in getattr(table, "LAYERS", [])]
 
 # what makes, seeds, compares or describes tensors, and returns none to differentiate; of sparse matrices see
-# tests/ops/test_sparse.py
+# tests/ops/sparse/test_sparse.py
 NOT_OPERATORS = {
     "Generator", "active_kernels", "allclose", "arange", "as_tensor", "asarray", "conv_plan", "default_generator",
     "bartlett_window", "blackman_window", "broadcast_shapes", "fft.fftfreq", "fft.rfftfreq", "hamming_window",

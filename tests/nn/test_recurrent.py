@@ -1,6 +1,6 @@
 """RNN, LSTM and GRU: how layers, directions, states and forms of input go together, against loops in NumPy.
 
-The equations with all their options are tested in tests/ops/test_recurrent*.py, PyTorch's answers in tests/peers.
+The equations with all their options are tested in tests/ops/recurrent, PyTorch's answers in tests/peers.
 """
 
 from __future__ import annotations

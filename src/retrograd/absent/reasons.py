@@ -5,7 +5,6 @@ from __future__ import annotations
 _ONE_DEVICE = "there is one device, the CPU, and every tensor is on it; leave it out"
 _NO_GPU = "it does not run on a GPU; there is one device, the CPU"
 _LOWBIT = "layers with quantised weights and activations, and converting a model to them, are in retrograd.lowbit"
-_NO_AUTOCAST = "everything is computed in the type of its operands; leave it out"
 _NOTHING_TO_COMPILE = "there is nothing to compile, kernels are compiled when they are first used; leave it out"
 _NO_SCRIPT = "a model is its Python code; save its weights by retrograd.interop.save_safetensors"
 _STRIDED = "a Tensor is dense; sparse matrices are made by retrograd.sparse_coo_tensor"
@@ -61,8 +60,6 @@ REASONS: dict[str, dict[str, str]] = {
         "NLLLoss2d": "write retrograd.nn.NLLLoss",
         "Container": "write retrograd.nn.Module",
         "quantized": _LOWBIT,
-    },
-    "torch.nn.functional": {
     },
     "torch.utils.data": {
         "DistributedSampler": _ONE_PROCESS,

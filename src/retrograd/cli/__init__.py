@@ -1,4 +1,4 @@
-"""The command ``retrograd``: train, predict, sample, study, warmup, info.
+"""The command ``retrograd``: train, predict, sample, study, explain, warmup, info.
 
 Heavy imports happen inside the commands, so that ``--help`` and argument errors are instant.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from . import machine, predict, sample, study, train
+from . import explain, machine, predict, sample, study, train
 from .answers import UsageError, complain
 from .streams import guarded
 
@@ -38,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     predict.add_command(commands)
     sample.add_command(commands)
     study.add_command(commands)
+    explain.add_command(commands)
     machine.add_commands(commands)
     return parser
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.creation import tensor
+from ..ops.creation.creation import tensor
 from .image_checks import is_pillow
 
 __all__ = ["default_collate"]

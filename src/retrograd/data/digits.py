@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..ops.dtype import as_flag
+from ..ops.arguments.checks import as_flag
 from .compressed import bundled, images_of
 from .dataset import TensorDataset
 

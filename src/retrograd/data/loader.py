@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..entries import brief, count, flag, same
-from ..ops.device import as_device
-from ..ops.dtype import as_flag
+from ..ops.arguments.checks import as_flag
+from ..ops.memory.device import as_device
 from ..ops.random.random import default_generator
 from ..ops.random.random_state import set_state_of
 from .dataset import Dataset, IterableDataset

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..ops.dtype import as_flag
+from ..ops.arguments.checks import as_flag
 from ..outside import read_outside
 from .compressed import images_of, unpacked
 from .dataset import TensorDataset

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.dtype import as_flag
+from ..ops.arguments.checks import as_flag
 from ..ops.random.random import default_generator
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -10,21 +10,13 @@ from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..ops.pointwise.activation import softplus
 from . import constraints
-from .distribution import Distribution
-from .utils import (
-    broadcast_all,
-    enumerated,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
-    require_one,
-    uniform,
-)
+from .utils import broadcast_all, enumerated, uniform
+from .with_probability import WithProbability
 
 __all__ = ["Bernoulli"]
 
 
-class Bernoulli(Distribution):
+class Bernoulli(WithProbability):
     """1 with probability ``probs``, else 0; or with ``logits``, log(probs / (1 - probs)). Exactly one is given.
 
     validate_args: whether parameters and values are checked
@@ -33,37 +25,8 @@ class Bernoulli(Distribution):
         ValueError: both or none are given, or a probability is not in [0, 1].
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.boolean
     has_enumerate_support = True
-
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        require_one("Bernoulli", probs, logits)
-        if probs is None:
-            (self.logits,) = broadcast_all(logits)
-        else:
-            (self.probs,) = broadcast_all(probs)
-        self._given = "logits" if probs is None else "probs"
-        super().__init__(self.__dict__[self._given].array.shape, (), validate_args)
-
-    @lazy_property
-    def logits(self) -> Tensor:
-        """log(probs / (1 - probs))"""
-        return probs_to_logits(self.probs, True)
-
-    @lazy_property
-    def probs(self) -> Tensor:
-        """The probability of 1."""
-        return logits_to_probs(self.logits, True)
-
-    def _expanded(self) -> Any:
-        return (self._given,)
-
-    @property
-    def param_shape(self) -> tuple[int, ...]:
-        """The shape of the parameter."""
-        shape: tuple[int, ...] = self.__dict__[self._given].array.shape
-        return shape
 
     @property
     def mean(self) -> Tensor:

@@ -11,13 +11,13 @@ from ..engine.tensor import Tensor
 from ..ops.pointwise.activation import softplus
 from ..ops.special.gamma import lgamma
 from . import constraints
-from .distribution import Distribution
-from .utils import broadcast_all, drawn, lazy_property, logits_to_probs, probs_to_logits, require_one
+from .utils import broadcast_all, drawn, require_one
+from .with_probability import WithProbability
 
 __all__ = ["Binomial"]
 
 
-class Binomial(Distribution):
+class Binomial(WithProbability):
     """The number of successes among ``total_count`` trials with the probability ``probs``, or with ``logits``.
 
     validate_args: whether parameters and values are checked
@@ -28,35 +28,20 @@ class Binomial(Distribution):
 
     arg_constraints: ClassVar[dict[str, Any]] = {
         "total_count": constraints.nonnegative_integer,
-        "probs": constraints.unit_interval,
-        "logits": constraints.real,
+        **WithProbability.arg_constraints,
     }
 
     def __init__(
         self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         require_one("Binomial", probs, logits)
-        if probs is None:
-            self.total_count, self.logits = broadcast_all(total_count, logits)
-        else:
-            self.total_count, self.probs = broadcast_all(total_count, probs)
-        self._given = "logits" if probs is None else "probs"
-        super().__init__(self.total_count.array.shape, (), validate_args)
+        self.total_count, given = broadcast_all(total_count, logits if probs is None else probs)
+        super().__init__(None if probs is None else given, given if probs is None else None, validate_args)
 
     @constraints.dependent_property(is_discrete=True)
     def support(self) -> constraints.Constraint:
         """The integers from 0 to total_count."""
         return constraints.integer_interval(0, self.total_count)
-
-    @lazy_property
-    def logits(self) -> Tensor:
-        """log(probs / (1 - probs))"""
-        return probs_to_logits(self.probs, True)
-
-    @lazy_property
-    def probs(self) -> Tensor:
-        """The probability of a success."""
-        return logits_to_probs(self.logits, True)
 
     def _expanded(self) -> Any:
         return "total_count", self._given

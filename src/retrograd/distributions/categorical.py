@@ -8,7 +8,7 @@ import numpy as np
 
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
-from ..ops.dtype import require_float
+from ..ops.arguments.checks import require_float
 from ..ops.random.sampling import multinomial
 from ..ops.reduce.statistics import logsumexp
 from . import constraints

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 from ..engine.tensor import Tensor
-from . import constraints
-from .distribution import Distribution
-from .utils import broadcast_all, uniform
+from .location_scale import LocationScale
+from .utils import uniform
 
 __all__ = ["Cauchy"]
 
 
-class Cauchy(Distribution):
+class Cauchy(LocationScale):
     """The Cauchy distribution with the density 1 / (pi scale (1 + ((x - loc) / scale)**2)); it has no moments.
 
     validate_args: whether parameters and values are checked
@@ -22,23 +21,10 @@ class Cauchy(Distribution):
         ValueError: scale is not positive, or the shapes do not broadcast.
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.array.shape, (), validate_args)
-
     @property
     def mean(self) -> Tensor:
         """NaN"""
         return self.loc * math.nan
-
-    @property
-    def mode(self) -> Tensor:
-        """loc"""
-        return self.loc
 
     @property
     def variance(self) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
-from ..ops.dtype import as_flag
+from ..ops.arguments.checks import as_flag
 from . import constraints
 from .utils import Shape
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -10,13 +10,13 @@ from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..ops.pointwise.activation import softplus
 from . import constraints
-from .distribution import Distribution
-from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits, require_one, uniform
+from .utils import broadcast_all, uniform
+from .with_probability import WithProbability
 
 __all__ = ["Geometric"]
 
 
-class Geometric(Distribution):
+class Geometric(WithProbability):
     """The number of failures before the first success, which has probability ``probs``; or ``logits``.
 
     validate_args: whether parameters and values are checked
@@ -25,32 +25,12 @@ class Geometric(Distribution):
         ValueError: both or none are given, or a probability is not in (0, 1].
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        require_one("Geometric", probs, logits)
-        if probs is None:
-            (self.logits,) = broadcast_all(logits)
-        else:
-            (self.probs,) = broadcast_all(probs)
-        self._given = "logits" if probs is None else "probs"
-        super().__init__(self.__dict__[self._given].array.shape, (), validate_args)
+        super().__init__(probs, logits, validate_args)
         if self._validate_args and probs is not None and not (self.probs.array > 0).all():
             raise ValueError(f"Geometric: probs={self.probs} must be above 0")
-
-    @lazy_property
-    def logits(self) -> Tensor:
-        """log(probs / (1 - probs))"""
-        return probs_to_logits(self.probs, True)
-
-    @lazy_property
-    def probs(self) -> Tensor:
-        """The probability of success."""
-        return logits_to_probs(self.logits, True)
-
-    def _expanded(self) -> Any:
-        return (self._given,)
 
     @property
     def mean(self) -> Tensor:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 from ..engine.tensor import Tensor
-from . import constraints
-from .distribution import Distribution
-from .utils import broadcast_all, uniform
+from .location_scale import LocationScale
+from .utils import uniform
 
 __all__ = ["Gumbel"]
 
 _EULER = 0.5772156649015329
 
 
-class Gumbel(Distribution):
+class Gumbel(LocationScale):
     """The Gumbel distribution: P(X <= x) = exp(-exp(-(x - loc) / scale)). Tensors or numbers, broadcast.
 
     validate_args: whether parameters and values are checked
@@ -24,23 +23,10 @@ class Gumbel(Distribution):
         ValueError: scale is not positive, or the shapes do not broadcast.
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.array.shape, (), validate_args)
-
     @property
     def mean(self) -> Tensor:
         """loc + scale times Euler's constant"""
         return self.loc + self.scale * _EULER
-
-    @property
-    def mode(self) -> Tensor:
-        """loc"""
-        return self.loc
 
     @property
     def variance(self) -> Tensor:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from ..engine.tensor import Tensor
-from . import constraints
-from .distribution import Distribution
-from .utils import broadcast_all, uniform
+from .location_scale import LocationScale
+from .utils import uniform
 
 __all__ = ["Laplace"]
 
 
-class Laplace(Distribution):
+class Laplace(LocationScale):
     """The Laplace distribution with the density exp(-|x - loc| / scale) / (2 scale): Tensors or numbers, broadcast.
 
     validate_args: whether parameters and values are checked
@@ -21,21 +20,8 @@ class Laplace(Distribution):
         ValueError: scale is not positive, or the shapes do not broadcast.
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.array.shape, (), validate_args)
-
     @property
     def mean(self) -> Tensor:
-        """loc"""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         """loc"""
         return self.loc
 

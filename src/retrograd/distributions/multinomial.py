@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +11,12 @@ from ..engine.tensor import Tensor
 from ..ops.index.embedding import one_hot
 from ..ops.special.gamma import lgamma
 from . import constraints
-from .categorical import Categorical
-from .distribution import Distribution
+from .over_categorical import OverCategorical
 
 __all__ = ["Multinomial"]
 
 
-class Multinomial(Distribution):
+class Multinomial(OverCategorical):
     """How often each of K classes comes in ``total_count`` draws, see ``Categorical``; values (..., K).
 
     validate_args: whether parameters and values are checked
@@ -25,8 +24,6 @@ class Multinomial(Distribution):
     Raises:
         ValueError: total_count is not an int of at least 0. And as ``Categorical``.
     """
-
-    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(
         self,
@@ -38,35 +35,12 @@ class Multinomial(Distribution):
         if isinstance(total_count, bool) or not isinstance(total_count, int) or total_count < 0:
             raise ValueError(f"Multinomial: total_count={total_count!r} must be an int of at least 0")
         self.total_count = total_count
-        self._categorical = Categorical(probs, logits, validate_args)
-        shape = self._categorical.param_shape
-        super().__init__(shape[:-1], shape[-1:], validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """With its parameter expanded to another batch_shape."""
-        new = super().expand(batch_shape, _instance)
-        new._categorical = self._categorical.expand(batch_shape)
-        return new
+        super().__init__(probs, logits, validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> constraints.Constraint:
         """Counts that are at least 0."""
         return constraints.multinomial(self.total_count)
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities, which sum to 1."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """The logarithms of the probabilities."""
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> tuple[int, ...]:
-        """The shape of the parameter."""
-        return self._categorical.param_shape
 
     @property
     def mean(self) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
-from ..ops.dtype import require_float
+from ..ops.arguments.checks import require_float
 from ..ops.linalg.decompositions import cholesky
 from ..ops.linalg.matrices import transposed
 from ..ops.linalg.solving import inv, solve_triangular

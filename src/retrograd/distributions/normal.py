@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 from ..engine.tensor import Tensor
 from ..ops.pointwise.density import normal_log_density
 from ..ops.special.normal import ndtr, ndtri
-from . import constraints
-from .distribution import Distribution
-from .utils import broadcast_all, standard_normal
+from .location_scale import LocationScale
+from .utils import standard_normal
 
 __all__ = ["Normal"]
 
 _HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
 
 
-class Normal(Distribution):
+class Normal(LocationScale):
     """The normal distribution with mean ``loc`` and standard deviation ``scale``: Tensors or numbers, broadcast.
 
     validate_args: whether parameters and values are checked
@@ -26,21 +25,8 @@ class Normal(Distribution):
         ValueError: scale is not positive, or the shapes do not broadcast.
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.array.shape, (), validate_args)
-
     @property
     def mean(self) -> Tensor:
-        """loc"""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         """loc"""
         return self.loc
 

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from ..engine.tensor import Tensor
-from ..ops.dtype import is_number
+from ..ops.arguments.checks import is_number
 from ..ops.pointwise.activation import softplus
 from . import constraints
-from .distribution import Distribution
-from .transformed_distribution import TransformedDistribution
+from .relaxed import Relaxed
 from .transforms import SigmoidTransform
-from .utils import (
-    broadcast_all,
-    clamp_probs,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
-    require_one,
-    uniform,
-)
+from .utils import broadcast_all, clamp_probs, uniform
+from .with_probability import WithProbability
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
 
-class LogitRelaxedBernoulli(Distribution):
+class LogitRelaxedBernoulli(WithProbability):
     """The logit of a ``RelaxedBernoulli`` variable.
 
     validate_args: whether parameters and values are checked
@@ -35,34 +27,14 @@ class LogitRelaxedBernoulli(Distribution):
     Source: C. Maddison et al., "The concrete distribution", 2017.
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
     has_rsample = True
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        require_one("LogitRelaxedBernoulli", probs, logits)
         self.temperature = temperature
-        if probs is None:
-            (self.logits,) = broadcast_all(logits)
-        else:
-            (self.probs,) = broadcast_all(probs)
-        self._given = "logits" if probs is None else "probs"
-        super().__init__(self.__dict__[self._given].array.shape, (), validate_args)
-
-    @lazy_property
-    def logits(self) -> Tensor:
-        """log(probs / (1 - probs))"""
-        return probs_to_logits(self.probs, True)
-
-    @lazy_property
-    def probs(self) -> Tensor:
-        """The probability of 1 at temperature 0."""
-        return logits_to_probs(self.logits, True)
-
-    def _expanded(self) -> Any:
-        return (self._given,)
+        super().__init__(probs, logits, validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """With its parameter expanded to another batch_shape."""
@@ -87,7 +59,7 @@ class LogitRelaxedBernoulli(Distribution):
         return t.log() + d - softplus(d) * 2
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class RelaxedBernoulli(Relaxed):
     """The sigmoid of (logits + logistic noise) / temperature, which approaches a Bernoulli variable at temperature 0.
 
     validate_args: whether parameters and values are checked
@@ -97,25 +69,10 @@ class RelaxedBernoulli(TransformedDistribution):
     Source: C. Maddison et al., "The concrete distribution", 2017.
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints = WithProbability.arg_constraints
     support = constraints.unit_interval
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args)
-
-    @property
-    def temperature(self) -> Any:
-        """The temperature."""
-        return self.base_dist.temperature  # type: ignore[attr-defined]
-
-    @property
-    def logits(self) -> Tensor:
-        """log(probs / (1 - probs))"""
-        return self.base_dist.logits  # type: ignore[attr-defined]
-
-    @property
-    def probs(self) -> Tensor:
-        """The probability of 1 at temperature 0."""
-        return self.base_dist.probs  # type: ignore[attr-defined]

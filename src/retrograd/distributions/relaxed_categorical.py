@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from ..engine.tensor import Tensor
-from ..ops.dtype import is_number
+from ..ops.arguments.checks import is_number
 from ..ops.reduce.statistics import logsumexp
 from ..ops.special.gamma import lgamma
 from . import constraints
-from .categorical import Categorical
-from .distribution import Distribution
-from .transformed_distribution import TransformedDistribution
+from .over_categorical import OverCategorical
+from .relaxed import Relaxed
 from .transforms import ExpTransform
 from .utils import broadcast_all, clamp_probs, uniform
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(OverCategorical):
     """The logarithm of a ``RelaxedOneHotCategorical`` variable.
 
     validate_args: whether parameters and values are checked
@@ -28,7 +27,6 @@ class ExpRelaxedCategorical(Distribution):
     Source: C. Maddison et al., "The concrete distribution", 2017.
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector
     has_rsample = True
 
@@ -39,31 +37,19 @@ class ExpRelaxedCategorical(Distribution):
         logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        self._categorical = Categorical(probs, logits, validate_args)
         self._temperature: Tensor = broadcast_all(temperature)[0] if is_number(temperature) else temperature
-        shape = self._categorical.param_shape
-        super().__init__(shape[:-1], shape[-1:], validate_args)
+        super().__init__(probs, logits, validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """With its parameter expanded to another batch_shape."""
         new = super().expand(batch_shape, _instance)
-        new._categorical, new._temperature = self._categorical.expand(batch_shape), self._temperature
+        new._temperature = self._temperature
         return new
 
     @property
     def temperature(self) -> Tensor:
         """The temperature."""
         return self._temperature
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities at temperature 0."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """The logarithms of the probabilities."""
-        return self._categorical.logits
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """The log_softmax of (logits + Gumbel noise) / temperature."""
@@ -82,7 +68,7 @@ class ExpRelaxedCategorical(Distribution):
         return (score - logsumexp(score, -1, True)).sum(-1) + log_scale
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(Relaxed):
     """The softmax of (logits + Gumbel noise) / temperature, which approaches a unit vector at temperature 0.
 
     validate_args: whether parameters and values are checked
@@ -92,7 +78,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     Source: C. Maddison et al., "The concrete distribution", 2017.
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints = OverCategorical.arg_constraints
     support = constraints.simplex
 
     def __init__(
@@ -103,18 +89,3 @@ class RelaxedOneHotCategorical(TransformedDistribution):
         validate_args: bool | None = None,
     ) -> None:
         super().__init__(ExpRelaxedCategorical(temperature, probs, logits), ExpTransform(), validate_args)
-
-    @property
-    def temperature(self) -> Tensor:
-        """The temperature."""
-        return self.base_dist.temperature  # type: ignore[attr-defined]
-
-    @property
-    def logits(self) -> Tensor:
-        """The logarithms of the probabilities."""
-        return self.base_dist.logits  # type: ignore[attr-defined]
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities at temperature 0."""
-        return self.base_dist.probs  # type: ignore[attr-defined]

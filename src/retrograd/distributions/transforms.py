@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
-from ..ops.dtype import is_number
+from ..ops.arguments.checks import is_number
 from ..ops.normalization.softmax import softmax
 from ..ops.pointwise.activation import logsigmoid, softplus
 from ..ops.pointwise.transcendental import sigmoid

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
-from ..ops.dtype import cast, is_number, promoted_type
+from ..ops.arguments.checks import is_number
+from ..ops.dtypes.dtype import cast
+from ..ops.dtypes.promotion import promoted_type
 from ..ops.normalization.softmax import softmax
 from ..ops.pointwise.transcendental import sigmoid
 from ..ops.random.random import chosen

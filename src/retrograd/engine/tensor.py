@@ -1,7 +1,7 @@
 """Tensor: a NumPy array that knows how it was made.
 
-Its operators and mathematical methods are attached by `retrograd.ops`, those that run or watch a backward sweep by
-`methods.py`.
+What Python and NumPy ask of its elements is in `elements.py`. Operators and mathematical methods are attached by
+`retrograd.ops`, those that run or watch a backward sweep by `methods.py`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .arguments import as_flag
-from .attached import Attached
 from .changes import mark_detached
 from .convert import BOOL, FLOAT32, FLOAT64, INT64, OWN, as_allowed_array, as_own, default_dtype, zeros_of_extents
+from .elements import Elements
 from .family import part
 from .grad_mode import INFERENCE, thread
 from .later import LATER
@@ -33,7 +33,7 @@ GRADIENT_REQUESTS = ("add", "write", "null")
 _ndarray, _new = np.ndarray, object.__new__
 
 
-class Tensor(Attached):
+class Tensor(Elements):
     """An array of float32, float64, int64 or bool with the graph that produced it.
 
     Args:
@@ -57,11 +57,8 @@ class Tensor(Attached):
         *("__weakref__", "_edge", "_grad", "_grad_req", "_requires_grad", "array"),
         *("_hooks", "_post_hooks", "_view", "_views"),
     )
-    __array_ufunc__ = None  # `ndarray * tensor` asks Tensor.__rmul__ instead of silently leaving the graph
     __hash__ = object.__hash__
 
-    array: np.ndarray
-    _requires_grad: bool
     _grad: Tensor | None
     _edge: Edge | None
     _grad_req: str
@@ -93,143 +90,6 @@ class Tensor(Attached):
         self._grad_req = INFERENCE if thread.mode.inference else "add"
         if requires_grad is not False:
             self.requires_grad = requires_grad
-
-    # ---- what it holds -------------------------------------------------------------------------------------
-
-    @property
-    def shape(self) -> Size:
-        return Size(self.array.shape)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.array.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.array.ndim
-
-    def dim(self) -> int:
-        """The number of axes."""
-        return self.array.ndim
-
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or the extent of one axis.
-
-        Raises:
-            IndexError: `dim` is out of range.
-        """
-        shape = self.array.shape
-        if dim is None:
-            return Size(shape)
-        if not -len(shape) <= dim < len(shape):
-            raise IndexError(
-                f"size: dim is {dim}, expected {-len(shape)} to {len(shape) - 1} for shape {shape}"
-            )
-        return shape[dim]
-
-    def numel(self) -> int:
-        """The number of elements."""
-        return self.array.size
-
-    def item(self) -> Any:
-        """The only element as a Python number.
-
-        Raises:
-            RuntimeError: the tensor does not have exactly one element.
-        """
-        if self.array.size != 1:
-            raise RuntimeError(
-                f"a tensor of shape {self.array.shape} has {self.array.size} elements, expected exactly 1"
-            )
-        return self.array.item()
-
-    def tolist(self) -> Any:
-        """The elements as nested Python lists (a number for a tensor without axes)."""
-        return self.array.tolist()
-
-    def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The array, shared with the tensor.
-
-        Raises:
-            RuntimeError: the tensor requires a gradient, which the array could not carry, and ``force`` is not True.
-        """
-        if force is not False:
-            force = as_flag("numpy", "force", force)
-        if self._requires_grad and not force:
-            raise RuntimeError(
-                "numpy: the tensor requires grad and an array would leave the graph unnoticed; "
-                "use tensor.detach().numpy(), or tensor.array"
-            )
-        return self.array
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        if self._requires_grad:
-            raise RuntimeError(
-                "numpy cannot take a tensor that requires grad: the result would leave the graph unnoticed; "
-                "use tensor.detach() first"
-            )
-        if copy:
-            return np.array(self.array, dtype=dtype)
-        if dtype is None or self.array.dtype == dtype:
-            return self.array
-        if copy is False:
-            raise ValueError(
-                f"__array__: copy=False, but {self.array.dtype} cannot become {np.dtype(dtype)} in place"
-            )
-        return self.array.astype(dtype)
-
-    def __len__(self) -> int:
-        if not self.array.ndim:
-            raise TypeError("len() of a tensor without axes")
-        return self.array.shape[0]
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __bool__(self) -> bool:
-        if self.array.size != 1:
-            raise RuntimeError(
-                f"bool() of a tensor of shape {self.array.shape} is ambiguous; use (tensor.array != 0).any() "
-                "or .all()"
-            )
-        return bool(self.array.item())
-
-    def __index__(self) -> int:
-        if self.array.dtype is not INT64 or self.array.size != 1:
-            raise TypeError(
-                f"only an int64 tensor with one element can be an index, got {self.array.dtype} of shape "
-                f"{self.array.shape}"
-            )
-        return int(self.array.item())
-
-    def __format__(self, spec: str) -> str:
-        if spec and self.array.size == 1:
-            return format(self.array.item(), spec)
-        if spec:
-            raise TypeError(
-                f"format {spec!r} needs a tensor with one element, got shape {self.array.shape}; "
-                "use tensor.item() or format the array"
-            )
-        return str(self)
-
-    def __repr__(self) -> str:
-        parts = [text_of(self.array)]
-        if not self.array.size and self.array.ndim != 1:
-            parts.append(f"shape={self.array.shape}")
-        if self.array.dtype not in (default_dtype(), INT64, BOOL) or not self.array.size:
-            parts.append(f"dtype={self.array.dtype}")
-        if self._edge is not None:
-            parts.append(f"grad_fn={self._edge[0]!r}")
-        elif self._requires_grad:
-            parts.append("requires_grad=True")
-        return f"tensor({', '.join(parts)})"
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: shape, dtype, range and a small picture."""
-        return LATER["as_html"]()(self)
 
     # ---- its place in the graph ----------------------------------------------------------------------------
 
@@ -429,6 +289,24 @@ class Tensor(Attached):
             raise RuntimeError(
                 f"{what}: only leaf tensors can be copied, this one is the result of an operation; use tensor.detach()"
             )
+
+    # ---- how it is shown -----------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        parts = [text_of(self.array)]
+        if not self.array.size and self.array.ndim != 1:
+            parts.append(f"shape={self.array.shape}")
+        if self.array.dtype not in (default_dtype(), INT64, BOOL) or not self.array.size:
+            parts.append(f"dtype={self.array.dtype}")
+        if self._edge is not None:
+            parts.append(f"grad_fn={self._edge[0]!r}")
+        elif self._requires_grad:
+            parts.append("requires_grad=True")
+        return f"tensor({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: shape, dtype, range and a small picture."""
+        return LATER["as_html"]()(self)
 
 
 def wrap(array: np.ndarray) -> Tensor:

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from . import faults as breaking
+from . import running
+from .numbers import numbers
+from .snippets import as_gradcheck, as_python
 from .sums import Products
 
 if TYPE_CHECKING:
     from .explanation import Array, Explanation
 
-__all__ = ["FORMAT", "as_dict", "numbers"]
+__all__ = ["FORMAT", "as_dict", "faults", "traces"]
 
 FORMAT = 1
 
 
-def as_dict(explanation: Explanation) -> dict[str, Any]:
-    """``{"operator", "call", "settings", "arrays", "sums", "numerical", "agreement", ...}``"""
+def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
+    """``{"operator", "call", "settings", "arrays", "sums", "numerical", "agreement", ...}``
+
+    "traces" and "faults" take longer to compute: where they are not in it, "later" says that they can be had.
+    """
     case = explanation.case
     arrays = explanation.arrays
     gradients = [name for name, array in arrays.items() if array.role == "gradient"]
-    return {
+    inputs = {name: array.values for name, array in case.inputs.items()}
+    found = {
         "format": FORMAT,
         "operator": case.name,
         "call": case.source,
@@ -38,7 +44,22 @@ def as_dict(explanation: Explanation) -> dict[str, Any]:
         },
         "numerical": {name: numbers(explanation.numerical(name)) for name in gradients},
         "agreement": explanation.agreement,
+        "python": as_python(case.source, inputs, explanation.gy),
+        "gradcheck": as_gradcheck(case.name, case.source, inputs) if case.exact else None,
     }
+    if whole:
+        return found | traces(explanation) | faults(explanation)
+    return found | {"later": ["traces", *(["faults"] if case.faults else [])]}
+
+
+def traces(explanation: Explanation) -> dict[str, Any]:
+    """The lines that ran: of the backward, and of other algorithms."""
+    return {"traces": running.as_dicts(explanation.runs())}
+
+
+def faults(explanation: Explanation) -> dict[str, Any]:
+    """What broken lines do."""
+    return {"faults": breaking.as_dicts(explanation.outcomes())}
 
 
 def _array(array: Array) -> dict[str, Any]:
@@ -57,12 +78,3 @@ def _array(array: Array) -> dict[str, Any]:
 
 def _products(products: Products) -> dict[str, Any]:
     return {"factors": list(products.factors), "scale": products.scale, "index": products.index.ravel().tolist()}
-
-
-def numbers(values: np.ndarray) -> list[Any]:
-    """The entries as numbers that JSON has; "NaN", "Infinity" and "-Infinity" as these words."""
-    flat = values.ravel().tolist()
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        return [each if np.isfinite(each) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(each)]
-                for each in flat]  # fmt: skip
-    return flat

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..atomic import write_atomically
 from ..ops.kernel_set import active_kernels
+from .faults import Fault, Outcome, outcome
 from .measure import Arrays, Call, gradients, numerical, ulps
+from .running import Algorithm, Run, backward_run, follow
 from .sums import Products
 
 __all__ = ["Array", "Case", "Entry", "Explanation", "Product", "Setting"]
@@ -23,8 +28,8 @@ class Setting:
     """A number or word that the page lets its reader change."""
 
     name: str
-    value: int | str
-    choices: tuple[int | str, ...]
+    value: float | str
+    choices: tuple[float | str, ...]
     about: str
 
 
@@ -61,6 +66,8 @@ class Case:
     source: the call as Python
     step: of the numerical gradient; 1 is exact where the operator is linear in each input
     exact: whether the declared gradient is the derivative; a quantiser's is not
+    algorithms: ways to compute y and the gradients that can be stepped through, from the arrays
+    faults: mistakes to try in its backward
     """
 
     name: str
@@ -73,6 +80,8 @@ class Case:
     inner: Callable[[Arrays], dict[str, Array]] = lambda arrays: {}
     step: float = 1e-6
     exact: bool = True
+    algorithms: Callable[[Arrays], list[Algorithm]] = lambda arrays: []
+    faults: tuple[Fault, ...] = ()
 
 
 class Product(NamedTuple):
@@ -187,11 +196,44 @@ class Explanation:
         total = float(np.sum([product.value for product in products]))
         return Entry(name, index, float(array.values[index]), tuple(products), total, found)
 
-    def to_dict(self) -> dict[str, Any]:
-        """All of it as plain lists, dicts, numbers and strings: what the page is drawn from."""
+    def runs(self) -> list[Run]:
+        """The lines of the backward on the textbook kernels as they ran, and of other algorithms of the same arrays."""
+        inputs = {name: array.values for name, array in self.case.inputs.items()}
+        computed = {name: array.values for name, array in self.arrays.items()}
+        backward = backward_run(self.case.name, self.case.call, inputs, self.gy)
+        return [backward, *map(follow, self.case.algorithms(computed))]
+
+    def outcomes(self) -> list[Outcome]:
+        """What each of the operator's common mistakes does to these gradients, and what gradcheck says."""
+        inputs = {name: array.values for name, array in self.case.inputs.items()}
+        return [outcome(fault, self.case.call, inputs, self.gy) for fault in self.case.faults]
+
+    def to_dict(self, whole: bool = True) -> dict[str, Any]:
+        """All of it as plain lists, dicts, numbers and strings: what the page is drawn from.
+
+        whole: with the lines that ran and the failure lab, which take longest
+        """
         from .document import as_dict
 
-        return as_dict(self)
+        return as_dict(self, whole)
+
+    def save(self, path: str | Path) -> None:
+        """Write the page as one HTML file, which works from a disk without network and server.
+
+        Raises:
+            OSError: the file could not be written.
+        """
+        write_atomically(Path(path), lambda file: file.write(self.to_html().encode()))
+
+    def to_html(self) -> str:
+        """The page as the text of one HTML file."""
+        from .standalone import page
+
+        return page([self.to_dict()])
+
+    def _repr_html_(self) -> str:
+        text = escape(self.to_html(), quote=True)
+        return f'<iframe srcdoc="{text}" style="width:100%;height:760px;border:0" title="see the gradient"></iframe>'
 
 
 def _factor(name: str, at: int, values: np.ndarray) -> tuple[str, tuple[int, ...] | None, float]:

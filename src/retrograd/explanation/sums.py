@@ -10,14 +10,15 @@ All indices are flat. A negative one is padding, which is 0: -1 - p is position 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ..geometry import Window
 
-__all__ = ["Products", "along", "convolution", "einsum", "elementwise"]
+__all__ = ["Products", "along", "convolution", "convolved", "einsum", "elementwise"]
 
 
 @dataclass(frozen=True)
@@ -25,17 +26,23 @@ class Products:
     """The products that are added to the entries of one array.
 
     factors: the names of the arrays whose entries are multiplied
-    index: (products, 1 + len(factors)) int64, the flat index of the target's entry and of each factor's
+    rows: gives the rows of one entry of the target, or with None all of them: (products, 1 + len(factors)) int64, the
+        flat index of the target's entry and of each factor's
     scale: a number that all products are multiplied by
     """
 
     factors: tuple[str, ...]
-    index: np.ndarray
+    rows: Callable[[int | None], np.ndarray]
     scale: float = 1.0
 
+    @cached_property
+    def index(self) -> np.ndarray:
+        """The rows of all entries."""
+        return self.rows(None)
+
     def of(self, entry: int) -> np.ndarray:
-        """The rows of one entry of the target: (n, len(factors))."""
-        return self.index[self.index[:, 0] == entry, 1:]
+        """The rows of one entry of the target, without the column of the target: (n, len(factors))."""
+        return self.rows(entry)[:, 1:]
 
     def values(self, rows: np.ndarray, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         """The products of some rows in float64: (n,)."""
@@ -60,56 +67,118 @@ def einsum(equation: str, shapes: Sequence[Sequence[int]], factors: Sequence[str
     extents = {letter: extent for term, shape in zip(terms, shapes, strict=True)
                for letter, extent in zip(term, shape, strict=True)}  # fmt: skip
     letters = [*target, *sorted(set(extents) - set(target))]
-    grid = np.indices([extents[letter] for letter in letters]).reshape(len(letters), -1)
-    places = dict(zip(letters, grid, strict=True))
-    columns = [_flat([places[letter] for letter in term], [extents[letter] for letter in term], grid.shape[1])
-               for term in (target, *terms)]  # fmt: skip
-    return Products(tuple(factors), np.stack(columns, 1), scale)
+
+    def rows(entry: int | None) -> np.ndarray:
+        ranges = [np.arange(extents[letter]) for letter in letters]
+        if entry is not None:
+            at = np.unravel_index(entry, [extents[letter] for letter in target])
+            ranges[: len(target)] = [np.array([place]) for place in at]
+        places = dict(zip(letters, _grid(ranges), strict=True))
+        columns = [_flat([places[letter] for letter in term], [extents[letter] for letter in term])
+                   for term in (target, *terms)]  # fmt: skip
+        return np.stack(np.broadcast_arrays(*columns), 1)
+
+    return Products(tuple(factors), rows, scale)
 
 
 def elementwise(size: int, factors: Sequence[str], scale: float = 1.0) -> Products:
     """Entry i of the target gets the product of the entries i of the factors."""
-    return Products(tuple(factors), np.repeat(np.arange(size)[:, None], 1 + len(factors), 1), scale)
+
+    def rows(entry: int | None) -> np.ndarray:
+        entries = np.arange(size) if entry is None else np.array([entry])
+        return np.repeat(entries[:, None], 1 + len(factors), 1)
+
+    return Products(tuple(factors), rows, scale)
 
 
 def along(target: np.ndarray, factors: Sequence[str], indices: Sequence[np.ndarray], scale: float = 1.0) -> Products:
     """Products whose indices are given, one array of flat indices for the target and one for each factor."""
     columns = [np.asarray(each).ravel() for each in (target, *indices)]
-    return Products(tuple(factors), np.stack(np.broadcast_arrays(*columns), 1).astype(np.int64), scale)
+    index = np.stack(np.broadcast_arrays(*columns), 1).astype(np.int64)
+    return Products(tuple(factors), lambda entry: index if entry is None else index[index[:, 0] == entry], scale)
 
 
-def convolution(window: Window, batch: int, x_channels: int, w_shape: Sequence[int]) -> dict[str, np.ndarray]:
+def convolved(
+    window: Window, batch: int, x_channels: int, w_shape: Sequence[int], target: str, factors: dict[str, str],
+    padding: bool = True,
+) -> Products:  # fmt: skip
+    """The products of a convolution that are added to one of its three arrays.
+
+    target: "x", "w" or "y". factors: for the other two their names, {"y": "gy", "x": "x"} for the gradient to w
+    padding: whether products with an i in the padding are among them; never where x is the target
+    """
+
+    def rows(entry: int | None) -> np.ndarray:
+        index = convolution(window, batch, x_channels, w_shape, None if entry is None else (target, entry))
+        found = np.stack([index[target], *(index[name] for name in factors)], 1)
+        return found if padding and target != "x" else found[index["x"] >= 0]
+
+    return Products(tuple(factors.values()), rows)
+
+
+def convolution(
+    window: Window, batch: int, x_channels: int, w_shape: Sequence[int], only: tuple[str, int] | None = None
+) -> dict[str, np.ndarray]:
     """Every product of a convolution, as the flat indices of its three arrays: {"x": i, "w": r, "y": o}.
 
     T(x, w, g) = sum over them of x[i] w[r] g[o]; leave one factor out, and the others are the products of its gradient.
-    An i in the padding is -1 - p, where p is the position in the padded x.
+    An i in the padding is -1 - p, where p is the position in the padded x. The order is n, k, o, c, r.
+
+    only: those of one entry of an array, ("w", 17) for example
     """
-    ndim, groups = window.ndim, window.groups
-    K, C = w_shape[0], w_shape[1]
-    per_group = K // groups
-    padded = [lo + i + hi for i, (lo, hi) in zip(window.input, window.padding, strict=True)]
-    extents = (batch, K, *window.output, C, *window.kernel)
-    n, k, *rest = np.indices(extents).reshape(len(extents), -1)
-    o, c, r = rest[:ndim], rest[ndim], rest[ndim + 1 :]
-    channel = k // per_group * C + c
-    at = [o_a * s + r_a * d for o_a, r_a, s, d in zip(o, r, window.stride, window.dilation, strict=True)]
+    ndim, (K, C) = window.ndim, w_shape[:2]
+    shapes = {
+        "x": [batch, x_channels, *window.input], "w": [*w_shape], "y": [batch, K, *window.output],
+    }  # fmt: skip
+    which, at = only or ("", 0)
+    place = [int(i) for i in np.unravel_index(at, shapes[which])] if which else []
+    samples = np.array([place[0]]) if which in ("x", "y") else np.arange(batch)
+    filters, channels = np.arange(K), np.arange(C)
+    if which == "x":  # the filters of the channel's group
+        per_group = K // window.groups
+        first = place[1] // C * per_group
+        filters, channels = np.arange(first, first + per_group), np.array([place[1] % C])
+    elif which == "y":
+        filters = np.array([place[1]])
+    elif which == "w":
+        filters, channels = np.array([place[0]]), np.array([place[1]])
+    pairs = [_meetings(window, axis, which, place[2 + axis] if which else 0) for axis in range(ndim)]
+    n, k, c, *chosen = _grid([samples, filters, channels, *(np.arange(len(o)) for o, _ in pairs)])
+    o = [pair[0][j] for pair, j in zip(pairs, chosen, strict=True)]
+    r = [pair[1][j] for pair, j in zip(pairs, chosen, strict=True)]
+    channel = k // (K // window.groups) * C + c
+    reads = [o_a * s + r_a * d for o_a, r_a, s, d in zip(o, r, window.stride, window.dilation, strict=True)]
+    lows = [lo for lo, _ in window.padding]
     inside = np.ones(len(n), bool)
-    places = []
-    for position, extent, (lo, _) in zip(at, window.input, window.padding, strict=True):
-        places.append(position - lo)
+    for position, extent, lo in zip(reads, window.input, lows, strict=True):
         inside &= (position >= lo) & (position < lo + extent)
-    x_index = _flat([n, channel, *places], [batch, x_channels, *window.input], len(n))
-    x_padded = _flat([n, channel, *at], [batch, x_channels, *padded], len(n))
-    return {
-        "x": np.where(inside, x_index, -1 - x_padded),
-        "w": _flat([k, c, *r], w_shape, len(n)),
-        "y": _flat([n, k, *o], [batch, K, *window.output], len(n)),
+    padded = [lo + i + hi for i, (lo, hi) in zip(window.input, window.padding, strict=True)]
+    x_index = _flat([n, channel, *(i - lo for i, lo in zip(reads, lows, strict=True))], shapes["x"])
+    found = {
+        "x": np.where(inside, x_index, -1 - _flat([n, channel, *reads], [batch, x_channels, *padded])),
+        "w": _flat([k, c, *r], shapes["w"]),
+        "y": _flat([n, k, *o], shapes["y"]),
     }
+    order = np.lexsort((found["w"], found["y"]))  # the taps of an output together
+    return {name: index[order] for name, index in found.items()}
 
 
-def _flat(places: Sequence[np.ndarray], extents: Sequence[int], count: int) -> np.ndarray:
+def _meetings(window: Window, axis: int, which: str, place: int) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs (o, r) of an output and a tap on one axis; those that meet one place of an array where it is given."""
+    o, r = np.indices((window.output[axis], window.kernel[axis])).reshape(2, -1)
+    reads = o * window.stride[axis] + r * window.dilation[axis] - window.padding[axis][0]
+    kept = {"": np.ones(len(o), bool), "x": reads == place, "y": o == place, "w": r == place}[which]
+    return o[kept], r[kept]
+
+
+def _grid(ranges: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """All combinations of one number from each range, the last range fastest."""
+    return [each.ravel() for each in np.meshgrid(*ranges, indexing="ij")]
+
+
+def _flat(places: Sequence[np.ndarray], extents: Sequence[int]) -> np.ndarray:
     """The flat index of a position on each axis; places outside give a number without meaning."""
-    index = np.zeros(count, np.int64)
+    index = np.zeros((), np.int64)
     for place, extent in zip(places, extents, strict=True):
         index = index * extent + place
     return index

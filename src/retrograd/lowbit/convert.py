@@ -13,7 +13,7 @@ from .. import nn
 from ..engine.grad_mode import no_grad
 from ..nn.module import Module
 from ..nn.uninitialized import is_lazy
-from ..ops.dtype import as_flag
+from ..ops.arguments.checks import as_flag
 from . import layers as summing
 from . import recurrent as with_states
 from .base import LowBit, check_quantizer

@@ -19,7 +19,7 @@ import numpy as np
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.recompute import Region
 from ..engine.tensor import Tensor
-from ..ops.dtype import require_tensor
+from ..ops.arguments.checks import require_tensor
 from ..ops.random.random import fork_rng, get_rng_state, set_rng_state
 from ..ops.recurrent.arguments import checked_interval
 from ..ops.shape.join import cat

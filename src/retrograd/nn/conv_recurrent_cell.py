@@ -17,8 +17,8 @@ import numpy as np
 from ..engine.tensor import Tensor, wrap
 from ..formulas.gates import gru_cell, lstm, mixture_cell, reset, unchanged
 from ..geometry import as_tuple
+from ..ops.arguments.checks import require_tensor
 from ..ops.convolution.convolution import conv_nd
-from ..ops.dtype import require_tensor
 from ..ops.shape.join import Split
 from ..ops.shape.splitting import unbind
 from . import init

@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.conversion import destination, named_type
-from ..ops.device import as_device
-from ..ops.dtype import as_flag
+from ..ops.arguments.checks import as_flag
+from ..ops.dtypes.conversion import destination, named_type
+from ..ops.memory.device import as_device
 from .parameter import Parameter, as_float_dtype
 from .uninitialized import is_lazy
 

@@ -10,8 +10,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..ops.device import as_device
-from ..ops.dtype import as_flag
+from ..ops.arguments.checks import as_flag
+from ..ops.memory.device import as_device
 
 __all__ = ["checked"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.dtype import require_tensor
+from ..ops.arguments.checks import require_tensor
 from . import functional, init
 from .arguments import as_epsilon, check_ints
 from .layer import Described, layer

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.dtype import require_tensor
+from ..ops.arguments.checks import require_tensor
 from . import init
 from .arguments import as_epsilon, check_ints
 from .functional import batch_norm, instance_norm

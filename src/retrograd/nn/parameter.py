@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.dtype import as_dtype, as_flag
+from ..ops.arguments.checks import as_flag
+from ..ops.dtypes.dtype import as_dtype
 
 __all__ = ["Buffer", "Parameter", "as_float_dtype", "empty_weight"]
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
-from ..ops.dtype import require_tensor
+from ..ops.arguments.checks import require_tensor
 from ..ops.index.selection import masked_fill
 from ..ops.pointwise.piecewise import where
 from ..ops.random.dropout import dropout

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.device import as_device
-from ..ops.dtype import as_flag
+from ..ops.arguments.checks import as_flag
+from ..ops.memory.device import as_device
 from . import functional, init
 from .arguments import check_ints
 from .attention import MultiheadAttention

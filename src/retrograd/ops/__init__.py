@@ -1,15 +1,18 @@
 """The differentiable operators, forward and backward side by side, a folder for each subject.
 
 This package exports the functions of tensors, which ``methods`` attaches to Tensor; ``nn.functional`` exports those of
-networks (convolution, pooling, normalization, loss, dropout). kernel_set selects the kernels, dtype holds the element
-types, gradients gives the engine kernels for adding and copying.
+networks (convolution, pooling, normalization, loss, dropout). kernel_set selects the kernels, engine_arithmetic gives
+the engine kernels for adding and copying, dtypes holds the element types, arguments the checks that operators share.
 """
 
 import types
+import typing
 
-from . import gradients, methods, older
-from .convolution.plan import exact_convolution
-from .creation import *
+from . import engine_arithmetic, methods
+from .arguments import older
+from .convolution.plan import exact_convolution as exact_convolution
+from .creation.creation import *
+from .creation.window import *
 from .index.gather import *
 from .index.indexing import *
 from .index.order import *
@@ -18,9 +21,10 @@ from .index.scattering import *
 from .index.search import *
 from .index.selection import *
 from .index.sets import *
-from .kernel_set import active_kernels, use_kernels
+from .kernel_set import active_kernels as active_kernels
+from .kernel_set import use_kernels as use_kernels
 from .linalg.aliases import *
-from .linalg.functions import chain_matmul
+from .linalg.functions import chain_matmul as chain_matmul
 from .linalg.vandermonde import *
 from .normalization.softmax import *
 from .pointwise.comparison import *
@@ -56,9 +60,8 @@ from .shape.strides import *
 from .sparse.coo import *
 from .special.bessel import *
 from .special.gamma import *
-from .special.gamma import polygamma
+from .special.gamma import polygamma as polygamma
 from .special.normal import *
-from .window import *
 
 globals().update(
     (name, older.with_numpy_names(value))
@@ -66,6 +69,9 @@ globals().update(
     if isinstance(value, types.FunctionType) and not name.startswith("_")
 )
 
-__all__ = [
-    name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, types.ModuleType)
-]
+if not typing.TYPE_CHECKING:  # type checkers cannot evaluate it and would take it for empty
+    __all__ = [
+        name
+        for name, value in globals().items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    ]

@@ -10,12 +10,15 @@ from typing import Any
 from ..absent import attach_to_class
 from ..engine.tensor import Tensor
 from ..formulas import PRIMITIVES
-from . import conversion, creation, inplace, made_like, memory, queries, reshaped
-from .dtype import is_number
+from .arguments.checks import is_number
+from .arguments.older import with_numpy_names
+from .creation import creation, made_like
+from .dtypes import complex_numbers, conversion, queries
 from .index import assignment, gather, indexing, order, quantiles, scattering, search, selection, sets
+from .inplace import inplace, reshaped
 from .linalg import aliases
+from .memory import memory
 from .normalization import softmax
-from .older import with_numpy_names
 from .pointwise import (
     comparison,
     elementwise,
@@ -156,7 +159,7 @@ METHODS.update(inplace.METHODS)
 METHODS.update(assignment.METHODS)
 METHODS.update(randomize.METHODS)
 METHODS.update((name, with_numpy_names(getattr(family, name))) for family in FAMILIES for name in family.__all__)
-for _family in (memory, made_like, reshaped):
+for _family in (memory, complex_numbers, made_like, reshaped):
     METHODS.update(_family.METHODS)
 METHODS["polygamma"] = _polygamma
 METHODS["where"] = _where  # as a function, it begins with the condition

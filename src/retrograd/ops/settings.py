@@ -9,8 +9,9 @@ import numpy as np
 
 from ..engine.convert import default_dtype, set_default
 from ..engine.printing import set_printoptions as set_printoptions
-from .conversion import named_type
-from .dtype import as_dtype, as_flag, as_int, float32, float64
+from .arguments.checks import as_flag, as_int
+from .dtypes.conversion import named_type
+from .dtypes.dtype import as_dtype, float32, float64
 
 __all__ = [
     "are_deterministic_algorithms_enabled",

@@ -13,7 +13,7 @@ from ..engine.rule import computed_by, register_backward_rule
 from ..engine.tensor import Tensor
 from ..formulas.spikes import arctan_grad, fast_sigmoid_grad, triangle_grad
 from ..nn.module import Module
-from ..ops.dtype import require_float
+from ..ops.arguments.checks import require_float
 from ..ops.pointwise.pointwise import pointwise, run
 from .options import Options
 

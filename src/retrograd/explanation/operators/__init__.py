@@ -1,0 +1,76 @@
+"""The operators that can be explained, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+
+from .operator import Operator
+
+__all__ = ["find", "names"]
+
+_AXES = (1, 2, 3)
+# file -> the operators in it, each file imported when one of them is asked for
+_TABLE = {
+    "convolution": tuple(f"{name}{n}d" for name in ("conv", "conv_transpose") for n in _AXES),
+    "linear": ("linear",),
+    "pooling": tuple(
+        f"{name}{n}d" for name in ("max_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool") for n in _AXES
+    ),
+    "normalization": ("batch_norm", "instance_norm", "group_norm", "layer_norm", "rms_norm"),
+    "softmax": ("softmax", "log_softmax"),
+    "cross_entropy": ("cross_entropy",),
+    "attention": ("scaled_dot_product_attention",),
+    "recurrent": ("rnn_tanh", "rnn_relu", "lstm", "gru"),
+}
+_FOUND = ("pointwise", "quantizers")  # files whose operators are found in the library
+_ALIASES = {
+    "conv": "conv2d", "convolution": "conv2d", "conv_transpose": "conv_transpose2d", "deconv": "conv_transpose2d",
+    "dense": "linear", "fully_connected": "linear", "matmul": "linear", "max_pool": "max_pool2d", "avg_pool": "avg_pool2d",
+    "maxpool": "max_pool2d", "avgpool": "avg_pool2d", "adaptive_avg_pool": "adaptive_avg_pool2d",
+    "adaptive_max_pool": "adaptive_max_pool2d", "batchnorm": "batch_norm", "layernorm": "layer_norm",
+    "groupnorm": "group_norm", "instancenorm": "instance_norm", "rmsnorm": "rms_norm", "rnn": "rnn_tanh",
+    "attention": "scaled_dot_product_attention", "softmax_cross_entropy": "cross_entropy",
+    "crossentropyloss": "cross_entropy", "logsoftmax": "log_softmax", "swish": "silu", "log_sigmoid": "logsigmoid",
+}  # fmt: skip
+
+
+@cache
+def _all() -> Mapping[str, str]:
+    """Every operator's name, and its file."""
+    found = {name: file for file, operators in _TABLE.items() for name in operators}
+    return found | {name: file for file in _FOUND for name in _operators(file)}
+
+
+def _operators(file: str) -> dict[str, Operator]:
+    found: dict[str, Operator] = import_module(f".{file}", __package__).OPERATORS
+    return found
+
+
+def names() -> list[str]:
+    """The names of all operators that ``find`` knows."""
+    return sorted(_all())
+
+
+def find(name: str) -> Operator:
+    """The operator of a name: PyTorch's, that of its layer ("Conv2d", "nn.LSTM") or a quantiser's ("LSQ").
+
+    Raises:
+        ValueError: there is none.
+    """
+    word = name.rpartition(".")[2]
+    for file, operators in _TABLE.items():
+        if word in operators:
+            return _operators(file)[word]
+    known = _all()
+    if word in known:
+        return _operators(known[word])[word]
+    small = {each.lower().replace("_", ""): each for each in reversed([*known])}  # of two, the first
+    plain = word.lower()
+    found = _ALIASES.get(plain) or small.get(plain.replace("_", "")) or _ALIASES.get(plain.rstrip("123d"))
+    if found is None:
+        near = get_close_matches(plain, [*known, *_ALIASES], 3) or ["conv2d", "lstm", "relu"]
+        raise ValueError(f"explain: there is no operator {name!r} here; near: {', '.join(near)}")
+    return _operators(known[found])[found]

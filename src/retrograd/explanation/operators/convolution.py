@@ -17,9 +17,12 @@ from ...geometry import Window, as_pairs, conv_transpose_window, conv_window
 from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ..explanation import Array, Case, Padding, Setting
 from ..measure import Arrays
-from ..sums import Products, along, convolution
+from ..sums import Products, along, convolved
+from .algorithms import algorithms_of
 from .example import VALUES, draw
-from .operator import Operator, call_text
+from .matrices import matrices, sums_of_matrices
+from .mistakes import CONVOLUTION
+from .operator import Operator, call_text, frozen
 
 __all__ = ["OPERATORS"]
 
@@ -69,18 +72,18 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
     x, w = inputs["x"], inputs["w"]
     if transposed:
         window = conv_transpose_window(
-            x.shape[2:], w.shape[2:], _frozen(given["stride"]), _frozen(given["padding"]),
-            _frozen(extra.get("output_padding", 0)), _frozen(given["dilation"]), given["groups"],
+            x.shape[2:], w.shape[2:], frozen(given["stride"]), frozen(given["padding"]),
+            frozen(extra.get("output_padding", 0)), frozen(given["dilation"]), given["groups"],
         )  # fmt: skip
     else:
         window = conv_window(
-            x.shape[2:], w.shape[2:], _frozen(given["stride"]), _frozen(given["padding"]), _frozen(given["dilation"]),
+            x.shape[2:], w.shape[2:], frozen(given["stride"]), frozen(given["padding"]), frozen(given["dilation"]),
             given["groups"],
         )
     space, taps = _SPACE[ndim], _TAPS[ndim]
     x_axes, y_axes = f"nc{space}", f"nk{space}"
     w_axes = f"ck{taps}" if transposed else f"kc{taps}"
-    padding: Padding = () if transposed else as_pairs(_frozen(given["padding"]), ndim)
+    padding: Padding = () if transposed else as_pairs(frozen(given["padding"]), ndim)
     shown = {
         "x": Array(x, x_axes, "input", "the input", padding),
         "w": Array(w, w_axes, "weight", "the kernels: one for each channel of the result and of the input"),
@@ -92,7 +95,8 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
         return function(x, w, b, **given, **extra)
 
     def sums(arrays: Arrays) -> dict[str, list[Products]]:
-        return _sums(window, transposed, arrays)
+        found = _sums(window, transposed, arrays)
+        return found if transposed else found | sums_of_matrices(window, arrays)
 
     return Case(
         name=name,
@@ -102,6 +106,9 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
         sums=sums,
         formulas=_formulas(ndim, transposed, "b" in inputs),
         source=call_text(f"F.{name}", inputs, {k: v for k, v in given.items() if v != _ARGUMENTS[k]} | extra),
+        inner=lambda arrays: {} if transposed else matrices(window, arrays),
+        algorithms=lambda arrays: [] if transposed else algorithms_of(window, arrays),
+        faults=() if transposed else CONVOLUTION,
         step=1.0,
     )
 
@@ -110,19 +117,19 @@ def _sums(window: Window, transposed: bool, arrays: Arrays) -> dict[str, list[Pr
     """The products of y, gx, gw and gb; those of a transposed convolution with x and y exchanged."""
     wide, narrow = ("y", "x") if transposed else ("x", "y")  # the arrays of window.input and of window.output
     batch, channels = arrays[wide].shape[:2]
-    index = convolution(window, batch, channels, arrays["w"].shape)
-    at = {wide: index["x"], narrow: index["y"], "w": index["w"]}
+    sizes = window, batch, channels, arrays["w"].shape
     if transposed:  # what falls into the padding is cropped: it is no part of the result
-        inside = at["y"] >= 0
-        at = {name: each[inside] for name, each in at.items()}
-    found = {
-        "y": [along(at["y"], ("x", "w"), (at["x"], at["w"]))],
-        "gx": [along(at["x"], ("gy", "w"), (at["y"], at["w"]))],
-        "gw": [along(at["w"], ("gy", "x"), (at["y"], at["x"]))],
-    }
-    if not transposed:  # the gradient of padding is not wanted
-        inside = at["x"] >= 0
-        found["gx"] = [along(at["x"][inside], ("gy", "w"), (at["y"][inside], at["w"][inside]))]
+        found = {
+            "y": [convolved(*sizes, "x", {"y": "x", "w": "w"})],
+            "gx": [convolved(*sizes, "y", {"x": "gy", "w": "w"}, False)],
+            "gw": [convolved(*sizes, "w", {"x": "gy", "y": "x"}, False)],
+        }
+    else:
+        found = {
+            "y": [convolved(*sizes, "y", {"x": "x", "w": "w"})],
+            "gx": [convolved(*sizes, "x", {"y": "gy", "w": "w"})],
+            "gw": [convolved(*sizes, "w", {"y": "gy", "x": "x"})],
+        }
     if "b" in arrays:
         shape = arrays["y"].shape
         outputs = np.arange(arrays["y"].size)
@@ -151,10 +158,6 @@ def _formulas(ndim: int, transposed: bool, bias: bool) -> dict[str, str]:
         "gw": f"gw[k, c, {taps}] = Σ gy[n, k, {outputs}] · x[n, c, {reads}]   over n, {outputs}",
         "gb": f"gb[k] = Σ gy[n, k, {outputs}]   over n, {outputs}",
     }
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _operator(ndim: int, transposed: bool) -> Operator:

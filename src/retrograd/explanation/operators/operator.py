@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from ..explanation import Case, Explanation, Setting
 from ..measure import Arrays, gradients
 from .example import draw
 
-__all__ = ["Operator", "call_text"]
+__all__ = ["Operator", "arguments", "call_text", "differing", "frozen", "leading", "switch"]
 
 
 @dataclass(frozen=True)
@@ -55,3 +55,40 @@ class Operator:
 def call_text(function: str, inputs: Mapping[str, Any], options: Mapping[str, Any]) -> str:
     """The call as Python: ``F.conv2d(x, w, b, stride=2)``."""
     return f"{function}({', '.join([*inputs, *(f'{name}={value!r}' for name, value in options.items())])})"
+
+
+def arguments(
+    name: str, options: Mapping[str, Any], defaults: Mapping[str, Any], settings: Sequence[Setting] = ()
+) -> dict[str, Any]:
+    """The options that an operator takes, with its defaults; a switch's "True" and "False" become truth values.
+
+    Raises:
+        ValueError: there is an option that is neither of the operator nor a setting of its example.
+    """
+    unknown = options.keys() - defaults.keys() - {setting.name for setting in settings}
+    if unknown:
+        known = ", ".join(defaults) or "none"
+        raise ValueError(f"explain: {name} with {', '.join(sorted(unknown))} cannot be taken apart; known are: {known}")
+    words = {"True": True, "False": False}
+    return {key: words.get(value, value) if isinstance(value := options.get(key, default), str) else value
+            for key, default in defaults.items()}  # fmt: skip
+
+
+def differing(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a call has to name: those that are not the defaults."""
+    return {key: value for key, value in given.items() if value != defaults[key]}
+
+
+def frozen(value: Any) -> Any:
+    """A list as a tuple, also inside: what the functions of geometry take."""
+    return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value
+
+
+def switch(name: str, value: bool, about: str) -> Setting:
+    """A setting that is on or off."""
+    return Setting(name, str(value), ("True", "False"), about)
+
+
+def leading(count: int) -> str:
+    """Letters for the axes before those that an operator names: n, or n and others."""
+    return "ntuvpqrs"[:count]

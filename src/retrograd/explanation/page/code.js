@@ -16,6 +16,8 @@ export class Code {
   open(model) {
     this.traces = model.document.traces;
     this.chosen = Math.min(this.chosen, this.traces.length - 1);
+    if (!this.traces.length)
+      return this.element.replaceChildren(h("p", { class: "say" }, "No lines were recorded here."));
     this.step = 0;
     const groups = new Map();
     this.traces.forEach((trace, number) =>

@@ -315,7 +315,7 @@ function reason({ array, at, products }) {
   const upstream = products[0].factors.find((factor) => factor.array.role === "upstream");
   const other = products[0].factors.find((factor) => factor.array.role !== "upstream");
   const input = array.label(at).replace(/^g/, "");
-  if (!upstream) return null;
+  if (!upstream || array.view !== "main") return null;
   const [g, y] = [upstream.array.name, upstream.array.name.replace(/^g/, "")];
   const times = products.length === 1 ? "once" : products.length === 2 ? "twice" : `${products.length} times`;
   if (!other)

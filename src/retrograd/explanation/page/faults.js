@@ -18,6 +18,8 @@ export class Faults {
     this.model = model;
     this.faults = model.document.faults;
     this.chosen = Math.min(this.chosen, this.faults.length - 1);
+    if (!this.faults.length)
+      return this.element.replaceChildren(h("p", { class: "say" }, "There is no line to break here."));
     this.buttons = this.faults.map((fault, number) =>
       h("button", { title: fault.about, onclick: () => this.#choose(number) }, fault.name),
     );

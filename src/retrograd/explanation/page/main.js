@@ -23,6 +23,8 @@ import { Tabs } from "page/tabs";
 import { Theme } from "page/theme";
 import { Time } from "page/time";
 
+/** Whether the server makes a part of a document when it is asked for. */
+const promised = (document, part) => Boolean(document.later?.includes(part));
 const $ = (id) => document.getElementById(id);
 
 class Page {
@@ -44,8 +46,20 @@ class Page {
         view: new Time(this.selection),
       },
       { id: "curves", title: "Curves", has: (d) => Boolean(d.curves), view: new Curves(this.selection) },
-      { id: "code", title: "The code that ran", has: (d) => Boolean(d.traces?.length), view: new Code() },
-      { id: "faults", title: "Break it", has: (d) => Boolean(d.faults?.length), view: new Faults() },
+      {
+        id: "code",
+        title: "The code that ran",
+        has: (d) => Boolean(d.traces?.length) || promised(d, "traces"),
+        needs: "traces",
+        view: new Code(),
+      },
+      {
+        id: "faults",
+        title: "Break it",
+        has: (d) => Boolean(d.faults?.length) || promised(d, "faults"),
+        needs: "faults",
+        view: new Faults(),
+      },
     ];
     this.panel = new EntryPanel($("entry"), this.selection, null);
     this.legend = new Legend($("legend"));
@@ -68,7 +82,7 @@ class Page {
   /** Begins with what the address says. */
   async start() {
     const { operator, settings, tab, entry } = parsed(location.hash);
-    await this.go(this.source.operators.includes(operator) ? operator : this.source.operators[0], null);
+    await this.go(this.source.operators.includes(operator) ? operator : this.source.first, null);
     if (!this.document) return;
     const wanted = applied(this.document, settings);
     if (JSON.stringify(wanted) !== JSON.stringify(settingsOf(this.document)))
@@ -137,8 +151,19 @@ class Page {
       `The textbook kernels, in plain NumPy, and the compiled ones computed this very input. Furthest apart, in units of the last place of the largest entry: ${all.map(([name, ulp]) => `${name} ${ulp === 0 ? 0 : small(ulp)}`).join(", ")}`;
   }
 
-  #showView() {
-    const view = this.view;
+  async #showView() {
+    const { needs, view } = this.views.find(({ id }) => id === this.tabs.current);
+    const { document } = this;
+    if (needs && !document[needs]) {
+      $("view").replaceChildren(h("p", { class: "say" }, "Running it …"));
+      try {
+        await this.source.complete(document, needs);
+      } catch (error) {
+        $("view").replaceChildren(h("p", { class: "say" }, error.message));
+        return;
+      }
+      if (this.document !== document || this.view !== view) return;
+    }
     view.changed = () => this.layout();
     if (!this.opened.has(view)) view.open(this.model);
     this.opened.add(view);
@@ -149,6 +174,7 @@ class Page {
   }
 
   layout() {
+    if (!this.opened.has(this.view)) return;
     const frame = $("view").clientWidth;
     const top = $("view").getBoundingClientRect().top + scrollY;
     this.view.layout(frame, Math.max(420, innerHeight - top - 24));
@@ -159,10 +185,12 @@ class Page {
 
   #selected(what) {
     if (this.quiet || !this.model) return;
-    for (const grid of this.view.grids) if (grid.selection) grid.follow(what);
-    this.lines.draw(this.selection);
+    if (this.opened.has(this.view)) {
+      for (const grid of this.view.grids) if (grid.selection) grid.follow(what);
+      this.lines.draw(this.selection);
+      if (what === "entry") this.view.follow?.();
+    }
     if (what !== "entry") return;
-    this.view.follow?.();
     this.#lead();
     if (!this.selection.hovered) this.#address();
   }

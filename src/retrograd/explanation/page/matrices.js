@@ -72,9 +72,9 @@ export class Matrices {
     const { left, right } = sides(products);
     const brief = (array) => array.about.split(/[:;,]/)[0];
     const [a, b] = [left, right].map(({ array, transposed }) =>
-      this.#grid(array, { transposed, across: false, title: array.name + (transposed ? "ᵀ" : ""), what: brief(array) }),
+      this.#grid(array, { transposed, single: true, title: array.name + (transposed ? "ᵀ" : ""), what: brief(array) }),
     );
-    const result = this.#grid(target, { across: false, what: brief(target) });
+    const result = this.#grid(target, { single: true, what: brief(target) });
     const title = () =>
       [result, " = ", a, " · ", b].map((part) =>
         part instanceof Grid ? named(part.array.role, part.options.title ?? part.array.name) : part,
@@ -98,7 +98,7 @@ export class Matrices {
 
   /** Every entry of the target is the sum of those entries of another array that were copied from it. */
   #scatter(target, { factors }) {
-    const source = this.#grid(this.model.arrays.get(factors[0]), { across: false });
+    const source = this.#grid(this.model.arrays.get(factors[0]), { single: true });
     const result = this.#grid(target);
     const many = this.#grid(this.#counts(target), { title: "how many", what: "are added" });
     const title = () => [named(target.role, target.name), " ← ", named(source.array.role, source.array.name)];

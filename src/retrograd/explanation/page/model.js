@@ -77,6 +77,12 @@ export class Model {
         sum.products.map((each) => new Products(target, each, this.arrays)),
       );
     }
+    // a matrix has the colour of what it is a copy of
+    for (const array of this.arrays.values()) {
+      if (array.role !== "inner" || array.view !== "matrices") continue;
+      if (array.copies) array.role = this.arrays.get(array.copies.array).role;
+      else if (this.isBackward(array.name)) array.role = "gradient";
+    }
     this.numerical = {};
     for (const [name, values] of Object.entries(document.numerical ?? {})) this.numerical[name] = numbers(values);
     this.copied = new Map();
@@ -154,7 +160,9 @@ export class Model {
 
   /** The entry that the page begins with: the largest of the weight's gradient. */
   get first() {
-    const gradients = [...this.products.keys()].filter((name) => this.arrays.get(name).role === "gradient");
+    const gradients = [...this.products.keys()].filter(
+      (name) => this.arrays.get(name).role === "gradient" && name in this.numerical,
+    );
     const name =
       ["gw", "gx"].find((each) => gradients.includes(each)) ??
       gradients[0] ??

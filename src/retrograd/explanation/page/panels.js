@@ -9,9 +9,10 @@ export class Panels {
   /**
    * across: panels of a single axis lie beside each other, else below
    * transposed: the grid is turned
+   * single: one panel at a time
    * grid: [axis of the rows, axis of the columns], where they are not the last two
    */
-  constructor(array, { across = true, transposed = false, grid = null } = {}) {
+  constructor(array, { across = true, transposed = false, single = false, grid = null } = {}) {
     this.array = array;
     let [row, column] = grid ?? lastTwo(array);
     if (transposed) [row, column] = [column, row];
@@ -22,7 +23,7 @@ export class Panels {
     const leading = array.padded
       .map((_, axis) => axis)
       .filter((axis) => axis !== row && axis !== column && array.padded[axis] > 1);
-    const most = this.rows * this.columns <= 16 ? 16 : 4;
+    const most = single ? 1 : this.rows * this.columns <= 16 ? 16 : 4;
     this.chosen = new Map(
       array.padded
         .map((_, axis) => [axis, 0])

@@ -23,7 +23,11 @@ export class Carried {
     this.operators = [...new Set(documents.map(({ operator }) => operator))];
   }
 
-  first(operator = this.operators[0]) {
+  get first() {
+    return this.operators[0];
+  }
+
+  #any(operator) {
     return [...this.documents.values()].find((each) => each.operator === operator) ?? null;
   }
 
@@ -32,7 +36,7 @@ export class Carried {
   }
 
   async get(operator, settings) {
-    const found = settings ? this.documents.get(key(operator, settings)) : this.first(operator);
+    const found = settings ? this.documents.get(key(operator, settings)) : this.#any(operator);
     if (!found)
       throw new Error(`this file does not hold these settings: run \`retrograd explain ${operator}\` to change them`);
     return found;
@@ -43,8 +47,8 @@ const KEPT = 40; // answers that are remembered
 
 /** Documents that the serving program makes; the last ones are remembered. */
 export class Served {
-  constructor({ token, operators = [] }, documents) {
-    Object.assign(this, { token, documents: new Map() });
+  constructor({ token, operators = [], first = operators[0] }, documents) {
+    Object.assign(this, { token, first, documents: new Map() });
     for (const each of documents) this.documents.set(key(each.operator, settingsOf(each)), each);
     this.operators = operators.length ? operators : [...new Set(documents.map(({ operator }) => operator))];
     this.running = null;
@@ -59,16 +63,25 @@ export class Served {
     if (this.documents.has(place)) return this.documents.get(place);
     this.running?.abort();
     this.running = new AbortController();
-    const query = new URLSearchParams({ operator, ...settings });
-    const answer = await fetch(`/api/explanation?${query}`, {
+    const found = await this.#ask("explanation", operator, settings, this.running.signal);
+    if (this.documents.size >= KEPT) this.documents.delete(this.documents.keys().next().value);
+    this.documents.set(key(operator, settingsOf(found)), found);
+    return found;
+  }
+
+  /** Fetches a part that the document was sent without. */
+  async complete(document, part) {
+    Object.assign(document, await this.#ask(part, document.operator, settingsOf(document)));
+  }
+
+  async #ask(what, operator, settings, signal) {
+    const answer = await fetch(`/api/${what}?${new URLSearchParams({ operator, ...settings })}`, {
       headers: { "X-Retrograd-Token": this.token },
-      signal: this.running.signal,
+      signal,
       cache: "no-store",
     });
     const found = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
     if (!answer.ok) throw new Error(found.error ?? `the server answered ${answer.status}`);
-    if (this.documents.size >= KEPT) this.documents.delete(this.documents.keys().next().value);
-    this.documents.set(key(operator, settingsOf(found)), found);
     return found;
   }
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...ops.device import as_device, device
+from ...ops.memory.device import as_device, device
 
 __all__ = ["StoredNumbers", "checked_location"]
 

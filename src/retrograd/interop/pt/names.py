@@ -11,7 +11,7 @@ import numpy as np
 
 from ...engine.size import Size
 from ...entries import brief
-from ...ops.device import device
+from ...ops.memory.device import device
 from .arrays import ARRAYS
 from .refusal import Refused
 from .storage import DTYPES

@@ -14,7 +14,7 @@ from ...engine.tensor import Tensor
 from ...nn.module import Module
 from ...nn.parameter import Parameter
 from ...nn.uninitialized import is_lazy
-from ...ops.device import device
+from ...ops.memory.device import device
 from .refusal import MOST_DEPTH, entry
 from .shared import Placed, place_all
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...entries import brief
-from ...ops.dtype import as_flag
+from ...ops.arguments.checks import as_flag
 from ...outside import open_outside
 from ...printable import display_name
 from .archive import Archive

@@ -8,8 +8,9 @@ import types
 
 from ... import absent
 from ...ops.convolution.deformable import *
-from ...ops.convolution.plan import conv_plan
+from ...ops.convolution.plan import conv_plan as conv_plan
 from ...ops.index.embedding import *
+from ...ops.inplace.inplace_forms import *
 from ...ops.loss.binary import *
 from ...ops.loss.classification import *
 from ...ops.loss.ctc import *
@@ -21,7 +22,6 @@ from ...ops.normalization.group_norm import *
 from ...ops.normalization.normalization import *
 from ...ops.pointwise.activation import *
 from ...ops.pointwise.gating import *
-from ...ops.pointwise.inplace_forms import *
 from ...ops.pointwise.rectifier import *
 from ...ops.pointwise.transcendental import sigmoid as sigmoid
 from ...ops.pointwise.trigonometry import tanh as tanh
@@ -29,8 +29,9 @@ from ...ops.pooling.grid import *
 from ...ops.pooling.resampling import *
 from ...ops.product.attention import *
 from ...ops.product.distance import *
-from ...ops.product.matmul import bilinear, linear
-from ...ops.product.pairs import pdist
+from ...ops.product.matmul import bilinear as bilinear
+from ...ops.product.matmul import linear as linear
+from ...ops.product.pairs import pdist as pdist
 from ...ops.random.dropout import *
 from ...ops.shape.padding import *
 from ...ops.shape.pixels import *

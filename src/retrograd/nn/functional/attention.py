@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ...ops.dtype import as_flag, bool_, require_float
+from ...ops.arguments.checks import as_flag, require_float
+from ...ops.dtypes.dtype import bool_
 from ...ops.product.attention import append_row, attention_weights, scaled_dot_product_attention
 from ...ops.product.matmul import linear, matmul
 from ...ops.random.dropout import dropout

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ...ops.dtype import as_flag, require_float
+from ...ops.arguments.checks import as_flag, require_float
 from ...ops.recurrent.arguments import weight_shapes
 from ...ops.shape.join import cat
 from ...ops.shape.shape import reshape

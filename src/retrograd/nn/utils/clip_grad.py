@@ -12,7 +12,7 @@ import numpy as np
 from ...engine.changes import mark
 from ...engine.tensor import Tensor
 from ...formulas import optimizers
-from ...ops.dtype import as_flag
+from ...ops.arguments.checks import as_flag
 from ...ops.kernel_set import kernels
 
 __all__ = [

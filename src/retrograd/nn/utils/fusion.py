@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor, wrap
-from ...ops.dtype import as_flag
+from ...ops.arguments.checks import as_flag
 from ..module import Module
 from ..parameter import Parameter
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ...ops.dtype import require_tensor
+from ...ops.arguments.checks import require_tensor
 from ...ops.index.indexing import in_range
 from ...ops.index.packed_rows import PickRows, PlaceRows
 from ...ops.shape.join import cat

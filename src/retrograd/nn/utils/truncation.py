@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ...ops.dtype import require_tensor
+from ...ops.arguments.checks import require_tensor
 from ...ops.recurrent.arguments import Rest, checked_lengths
 from ..sequence_masks import SequenceMasks
 

@@ -24,7 +24,7 @@ from ...geometry import (
     shared_padding,
 )
 from ...options import ALGORITHMS, AUTO, NEEDS, Options, suits
-from ..dtype import require_same
+from ..arguments.checks import require_same
 from ..shape.padding import Pairs
 
 Extent = int | tuple[int, ...]

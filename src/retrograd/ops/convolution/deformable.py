@@ -30,7 +30,7 @@ from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.tensor import Tensor, wrap
 from ...geometry import Window
-from ..dtype import require_same
+from ..arguments.checks import require_same
 from ..index.gather import Gather, Scatter
 from ..index.indexing import GetItem, PadSlice
 from ..kernel_set import kernels

@@ -29,7 +29,7 @@ from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...geometry import Window, as_tuple
 from ...options import Options
-from ..dtype import require_float, require_same
+from ..arguments.checks import require_float, require_same
 from ..shape.broadcasting import Sum
 from ..shape.shape import Reshape
 from .arguments import Call, window_of

@@ -17,7 +17,7 @@ import numpy as np
 from ...engine.grad_mode import thread
 from ...geometry import Window, as_tuple
 from ...options import TEXTBOOK_ALGORITHMS, Options
-from ..dtype import as_flag
+from ..arguments.checks import as_flag
 from ..kernel_set import kernel_setting
 from .arguments import Extent, Padding, freeze, frozen, window_of
 from .mxnet import paddings

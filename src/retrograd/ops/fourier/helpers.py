@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ..device import as_device
-from ..dtype import as_dtype, as_int, default_dtype, require_tensor
+from ..arguments.checks import as_int, require_tensor
+from ..dtypes.dtype import as_dtype, default_dtype
+from ..memory.device import as_device
 from ..shape.rearrange import roll
 from ..shape.shape import axes
 

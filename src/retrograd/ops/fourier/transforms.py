@@ -13,7 +13,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_int, require_float
+from ..arguments.checks import as_int, require_float
 from ..shape.padding import pad
 from ..shape.shape import axes as axes_of
 

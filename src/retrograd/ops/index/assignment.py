@@ -9,7 +9,7 @@ from typing import Any
 
 from ...engine.inplace import Replaced, modify
 from ...engine.tensor import Tensor
-from ..inplace import in_place
+from ..inplace.inplace import in_place
 from ..shape import diagonal
 from ..shape.broadcasting import expand
 from . import gather, indexing, selection

@@ -10,9 +10,9 @@ import numpy as np
 from ...engine.changes import mark
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, as_index, require_float, require_same, require_tensor
+from ..arguments.checks import as_flag, as_index, require_float, require_same, require_tensor
 from ..kernel_set import kernels
-from ..private import private
+from ..memory.private import private
 from ..shape.shape import TOO_LONG, reshape
 from .gather import Gather
 from .indexing import in_range

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_element, as_flag, as_index, is_number, kind_of, require_tensor
+from ..arguments.checks import as_element, as_flag, as_index, is_number, kind_of, require_tensor
 from ..shape.shape import axis, of_line, reshape
 from .indexing import GetItem, Places, Put, in_range
 

@@ -15,8 +15,9 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
-from ..dtype import as_element, as_flag, as_mask, cast, is_number, require_tensor, uint8
-from ..private import private
+from ..arguments.checks import as_element, as_flag, as_mask, is_number, require_tensor
+from ..dtypes.dtype import cast, uint8
+from ..memory.private import private
 from ..shape.broadcasting import sum_to
 from ..shape.shape import Permute, Reshape, axis
 from .sparse import Matrix, SparseProduct

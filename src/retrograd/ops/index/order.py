@@ -11,9 +11,9 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, require_tensor
+from ..arguments.checks import as_flag, require_tensor
 from ..kernel_set import kernels
-from ..private import private
+from ..memory.private import private
 from ..reduce.extremes import Amax
 from ..shape.shape import Reshape, axis, of_line
 from .pick import Pick

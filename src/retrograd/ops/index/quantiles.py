@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, is_number, require_float
+from ..arguments.checks import as_flag, is_number, require_float
 from ..pointwise.piecewise import where
 from ..shape.shape import Permute, Reshape, axis
 from .gather import Gather

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, as_index, as_int, require_tensor
+from ..arguments.checks import as_flag, as_index, as_int, require_tensor
 from ..pointwise.piecewise import where
 from ..shape.diagonal import DiagonalFill, diagonal
 from ..shape.shape import axis, reshape

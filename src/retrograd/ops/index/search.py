@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, as_index, is_number, require_float
+from ..arguments.checks import as_flag, as_index, is_number, require_float
 from ..shape.shape import TOO_LONG
 
 __all__ = ["bincount", "bucketize", "histc", "histogram", "searchsorted"]

@@ -8,9 +8,10 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_element, as_index, cast, is_number, kind_of, require_tensor
+from ..arguments.checks import as_element, as_index, is_number, kind_of, require_tensor
+from ..dtypes.dtype import cast
 from ..kernel_set import kernels
-from ..private import private
+from ..memory.private import private
 from ..shape.broadcasting import broadcast_shape, expand, sum_to
 from ..shape.shape import axis, of_line, reshape
 from .indexing import Places, Put, get, in_range

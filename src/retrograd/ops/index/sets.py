@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, as_index, is_number, require_tensor
+from ..arguments.checks import as_flag, as_index, is_number, require_tensor
 from ..shape.shape import axis, sizes
 from .indexing import in_range
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag
+from ..arguments.checks import as_flag
 from ..reduce.matrix_norms import Svd
 from .decompositions import QR, lower_or_upper, orthogonal, singular_vectors
 from .functions import det, logdet, matrix_exp, matrix_power, slogdet

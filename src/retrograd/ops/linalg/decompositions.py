@@ -8,7 +8,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag
+from ..arguments.checks import as_flag
 from ..pointwise.piecewise import where
 from ..reduce.matrix_norms import Svd
 from ..shape.join import cat

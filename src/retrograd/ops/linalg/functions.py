@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_int, require_same, require_tensor
+from ..arguments.checks import as_int, require_same, require_tensor
 from ..pointwise.piecewise import where
 from ..product.matmul import matmul
 from ..product.products import cross as cross_of

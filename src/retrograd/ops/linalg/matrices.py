@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ..dtype import require_float
+from ..arguments.checks import require_float
 from ..product.matmul import swap_last
 
 __all__: list[str] = []

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, require_float, require_same
+from ..arguments.checks import as_flag, require_float, require_same
 from ..pointwise.piecewise import where
 from ..product.matmul import MatMul
 from ..reduce.matrix_norms import decomposed

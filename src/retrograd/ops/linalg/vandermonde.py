@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...engine.tensor import Tensor
-from ..dtype import as_flag, as_int, require_number
+from ..arguments.checks import as_flag, as_int, require_number
 from .functions import powers
 
 __all__ = ["vander"]

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ..dtype import are_integers, cast, require_float
+from ..arguments.checks import are_integers, require_float
+from ..dtypes.dtype import cast
 from ..kernel_set import kernels
 from ..shape.broadcasting import broadcast_shape, expand
 from .elements import check_reduction, constant, element_loss, reduce, same_shape, weighted

@@ -9,11 +9,12 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import cast, int64, require_float, require_same
+from ..arguments.checks import require_float, require_same
+from ..dtypes.dtype import cast, int64
 from ..kernel_set import kernels
+from ..memory.private import private
 from ..normalization.softmax import log_softmax, softmax
 from ..pointwise.piecewise import where
-from ..private import private
 from ..reduce.reduction import sum
 from ..shape.shape import Reshape
 from .elements import check_reduction, reduce, refuse_gradient

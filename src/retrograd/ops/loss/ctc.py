@@ -10,10 +10,10 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.once import once_differentiable
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, require_float
+from ..arguments.checks import as_flag, require_float
 from ..kernel_set import kernels
+from ..memory.private import private
 from ..pointwise.operands import Gradients
-from ..private import private
 from ..reduce.reduction import mean
 from ..shape.shape import Reshape
 from .elements import check_reduction, reduce

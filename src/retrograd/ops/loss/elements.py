@@ -10,7 +10,9 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...formulas.losses import LOSSES, minus_first
-from ..dtype import are_floats, cast, floats, require_float, require_same
+from ..arguments.checks import are_floats, require_float, require_same
+from ..dtypes.dtype import cast
+from ..dtypes.promotion import floats
 from ..kernel_set import kernels
 from ..pointwise.operands import Gradients
 from ..pointwise.pointwise import carried, made_of

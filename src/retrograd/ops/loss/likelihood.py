@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import are_floats, as_flag, floats, is_number, require_float, require_same
+from ..arguments.checks import are_floats, as_flag, is_number, require_float, require_same
+from ..dtypes.promotion import floats
 from ..pointwise.transcendental import log
 from ..shape.broadcasting import expand
 from ..shape.shape import Reshape

@@ -8,11 +8,11 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_index, require_float
+from ..arguments.checks import as_index, require_float
 from ..kernel_set import kernels
+from ..memory.private import private
 from ..pointwise.operands import Gradients
 from ..pointwise.piecewise import where
-from ..private import private
 from ..reduce.reduction import sum
 from ..shape.shape import Reshape
 from .classification import check_labels, refuse_labels

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..dtype import as_flag
+from ..arguments.checks import as_flag
 
 __all__ = ["averaged", "reduction_of"]
 

@@ -7,17 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import (
-    are_floats,
-    are_integers,
-    as_flag,
-    floats,
-    promote,
-    require_float,
-    require_number,
-    require_tensor,
-    whole,
-)
+from ..arguments.checks import are_floats, are_integers, as_flag, require_float, require_number, require_tensor, whole
+from ..dtypes.promotion import floats, promote
 from ..pointwise.piecewise import clamp, minimum, where
 from ..product.distance import as_float_pair, pairwise_distance, row_cosine
 from ..shape.broadcasting import broadcast_shape, expand

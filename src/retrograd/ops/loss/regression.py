@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor
-from ..dtype import are_integers, cast, require_float, require_number, require_same
+from ..arguments.checks import are_integers, require_float, require_number, require_same
+from ..dtypes.dtype import cast
 from ..pointwise.rounding import abs
 from ..reduce.reduction import sum
 from .elements import check_reduction, element_loss, matched, of_one_shape, reduce

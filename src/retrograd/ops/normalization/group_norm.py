@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import is_number, require_float, require_number, require_same
+from ..arguments.checks import is_number, require_float, require_number, require_same
 from ..kernel_set import kernels
 from ..pointwise.rounding import floor_divide
 from ..pointwise.transcendental import exp, log

@@ -10,7 +10,7 @@ from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.tensor import Tensor, wrap
 from ...formulas.normalization import input_grad, inverse_deviation, standardised
-from ..dtype import require_same
+from ..arguments.checks import require_same
 from ..reduce.reduction import Mean
 from ..shape.broadcasting import Sum
 from ..shape.shape import Reshape

@@ -7,7 +7,8 @@ from typing import Any
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import cast, require_float
+from ..arguments.checks import require_float
+from ..dtypes.dtype import cast
 from ..kernel_set import kernels
 from ..pointwise.transcendental import exp
 from ..shape.broadcasting import Sum

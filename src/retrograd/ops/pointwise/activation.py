@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...engine.tensor import Tensor
-from ..dtype import as_flag, require_float, require_number
-from ..inplace import in_place
+from ..arguments.checks import as_flag, require_float, require_number
+from ..inplace.inplace import in_place
 from .operands import unary, unary_float
 from .pointwise import pointwise
 

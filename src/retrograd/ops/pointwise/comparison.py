@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_element, as_flag, float16, is_number, promote
+from ..arguments.checks import as_element, as_flag, is_number
+from ..dtypes.dtype import float16
+from ..dtypes.promotion import promote
 from ..kernel_set import kernels
 from ..shape.broadcasting import broadcast_shape
 

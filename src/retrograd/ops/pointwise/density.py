@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...engine.tensor import Tensor
-from ..dtype import cast, promoted_type
+from ..dtypes.dtype import cast
+from ..dtypes.promotion import promoted_type
 from .pointwise import pointwise
 
 __all__: list[str] = []

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import (
+from ..arguments.checks import (
     are_floats,
     as_real,
-    cast,
     is_number,
-    promoted_type,
     require_factor,
     require_number,
     require_same,
     require_tensor,
     whole,
 )
-from ..older import scaled_last
+from ..arguments.older import scaled_last
+from ..dtypes.dtype import cast
+from ..dtypes.promotion import promoted_type
 from ..shape.broadcasting import broadcast_shape
 from .operands import Binary, binary, promoted, unary_exact
 from .pointwise import pointwise

@@ -14,7 +14,8 @@ from ...formulas.derive import derive
 from ...formulas.symbol import FormulaError, Symbol, Trace
 from ...formulas.text import NAMES, function
 from ...formulas.tracing import place, require_text, run
-from ..dtype import as_real, floats, is_number
+from ..arguments.checks import as_real, is_number
+from ..dtypes.promotion import floats
 from ..shape.broadcasting import broadcast_shape, expand
 from .meanings import meanings
 from .pointwise import make

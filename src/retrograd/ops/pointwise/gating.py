@@ -9,7 +9,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...formulas.activation import gated_grad_x, gated_grad_y
-from ..dtype import as_flag, require_float
+from ..arguments.checks import as_flag, require_float
 from ..kernel_set import kernels
 from ..normalization.softmax import axis_of, softmax
 from ..random.random import default_generator

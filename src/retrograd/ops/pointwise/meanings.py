@@ -11,7 +11,7 @@ from ...formulas import FORMULAS, PRIMITIVES, form
 from ...formulas.derive import rule_of
 from ...formulas.symbol import FormulaError, Symbol
 from ...formulas.tracing import Meanings
-from .. import creation
+from ..creation import creation
 from . import (
     activation,
     comparison,

@@ -9,7 +9,9 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_float, cast, float64, floats, promote, require_float
+from ..arguments.checks import as_float, require_float
+from ..dtypes.dtype import cast, float64
+from ..dtypes.promotion import floats, promote
 from ..shape.broadcasting import broadcast_shape
 from .piecewise import where
 from .pointwise import operator_of_two

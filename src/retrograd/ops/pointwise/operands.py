@@ -10,7 +10,9 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled as recording
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_float, default_dtype, promote, require_float
+from ..arguments.checks import as_float, require_float
+from ..dtypes.dtype import default_dtype
+from ..dtypes.promotion import promote
 from ..shape.broadcasting import broadcast_shape
 
 __all__ = [

@@ -11,22 +11,12 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.rule import computed_by
 from ...engine.tensor import Tensor, wrap
-from ..dtype import (
-    as_element,
-    as_mask,
-    as_real,
-    cast,
-    is_number,
-    promote,
-    promoted_type,
-    require_float,
-    require_tensor,
-    uint8,
-    with_number,
-)
+from ..arguments.checks import as_element, as_mask, as_real, is_number, require_float, require_tensor
+from ..dtypes.dtype import cast, uint8
+from ..dtypes.promotion import promote, promoted_type, with_number
 from ..index.indexing import nonzero
 from ..kernel_set import kernels
-from ..private import private
+from ..memory.private import private
 from ..shape.broadcasting import broadcast_shape, sum_to
 from .operands import Gradients, unary_exact
 from .pointwise import operator_of_two, pointwise

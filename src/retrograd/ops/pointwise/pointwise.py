@@ -14,7 +14,7 @@ from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...formulas import FORMULAS, FUSED, POINTWISE, form
 from ...formulas.table import gradients_of, same_grad
-from ..dtype import as_float
+from ..arguments.checks import as_float
 from ..kernel_set import kernels
 from ..shape.broadcasting import sum_to
 from .operands import Binary, binary, recording

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_real, is_number, promote
+from ..arguments.checks import as_real, is_number
+from ..dtypes.promotion import promote
 from .operands import binary
 from .pointwise import operator, operator_of_two, pointwise
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from ...engine.rule import computed_by
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, require_float, require_number, require_same, whole
-from ..inplace import in_place
-from ..inplace import relu_ as inplace_relu
+from ..arguments.checks import as_flag, require_float, require_number, require_same, whole
+from ..inplace.inplace import in_place
+from ..inplace.inplace import relu_ as inplace_relu
 from ..random.random import default_generator
 from . import piecewise
 from .operands import unary_float

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import promote, require_float
+from ..arguments.checks import require_float
+from ..dtypes.promotion import promote
 from .operands import Binary, binary, unary_exact, unary_float
 from .pointwise import pointwise
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...engine.tensor import Tensor
-from ..dtype import as_float
+from ..arguments.checks import as_float
 from .pointwise import operator, operator_of_two, pointwise
 
 __all__ = [

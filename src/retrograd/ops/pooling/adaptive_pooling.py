@@ -10,8 +10,8 @@ from typing import Any
 from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor
 from ...geometry import AdaptiveWindow, Window, pool_window
+from ..arguments.checks import as_flag, require_float
 from ..convolution.arguments import freeze
-from ..dtype import as_flag, require_float
 from ..reduce.reduction import Mean
 from .pooling import AvgPool, MaxPool, spatial, with_batch
 

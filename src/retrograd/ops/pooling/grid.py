@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, require_float, require_same
+from ..arguments.checks import as_flag, require_float, require_same
 from ..index.gather import Gather
 from ..index.indexing import GetItem
 from ..pointwise.operands import Constant

@@ -10,8 +10,8 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor, wrap
+from ..arguments.checks import as_float, is_number, require_tensor
 from ..convolution.arguments import Extent
-from ..dtype import as_float, is_number, require_tensor
 from ..kernel_set import kernels
 from ..pointwise.elementwise import Scale
 from ..pointwise.piecewise import relu

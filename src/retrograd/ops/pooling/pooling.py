@@ -17,11 +17,11 @@ from ...engine.function import Function
 from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, Window, as_pairs, as_tuple, meets, pool_window
+from ..arguments.checks import as_flag, require_number
 from ..convolution.arguments import Extent, check_axes, freeze
-from ..dtype import as_flag, require_number
 from ..kernel_set import exact, kernels
+from ..memory.private import private
 from ..pointwise.elementwise import Scale, div
-from ..private import private
 from ..shape.shape import Reshape
 
 Pairs = int | tuple[int, ...] | tuple[tuple[int, int], ...]

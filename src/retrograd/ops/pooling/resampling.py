@@ -15,7 +15,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...geometry import pool_window
-from ..dtype import as_flag, is_number, require_float
+from ..arguments.checks import as_flag, is_number, require_float
 from ..index.sparse import Matrix, SparseProduct, SparseProducts
 from ..kernel_set import kernels
 

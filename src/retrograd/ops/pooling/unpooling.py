@@ -12,10 +12,10 @@ from ...engine.function import Function
 from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, as_tuple
+from ..arguments.checks import as_index, require_float
 from ..convolution.arguments import Extent, freeze
-from ..dtype import as_index, require_float
 from ..kernel_set import kernels
-from ..private import private
+from ..memory.private import private
 from ..shape.shape import Reshape
 from .pooling import MaxPoolGather, spatial
 

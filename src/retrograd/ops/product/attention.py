@@ -15,7 +15,8 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, bool_, require_same
+from ..arguments.checks import as_flag, require_same
+from ..dtypes.dtype import bool_
 from ..index.indexing import PadSlice
 from ..kernel_set import kernels
 from ..normalization.softmax import SoftmaxGrad

@@ -9,7 +9,9 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import are_floats, are_integers, as_flag, as_float, float32, floats, require_number
+from ..arguments.checks import are_floats, are_integers, as_flag, as_float, require_number
+from ..dtypes.dtype import float32
+from ..dtypes.promotion import floats
 from ..kernel_set import kernels
 from ..pointwise.powers import sqrt
 from ..reduce.norms import vector_norm_of

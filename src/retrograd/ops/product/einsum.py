@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ..dtype import require_same, require_tensor
+from ..arguments.checks import require_same, require_tensor
 from ..shape.diagonal import Diagonal
 from ..shape.shape import Permute, Reshape, reshape
 from .matmul import MatMul

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import require_same
+from ..arguments.checks import require_same
 from ..kernel_set import exact, kernels
 from ..shape.broadcasting import Sum, broadcast_shape, sum_to
 from ..shape.shape import Permute, Reshape

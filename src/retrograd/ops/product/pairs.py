@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import require_float, require_same
+from ..arguments.checks import require_float, require_same
 from ..shape.broadcasting import broadcast_shape, expand
 from ..shape.shape import unsqueeze
 from .distance import row_norm

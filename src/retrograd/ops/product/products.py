@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ..dtype import cast, is_number, promoted_type, require_factor, require_same, require_tensor, whole
-from ..older import factors_and_operands
+from ..arguments.checks import is_number, require_factor, require_same, require_tensor, whole
+from ..arguments.older import factors_and_operands
+from ..dtypes.dtype import cast
+from ..dtypes.promotion import promoted_type
 from ..reduce.reduction import sum
 from ..shape.broadcasting import broadcast_shape, expand
 from ..shape.shape import Permute, axis, reshape, unsqueeze

@@ -16,8 +16,8 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, require_float, require_tensor
-from ..inplace import in_place
+from ..arguments.checks import as_flag, require_float, require_tensor
+from ..inplace.inplace import in_place
 from ..kernel_set import kernels
 from .random import default_generator
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..dtype import as_flag
+from ..arguments.checks import as_flag
 from .random_state import set_state_of
 
 __all__ = [

@@ -7,8 +7,9 @@ from typing import Any, Unpack
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_dtype, as_flag, default_dtype, float32, float64, int64, require_float
-from ..layout import Like, Options, check_options
+from ..arguments.checks import as_flag, require_float
+from ..dtypes.dtype import as_dtype, default_dtype, float32, float64, int64
+from ..memory.layout import Like, Options, check_options
 from ..pointwise.operands import Constant
 from ..shape.broadcasting import broadcast_shape
 from ..shape.shape import TOO_LONG, sizes

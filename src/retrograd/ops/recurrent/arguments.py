@@ -11,7 +11,7 @@ import numpy as np
 
 from ...engine.tensor import Tensor
 from ...recurrence import Recurrence, Weights
-from ..dtype import require_float, require_same
+from ..arguments.checks import require_float, require_same
 
 __all__ = ["Rest", "check_layer", "checked_interval", "checked_lengths", "runs_fused", "weight_shapes"]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...engine.tensor import Tensor, wrap
 from ...recurrence import GATES, Weights, recurrence
-from ..dtype import require_float, require_tensor
+from ..arguments.checks import require_float, require_tensor
 from ..shape.shape import Reshape
 from .recurrent import recurrent_layer
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import is_number, require_number
+from ..arguments.checks import is_number, require_number
 from ..index.indexing import GetItem
 from ..shape.join import cat
 from ..shape.shape import axes, axis

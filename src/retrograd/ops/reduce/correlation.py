@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_int, as_real, cast, floats, is_number, require_float, require_tensor
+from ..arguments.checks import as_int, as_real, is_number, require_float, require_tensor
+from ..dtypes.dtype import cast
+from ..dtypes.promotion import floats
 from ..pointwise.piecewise import where
 from ..shape.broadcasting import broadcast_shape
 from ..shape.shape import axis, reshape

@@ -8,11 +8,11 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, require_tensor
+from ..arguments.checks import as_flag, require_tensor
 from ..index.pick import Place, memory_order
 from ..kernel_set import kernels
+from ..memory.private import private
 from ..pointwise.piecewise import maximum, minimum
-from ..private import private
 from ..shape.broadcasting import kept_shape
 from ..shape.shape import Reshape, axis, of_line
 from .reduction import Dim, left_shape, operands

@@ -9,7 +9,8 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_dtype, as_flag, cast, require_float
+from ..arguments.checks import as_flag, require_float
+from ..dtypes.dtype import as_dtype, cast
 from ..shape.broadcasting import Sum
 from ..shape.shape import Permute, Reshape
 from .extremes import Amax

@@ -9,7 +9,8 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_dtype, as_flag, cast, is_number, require_float
+from ..arguments.checks import as_flag, is_number, require_float
+from ..dtypes.dtype import as_dtype, cast
 from ..kernel_set import kernels
 from ..pointwise.operands import Constant
 from ..pointwise.powers import pow

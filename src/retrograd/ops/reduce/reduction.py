@@ -10,7 +10,8 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_dtype, as_flag, cast, require_float, require_tensor
+from ..arguments.checks import as_flag, require_float, require_tensor
+from ..dtypes.dtype import as_dtype, cast
 from ..kernel_set import kernels
 from ..shape.broadcasting import Sum, expand_axes, kept_shape
 from ..shape.shape import Permute, Reshape, axis

@@ -8,11 +8,13 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_dtype, cast, promoted_type, require_float, require_tensor
+from ..arguments.checks import require_float, require_tensor
+from ..dtypes.dtype import as_dtype, cast
+from ..dtypes.promotion import promoted_type
 from ..index.gather import Scatter
 from ..index.indexing import GetItem, PadSlice
 from ..kernel_set import kernels
-from ..private import private
+from ..memory.private import private
 from ..shape.shape import axis, of_line, unshared
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp"]

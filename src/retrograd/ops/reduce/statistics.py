@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, as_float, is_number, require_float
+from ..arguments.checks import as_flag, as_float, is_number, require_float
 from ..kernel_set import kernels
 from ..pointwise.transcendental import exp
 from ..shape.broadcasting import Sum

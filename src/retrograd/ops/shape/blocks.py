@@ -11,7 +11,8 @@ import numpy as np
 
 from ...engine.size import Size
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_flag, as_int, promoted_type, require_tensor
+from ..arguments.checks import as_flag, as_int, require_tensor
+from ..dtypes.promotion import promoted_type
 from .broadcasting import broadcast_shape
 from .join import as_tensors, cat, joined_along, with_axes
 from .shape import reshape, sizes

@@ -11,7 +11,7 @@ from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
-from ..dtype import require_tensor
+from ..arguments.checks import require_tensor
 from ..kernel_set import kernels
 from .shape import Reshape, sizes
 

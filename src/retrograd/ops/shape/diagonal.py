@@ -9,7 +9,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
-from ..dtype import as_int, require_tensor
+from ..arguments.checks import as_int, require_tensor
 from .shape import axis, clone, reshape
 
 __all__ = ["diag", "diag_embed", "diagflat", "diagonal", "trace", "tril", "triu"]

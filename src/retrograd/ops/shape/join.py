@@ -12,7 +12,8 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
-from ..dtype import cast, promoted_type
+from ..dtypes.dtype import cast
+from ..dtypes.promotion import promoted_type
 from ..kernel_set import kernels
 from .broadcasting import broadcast_shape, expand
 from .shape import Reshape, axis, empty_as, reshape

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_element, is_number, require_tensor
+from ..arguments.checks import as_element, is_number, require_tensor
 from ..index.indexing import GetItem
 from ..kernel_set import kernels
 from .shape import unshared

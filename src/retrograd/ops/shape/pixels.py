@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...engine.tensor import Tensor
-from ..dtype import require_tensor
+from ..arguments.checks import require_tensor
 from .rearrange import Rearrange
 
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]

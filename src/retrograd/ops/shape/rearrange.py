@@ -10,7 +10,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import require_tensor
+from ..arguments.checks import require_tensor
 from ..index.sparse import Matrix, SparseProduct
 from ..kernel_set import kernels
 from .broadcasting import expand

@@ -16,7 +16,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
-from ..dtype import require_tensor
+from ..arguments.checks import require_tensor
 from ..kernel_set import kernels
 
 __all__ = [

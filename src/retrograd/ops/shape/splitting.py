@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 from ...engine.tensor import Tensor
-from ..dtype import require_tensor
+from ..arguments.checks import require_tensor
 from .join import Split, Unbind
 from .shape import axis
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
-from ..dtype import as_int, require_tensor
+from ..arguments.checks import as_int, require_tensor
 from .shape import sizes
 
 __all__ = ["as_strided"]

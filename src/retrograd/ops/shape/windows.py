@@ -11,7 +11,8 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
-from ..dtype import bool_, cast, float32, require_float
+from ..arguments.checks import require_float
+from ..dtypes.dtype import bool_, cast, float32
 from ..index.indexing import GetItem
 from ..kernel_set import kernels
 from .padding import constant_pad

@@ -9,11 +9,12 @@ import numpy as np
 
 from ...engine.size import Size
 from ...engine.tensor import Tensor
-from ..device import as_device, device
-from ..dtype import as_dtype, as_flag, cast, is_number, require_float, require_tensor
+from ..arguments.checks import as_flag, is_number, require_float, require_tensor
+from ..dtypes.dtype import as_dtype, cast
 from ..index.sparse import Matrix, SparseProduct
-from ..layout import layout
-from ..private import private
+from ..memory.device import as_device, device
+from ..memory.layout import layout
+from ..memory.private import private
 from ..shape.shape import Reshape, sizes
 from .product import SpMM, sorted_pattern, taken
 
@@ -283,7 +284,7 @@ def sparse_coo_tensor(
         ValueError: the shapes of indices, values and size do not fit, an index is negative or beyond size, or
             ``requires_grad`` is True: gradients flow to values that require them.
     """
-    from ..creation import as_tensor
+    from ..creation.creation import as_tensor
 
     as_device("sparse_coo_tensor", device)
     name = "sparse_coo_tensor"

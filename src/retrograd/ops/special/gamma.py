@@ -12,7 +12,8 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_float, as_int, floats, require_tensor
+from ..arguments.checks import as_float, as_int, require_tensor
+from ..dtypes.promotion import floats
 from ..shape.broadcasting import broadcast_shape, sum_to
 from .made import applied, each, special
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_float
+from ..arguments.checks import as_float
 
 __all__: list[str] = []
 

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ..dtype import as_float, promote
+from ..arguments.checks import as_float
+from ..dtypes.promotion import promote
 from ..pointwise.piecewise import where
 from ..pointwise.transcendental import erfc
 from .made import applied, each, special

@@ -1,0 +1,141 @@
+"""What Python and NumPy ask of a tensor's elements: how many there are, and the array, lists and numbers of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .arguments import as_flag
+from .attached import Attached
+from .convert import INT64
+from .size import Size
+
+
+class Elements(Attached):
+    """Base of Tensor, which has the array and says whether it requires a gradient."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # `ndarray * tensor` asks Tensor.__rmul__ instead of silently leaving the graph
+
+    array: np.ndarray
+    _requires_grad: bool
+
+    @property
+    def shape(self) -> Size:
+        return Size(self.array.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.array.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim
+
+    def dim(self) -> int:
+        """The number of axes."""
+        return self.array.ndim
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the extent of one axis.
+
+        Raises:
+            IndexError: `dim` is out of range.
+        """
+        shape = self.array.shape
+        if dim is None:
+            return Size(shape)
+        if not -len(shape) <= dim < len(shape):
+            raise IndexError(
+                f"size: dim is {dim}, expected {-len(shape)} to {len(shape) - 1} for shape {shape}"
+            )
+        return shape[dim]
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self.array.size
+
+    def item(self) -> Any:
+        """The only element as a Python number.
+
+        Raises:
+            RuntimeError: the tensor does not have exactly one element.
+        """
+        if self.array.size != 1:
+            raise RuntimeError(
+                f"a tensor of shape {self.array.shape} has {self.array.size} elements, expected exactly 1"
+            )
+        return self.array.item()
+
+    def tolist(self) -> Any:
+        """The elements as nested Python lists (a number for a tensor without axes)."""
+        return self.array.tolist()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The array, shared with the tensor.
+
+        Raises:
+            RuntimeError: the tensor requires a gradient, which the array could not carry, and ``force`` is not True.
+        """
+        if force is not False:
+            force = as_flag("numpy", "force", force)
+        if self._requires_grad and not force:
+            raise RuntimeError(
+                "numpy: the tensor requires grad and an array would leave the graph unnoticed; "
+                "use tensor.detach().numpy(), or tensor.array"
+            )
+        return self.array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if self._requires_grad:
+            raise RuntimeError(
+                "numpy cannot take a tensor that requires grad: the result would leave the graph unnoticed; "
+                "use tensor.detach() first"
+            )
+        if copy:
+            return np.array(self.array, dtype=dtype)
+        if dtype is None or self.array.dtype == dtype:
+            return self.array
+        if copy is False:
+            raise ValueError(
+                f"__array__: copy=False, but {self.array.dtype} cannot become {np.dtype(dtype)} in place"
+            )
+        return self.array.astype(dtype)
+
+    def __len__(self) -> int:
+        if not self.array.ndim:
+            raise TypeError("len() of a tensor without axes")
+        return self.array.shape[0]
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        if self.array.size != 1:
+            raise RuntimeError(
+                f"bool() of a tensor of shape {self.array.shape} is ambiguous; use (tensor.array != 0).any() "
+                "or .all()"
+            )
+        return bool(self.array.item())
+
+    def __index__(self) -> int:
+        if self.array.dtype is not INT64 or self.array.size != 1:
+            raise TypeError(
+                f"only an int64 tensor with one element can be an index, got {self.array.dtype} of shape "
+                f"{self.array.shape}"
+            )
+        return int(self.array.item())
+
+    def __format__(self, spec: str) -> str:
+        if spec and self.array.size == 1:
+            return format(self.array.item(), spec)
+        if spec:
+            raise TypeError(
+                f"format {spec!r} needs a tensor with one element, got shape {self.array.shape}; "
+                "use tensor.item() or format the array"
+            )
+        return str(self)

@@ -1,0 +1,114 @@
+"""``retrograd.explain``: an operator with the user's own arrays, taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+from .explanation import Explanation
+from .measure import gradients
+from .operators import find, names
+from .operators.function import of_function
+from .operators.operator import Operator
+
+__all__ = ["explain"]
+
+
+def explain(operator: str | Callable[..., Any], *tensors: Any, **options: Any) -> Explanation:
+    """Run an operator forward and backward on these arrays, and take its gradients apart.
+
+    Args:
+        operator: a name such as "conv2d", a function of ``nn.functional``, or any function of Tensors: a `formula`, a
+            Function's ``apply``, a function of your own.
+        tensors: its inputs, Tensors or arrays, and after them, if you like, the upstream gradient gy, an array of the
+            shape of the result; without it gy is drawn. Without any tensors, an example is taken.
+        options: what else the operator takes, such as stride=2; optional tensors by name, such as b=...
+
+    Returns:
+        The `Explanation`. In a notebook it shows the page; ``save("page.html")`` writes it, ``print(entry("gw", index))``
+        takes one entry apart.
+
+    Raises:
+        ValueError: there is no operator of this name, or the shapes do not fit.
+        TypeError: too many or too few tensors, or something that is no array.
+
+    >>> import numpy as np
+    >>> from retrograd import explain
+    >>> x, w = np.arange(4.0).reshape(1, 1, 4), np.array([[[1.0, 10.0]]])
+    >>> print(explain("conv1d", x, w, np.array([[[1.0, 2.0, 3.0]]])).entry("gw", (0, 0, 1)))
+    gw[0, 0, 1] = 14
+      +1 = gy[0, 0, 0] 1 * x[0, 0, 1] 1
+      +4 = gy[0, 0, 1] 2 * x[0, 0, 2] 2
+      +9 = gy[0, 0, 2] 3 * x[0, 0, 3] 3
+      sum 14
+      numerical 14, difference 0
+    """
+    known = _known(operator)
+    if known is None:
+        assert callable(operator)
+        return _of_function(operator, tensors, options)
+    if not tensors:
+        return known.with_settings(options)
+    given = {name: options.pop(name) for name in known.optional if name in options}
+    gy = options.pop("gy", None)
+    least = len(known.tensors)
+    if len(tensors) == least + 1 and gy is None:
+        *tensors_only, gy = tensors
+    else:
+        tensors_only = [*tensors]
+    if len(tensors_only) != least:
+        raise TypeError(
+            f"explain: {known.name} takes {least} tensors ({', '.join(known.tensors)}), and may get gy after them; "
+            f"got {len(tensors)}"
+        )
+    inputs = {name: _array(name, value) for name, value in zip(known.tensors, tensors_only, strict=True)}
+    inputs |= {name: _array(name, value) for name, value in given.items() if value is not None}
+    case = known.case(inputs, options)
+    y = gradients(case.call, {name: array.values for name, array in case.inputs.items()}, None, "compiled")["y"]
+    return Explanation(case, _upstream(gy, y), (), options)
+
+
+def _known(operator: str | Callable[..., Any]) -> Operator | None:
+    """The operator of a name, or of a function of nn.functional; None for another function."""
+    if isinstance(operator, str):
+        return find(operator)
+    if not callable(operator):
+        raise TypeError(f"explain: operator is {type(operator).__name__}, expected a name or a function of Tensors")
+    name = getattr(operator, "__name__", "")
+    if name in names() and getattr(operator, "__module__", "").startswith("retrograd."):
+        return find(name)
+    return None
+
+
+def _of_function(operator: Callable[..., Any], tensors: tuple[Any, ...], options: dict[str, Any]) -> Explanation:
+    gy = options.pop("gy", None)
+    if not tensors:
+        raise TypeError("explain: pass the Tensors or arrays that the function is called with")
+
+    def call(*values: Tensor) -> Tensor:
+        result: Tensor = operator(*values, **options)
+        return result
+
+    inputs = {f"x{j}" if len(tensors) > 1 else "x": _array(f"tensors[{j}]", each) for j, each in enumerate(tensors)}
+    case = of_function(call, inputs, getattr(operator, "__name__", "function"))
+    y = gradients(call, inputs, None, "compiled")["y"]
+    return Explanation(case, _upstream(gy, y), (), options)
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    array = value.numpy(force=True) if isinstance(value, Tensor) else np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"explain: {name} holds {array.dtype}, expected numbers")
+    return array
+
+
+def _upstream(gy: Any, y: np.ndarray) -> np.ndarray:
+    if gy is None:
+        return np.random.default_rng(4).integers(-2, 4, y.shape).astype(y.dtype)
+    array = _array("gy", gy)
+    if array.shape != y.shape:
+        raise ValueError(f"explain: gy has the shape {array.shape}, and the result {y.shape}; they must be equal")
+    return array.astype(y.dtype)

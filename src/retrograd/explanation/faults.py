@@ -1,0 +1,118 @@
+"""The failure lab: one line of a textbook kernel is broken, the library runs with it, and gradcheck says what is wrong.
+
+The kernel's own text is changed, compiled and put in the place of the kernel for the time of one backward, so what
+turns red on the page is what a programmer who makes this mistake would see.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..engine.gradcheck import gradcheck
+from ..engine.tensor import Tensor
+from ..ops.kernel_set import kernels, use_kernels
+from .measure import Arrays, Call, gradients
+from .numbers import numbers
+
+__all__ = ["Fault", "Outcome", "as_dicts", "outcome"]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A common mistake: one line of a kernel of the textbook set, and what it becomes.
+
+    kernel: its name, and module: the module of the textbook set that has it
+    before, after: the text that is replaced; it occurs once. ``replace`` is that of dataclasses
+    """
+
+    name: str
+    about: str
+    module: str
+    kernel: str
+    before: str
+    after: str
+
+    def planted(self) -> Callable[..., Any]:
+        """The kernel with the mistake.
+
+        Raises:
+            ValueError: the line is not in the kernel's text, or more than once.
+        """
+        module = importlib.import_module(f"retrograd.textbook.{self.module}")
+        text = textwrap.dedent(inspect.getsource(inspect.unwrap(getattr(module, self.kernel))))
+        if text.count(self.before) != 1:
+            raise ValueError(f"Fault: {self.before!r} occurs {text.count(self.before)} times in {self.kernel}")
+        names = dict(vars(module)) | {"replace": replace}
+        exec(compile(text.replace(self.before, self.after), f"<{self.kernel}: {self.name}>", "exec"), names)
+        broken: Callable[..., Any] = names[self.kernel]
+        return broken
+
+
+@dataclass
+class Outcome:
+    """What a fault does: the gradients that differ, gradcheck's report, and its diagnoses; or the error it ends with.
+
+    wrong: by name, the gradients whose entries differ from the right ones; empty where the line makes no difference
+    """
+
+    fault: Fault
+    wrong: Arrays = field(default_factory=dict)
+    report: str = ""
+    diagnosis: str = ""
+    error: str = ""
+
+
+def outcome(fault: Fault, call: Call, inputs: Arrays, gy: np.ndarray) -> Outcome:
+    """Run the operator's backward with the fault, and gradcheck, in float64."""
+    found = Outcome(fault)
+    wide = {name: array.astype(np.float64) if array.dtype.kind == "f" else array for name, array in inputs.items()}
+    right = gradients(call, wide, gy, "textbook")
+    with _in_place(fault):
+        try:
+            broken = gradients(call, wide, gy, "textbook")
+            tensors = [Tensor(array, requires_grad=array.dtype.kind == "f") for array in wide.values()]
+            report = gradcheck(call, tensors, raise_exception=False, check_layouts=False)
+        except Exception as error:  # what a broken line raises is part of the answer
+            found.error = f"{type(error).__name__}: {error}"
+            return found
+    found.wrong = {name: broken[name] for name in right if not np.allclose(broken[name], right[name])}
+    found.report = str(report)
+    found.diagnosis = next((each.diagnosis for each in report.faults if each.diagnosis), "")
+    return found
+
+
+@contextmanager
+def _in_place(fault: Fault) -> Iterator[None]:
+    """The textbook set with the broken kernel."""
+    with use_kernels("textbook"):
+        setattr(kernels, fault.kernel, fault.planted())
+        try:
+            yield
+        finally:
+            delattr(kernels, fault.kernel)
+
+
+def as_dicts(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """The outcomes as the page's document has them, see document.py."""
+    return [
+        {
+            "name": each.fault.name,
+            "about": each.fault.about,
+            "kernel": each.fault.kernel,
+            "before": each.fault.before,
+            "after": each.fault.after,
+            "wrong": {name: numbers(array) for name, array in each.wrong.items()},
+            "report": each.report,
+            "diagnosis": each.diagnosis,
+            "error": each.error,
+        }
+        for each in outcomes
+    ]

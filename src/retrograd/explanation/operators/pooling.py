@@ -1,0 +1,197 @@
+"""Pooling: a result is the largest entry of its window, or their mean, and the gradient goes back the same way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...engine.tensor import Tensor
+from ...geometry import as_pairs, as_tuple
+from ...nn import functional as F  # noqa: N812  PyTorch's name
+from ..explanation import Array, Case, Setting
+from ..measure import Arrays
+from ..sums import Products, along
+from .example import VALUES, distinct, draw
+from .operator import Operator, arguments, call_text, differing, frozen, switch
+
+__all__ = ["OPERATORS"]
+
+_SPACE = {1: "w", 2: "hw", 3: "dhw"}
+_SIZE = {1: 8, 2: 5, 3: 3}
+_PAIRS = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class _Taps:
+    """The positions that the windows of one axis read: (outputs, taps) each.
+
+    at: the positions; inside: whether they are in the input; counted: whether a mean counts them
+    """
+
+    at: np.ndarray
+    inside: np.ndarray
+    counted: np.ndarray
+
+
+def _windows(inputs: int, outputs: int, kernel: int, stride: int, dilation: int, padding: tuple[int, int]) -> _Taps:
+    low, high = padding
+    at = np.arange(outputs)[:, None] * stride + np.arange(kernel) * dilation - low
+    return _Taps(at, (at >= 0) & (at < inputs), at < inputs + high)  # what ceil_mode adds is not counted
+
+
+def _divided(inputs: int, outputs: int) -> _Taps:
+    """Of adaptive pooling: output o of O reads the positions o*I//O <= i < ceil((o + 1)*I/O)."""
+    o = np.arange(outputs)
+    first, last = o * inputs // outputs, -(-(o + 1) * inputs // outputs)
+    at = first[:, None] + np.arange((last - first).max())
+    inside = at < last[:, None]
+    return _Taps(at, inside, inside)
+
+
+def _mean_products(
+    taps: Sequence[_Taps], shape: Sequence[int], padding: _PAIRS, with_padding: bool, divisor: int | None
+) -> dict[str, list[Products]]:
+    """Of y and gx: every entry of a window times 1 / the number of those that count. shape: of x"""
+    ndim = len(taps)
+    lead = math.prod(shape[: len(shape) - ndim])
+    outputs, kernel = ([tap.at.shape[axis] for tap in taps] for axis in (0, 1))
+    n, *rest = np.indices((lead, *outputs, *kernel)).reshape(1 + 2 * ndim, -1)
+    o, r = rest[:ndim], rest[ndim:]
+    counted, inside = (np.logical_and.reduce([getattr(tap, kind)[o_a, r_a]
+                                              for tap, o_a, r_a in zip(taps, o, r, strict=True)])
+                       for kind in ("counted", "inside"))  # fmt: skip
+    y, x, padded = n, n, n
+    for tap, o_a, r_a, extent, (low, high) in zip(taps, o, r, shape[len(shape) - ndim :], padding, strict=True):
+        y, at = y * len(tap.at) + o_a, tap.at[o_a, r_a]
+        x, padded = x * extent + at, padded * (low + extent + high) + at + low
+    x = np.where(inside, x, -1 - padded)
+    kept = counted if with_padding else inside
+    count = np.full(lead * math.prod(outputs), divisor) if divisor else np.bincount(y[kept])
+    found: dict[str, list[Products]] = {"y": [], "gx": []}
+    for number in np.unique(count):
+        of_y = kept & (count[y] == number)
+        of_x = of_y & inside
+        found["y"].append(along(y[of_y], ("x",), (x[of_y],), 1 / number))
+        found["gx"].append(along(x[of_x], ("gy",), (y[of_x],), 1 / number))
+    return found
+
+
+def _largest_products(index: np.ndarray, ndim: int, shape: Sequence[int]) -> dict[str, list[Products]]:
+    """Of y and gx. index: for each output the flat position that was taken; shape: of x"""
+    y = np.arange(index.size)
+    positions, outputs = (math.prod(each[len(each) - ndim :]) for each in (shape, index.shape))
+    x = y // outputs * positions + index.ravel()
+    return {"y": [along(y, ("x",), (x,))], "gx": [along(x, ("gy",), (y,))]}
+
+
+_WINDOW = {"kernel_size": None, "stride": None, "padding": 0, "ceil_mode": False}
+_MEAN = _WINDOW | {"count_include_pad": True, "divisor_override": None}
+_LARGEST = _WINDOW | {"dilation": 1}
+
+
+def _case(name: str, ndim: int, settings: tuple[Setting, ...], inputs: Arrays, options: Mapping[str, Any]) -> Case:
+    x, adaptive, largest = inputs["x"], name.startswith("adaptive"), "max" in name
+    defaults: dict[str, Any] = {"output_size": None} if adaptive else _LARGEST if largest else _MEAN
+    if ndim == 1:
+        defaults = {key: value for key, value in defaults.items() if key != "divisor_override"}
+    given = {key: frozen(value) for key, value in arguments(name, options, defaults, settings).items()}
+    function = getattr(F, name)
+    axes = f"{'nc'[2 - (x.ndim - ndim) :]}{_SPACE[ndim]}"
+    padding = ((0, 0),) * ndim if adaptive else as_pairs(given["padding"], ndim)
+    named = differing(given, defaults)
+
+    def call(x: Tensor) -> Tensor:
+        return function(x, **named)
+
+    def inner(arrays: Arrays) -> dict[str, Array]:
+        if not largest:
+            return {}
+        _, index = function(Tensor(arrays["x"]), **named, return_indices=True)
+        about = "which position of x was taken, counted row by row"
+        return {"index": Array(index.numpy(), axes, "inner", about)}
+
+    def sums(arrays: Arrays) -> dict[str, list[Products]]:
+        if largest:
+            return _largest_products(arrays["index"], ndim, x.shape)
+        sizes = zip(x.shape[x.ndim - ndim :], arrays["y"].shape[x.ndim - ndim :], strict=True)
+        if adaptive:
+            return _mean_products([_divided(*each) for each in sizes], x.shape, padding, False, None)
+        kernel = as_tuple(given["kernel_size"], ndim, "kernel_size", at_least=1)
+        stride = kernel if given["stride"] is None else as_tuple(given["stride"], ndim, "stride", at_least=1)
+        taps = [_windows(i, o, r, s, 1, pair)
+                for (i, o), r, s, pair in zip(sizes, kernel, stride, padding, strict=True)]  # fmt: skip
+        return _mean_products(taps, x.shape, padding, given["count_include_pad"], given.get("divisor_override"))
+
+    return Case(
+        name=name,
+        call=call,
+        inputs={"x": Array(x, axes, "input", "the input", padding if any(map(any, padding)) else ())},
+        output=(axes, "the result: one number for each window"),
+        sums=sums,
+        formulas=_formulas(_SPACE[ndim], largest, x.ndim - ndim),
+        source=call_text(f"F.{name}", inputs, named),
+        inner=inner,
+        step=1e-3 if largest else 1.0,
+    )
+
+
+def _formulas(space: str, largest: bool, leads: int) -> dict[str, str]:
+    lead = "n, c, " if leads == 2 else "c, "
+    at, o = ", ".join(space), ", ".join({1: "o", 2: "po", 3: "mpo"}[len(space)])
+    if largest:
+        return {
+            "y": f"y[{lead}{o}] = the largest x[{lead}{at}] of the window",
+            "gx": f"gx[{lead}{at}] = Σ gy[{lead}{o}]   over the windows whose largest entry it is",
+        }
+    return {
+        "y": f"y[{lead}{o}] = Σ x[{lead}{at}] / count   over the window",
+        "gx": f"gx[{lead}{at}] = Σ gy[{lead}{o}] / count   over the windows that it is in",
+    }
+
+
+def _settings(ndim: int, adaptive: bool, largest: bool) -> tuple[Setting, ...]:
+    size = Setting("size", _SIZE[ndim], tuple(range(2, {1: 13, 2: 9, 3: 6}[ndim])), "positions of the input on each axis")
+    common = (
+        Setting("batch", 1, (1, 2, 3), "samples"),
+        Setting("channels", 1, (1, 2, 4), "channels of the input"),
+        size,
+        VALUES,
+    )
+    if adaptive:
+        return (Setting("output_size", 3 if ndim < 3 else 2, (1, 2, 3, 4), "windows on each axis"), *common)
+    own = [
+        Setting("kernel_size", 2, (1, 2, 3, 4), "positions of the window on each axis"),
+        Setting("stride", 2 if ndim < 3 else 1, (1, 2, 3), "how far the window moves from one output to the next"),
+        Setting("padding", 0, (0, 1, 2), "positions around the input, at most half of the window"),
+        switch("ceil_mode", False, "windows that are partly outside at the end are kept"),
+    ]
+    if largest:
+        own.append(Setting("dilation", 1, (1, 2), "how far the positions of the window are apart"))
+    else:
+        own.append(switch("count_include_pad", True, "padding counts as zeros in the mean"))
+    return (*own, *common)
+
+
+def _example(ndim: int, largest: bool, options: Mapping[str, Any]) -> Arrays:
+    shape, values = (options["batch"], options["channels"], *(options["size"],) * ndim), options["values"]
+    return {"x": distinct(shape, values, 1) if largest else draw(shape, values, 1, 0, 9)}
+
+
+def _operator(name: str, ndim: int) -> Operator:
+    settings = _settings(ndim, name.startswith("adaptive"), "max" in name)
+    return Operator(
+        name,
+        ("x",),
+        (),
+        settings,
+        lambda options: _example(ndim, "max" in name, options),
+        lambda inputs, options: _case(name, ndim, settings, inputs, options),
+    )
+
+
+_KINDS = ("max_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool")
+OPERATORS = {name: _operator(name, n) for kind in _KINDS for n in (1, 2, 3) for name in (f"{kind}{n}d",)}

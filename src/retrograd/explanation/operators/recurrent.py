@@ -1,0 +1,137 @@
+"""Recurrent layers unrolled in time: the gates, the states, and how the gradient goes back through them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...engine.tensor import Tensor
+from ...ops.recurrent.recurrent import recurrent_layer
+from ...recurrence import Weights, recurrence
+from ..explanation import Array, Case, Setting
+from ..measure import Arrays
+from ..sums import Products, along
+from .equations import Equations
+from .example import VALUES, draw
+from .operator import Operator, arguments
+from .unrolled import CELLS, Cell, unrolled
+
+__all__ = ["OPERATORS"]
+
+_SETTINGS = (
+    Setting("steps", 4, (1, 2, 3, 4, 5, 6, 8), "steps in time"),
+    Setting("batch", 1, (1, 2), "sequences"),
+    Setting("inputs", 2, (1, 2, 3), "numbers in each step of the input"),
+    Setting("units", 2, (1, 2, 3), "numbers in each step of the output"),
+    Setting("values", "decimals", VALUES.choices, VALUES.about),
+)
+_LAYERS = {"rnn_tanh": "RNN", "rnn_relu": "RNN", "lstm": "LSTM", "gru": "GRU"}
+
+
+def _example(cell: Cell, options: Mapping[str, Any]) -> Arrays:
+    T, N, I, H, values = (options[name] for name in ("steps", "batch", "inputs", "units", "values"))
+    rows = len(cell.gates) * H
+    return {
+        "x": draw((T, N, I), values, 1),
+        "w_ih": draw((rows, I), values, 2, -1, 1),
+        "w_hh": draw((rows, H), values, 3, -1, 1),
+        "b_ih": draw((rows,), values, 5, -1, 1),
+        "b_hh": draw((rows,), values, 6, -1, 1),
+    }
+
+
+def _texts(cell: Cell) -> list[str]:
+    """The equations of a layer: of its weights, and its own. A gate's rows of the weights are those at q."""
+    many = len(cell.gates) > 1
+    forward, of_weights, to_x, to_h = [], [], [], []
+    for place, (of_x, of_h) in enumerate(cell.sums):
+        q = f"[q={place}]" if many else ""
+        from_x, from_h = f"w_ih{q} * x + b_ih{q}", f"w_hh:{'q' * many}hj{q} * y:tnj[t-1] + b_hh{q}"
+        if of_x == of_h:
+            forward.append(f"{of_x} = {from_x} + {from_h}")
+        else:
+            own = next(text.partition(" = ")[2] for text in cell.texts if text.startswith(f"{of_x} = "))
+            forward += [f"{of_h} = {from_h}", f"{of_x} = {from_x} + {own}"]
+        of_weights += [
+            f"gw_ih{q} = g{of_x} * x",
+            f"gw_hh:{'q' * many}hj{q} = g{of_h} * y:tnj[t-1]",
+            f"gb_ih{q} = g{of_x}",
+            f"gb_hh{q} = g{of_h}",
+        ]
+        to_x.append(f"g{of_x} * w_ih{q}")
+        to_h.append(f"g{of_h}:tnj[t+1] * w_hh:{'q' * many}jh{q}")
+    direct = [text.partition(" = ")[2] for text in cell.texts if text.startswith("gh = ")]
+    made = {text.partition(" = ")[0] for text in forward} | {"gh"}
+    rest = [text for text in cell.texts if text.partition(" = ")[0] not in made]
+    return [*forward, *rest, " + ".join(["gh = gy", *direct, *to_h]), f"gx = {' + '.join(to_x)}", *of_weights]
+
+
+def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> Case:
+    arguments(name, options, {}, _SETTINGS)
+    x, w_ih, w_hh = inputs["x"], inputs["w_ih"], inputs["w_hh"]
+    (T, N, I), H, many = x.shape, w_hh.shape[1], "q" * (len(cell.gates) > 1)
+    axes = {"x": "tni", "w_ih": f"{many}hi", "w_hh": f"{many}hj", "b_ih": f"{many}h", "b_hh": f"{many}h"}
+    shown = {"x": "tni", "w_ih": "gi", "w_hh": "gh", "b_ih": "g", "b_hh": "g"}
+    letters = {each: axes[each] for each in inputs} | {f"g{each}": axes[each] for each in inputs}
+    letters |= dict.fromkeys(("y", "gy", *cell.about), "tnh")
+    extents = {"t": T, "n": N, "i": I, "h": H, "j": H, "q": len(cell.gates)}
+    equations = Equations(_texts(cell), letters, extents, words={"q": cell.gates})
+    spec = recurrence(name, name, I, H, bias="b_ih" in inputs)
+    rows = "for each gate a row for each unit" if many else "a row for each unit"
+    about = {
+        "x": "the input, step by step",
+        "w_ih": f"the weights of the input: {rows}",
+        "w_hh": f"the weights of the output before: {rows}",
+        "b_ih": "the bias beside w_ih",
+        "b_hh": "the bias beside w_hh",
+    }
+
+    def call(x: Tensor, w_ih: Tensor, w_hh: Tensor, *biases: Tensor) -> Tensor:
+        return recurrent_layer(x, None, None, (Weights(w_ih, w_hh, *biases),), spec, name=name)[0]
+
+    def inner(arrays: Arrays) -> dict[str, Array]:
+        found = unrolled(cell, arrays)
+        road = f"the product of {cell.road} from the next step to the last: what is left of a gradient on this road"
+        return {each: Array(values, "tnh", "inner", cell.about.get(each, road), view="time")
+                for each, values in found.items()}  # fmt: skip
+
+    def sums(arrays: Arrays) -> dict[str, list[Products]]:
+        return equations.sums | (_road(cell.road, T, N * H) if cell.road else {})
+
+    road = f"road[t, n, h] = {cell.road}[t + 1, n, h] · {cell.road}[t + 2, n, h] · …   up to the last step"
+    layer = f"nn.{_LAYERS[name]}({I}, {H}{', nonlinearity=' + repr('relu') if name == 'rnn_relu' else ''})"
+    return Case(
+        name=name,
+        call=call,
+        inputs={each: Array(array, shown[each], "input" if each == "x" else "weight", about[each])
+                for each, array in inputs.items()},
+        output=("tnh", "the output h of every step"),
+        sums=sums,
+        formulas=equations.formulas | ({"road": road} if cell.road else {}),
+        source=f"{layer}(x)[0]",
+        inner=inner,
+    )  # fmt: skip
+
+
+def _road(gate: str, steps: int, size: int) -> dict[str, list[Products]]:
+    """The product of the gates of all later steps; of none at the last step, where it is 1."""
+    entries = np.arange(size)
+    return {"road": [along(t * size + entries, (gate,) * (steps - 1 - t),
+                           [later * size + entries for later in range(t + 1, steps)])
+                     for t in range(steps)]}  # fmt: skip
+
+
+def _operator(name: str, cell: Cell) -> Operator:
+    return Operator(
+        name,
+        ("x", "w_ih", "w_hh"),
+        ("b_ih", "b_hh"),
+        _SETTINGS,
+        lambda options: _example(cell, options),
+        lambda inputs, options: _case(name, cell, inputs, options),
+    )
+
+
+OPERATORS = {name: _operator(name, cell) for name, cell in CELLS.items()}

@@ -1,0 +1,196 @@
+"""A recurrent layer step by step, forward and backward, with all that is between: what its page shows.
+
+The equations of each step are those of ``formulas.gates``, on float64 arrays. T steps, N sequences, I inputs, H units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...formulas.activation import relu, relu_grad
+from ...formulas.gates import gru_cell, gru_cell_grad, lstm_cell, lstm_cell_grad, lstm_output, lstm_output_grad
+from ...formulas.primitive import tanh
+from ...formulas.transcendental import sigmoid_grad, tanh_grad
+from ..measure import Arrays
+
+__all__ = ["CELLS", "Cell", "unrolled"]
+
+Step = Callable[[Arrays, Arrays], Arrays]  # sums and the values before -> the values of a step
+Back = Callable[[Arrays, Arrays, Arrays, Arrays], tuple[Arrays, Arrays]]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The equations of one kind of layer.
+
+    gates: their names, in the order of the rows of the weights
+    sums: for each gate the names of what it gets from x and from the output before; one name if these are added
+    step: what a step computes: the output "y", and what else has a name
+    back: values, values before, the gradient gh of the output and the gradients that came from the step after ->
+        the gradients of the step, and what goes to the step before besides what goes through the weights
+    texts: equations besides those of the weights
+    about: what the arrays are
+    road: the gate that a gradient is multiplied by on its way back through the state
+    """
+
+    gates: tuple[str, ...]
+    sums: tuple[tuple[str, str], ...]
+    step: Step
+    back: Back
+    texts: tuple[str, ...]
+    about: Mapping[str, str]
+    road: str = ""
+    states: tuple[str, ...] = field(default=("y",))
+
+
+def unrolled(cell: Cell, arrays: Arrays) -> Arrays:
+    """All values and gradients of all steps, (T, N, H) each, from x, the weights and gy."""
+    x, w_ih, w_hh, gy = (arrays[name].astype(np.float64) for name in ("x", "w_ih", "w_hh", "gy"))
+    count, units = len(cell.gates), w_hh.shape[1]
+    b_ih, b_hh = (arrays[name].astype(np.float64) if name in arrays else 0.0 for name in ("b_ih", "b_hh"))
+    zero = np.zeros(gy.shape[1:])
+    values: list[Arrays] = []
+    before = dict.fromkeys(cell.states, zero)
+    for entry in x:
+        from_x, from_h = (np.split(part, count, -1) for part in (entry @ w_ih.T + b_ih, before["y"] @ w_hh.T + b_hh))
+        sums = {}
+        for (of_x, of_h), here, there in zip(cell.sums, from_x, from_h, strict=True):
+            sums |= {of_x: here + there} if of_x == of_h else {of_x: here, of_h: there}
+        before = sums | cell.step(sums, before)
+        values.append(before)
+    rows = [w_hh[gate * units : (gate + 1) * units] for gate in range(count)]
+    found: list[Arrays] = []
+    later = dict.fromkeys(cell.states, zero)
+    for t in reversed(range(len(x))):
+        gh = gy[t] + later["y"]
+        earlier = values[t - 1] if t else dict.fromkeys(cell.states, zero)
+        gradients, later = cell.back(values[t], earlier, {"gh": gh}, later)
+        through = sum(gradients[f"g{of_h}"] @ w for (_, of_h), w in zip(cell.sums, rows, strict=True))
+        later = later | {"y": later.get("y", 0.0) + through}
+        found.append(gradients | {"gh": gh})
+    forward, backward = ({name: np.stack([step[name] for step in steps]) for name in steps[0] if name in cell.about}
+                         for steps in (values, found[::-1]))  # fmt: skip
+    return forward | backward | _road(cell, forward)
+
+
+def _road(cell: Cell, values: Arrays) -> Arrays:
+    """For each step the product of the gates of all later ones."""
+    if not cell.road:
+        return {}
+    road = np.ones_like(values[cell.road])
+    for t in reversed(range(len(road) - 1)):
+        road[t] = road[t + 1] * values[cell.road][t + 1]
+    return {"road": road}
+
+
+def _lstm(sums: Arrays, before: Arrays) -> Arrays:
+    i, f, g, c = lstm_cell(sums["a_i"], sums["a_f"], sums["a_g"], before["c"], tanh)
+    o, h = lstm_output(sums["a_o"], c, tanh)
+    tanh_c = tanh(c)
+    slopes = {f"slope_{name}": sigmoid_grad(1.0, gate) for name, gate in (("i", i), ("f", f), ("o", o))}
+    slopes |= {"slope_g": tanh_grad(1.0, g), "slope_c": tanh_grad(1.0, tanh_c)}
+    return {"i": i, "f": f, "g": g, "o": o, "c": c, "tanh_c": tanh_c, "y": h} | slopes
+
+
+def _lstm_back(now: Arrays, before: Arrays, given: Arrays, later: Arrays) -> tuple[Arrays, Arrays]:
+    ga_o, through_h = lstm_output_grad(given["gh"], now["o"], now["c"])
+    gc = later["c"] + through_h
+    ga_i, ga_f, ga_g, to_c = lstm_cell_grad(gc, now["i"], now["f"], now["g"], before["c"])
+    return {"gc": gc, "ga_i": ga_i, "ga_f": ga_f, "ga_g": ga_g, "ga_o": ga_o}, {"c": to_c}
+
+
+def _gru(sums: Arrays, before: Arrays) -> Arrays:
+    a_n, a_r, a_z, m = (sums[name] for name in ("a_n", "a_r", "a_z", "m"))
+    n, r, z, h = gru_cell(a_n, a_r, a_z, m, before["y"], tanh)
+    slopes = {"slope_r": sigmoid_grad(1.0, r), "slope_z": sigmoid_grad(1.0, z), "slope_n": tanh_grad(1.0, n)}
+    return {"r": r, "z": z, "n": n, "y": h, "a_n": a_n + r * m} | slopes
+
+
+def _gru_back(now: Arrays, before: Arrays, given: Arrays, later: Arrays) -> tuple[Arrays, Arrays]:
+    ga_n, ga_r, ga_z, gm, to_h = gru_cell_grad(given["gh"], now["n"], now["r"], now["z"], now["m"], before["y"])
+    return {"ga_r": ga_r, "ga_z": ga_z, "ga_n": ga_n, "gm": gm}, {"y": to_h}
+
+
+def _tanh(sums: Arrays, before: Arrays) -> Arrays:
+    y = tanh(sums["a"])
+    return {"y": y, "slope": tanh_grad(1.0, y)}
+
+
+def _relu(sums: Arrays, before: Arrays) -> Arrays:
+    y = relu(sums["a"])
+    return {"y": y, "slope": relu_grad(np.ones_like(y), y)}
+
+
+def _rnn_back(now: Arrays, before: Arrays, given: Arrays, later: Arrays) -> tuple[Arrays, Arrays]:
+    return {"ga": given["gh"] * now["slope"]}, {}
+
+
+def _rnn(step: Step, name: str) -> Cell:
+    about = {
+        "a": f"what {name} is applied to: from x and from the output before",
+        "slope": f"the derivative of {name} there",
+        "gh": "how much the loss grows with the output: by gy, and by way of the next step",
+        "ga": "how much the loss grows with a",
+    }
+    return Cell(("",), (("a", "a"),), step, _rnn_back, ("ga = gh * slope",), about)
+
+
+_GH = "how much the loss grows with the output h = y: by gy, and by way of the next step"
+_SUM, _SLOPE = "what {} is applied to, from x and from the output before", "the derivative of the gate {}"
+_LSTM_ABOUT = {
+    **{f"a_{gate}": _SUM.format("tanh" if gate == "g" else "the sigmoid") for gate in "ifgo"},
+    "i": "the input gate: how much of g is added to the cell state",
+    "f": "the forget gate: how much of the cell state is kept",
+    "g": "what is proposed for the cell state",
+    "o": "the output gate: how much of tanh(c) is shown",
+    "c": "the cell state",
+    "tanh_c": "tanh(c)",
+    **{f"slope_{gate}": _SLOPE.format(gate) for gate in "ifgo"},
+    "slope_c": "the derivative of tanh at c",
+    "gh": _GH,
+    "gc": "how much the loss grows with the cell state: by way of the output, and of the next cell state",
+    **{f"ga_{gate}": f"how much the loss grows with a_{gate}" for gate in "ifgo"},
+}
+_LSTM_TEXTS = (
+    "c = f * c[t-1] + i * g",
+    "y = o * tanh_c",
+    "gc = gh * o * slope_c + gc[t+1] * f[t+1]",
+    "ga_i = gc * g * slope_i",
+    "ga_f = gc * c[t-1] * slope_f",
+    "ga_g = gc * i * slope_g",
+    "ga_o = gh * tanh_c * slope_o",
+)
+_GRU_ABOUT = {
+    **{f"a_{gate}": _SUM.format("tanh" if gate == "n" else "the sigmoid") for gate in "rzn"},
+    "m": "what the new state gets from the output before, and the reset gate multiplies",
+    "r": "the reset gate: how much of m is used",
+    "z": "the update gate: how much of the output before is kept",
+    "n": "what is proposed as the new output",
+    **{f"slope_{gate}": _SLOPE.format(gate) for gate in "rzn"},
+    "gh": _GH,
+    **{f"ga_{gate}": f"how much the loss grows with a_{gate}" for gate in "rzn"},
+    "gm": "how much the loss grows with m",
+}
+_GRU_TEXTS = (
+    "a_n = r * m",
+    "y = n - z * n + z * y[t-1]",
+    "gh = gh[t+1] * z[t+1]",
+    "ga_n = gh * slope_n - gh * z * slope_n",
+    "ga_z = gh * y[t-1] * slope_z - gh * n * slope_z",
+    "gm = ga_n * r",
+    "ga_r = ga_n * m * slope_r",
+)
+CELLS = {
+    "rnn_tanh": _rnn(_tanh, "tanh"),
+    "rnn_relu": _rnn(_relu, "relu"),
+    "lstm": Cell(
+        ("i", "f", "g", "o"), tuple((f"a_{gate}", f"a_{gate}") for gate in "ifgo"), _lstm, _lstm_back, _LSTM_TEXTS,
+        _LSTM_ABOUT, "f", ("y", "c"),
+    ),
+    "gru": Cell(
+        ("r", "z", "n"), (("a_r", "a_r"), ("a_z", "a_z"), ("a_n", "m")), _gru, _gru_back, _GRU_TEXTS, _GRU_ABOUT, "z",
+    ),
+}  # fmt: skip

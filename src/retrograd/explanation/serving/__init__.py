@@ -1,0 +1,1 @@
+"""The page, served to a browser on this machine; needs the extra `explain`."""

@@ -1,0 +1,1 @@
+"""What calls are given: checks, and older forms."""

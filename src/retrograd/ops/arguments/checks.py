@@ -1,0 +1,146 @@
+"""Checks of arguments: tensors of the right type, numbers that fit, ints."""
+
+from __future__ import annotations
+
+import numbers
+import operator
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ...engine.arguments import as_flag as as_flag  # for the files of ops
+from ...engine.arguments import shown
+from ...engine.tensor import Tensor
+from ..dtypes.dtype import cast, default_dtype, int64
+
+
+def require_tensor(name: str, x: Any, label: str = "input") -> None:
+    """TypeError unless x is a Tensor; ``label`` is its name in the caller."""
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"{name}: {label} is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor({label})"
+        )
+
+
+def require_number(name: str, x: Any, label: str = "input") -> None:
+    """TypeError unless x is a Tensor of numbers, not bool."""
+    if not isinstance(x, Tensor) or x.array.dtype.kind == "b":
+        require_float(name, x, label)
+
+
+def require_float(name: str, x: Any, label: str = "input") -> None:
+    """TypeError unless x is a floating-point Tensor."""
+    if isinstance(x, Tensor):
+        if x.array.dtype.kind == "f":
+            return
+        raise TypeError(f"{name}: {label} is {x.dtype}, needs float32 or float64; convert it with {label}.float()")
+    require_tensor(name, x, label)
+
+
+def kind_of(value: Any) -> str:
+    """A Tensor's element type, or the class of anything else, for messages."""
+    return str(value.array.dtype) if isinstance(value, Tensor) else type(value).__name__
+
+
+def as_index(name: str, x: Any, label: str = "input", needs: str = "an int64 Tensor") -> Tensor:
+    """x, a Tensor of integers, in int64; TypeError for anything else."""
+    if not isinstance(x, Tensor) or x.array.dtype.kind not in "iu":
+        raise TypeError(f"{name}: {label} is {kind_of(x)}, needs {needs}")
+    return cast(x, int64)
+
+
+def as_mask(name: str, array: np.ndarray) -> np.ndarray:
+    """Bytes as truth values, which older scripts use them as, with PyTorch's warning."""
+    warnings.warn(
+        f"{name}: a mask with dtype uint8 is now deprecated, please use a dtype bool instead", UserWarning, stacklevel=4
+    )
+    return array != 0
+
+
+def as_float(name: str, x: Any, label: str = "input") -> Tensor:
+    """x, in the default type if it holds integers or bool; TypeError unless it is a Tensor."""
+    require_tensor(name, x, label)
+    return x if x.array.dtype.kind == "f" else cast(x, default_dtype())
+
+
+def are_floats(x: Any, y: Any) -> bool:
+    """Whether both are floating-point Tensors of one type, the usual case."""
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        dtype = x.array.dtype
+        return dtype is y.array.dtype and dtype.kind == "f"
+    return False
+
+
+def whole(name: str, label: str, number: Any) -> int:
+    """A number truncated to an int; ValueError if it is NaN or does not fit int64."""
+    exact = number.item() if isinstance(number, np.generic) else number
+    if -(2**63) <= exact < 2**63:
+        return int(exact)
+    raise ValueError(f"{name}: {label}={shown(number)} does not fit int64; convert the integers with .float()")
+
+
+def as_real(name: str, label: str, number: Any) -> float:
+    """A number as a float; ValueError if it is an int larger than any float."""
+    try:
+        return float(number)
+    except OverflowError:
+        raise ValueError(
+            f"{name}: {label}={shown(number)} is larger than any floating-point number; use float('inf')"
+        ) from None
+
+
+def as_element(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """A number as a 0-d array of ``dtype``, truncated for integers; raises as ``as_real`` or ``whole``."""
+    if dtype.kind == "f":
+        number = as_real(name, label, number)
+    elif dtype.kind in "iu":
+        number = whole(name, label, number)
+        if dtype.itemsize < 8:
+            most = np.iinfo(dtype).max
+            if not -most - 1 <= number <= most:
+                raise ValueError(f"{name}: {label}={shown(number)} does not fit {dtype}")
+            return np.array(number).astype(dtype)  # -1 is the largest number of uint8
+    return np.array(number, dtype)
+
+
+def as_int(name: str, label: str, value: Any) -> int:
+    """``value``, an int of Python, NumPy or a Tensor, as an int; TypeError otherwise."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: {label}={value!r} must be an int") from None
+
+
+def require_same(name: str, first: str, x: Tensor, second: str, y: Tensor, integers: bool = False) -> None:
+    """TypeError unless both are floating-point Tensors of one type, or both int64 where ``integers`` are allowed."""
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        dtype = x.array.dtype
+        if dtype is y.array.dtype and dtype.kind == "f":
+            return
+    for label, value in ((first, x), (second, y)):
+        require_tensor(name, value, label)
+    if x.array.dtype != y.array.dtype or x.array.dtype.kind not in ("fiu" if integers else "f"):
+        allowed = "float32, both float64 or both int64" if integers else "float32 or both float64"
+        raise TypeError(
+            f"{name}: {first} is {x.array.dtype}, {second} is {y.array.dtype}; both must be {allowed}: "
+            f"convert one with .float() or .double()"
+        )
+
+
+def are_integers(*values: Any) -> bool:
+    """Whether all are Tensors of integers."""
+    return all(isinstance(value, Tensor) and value.array.dtype.kind in "iu" for value in values)
+
+
+def require_factor(name: str, label: str, factor: Any, dtype: np.dtype[Any]) -> None:
+    """TypeError unless ``factor`` is a number, and not a floating-point one where ``dtype`` is an integer type."""
+    if not is_number(factor):
+        raise TypeError(f"{name}: {label} is {type(factor).__name__}, needs a number")
+    if dtype.kind != "f" and isinstance(factor, (float, np.floating)):
+        raise TypeError(f"{name}: {label}={factor!r} does not scale {dtype}; use an int, or operands with .float()")
+
+
+def is_number(value: Any) -> bool:
+    """Whether value is a Python or NumPy real number or truth value."""
+    return isinstance(value, (float, int, numbers.Real, np.bool_))

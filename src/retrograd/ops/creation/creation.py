@@ -1,0 +1,299 @@
+"""New Tensors: from data, filled with a number, or counting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import numpy as np
+
+from ...engine.convert import as_allowed_array
+from ...engine.tensor import Tensor, wrap
+from ..arguments.checks import as_element, as_flag, as_int, as_real, is_number, whole
+from ..dtypes.dtype import as_dtype, default_dtype, int64
+from ..memory.device import as_device
+from ..memory.layout import Like, Options, check_options
+from ..shape.diagonal import nearest_offset
+from ..shape.shape import TOO_LONG, sizes
+
+__all__ = [
+    "arange",
+    "as_tensor",
+    "asarray",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_numpy",
+    "full",
+    "full_like",
+    "linspace",
+    "logspace",
+    "ones",
+    "ones_like",
+    "tensor",
+    "tril_indices",
+    "triu_indices",
+    "zeros",
+    "zeros_like",
+]
+
+
+def tensor(
+    data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None, pin_memory: bool = False
+) -> Tensor:
+    """A Tensor with a copy of ``data``: a number, nested sequences of numbers, an ndarray or a Tensor.
+
+    Python floats become the default type and ints int64; an ndarray keeps its type. ``device`` is the CPU; on it
+    ``pin_memory`` has no meaning.
+
+    Raises:
+        TypeError: the elements are not of a type that a Tensor can hold.
+        RuntimeError: requires_grad is True for integers or truth values.
+    """
+    check_options("tensor", {"device": device, "pin_memory": pin_memory})
+    kind = None if dtype is None else as_dtype(dtype)
+    if isinstance(data, Tensor):
+        data = data.array
+    return Tensor(np.array(data) if isinstance(data, np.ndarray) else as_allowed_array(data, kind), requires_grad, kind)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """``data`` as a Tensor that shares its memory and history if possible; see ``tensor``.
+
+    Raises:
+        TypeError: the elements are not of a type that a Tensor can hold.
+    """
+    as_device("as_tensor", device)
+    kind = None if dtype is None else as_dtype(dtype)
+    if isinstance(data, Tensor):
+        return data if kind is None else data.to(kind)
+    return Tensor(as_allowed_array(data, kind))
+
+
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
+    """``obj`` as a Tensor: always copied if ``copy`` is True, by default only if necessary.
+
+    Raises:
+        TypeError: the elements are not of a type that a Tensor can hold.
+        ValueError: ``copy`` is False, and a copy is necessary.
+        RuntimeError: requires_grad is True for integers or truth values.
+    """
+    as_device("asarray", device)
+    copy = None if copy is None else as_flag("asarray", "copy", copy)
+    found = tensor(obj, dtype) if copy else as_tensor(obj, dtype)
+    array = obj.array if isinstance(obj, Tensor) else obj
+    if copy is False and not (isinstance(array, np.ndarray) and np.may_share_memory(array, found.array)):
+        raise ValueError(f"asarray: copy=False, but {type(obj).__name__} cannot become a Tensor without a copy")
+    if as_flag("asarray", "requires_grad", requires_grad) and not found.requires_grad:
+        found = found.detach().requires_grad_()
+    return found
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A Tensor that shares the memory of ``array``.
+
+    Raises:
+        TypeError: array is not an ndarray, or not of float32, float64, int64 or bool.
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(
+            f"from_numpy: array is {type(array).__name__}, needs an ndarray; retrograd.tensor(x) takes other data"
+        )
+    return Tensor(array)
+
+
+def full(
+    size: int | Sequence[int], fill_value: float, dtype: Any = None, requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:  # fmt: skip
+    """A Tensor of shape ``size`` filled with one number, in the number's type if ``dtype`` is None.
+
+    Raises:
+        ValueError: the number does not fit the type.
+    """
+    check_options("full", options)
+    shape = sizes("full", "size", (size,))
+    kind = as_dtype(dtype or type(fill_value))
+    number = as_element("full", "fill_value", fill_value, kind) if is_number(fill_value) else fill_value
+    return Tensor(np.full(shape, number), requires_grad, kind)
+
+
+def zeros(
+    *extents: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+) -> Tensor:
+    """A Tensor of shape ``extents``, or by name ``size``, filled with 0."""
+    if options:
+        check_options("zeros", options)
+    return Tensor(np.zeros(sizes("zeros", "size", extents, size), as_dtype(dtype, default=True)), requires_grad)
+
+
+def ones(
+    *extents: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+) -> Tensor:
+    """A Tensor of shape ``extents``, or by name ``size``, filled with 1."""
+    if options:
+        check_options("ones", options)
+    return Tensor(np.ones(sizes("ones", "size", extents, size), as_dtype(dtype, default=True)), requires_grad)
+
+
+def empty(
+    *extents: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+) -> Tensor:
+    """A Tensor of shape ``extents``, or by name ``size``, uninitialized."""
+    if options:
+        check_options("empty", options)
+    return Tensor(np.empty(sizes("empty", "size", extents, size), as_dtype(dtype, default=True)), requires_grad)
+
+
+def zeros_like(
+    input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
+) -> Tensor:
+    """Zeros of input's shape, and of its type if ``dtype`` is None."""
+    if options:
+        check_options("zeros_like", options)
+    return Tensor(np.zeros_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
+
+
+def ones_like(
+    input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
+) -> Tensor:
+    """Ones of input's shape, and of its type if ``dtype`` is None."""
+    if options:
+        check_options("ones_like", options)
+    return Tensor(np.ones_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
+
+
+def empty_like(
+    input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
+) -> Tensor:
+    """A Tensor of input's shape, and of its type if ``dtype`` is None, uninitialized."""
+    if options:
+        check_options("empty_like", options)
+    return Tensor(np.empty_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
+
+
+def full_like(
+    input: Tensor, fill_value: float, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
+) -> Tensor:
+    """One number in input's shape, and in its type if ``dtype`` is None.
+
+    Raises:
+        ValueError: the number does not fit the type.
+    """
+    check_options("full_like", options)
+    kind = as_dtype(dtype or input.array.dtype)
+    number = as_element("full_like", "fill_value", fill_value, kind) if is_number(fill_value) else fill_value
+    return Tensor(np.full_like(input.array, number, kind), requires_grad)
+
+
+def eye(
+    n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+) -> Tensor:
+    """A matrix (n, m), square by default, with ones on its diagonal and zeros elsewhere.
+
+    Raises:
+        TypeError: an extent is not an int.
+        ValueError: an extent is negative.
+    """
+    check_options("eye", options)
+    n, m = as_int("eye", "n", n), None if m is None else as_int("eye", "m", m)
+    if n < 0 or (m is not None and m < 0):
+        raise ValueError(f"eye: n={n} and m={m} must be at least 0")
+    return Tensor(np.eye(n, m, dtype=as_dtype(dtype, default=True)), requires_grad)
+
+
+def arange(
+    start: float, end: float | None = None, step: float = 1, dtype: Any = None, requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:  # fmt: skip
+    """start, start + step, ... up to but not including ``end``; ``arange(n)`` counts from 0.
+
+    int64 if all three are ints, otherwise the default type. For an integer ``dtype``, they are truncated first.
+
+    Raises:
+        ValueError: the step is 0 or leads away from ``end``, or is too small for any memory, or an int exceeds int64.
+    """
+    check_options("arange", options)
+    start, end, step = (_plain(number) for number in (start, end, step))
+    if end is None:
+        start, end = 0, start
+    if _is_integer(dtype) or (dtype is None and all(isinstance(n, (int, np.integer)) for n in (start, end, step))):
+        if (end - start) * step < 0:
+            raise ValueError(f"arange: step={step} does not lead from start={start} to end={end}")
+        start, end = whole("arange", "start", start), whole("arange", "end", end)
+        step = whole("arange", "step", step)
+    if step == 0 or (end - start) * step < 0:
+        raise ValueError(f"arange: step={step} does not lead from start={start} to end={end}")
+    if not (end - start) // step < TOO_LONG:  # np.arange may return an empty array
+        raise ValueError(f"arange: from start={start} to end={end} by step={step} is too long for any memory")
+    array = np.arange(start, end, step)
+    kind = as_dtype(dtype or (int64 if array.dtype.kind == "i" else default_dtype()))
+    return Tensor(array, requires_grad, kind)
+
+
+def linspace(
+    start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+) -> Tensor:
+    """``steps`` evenly spaced numbers from ``start`` to ``end``, both included.
+
+    For an integer ``dtype``, the ends are truncated first, then the results.
+
+    Raises:
+        TypeError: ``steps`` is not an int.
+        ValueError: ``steps`` is negative.
+    """
+    check_options("linspace", options)
+    kind = as_dtype(dtype, default=True)
+    return Tensor(_line("linspace", start, end, steps, kind).astype(kind), requires_grad)
+
+
+def logspace(
+    start: float, end: float, steps: int, base: float = 10.0, dtype: Any = None, requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:  # fmt: skip
+    """base ** ``linspace(start, end, steps)``.
+
+    For an integer ``dtype``, the ends are truncated first, then the results.
+
+    Raises: as ``linspace``.
+    """
+    check_options("logspace", options)
+    kind = as_dtype(dtype, default=True)
+    return Tensor((base ** _line("logspace", start, end, steps, kind)).astype(kind), requires_grad)
+
+
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None, layout: Any = None
+) -> Tensor:
+    """The indices (2, K), row by row, of the lower triangle of a matrix (row, col) up to the diagonal ``offset``."""
+    check_options("tril_indices", {"device": device, "layout": layout})
+    offset = nearest_offset("tril_indices", "offset", offset, row, col)
+    return wrap(np.array(np.tril_indices(row, offset, col), as_dtype(dtype)))
+
+
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None, layout: Any = None
+) -> Tensor:
+    """The indices (2, K), row by row, of the upper triangle of a matrix (row, col) from the diagonal ``offset`` on."""
+    check_options("triu_indices", {"device": device, "layout": layout})
+    offset = nearest_offset("triu_indices", "offset", offset, row, col)
+    return wrap(np.array(np.triu_indices(row, offset, col), as_dtype(dtype)))
+
+
+def _is_integer(dtype: Any) -> bool:
+    return dtype is not None and as_dtype(dtype).kind in "iu"
+
+
+def _plain(number: Any) -> Any:
+    """A Tensor with one element as a Python number."""
+    return number.item() if isinstance(number, Tensor) else number
+
+
+def _line(name: str, start: float, end: float, steps: int, dtype: Any) -> np.ndarray:
+    if as_int(name, "steps", steps) < 0:
+        raise ValueError(f"{name}: steps={steps} must be at least 0")
+    if _is_integer(dtype):
+        start, end = whole(name, "start", start), whole(name, "end", end)
+    return np.linspace(as_real(name, "start", start), as_real(name, "end", end), steps)

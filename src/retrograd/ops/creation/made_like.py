@@ -1,0 +1,148 @@
+"""New tensors of the type of a given one, as methods: ``x.new_zeros(2, 3)``, ``x.new_tensor([1, 2])``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import numpy as np
+
+from ...engine.tensor import Tensor
+from ..arguments.checks import as_int
+from ..dtypes.dtype import as_dtype
+from ..memory.layout import Options, check_options
+from .creation import empty, from_numpy, full, ones, tensor, zeros
+from .typed import made
+
+__all__ = ["empty_strided", "from_dlpack", "frombuffer", "range", "scalar_tensor"]
+
+
+def new(input: Tensor, *data: Any, device: Any = None) -> Tensor:
+    """A tensor of input's type from extents, a sequence, an array or a Tensor, as ``retrograd.FloatTensor`` makes."""
+    return made("new", input.array.dtype, data, device)
+
+
+def new_tensor(
+    input: Tensor, data: Any, *, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+) -> Tensor:
+    """``retrograd.tensor(data)`` in input's type, or ``dtype``."""
+    check_options("new_tensor", options)
+    return tensor(data, dtype or input.array.dtype, requires_grad)
+
+
+def new_zeros(
+    input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+) -> Tensor:
+    """Zeros of shape ``size`` in input's type, or ``dtype``."""
+    return zeros(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
+
+
+def new_ones(
+    input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+) -> Tensor:
+    """Ones of shape ``size`` in input's type, or ``dtype``."""
+    return ones(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
+
+
+def new_empty(
+    input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+) -> Tensor:
+    """A tensor of shape ``size`` in input's type, or ``dtype``, uninitialized."""
+    return empty(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
+
+
+def new_full(
+    input: Tensor, size: int | Sequence[int], fill_value: float, *, dtype: Any = None, requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:  # fmt: skip
+    """One number in shape ``size`` and input's type, or ``dtype``."""
+    return full(size, fill_value, dtype or input.array.dtype, requires_grad, **options)
+
+
+def new_empty_strided(
+    input: Tensor, size: Sequence[int], stride: Sequence[int], dtype: Any = None, requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:  # fmt: skip
+    """``retrograd.empty_strided`` in input's type, or ``dtype``."""
+    return empty_strided(size, stride, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
+
+
+def empty_strided(
+    size: Sequence[int], stride: Sequence[int], *, dtype: Any = None, requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:  # fmt: skip
+    """An uninitialized tensor of shape ``size`` with ``stride[i]`` elements between neighbours along axis i.
+
+    Raises:
+        ValueError: a number is negative, or there are not as many strides as extents.
+    """
+    check_options("empty_strided", options)
+    extents = [as_int("empty_strided", "size", extent) for extent in size]
+    steps = [as_int("empty_strided", "stride", step) for step in stride]
+    if len(steps) != len(extents) or min((*extents, *steps), default=0) < 0:
+        raise ValueError(f"empty_strided: size={size} and stride={stride} must be as many numbers of at least 0 each")
+    kind = as_dtype(dtype, default=True)
+    count = 1 + sum((extent - 1) * step for extent, step in zip(extents, steps, strict=True)) if all(extents) else 0
+    flat = np.empty(count, kind)
+    array = np.lib.stride_tricks.as_strided(flat, extents, [step * kind.itemsize for step in steps])
+    return Tensor(array, requires_grad)
+
+
+def scalar_tensor(s: float, *, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]) -> Tensor:
+    """A tensor without axes of one number, of the default type if ``dtype`` is None."""
+    return full((), s, as_dtype(dtype, default=True), requires_grad, **options)
+
+
+def range(
+    start: float = 0, end: Any = None, step: float = 1, *, dtype: Any = None, requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:  # fmt: skip
+    """start, start + step, ... up to and including ``end``; PyTorch recommends ``arange``, which leaves it out.
+
+    Of the default type if ``dtype`` is None.
+
+    Raises:
+        ValueError: as ``arange``.
+    """
+    warnings.warn(
+        "range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use arange, which produces values in [start, end).",
+        UserWarning,
+        stacklevel=2,
+    )
+    start, end = (0, start) if end is None else (start, end)
+    check_options("range", options)
+    if step == 0 or (end - start) * step < 0:
+        raise ValueError(f"range: step={step} does not lead from start={start} to end={end}")
+    count = int((end - start) / step) + 1
+    return tensor(start + step * np.arange(count), as_dtype(dtype, default=True), requires_grad)
+
+
+def from_dlpack(ext_tensor: Any) -> Tensor:
+    """A tensor of the memory of another library's array, by the DLPack protocol.
+
+    Raises:
+        TypeError: its elements are not of a type that a Tensor can hold.
+    """
+    return from_numpy(np.from_dlpack(ext_tensor))
+
+
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """The bytes of an object such as bytes or a bytearray as a vector of ``dtype``, whose memory it shares.
+
+    count: how many elements; -1 is all. offset: bytes to leave out at the start.
+
+    Raises:
+        ValueError: the buffer is too short, or its length is no multiple of an element's.
+    """
+    array = np.frombuffer(buffer, as_dtype(dtype), count, offset)
+    return Tensor(array, requires_grad)
+
+
+METHODS: dict[str, Any] = {
+    function.__name__: function
+    for function in (new, new_tensor, new_zeros, new_ones, new_empty, new_full, new_empty_strided)
+}

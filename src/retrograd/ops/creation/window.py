@@ -1,0 +1,98 @@
+"""Window functions of signal processing.
+
+Source: A. Oppenheim, R. Schafer, "Discrete-Time Signal Processing"; NumPy computes the symmetric ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Unpack
+
+import numpy as np
+
+from ...engine.tensor import Tensor
+from ..arguments.checks import as_flag, as_int
+from ..dtypes.dtype import as_dtype
+from ..memory.layout import Options, check_options
+
+__all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
+
+
+def bartlett_window(
+    window_length: int, periodic: bool = True, *, dtype: Any = None, requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:  # fmt: skip
+    """A triangle (window_length,): 1 - |2 n / N - 1|, N = window_length if ``periodic``, else window_length - 1
+
+    Raises:
+        ValueError: window_length is negative.
+    """
+    return _made("bartlett_window", window_length, periodic, np.bartlett, dtype, requires_grad, options)
+
+
+def blackman_window(
+    window_length: int, periodic: bool = True, *, dtype: Any = None, requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:  # fmt: skip
+    """0.42 - 0.5 cos(2 pi n / N) + 0.08 cos(4 pi n / N), N = window_length if ``periodic``, else window_length - 1
+
+    Raises:
+        ValueError: window_length is negative.
+    """
+    return _made("blackman_window", window_length, periodic, np.blackman, dtype, requires_grad, options)
+
+
+def hamming_window(
+    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None,
+    requires_grad: bool = False, **options: Unpack[Options],
+) -> Tensor:  # fmt: skip
+    """alpha - beta cos(2 pi n / N), N = window_length if ``periodic``, else window_length - 1
+
+    Raises:
+        ValueError: window_length is negative.
+    """
+    def values(n: int) -> np.ndarray:
+        return alpha - beta * np.cos(2 * np.pi * np.arange(n) / (n - 1)) if n > 1 else np.ones(n)
+
+    return _made("hamming_window", window_length, periodic, values, dtype, requires_grad, options)
+
+
+def hann_window(
+    window_length: int, periodic: bool = True, *, dtype: Any = None, requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:  # fmt: skip
+    """sin(pi n / N)**2, N = window_length if ``periodic``, else window_length - 1
+
+    Raises:
+        ValueError: window_length is negative.
+    """
+    return _made("hann_window", window_length, periodic, np.hanning, dtype, requires_grad, options)
+
+
+def kaiser_window(
+    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:  # fmt: skip
+    """i0(beta sqrt(1 - (2 n / N - 1)**2)) / i0(beta), N = window_length if ``periodic``, else window_length - 1
+
+    Raises:
+        ValueError: window_length is negative.
+    """
+    return _made("kaiser_window", window_length, periodic, lambda n: np.kaiser(n, beta), dtype, requires_grad, options)
+
+
+def _made(
+    name: str, length: Any, periodic: Any, values: Callable[[int], np.ndarray], dtype: Any, requires_grad: bool,
+    options: Options,
+) -> Tensor:  # fmt: skip
+    """A symmetric window, or of a periodic one the first part of the next longer one."""
+    check_options(name, options)
+    count = as_int(name, "window_length", length)
+    if count < 0:
+        raise ValueError(f"{name}: window_length={length} must be at least 0")
+    more = as_flag(name, "periodic", periodic) and count > 1
+    found = np.asarray(values(count + more), np.float64)[:count]
+    kind = as_dtype(dtype, default=True)
+    if kind.kind != "f":
+        raise ValueError(f"{name}: dtype={kind} must be a floating-point type")
+    return Tensor(found.astype(kind), requires_grad)

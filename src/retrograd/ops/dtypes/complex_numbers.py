@@ -1,0 +1,53 @@
+"""What scripts ask about complex numbers, answered for real ones, which are all that tensors hold."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from ...engine.tensor import Tensor
+from ..arguments.checks import require_tensor
+from ..shape.shape import transpose
+
+__all__ = ["adjoint", "conj", "conj_physical", "imag", "is_conj", "is_neg", "real", "resolve_conj", "resolve_neg"]
+
+
+def real(input: Tensor) -> Tensor:
+    """input itself: no Tensor holds complex numbers."""
+    require_tensor("real", input)
+    return input
+
+
+conj = conj_physical = resolve_conj = resolve_neg = real
+
+
+def imag(input: Tensor) -> NoReturn:
+    """There is no imaginary part, as in PyTorch for real numbers.
+
+    Raises:
+        RuntimeError: always.
+    """
+    raise RuntimeError("imag: input holds real numbers; those of retrograd.fft are in its last axis: input[..., 1]")
+
+
+def is_conj(input: Tensor) -> bool:
+    """False: no Tensor holds complex numbers."""
+    require_tensor("is_conj", input)
+    return False
+
+
+is_neg = is_conj
+
+
+def adjoint(input: Tensor) -> Tensor:
+    """input with its last two axes swapped."""
+    return transpose(input, -2, -1)
+
+
+METHODS: dict[str, Any] = {
+    "real": property(lambda input: real(input), doc="The tensor itself: no Tensor holds complex numbers."),
+    "H": property(lambda input: adjoint(input), doc="The matrix with its axes swapped."),
+    "mH": property(lambda input: adjoint(input), doc="The tensor with its last two axes swapped."),
+    "adjoint": adjoint,
+    **dict.fromkeys(("conj", "conj_physical", "resolve_conj", "resolve_neg"), real),
+    **dict.fromkeys(("is_conj", "is_neg"), is_conj),
+}

@@ -1,0 +1,221 @@
+"""Where a tensor is and what type it has: ``to``, ``type``, ``cpu``, ``float`` and their like, as methods of Tensor."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from ...engine.tensor import Tensor
+from ..arguments.checks import as_flag, require_tensor
+from ..memory.device import CPU, as_device, is_device
+from ..memory.layout import as_memory_format, channels_last, channels_last_3d, strided
+from ..shape.shape import clone
+from .dtype import (
+    as_dtype,
+    bool_,
+    cast,
+    default_dtype,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
+
+# the names of PyTorch's older constructors, which Tensor.type shows and takes
+TENSOR_TYPES: dict[str, np.dtype[Any]] = {
+    "FloatTensor": float32,
+    "DoubleTensor": float64,
+    "HalfTensor": float16,
+    "LongTensor": int64,
+    "IntTensor": int32,
+    "ShortTensor": int16,
+    "CharTensor": int8,
+    "ByteTensor": uint8,
+    "BoolTensor": bool_,
+}
+_TYPE_NAMES = {dtype: f"torch.{name}" for name, dtype in TENSOR_TYPES.items()}
+
+
+class Destination(NamedTuple):
+    """What a call of ``to`` asks for."""
+
+    dtype: np.dtype[Any] | None
+    copy: bool
+    memory_format: Any
+
+
+def destination(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Destination:
+    """The arguments of ``to``: (dtype, ...), (device, dtype, ...) or (other, ...), then non_blocking and copy.
+
+    Raises:
+        TypeError: they are none of these.
+        RuntimeError: the device is not the CPU.
+    """
+    left = list(args)
+    dtype = None
+    if left and isinstance(left[0], Tensor):
+        dtype = left.pop(0).array.dtype
+    elif left and (left[0] is None or is_device(left[0]) or type(left[0]) is int):
+        as_device(name, left.pop(0))
+        if left and not isinstance(left[0], bool):
+            dtype = left.pop(0)
+    elif left:
+        dtype = left.pop(0)
+    given = {}
+    for option, value in zip(("non_blocking", "copy"), left, strict=False):
+        given[option] = value
+    if len(left) > 2 or given.keys() & options.keys():
+        raise TypeError(
+            f"{name}: got {len(args)} arguments; it is {name}(dtype), {name}(device, dtype) or {name}(other)"
+        )
+    for option, value in options.items():
+        if option == "device":
+            as_device(name, value)
+        elif option == "dtype" and dtype is None:
+            dtype = value
+        elif option == "other" and dtype is None and isinstance(value, Tensor):
+            dtype = value.array.dtype
+        elif option in ("non_blocking", "copy", "memory_format"):
+            given[option] = value
+        else:
+            raise TypeError(f"{name}() got an unexpected argument {option}={value!r}")
+    as_flag(name, "non_blocking", given.get("non_blocking", False))
+    copied = as_flag(name, "copy", given.get("copy", False))
+    memory_format = as_memory_format(name, given.get("memory_format"))
+    return Destination(None if dtype is None else as_dtype(dtype), copied, memory_format)
+
+
+def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
+    """input in another element type: ``x.to(dtype)``, ``x.to(device)``, ``x.to(device, dtype)`` or ``x.to(other)``.
+
+    There is one device. copy: a new tensor even if nothing changes. memory_format: the order of the result's axes in
+    memory. non_blocking: without meaning here.
+
+    Raises:
+        TypeError: the arguments are none of these, or dtype is not an element type.
+        RuntimeError: the device is not the CPU.
+    """
+    if len(args) == 1 and not options and isinstance(args[0], (np.dtype, type)):
+        return cast(input, args[0])
+    dtype, copied, order = destination("to", args, options)
+    result = input if dtype is None else cast(input, dtype)
+    if order in (channels_last, channels_last_3d):
+        result = result.contiguous(memory_format=order)
+    return clone(result) if copied and result is input else result
+
+
+def cpu(input: Tensor, memory_format: Any = None) -> Tensor:
+    """input itself: every tensor is on the CPU."""
+    as_memory_format("cpu", memory_format)
+    return input
+
+
+def cuda(input: Tensor, device: Any = None, non_blocking: Any = False, memory_format: Any = None) -> NoReturn:
+    """Raises a RuntimeError: there is one device, the CPU."""
+    raise RuntimeError("cuda: there is one device, the CPU; leave the call out, or write x.to(device) with 'cpu'")
+
+
+def pin_memory(input: Tensor, device: Any = None) -> Tensor:
+    """input itself: memory is pinned for copies to another device, and there is none."""
+    as_device("pin_memory", device)
+    return input
+
+
+def is_pinned(input: Tensor, device: Any = None) -> bool:
+    """False: memory is pinned for copies to another device, and there is none."""
+    as_device("is_pinned", device)
+    return False
+
+
+def get_device(input: Tensor) -> int:
+    """-1, the number that stands for the CPU."""
+    require_tensor("get_device", input)
+    return -1
+
+
+def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The name of input's type, as "torch.FloatTensor"; with a ``dtype``, input in that type.
+
+    dtype: an element type, a class such as retrograd.FloatTensor, or the name of one.
+
+    Raises:
+        TypeError, ValueError: ``dtype`` is none of these.
+        RuntimeError: it is the name of a type on another device.
+    """
+    as_flag("type", "non_blocking", non_blocking)
+    if dtype is None:
+        return _TYPE_NAMES[input.array.dtype]
+    return cast(input, named_type("type", dtype))
+
+
+def named_type(name: str, dtype: Any) -> np.dtype[Any]:
+    """The element type of a dtype, of a class such as FloatTensor, or of the name of one."""
+    if isinstance(dtype, str) and dtype.endswith("Tensor"):
+        place, _, kind = dtype.rpartition(".")
+        if place == "torch.cuda":
+            raise RuntimeError(f"{name}: {dtype!r} is on a GPU, but there is one device, the CPU; use 'torch.{kind}'")
+        if place not in ("torch", "retrograd") or kind not in (*TENSOR_TYPES, "Tensor"):
+            raise ValueError(f"{name}: {dtype!r} is not the name of a type; use one such as 'torch.FloatTensor'")
+        return TENSOR_TYPES[kind] if kind in TENSOR_TYPES else default_dtype()
+    if dtype is Tensor:
+        return default_dtype()
+    return as_dtype(getattr(dtype, "dtype", dtype) if isinstance(dtype, type) else dtype)  # of FloatTensor or int
+
+
+
+def _converted(name: str, dtype: np.dtype[Any], doc: str) -> Any:
+    def convert(input: Tensor, memory_format: Any = None) -> Tensor:
+        as_memory_format(name, memory_format)
+        return cast(input, dtype)
+
+    convert.__name__ = convert.__qualname__ = name
+    convert.__doc__ = doc
+    return convert
+
+
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """input in the element type of ``other``."""
+    require_tensor("type_as", other, "other")
+    return cast(input, other.array.dtype)
+
+
+def bfloat16(input: Tensor, memory_format: Any = None) -> NoReturn:
+    """Raises a TypeError: no Tensor holds bfloat16."""
+    raise TypeError("bfloat16: no Tensor holds bfloat16; use x.float(), or x.half() for storage")
+
+
+METHODS: dict[str, Any] = {
+    "to": to,
+    "cpu": cpu,
+    "cuda": cuda,
+    "pin_memory": pin_memory,
+    "get_device": get_device,
+    "type": type_,
+    "type_as": type_as,
+    "float": _converted("float", float32, "input as float32."),
+    "double": _converted("double", float64, "input as float64."),
+    "half": _converted("half", float16, "input as float16, which holds numbers and does not compute."),
+    "long": _converted("long", int64, "input as int64, truncated."),
+    "int": _converted("int", int32, "input as int32, truncated."),
+    "short": _converted("short", int16, "input as int16, truncated; larger integers wrap."),
+    "char": _converted("char", int8, "input as int8, truncated; larger integers wrap."),
+    "byte": _converted("byte", uint8, "input as uint8, truncated; larger integers wrap."),
+    "bool": _converted("bool", bool_, "Where input is not 0."),
+    "bfloat16": bfloat16,
+    "device": property(lambda input: CPU, doc="The CPU."),
+    "layout": property(lambda input: strided, doc="retrograd.strided"),
+    "is_cpu": property(lambda input: True, doc="True: every tensor is on the CPU."),
+    **{
+        name: property(lambda input: False, doc="False: every tensor is an ordinary one on the CPU.")
+        for name in (
+            "is_cuda", "is_mps", "is_meta", "is_sparse", "is_quantized", "is_mkldnn", "is_xpu", "is_nested",
+            "is_ipu", "is_xla", "is_vulkan", "is_mtia", "is_maia", "is_sparse_csr",
+        )
+    },
+    "is_pinned": is_pinned,
+}

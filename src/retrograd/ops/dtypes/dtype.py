@@ -1,0 +1,98 @@
+"""Element types of tensors, and the operator that converts one to another.
+
+float32, float64, int64 and bool are computed in. uint8, int8, int16 and int32 are computed in too, and wrap; float16
+holds numbers, which are moved, compared and converted: the compiled kernels do not compute in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...engine.convert import ALLOWED, BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, STORED, TYPES
+from ...engine.convert import default_dtype as default_dtype  # for the files of ops
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+
+float32, float64, int64, bool_, float16 = FLOAT32, FLOAT64, INT64, BOOL, FLOAT16
+uint8, int8, int16, int32, _ = STORED
+
+
+class Cast(Function):
+    """x in another floating-point type."""
+
+    moves = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dtype: np.dtype[Any]) -> Tensor:
+        ctx.input_dtype = x.array.dtype
+        return wrap(converted(x.array, dtype) if dtype is float16 else x.array.astype(dtype))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return Cast.apply(g, ctx.input_dtype), None
+
+
+def cast(x: Tensor, dtype: Any) -> Tensor:
+    """x in another element type; gradients flow between floating-point types.
+
+    dtype: an element type, as a NumPy dtype, its name, or Python's float (the default type), int, bool.
+
+    Raises:
+        TypeError: ``dtype`` is none of these.
+    """
+    target = as_dtype(dtype)
+    if x.array.dtype == target:
+        return x
+    if target.kind == "f" and x.array.dtype.kind == "f":
+        return Cast.apply(x, target)
+    return wrap(converted(x.array, target))
+
+
+def converted(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """array in another type, in its order of memory: numbers are truncated to integers, which wrap."""
+    if array.dtype.kind != "f":
+        return array.astype(dtype)
+    with np.errstate(all="ignore"):
+        if dtype.kind in "iu" and dtype.itemsize < 4:  # as other libraries do it, for numbers outside the type
+            array = array.astype(np.int64)
+        return array.astype(dtype)
+
+
+def as_dtype(dtype: Any, *, default: bool = False) -> np.dtype[Any]:
+    """``dtype`` as one of a Tensor's element types; TypeError otherwise.
+
+    default: None is the type of new floating-point tensors, as Python's float is.
+    """
+    if dtype is float or (default and dtype is None):
+        return default_dtype()
+    try:
+        found = np.dtype(dtype) if dtype is not None else None
+    except TypeError:
+        if isinstance(dtype, Unavailable):
+            raise TypeError(dtype.reason) from None
+        found = None
+    if found is None or found not in ALLOWED:  # for NumPy, None is float64
+        raise TypeError(f"dtype={dtype!r} is not an element type of a Tensor; choose {TYPES}")
+    return found
+
+
+class Unavailable:
+    """An element type of PyTorch that no Tensor has; to use it is a TypeError, to name it is none."""
+
+    def __init__(self, name: str, way_out: str) -> None:
+        self.name, self._way_out = name, way_out
+        self.reason = f"dtype=retrograd.{name} is not an element type of a Tensor: {way_out}"
+
+    def __repr__(self) -> str:
+        return f"retrograd.{self.name}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unavailable) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __reduce__(self) -> Any:
+        return Unavailable, (self.name, self._way_out)

@@ -1,0 +1,101 @@
+"""PyTorch's promotion rules: the type of what is computed from several tensors and numbers.
+
+bool < integers < floating point: the higher category decides, then the wider type; uint8 with int8 is int16. Within a
+category a Python number never changes a tensor's type, nor does a 0-d tensor that of one with axes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...engine.arguments import shown
+from ...engine.tensor import Tensor, wrap
+from ..arguments.checks import as_element, is_number, require_float, require_tensor
+from .dtype import bool_, cast, default_dtype, int16, int64
+
+CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}
+
+
+def floats(name: str, *, integers: bool = False, **operands: Any) -> tuple[Tensor, ...]:
+    """The operands, by their names in the caller, promoted to a floating-point type; TypeError without a floating one.
+
+    integers: allow integers and truth values alone, in the default type.
+    """
+    for label, x in operands.items():
+        require_tensor(name, x, label)
+    dtype = promoted_type(*[x.array for x in operands.values()])
+    if dtype.kind != "f" and not integers:
+        for label, x in operands.items():
+            require_float(name, x, label)
+    return (*[cast(x, dtype if dtype.kind == "f" else default_dtype()) for x in operands.values()],)
+
+
+def _operand(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> Tensor:
+    """As ``as_element``; beside a tensor of a smaller type than int64 a number wraps."""
+    if dtype.kind in "iu" and dtype.itemsize < 8:
+        return wrap(as_element(name, label, number, int64).astype(dtype))
+    return wrap(as_element(name, label, number, dtype))
+
+
+def promote(name: str, x: Any, y: Any, second: str = "other") -> tuple[Tensor, Tensor]:
+    """Both operands, one of them perhaps a number, as Tensors of one type; ``second`` is y's name in the caller.
+
+    TypeError if an operand is neither a Tensor nor a number, or both are numbers; ValueError if a number does not fit.
+    """
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        dtype = promoted_type(x.array, y.array)
+        return cast(x, dtype), cast(y, dtype)
+    if isinstance(x, Tensor) and is_number(y):
+        dtype = with_number(x.array.dtype, y)
+        return cast(x, dtype), _operand(name, second, y, dtype)
+    if isinstance(y, Tensor) and is_number(x):
+        dtype = with_number(y.array.dtype, x)
+        return _operand(name, "input", x, dtype), cast(y, dtype)
+    if is_number(x) and is_number(y):
+        raise TypeError(
+            f"{name}: input={shown(x)} and {second}={shown(y)} are numbers, one must be a Tensor; "
+            f"try retrograd.tensor({shown(x)})"
+        )
+    label, wrong = (second, y) if isinstance(x, Tensor) or is_number(x) else ("input", x)
+    raise TypeError(
+        f"{name}: {label} is {type(wrong).__name__}, needs a Tensor or a number; "
+        f"make one with retrograd.tensor({label})"
+    )
+
+
+def promoted_type(x: np.ndarray, *others: np.ndarray) -> np.dtype[Any]:
+    """The promoted type of arrays; next to arrays with axes, a 0-d array counts only by its category."""
+    for y in others:
+        if y.dtype is not x.dtype:
+            break
+    else:
+        return x.dtype
+    widest: dict[bool, np.dtype[Any]] = {}
+    for array in (x, *others):
+        group, dtype = bool(array.ndim), array.dtype
+        widest[group] = joined(widest[group], dtype) if group in widest else dtype
+    if len(widest) == 1:
+        return next(iter(widest.values()))
+    axes, scalar = widest[True], widest[False]
+    return scalar if CATEGORY[scalar.kind] > CATEGORY[axes.kind] else axes
+
+
+def joined(one: np.dtype[Any], other: np.dtype[Any]) -> np.dtype[Any]:
+    """The smallest type that holds what two tensors with axes hold: ``promote_types``."""
+    if one == other:  # not "is": types that were pickled are equal, and others
+        return one
+    difference = CATEGORY[one.kind] - CATEGORY[other.kind]
+    if not difference and one.itemsize == other.itemsize:  # uint8 and int8
+        return int16
+    return one if (difference or one.itemsize - other.itemsize) > 0 else other
+
+
+def with_number(dtype: np.dtype[Any], number: Any) -> np.dtype[Any]:
+    """The promoted type of a tensor of ``dtype`` and a Python number."""
+    if dtype.kind == "f" or isinstance(number, (bool, np.bool_)):
+        return dtype
+    if isinstance(number, (int, np.integer)):
+        return int64 if dtype is bool_ else dtype
+    return default_dtype()

@@ -1,0 +1,1 @@
+"""Operators that change a tensor in place."""

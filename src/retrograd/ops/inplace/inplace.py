@@ -1,0 +1,214 @@
+"""In-place methods: ``x.add_(y)``, ``x += y``, ``x.relu_()``, ``x.copy_(y)``.
+
+Each is the operator without the underscore, with its gradient; ``engine.inplace.modify`` writes the result into memory
+and updates the graph. See there for leaves that require gradients, and for backwards that need the old values.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...absent import pytorch_names
+from ...engine.inplace import Replaced, modify
+from ...engine.rule import runs_operators_by_name
+from ...engine.tensor import Tensor, wrap
+from ...formulas import optimizers
+from ..arguments.checks import as_element, as_real, is_number, require_tensor
+from ..dtypes.dtype import cast, float16
+from ..dtypes.promotion import CATEGORY
+from ..kernel_set import kernels
+from ..pointwise import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
+from ..shape.broadcasting import expand
+
+# the families whose operators give a result of the shape and type of their first tensor, and of other families those
+FAMILIES = powers, rounding, transcendental, trigonometry
+OTHERS: dict[Any, tuple[str, ...]] = {
+    comparison: ("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor"),
+    elementwise: ("addcdiv", "addcmul", "lerp", "neg"),
+    piecewise: ("clamp", "clamp_max", "clamp_min", "clip", "nan_to_num"),
+}
+
+
+def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None) -> Callable[..., Tensor]:
+    """The in-place form of an operator whose result has the shape of its first argument.
+
+    name: for messages; by default the operator's name and an underscore
+    ufunc: the NumPy function of a binary operator, for changes that are not recorded
+    """
+    name = name or f"{function.__name__}_"
+
+    @runs_operators_by_name
+    @functools.wraps(function)
+    def change(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        require_tensor(name, input)
+
+        def compute(old: Tensor) -> Tensor:
+            return _as(name, function(old, *args, **kwargs), old.array.dtype)
+
+        write = None
+        if ufunc is not None and len(args) == 1 and not kwargs and _fits(input.array, args[0]):
+            other = args[0].array if isinstance(args[0], Tensor) else as_real(name, "other", args[0])
+            write = lambda array: _quietly(ufunc, array, other)  # noqa: E731
+        return modify(input, name, compute, (*args, *kwargs.values()), write)
+
+    change.__name__ = change.__qualname__ = name
+    change.__doc__ = f"``{function.__name__}`` in the memory of input, which is returned.\n\nRaises: as ``modify``."
+    return change
+
+
+class _RectifiedInPlace(piecewise.Relu):  # type: ignore[misc]  # Relu is made at run time
+    """relu, written into the array of x; what is recorded is an ordinary Relu of the same result."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.function = piecewise.Relu
+        _rectify(x.array)
+        y = wrap(x.array)
+        ctx.save_for_backward(y)
+        return y
+
+
+def _rectify(array: np.ndarray) -> None:
+    kernels.update(optimizers.rectified, [array])
+
+
+def relu_(input: Tensor) -> Tensor:
+    """``relu`` in the memory of input, which is returned.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor. And as ``engine.modify``.
+    """
+    require_tensor("relu_", input)
+    if input.array.dtype.char not in "fd":
+        return _relu_(input)
+    return modify(input, "relu_", piecewise.relu, (), _rectify, _RectifiedInPlace.apply)
+
+
+_relu_ = in_place(piecewise.relu)
+
+
+def zero_(input: Tensor) -> Tensor:
+    """Set every element to 0; the gradient to the old values is 0.
+
+    Raises: as ``engine.modify``.
+    """
+    return _fill("zero_", input, 0)
+
+
+def fill_(input: Tensor, value: Any) -> Tensor:
+    """Set every element to ``value``, a number or a tensor with one element; the gradient to the old values is 0.
+
+    Raises:
+        TypeError: ``value`` is neither of these. And as ``engine.modify``.
+    """
+    if isinstance(value, Tensor) and value.array.size == 1:
+        return _copy("fill_", input, value if not value.array.ndim else value.reshape(()))
+    if not is_number(value):
+        kind = f"a tensor of shape {value.array.shape}" if isinstance(value, Tensor) else type(value).__name__
+        raise TypeError(f"fill_: value is {kind}, needs a number or a tensor with one element; copy_ takes others")
+    return _fill("fill_", input, value)
+
+
+def copy_(input: Tensor, src: Tensor) -> Tensor:
+    """Set the elements to those of ``src``, broadcast and converted; the gradient goes to ``src``.
+
+    Raises:
+        TypeError: ``src`` is not a Tensor.
+        ValueError: ``src`` does not broadcast to the shape of input. And as ``engine.modify``.
+    """
+    require_tensor("copy_", src, "src")
+    return _copy("copy_", input, src)
+
+
+def _fill(operator: str, input: Tensor, value: Any) -> Tensor:
+    number = as_element(operator, "value", value, input.array.dtype)
+    return modify(
+        input,
+        operator,
+        lambda old: Replaced.apply(old, wrap(np.full_like(old.array, number))),
+        write=lambda array: array.fill(number),
+    )
+
+
+def _copy(operator: str, input: Tensor, src: Tensor) -> Tensor:
+    shape, dtype = input.array.shape, input.array.dtype
+    if not _broadcasts(src.array.shape, shape):
+        raise ValueError(f"{operator}: src.shape={src.array.shape} does not broadcast to input.shape={shape}")
+    return modify(
+        input,
+        operator,
+        lambda old: Replaced.apply(old, expand(cast(src, dtype), shape)),
+        (src,),
+        lambda array: np.copyto(array, src.array, casting="unsafe"),
+    )
+
+
+def _as(operator: str, value: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    """``value`` in ``dtype``; TypeError if that is a lower category."""
+    if value.array.dtype == dtype:
+        return value
+    if CATEGORY[value.array.dtype.kind] > CATEGORY[dtype.kind]:
+        raise TypeError(
+            f"{operator}: the result is {value.array.dtype}, which input of {dtype} cannot hold; convert input first, "
+            "for example with input.float()"
+        )
+    return cast(value, dtype)
+
+
+def _fits(array: np.ndarray, other: Any) -> bool:
+    """Whether NumPy can compute ``array op other`` in place: one type, and the shape of array."""
+    if array.dtype.kind != "f" or array.dtype is float16:
+        return False
+    if isinstance(other, Tensor):
+        return other.array.dtype == array.dtype and _broadcasts(other.array.shape, array.shape)
+    return is_number(other) and not isinstance(other, (bool, np.bool_))  # sub refuses bool
+
+
+def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    leading = len(target) - len(shape)
+    return leading >= 0 and all(n in (1, m) for n, m in zip(shape, target[leading:], strict=True))
+
+
+def _quietly(ufunc: Any, array: np.ndarray, other: Any) -> None:
+    with np.errstate(all="ignore"):  # as the kernels
+        ufunc(array, other, out=array)
+
+
+def of_all(methods: dict[str, Any]) -> dict[str, Any]:
+    """The in-place forms that PyTorch has and the others here do not: each of the method without the underscore."""
+    names = [name for name in pytorch_names()["torch.Tensor"] if name.endswith("_") and not name.endswith("__")]
+    return {
+        name: in_place(methods[name[:-1]], name)
+        for name in (*names, "eq_")  # which is not in the table
+        if name not in methods and name[:-1] in methods
+    }
+
+
+METHODS: dict[str, Any] = {
+    f"{name}_": in_place(getattr(family, name))
+    for family, names in (OTHERS | {family: family.__all__ for family in FAMILIES}).items()
+    for name in names
+    if name != "logaddexp"  # PyTorch has none in place
+}
+for _name, _sign, _ufunc in (
+    *(("add", "+=", np.add), ("sub", "-=", np.subtract)),
+    *(("mul", "*=", np.multiply), ("div", "/=", np.true_divide)),
+):
+    METHODS[f"{_name}_"] = in_place(getattr(elementwise, _name), ufunc=_ufunc)
+    METHODS["__itruediv__" if _name == "div" else f"__i{_name}__"] = in_place(
+        getattr(elementwise, _name), _sign, _ufunc
+    )
+METHODS.update(
+    (f"__i{name}__", in_place(operator, sign))
+    for name, sign, operator in (
+        *(("and", "&=", comparison.bitwise_and), ("or", "|=", comparison.bitwise_or)),
+        *(("xor", "^=", comparison.bitwise_xor), ("mod", "%=", rounding.remainder)),
+        *(("pow", "**=", powers.pow), ("floordiv", "//=", rounding.floor_divide)),
+        *(("lshift", "<<=", comparison.bitwise_left_shift), ("rshift", ">>=", comparison.bitwise_right_shift)),
+    )
+)
+METHODS.update((function.__name__, function) for function in (zero_, fill_, copy_, relu_))

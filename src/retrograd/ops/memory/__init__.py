@@ -1,0 +1,1 @@
+"""Where tensors are and how they lie in memory."""

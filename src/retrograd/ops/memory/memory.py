@@ -1,0 +1,257 @@
+"""How a tensor lies in memory: strides, addresses, storages, views of its bytes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ...engine.changes import memory
+from ...engine.tensor import Tensor, wrap
+from ..arguments.checks import is_number
+from ..shape import shape as shapes
+from ..shape.broadcasting import sum_to
+from ..shape.rearrange import flip
+from ..shape.shape import axis
+from .device import CPU
+from .layout import as_memory_format, channels_last, channels_last_3d, contiguous_format
+
+
+class Storage:
+    """The memory that a tensor and its views share: its elements, or its bytes if it is untyped.
+
+    It is for comparing and measuring; elements are changed through tensors.
+    """
+
+    def __init__(self, tensor: Tensor, typed: bool) -> None:
+        self._owner = memory(tensor.array)
+        self._element = self._owner.itemsize if typed else 1
+        self.dtype = self._owner.dtype if typed else np.dtype(np.uint8)
+        self.device = CPU
+
+    def data_ptr(self) -> int:
+        """The address of the first byte."""
+        return _address(self._owner)
+
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self._owner.nbytes
+
+    def size(self) -> int:
+        """The number of elements."""
+        return self._owner.nbytes // self._element
+
+    __len__ = size
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self._element
+
+    def tolist(self) -> list[Any]:
+        """The elements, in the order of memory."""
+        found: list[Any] = self._owner.ravel("K").view(self.dtype).tolist()
+        return found
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.tolist()[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Storage) and (self.data_ptr(), self.dtype) == (other.data_ptr(), other.dtype)
+
+    def __hash__(self) -> int:
+        return hash(self.data_ptr())
+
+
+def _address(array: np.ndarray) -> int:
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+def stride(input: Tensor, dim: int | None = None) -> Any:
+    """How many elements lie between neighbours along each axis in memory, or along the axis ``dim``.
+
+    Raises:
+        IndexError: input has no such axis.
+    """
+    steps = tuple([step // input.array.itemsize for step in input.array.strides])
+    return steps if dim is None else steps[axis("stride", "dim", dim, len(steps))]
+
+
+def storage_offset(input: Tensor) -> int:
+    """How many elements lie in the shared memory before the first of input."""
+    return (_address(input.array) - _address(memory(input.array))) // input.array.itemsize
+
+
+def data_ptr(input: Tensor) -> int:
+    """The address of the first element."""
+    return _address(input.array)
+
+
+def element_size(input: Tensor) -> int:
+    """Bytes of an element."""
+    return input.array.itemsize
+
+
+def untyped_storage(input: Tensor) -> Storage:
+    """The memory that input shares with its views, as bytes."""
+    return Storage(input, False)
+
+
+def storage(input: Tensor) -> Storage:
+    """The memory that input shares with its views, as elements; PyTorch no longer recommends it."""
+    warnings.warn(
+        "TypedStorage is deprecated, use tensor.untyped_storage() instead of tensor.storage()",
+        UserWarning,
+        stacklevel=2,
+    )
+    return Storage(input, True)
+
+
+def is_set_to(input: Tensor, tensor: Tensor) -> bool:
+    """Whether both show the same elements of the same memory, in the same shape."""
+    a, b = input.array, tensor.array
+    return (_address(a), a.shape, a.strides, a.dtype) == (_address(b), b.shape, b.strides, b.dtype)
+
+
+def is_shared(input: Tensor) -> bool:
+    """False: a DataLoader's workers copy tensors to this process, no memory is shared between processes."""
+    return False
+
+
+def share_memory_(input: Tensor) -> Tensor:
+    """input itself: no memory is shared between processes."""
+    return input
+
+
+def dim_order(input: Tensor) -> tuple[int, ...]:
+    """The axes from the slowest to the fastest in memory."""
+    steps = input.array.strides
+    return tuple(sorted(range(len(steps)), key=lambda axis: -abs(steps[axis])))
+
+
+_LAST = {channels_last: 4, channels_last_3d: 5}  # memory formats with the channels last -> the axes they are for
+
+
+def is_contiguous(input: Tensor, memory_format: Any = None) -> bool:
+    """Whether the elements lie in memory in C order, or in that of a ``memory_format``.
+
+    Raises:
+        TypeError: it is not a memory format.
+    """
+    if as_memory_format("is_contiguous", memory_format) in _LAST:
+        ndim = input.array.ndim
+        return ndim == _LAST[memory_format] and bool(np.moveaxis(input.array, 1, -1).flags.c_contiguous)
+    return shapes.is_contiguous(input)
+
+
+def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
+    """input itself if its elements lie in memory in C order, or in that of a ``memory_format``; else a copy.
+
+    No operator needs this: all accept any strides.
+
+    Raises:
+        TypeError: it is not a memory format.
+        RuntimeError: it is for another number of axes.
+    """
+    if memory_format in (None, contiguous_format) or is_contiguous(input, memory_format):
+        return shapes.contiguous(input)
+    if memory_format not in _LAST:
+        return input  # preserve_format
+    ndim = _LAST[memory_format]
+    if input.array.ndim != ndim:
+        raise RuntimeError(f"contiguous: {memory_format} is for {ndim} axes; input.shape={input.array.shape}")
+    last = shapes.contiguous(shapes.permute(input, (0, *range(2, ndim), 1)))
+    return shapes.permute(last, (0, ndim - 1, *range(1, ndim - 1)))
+
+
+def clone(input: Tensor, memory_format: Any = None) -> Tensor:
+    """A copy of input, whose elements lie in memory as those of input or in the order of a ``memory_format``.
+
+    Raises: as ``contiguous``.
+    """
+    copied = shapes.clone(input)
+    return copied if memory_format is None else contiguous(copied, memory_format)
+
+
+def view(input: Tensor, *shape: Any) -> Tensor:
+    """input in another shape, see ``reshape``; or its bytes as elements of another type: ``x.view(dtype)``.
+
+    The latter has no gradient. Raises:
+        ValueError: the bytes cannot be shown so.
+        RuntimeError: input requires a gradient.
+    """
+    try:
+        return shapes.reshape(input, *shape)
+    except TypeError:
+        if len(shape) != 1 or not isinstance(shape[0], (np.dtype, type)):
+            raise
+    if input.requires_grad:
+        raise RuntimeError(f"view: bytes as {shape[0]} have no gradient; use x.detach().view(dtype)")
+    return wrap(input.array.view(shape[0]))
+
+
+def contains(input: Tensor, element: Any) -> bool:
+    """Whether an element of input equals ``element``, a number or a tensor.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if not (is_number(element) or isinstance(element, Tensor)):
+        raise TypeError(f"in: element is {type(element).__name__}, needs a number or a Tensor")
+    other = element.array if isinstance(element, Tensor) else element
+    return bool((input.array == other).any())
+
+
+def _reversed(input: Tensor) -> Tensor:
+    """input with its first axis turned round."""
+    return flip(input, (0,)) if input.array.ndim else input
+
+
+def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+    """input summed to a shape that broadcasts to it."""
+    return sum_to(input, shapes.sizes("sum_to_size", "size", size))
+
+
+def dlpack(input: Tensor, **options: Any) -> Any:
+    """The capsule of the DLPack protocol: ``numpy.from_dlpack(x)`` shares the memory.
+
+    Raises:
+        RuntimeError: input requires a gradient.
+    """
+    return input.numpy().__dlpack__(**options)
+
+
+def dlpack_device(input: Tensor) -> tuple[int, int]:
+    """(1, 0), the CPU in the DLPack protocol."""
+    return 1, 0
+
+
+def _doc(name: str, value: Any, doc: str) -> Any:
+    def read(input: Tensor) -> Any:
+        return value(input)
+
+    read.__name__ = name
+    return property(read, doc=doc)
+
+
+METHODS: dict[str, Any] = {
+    **{
+        function.__name__: function
+        for function in (
+            *(stride, storage_offset, data_ptr, element_size, untyped_storage, storage, is_set_to, is_shared),
+            *(share_memory_, dim_order, is_contiguous, contiguous, clone, view, sum_to_size),
+        )
+    },
+    "nelement": Tensor.numel,
+    "ndimension": Tensor.dim,
+    "__contains__": contains,
+    "__dlpack__": dlpack,
+    "__dlpack_device__": dlpack_device,
+    "__reversed__": _reversed,
+    "itemsize": _doc("itemsize", element_size, "Bytes of an element."),
+    "nbytes": _doc("nbytes", lambda input: input.array.nbytes, "Bytes of all elements."),
+    "output_nr": _doc(
+        "output_nr", lambda input: 0 if input._edge is None else input._edge[1], "Which output of ``grad_fn`` it is."
+    ),
+}

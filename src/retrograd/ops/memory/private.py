@@ -1,0 +1,26 @@
+"""Private copies of indices and masks for the backward."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..kernel_set import kernels
+
+__all__: list[str] = []
+
+_LARGE = 1 << 12  # elements: from here on, threads copy faster than NumPy
+
+
+def private(array: np.ndarray, recorded: bool = True) -> np.ndarray:
+    """A copy of ``array``, which the user holds as well; ``array`` itself unless ``recorded``.
+
+    Indices are checked in the forward pass and trusted afterwards, but ``tensor.numpy()`` lets users change them
+    unnoticed. So arrays shared with the user are not saved.
+    """
+    if not recorded:
+        return array
+    if array.size < _LARGE:
+        return array.copy(order="K")
+    copy = np.empty_like(array)
+    kernels.copy(copy, array)
+    return copy
