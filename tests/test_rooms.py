@@ -69,7 +69,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
     "explanation": (
-        _LAYERS | _OPERATORS | {"atomic", "formulas", "lowbit", "printable"},
+        _LAYERS | _OPERATORS | {"atomic", "formulas", "lowbit", "printable", "rules"},
         {"numpy", "tensorboardX", "anyio", "starlette", "uvicorn"},
     ),
     "interop": (

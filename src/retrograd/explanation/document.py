@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import faults as breaking
 from . import running
+from .curves import Curve, lines
 from .numbers import numbers
 from .snippets import as_gradcheck, as_python
 from .sums import Products
@@ -27,6 +28,7 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
     arrays = explanation.arrays
     gradients = [name for name, array in arrays.items() if array.role == "gradient"]
     inputs = {name: array.values for name, array in case.inputs.items()}
+    program = case.program or case.source
     found = {
         "format": FORMAT,
         "operator": case.name,
@@ -44,9 +46,11 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
         },
         "numerical": {name: numbers(explanation.numerical(name)) for name in gradients},
         "agreement": explanation.agreement,
-        "python": as_python(case.source, inputs, explanation.gy),
-        "gradcheck": as_gradcheck(case.name, case.source, inputs) if case.exact else None,
+        "python": as_python(program, inputs, explanation.gy, case.imports),
+        "gradcheck": as_gradcheck(case.name, program, inputs, case.imports) if case.exact else None,
     }
+    if case.curve is not None:
+        found["curves"] = _curves(case.curve, case.name)
     if whole:
         return found | traces(explanation) | faults(explanation)
     return found | {"later": ["traces", *(["faults"] if case.faults else [])]}
@@ -74,6 +78,11 @@ def _array(array: Array) -> dict[str, Any]:
         "copies": array.copies and {"array": array.copies[0], "index": array.copies[1].ravel().tolist()},
         "values": numbers(array.values),
     }
+
+
+def _curves(curve: Curve, name: str) -> dict[str, Any]:
+    found = lines(curve, name)
+    return found | {"lines": [line | {"values": numbers(line["values"])} for line in found["lines"]]}
 
 
 def _products(products: Products) -> dict[str, Any]:

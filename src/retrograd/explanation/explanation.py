@@ -13,6 +13,7 @@ import numpy as np
 
 from ..atomic import write_atomically
 from ..ops.kernel_set import active_kernels
+from .curves import Curve
 from .faults import Fault, Outcome, outcome
 from .measure import Arrays, Call, gradients, numerical, ulps
 from .running import Algorithm, Run, backward_run, follow
@@ -64,8 +65,10 @@ class Case:
     sums: for each target the products that add up to it, from the arrays
     formulas: for each target the sum as text
     source: the call as Python
+    program, imports: the call as Python that runs, if source is shorter, and what it imports besides F and rg
     step: of the numerical gradient; 1 is exact where the operator is linear in each input
     exact: whether the declared gradient is the derivative; a quantiser's is not
+    curve: what is drawn of a function of single numbers
     algorithms: ways to compute y and the gradients that can be stepped through, from the arrays
     faults: mistakes to try in its backward
     """
@@ -77,9 +80,12 @@ class Case:
     sums: Callable[[Arrays], dict[str, list[Products]]]
     formulas: dict[str, str]
     source: str
+    program: str = ""
+    imports: str = ""
     inner: Callable[[Arrays], dict[str, Array]] = lambda arrays: {}
     step: float = 1e-6
     exact: bool = True
+    curve: Curve | None = None
     algorithms: Callable[[Arrays], list[Algorithm]] = lambda arrays: []
     faults: tuple[Fault, ...] = ()
 
@@ -149,9 +155,13 @@ class Explanation:
 
     @cached_property
     def agreement(self) -> dict[str, float]:
-        """How far the two kernel sets are apart in each array, in units of the last place of its largest entry."""
+        """How far the two kernel sets are apart in each array, in units of the last place of its largest entry.
+
+        Of a gradient smaller than gy, as one whose terms cancel out, in units of gy's largest entry.
+        """
         compiled, textbook = self.results["compiled"], self.results["textbook"]
-        return {name: ulps(compiled[name], textbook[name]) for name in compiled}
+        upstream = float(np.abs(self.gy).max(initial=0))
+        return {name: ulps(compiled[name], textbook[name], 0.0 if name == "y" else upstream) for name in compiled}
 
     @cached_property
     def sums(self) -> dict[str, list[Products]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -56,7 +57,8 @@ def numerical(
         return float((upstream * call(*map(Tensor, wide.values())).array).sum())
 
     found = np.empty(len(entries))
-    with no_grad():
+    with no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that nothing is recorded is meant here
         for j, entry in enumerate(entries):
             before = flat[entry]
             flat[entry] = before + step
@@ -67,10 +69,13 @@ def numerical(
     return found
 
 
-def ulps(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference of two arrays in units of the last place of their largest entry; 0 if they are equal."""
+def ulps(a: np.ndarray, b: np.ndarray, least: float = 0.0) -> float:
+    """The largest difference of two arrays in units of the last place of their largest entry; 0 if they are equal.
+
+    least: the size of an entry whose units are taken at least
+    """
     difference = float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0.0))
     if not difference:
         return 0.0
-    largest = max(np.abs(a).max(initial=0), np.abs(b).max(initial=0))
+    largest = max(np.abs(a).max(initial=0), np.abs(b).max(initial=0), a.dtype.type(least))
     return difference / float(np.spacing(largest))

@@ -13,18 +13,18 @@ _IMPORTS = "import retrograd as rg\nfrom retrograd.nn import functional as F\n"
 _LARGEST = 4096  # numbers of an array that is written out
 
 
-def as_python(source: str, inputs: Mapping[str, np.ndarray], gy: np.ndarray) -> str:
+def as_python(source: str, inputs: Mapping[str, np.ndarray], gy: np.ndarray, imports: str = "") -> str:
     """The call, its backward with this upstream gradient, and the gradients printed."""
-    lines = [_IMPORTS]
+    lines = [_IMPORTS + imports]
     lines += [f"{name} = {_tensor(array, array.dtype.kind == 'f')}" for name, array in inputs.items()]
     lines += [f"gy = {_tensor(gy, False)}", "", f"y = {source}", "y.backward(gy)"]
     lines += [f'print("g{name} =", {name}.grad)' for name, array in inputs.items() if array.dtype.kind == "f"]
     return "\n".join(lines) + "\n"
 
 
-def as_gradcheck(name: str, source: str, inputs: Mapping[str, np.ndarray]) -> str:
+def as_gradcheck(name: str, source: str, inputs: Mapping[str, np.ndarray], imports: str = "") -> str:
     """A test that compares the gradients of the call with central differences."""
-    lines = [_IMPORTS + "from retrograd.autograd import gradcheck\n\n", f"def test_the_gradient_of_{name}():"]
+    lines = [_IMPORTS + imports + "from retrograd.autograd import gradcheck\n\n", f"def test_the_gradient_of_{name}():"]
     for each, array in inputs.items():
         wide = array.astype(np.float64) if array.dtype.kind == "f" else array
         lines.append(f"    {each} = {_tensor(wide, wide.dtype.kind == 'f')}")

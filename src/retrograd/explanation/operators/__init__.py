@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
@@ -28,12 +29,11 @@ _TABLE = {
 _FOUND = ("pointwise", "quantizers")  # files whose operators are found in the library
 _ALIASES = {
     "conv": "conv2d", "convolution": "conv2d", "conv_transpose": "conv_transpose2d", "deconv": "conv_transpose2d",
-    "dense": "linear", "fully_connected": "linear", "matmul": "linear", "max_pool": "max_pool2d", "avg_pool": "avg_pool2d",
-    "maxpool": "max_pool2d", "avgpool": "avg_pool2d", "adaptive_avg_pool": "adaptive_avg_pool2d",
-    "adaptive_max_pool": "adaptive_max_pool2d", "batchnorm": "batch_norm", "layernorm": "layer_norm",
-    "groupnorm": "group_norm", "instancenorm": "instance_norm", "rmsnorm": "rms_norm", "rnn": "rnn_tanh",
-    "attention": "scaled_dot_product_attention", "softmax_cross_entropy": "cross_entropy",
-    "crossentropyloss": "cross_entropy", "logsoftmax": "log_softmax", "swish": "silu", "log_sigmoid": "logsigmoid",
+    "convtranspose": "conv_transpose2d", "dense": "linear", "fully_connected": "linear", "matmul": "linear",
+    "max_pool": "max_pool2d", "avg_pool": "avg_pool2d", "maxpool": "max_pool2d", "avgpool": "avg_pool2d",
+    "adaptive_avg_pool": "adaptive_avg_pool2d", "adaptive_max_pool": "adaptive_max_pool2d", "batchnorm": "batch_norm",
+    "instancenorm": "instance_norm", "rnn": "rnn_tanh", "attention": "scaled_dot_product_attention",
+    "softmax_cross_entropy": "cross_entropy", "crossentropyloss": "cross_entropy", "swish": "silu",
 }  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def find(name: str) -> Operator:
         return _operators(known[word])[word]
     small = {each.lower().replace("_", ""): each for each in reversed([*known])}  # of two, the first
     plain = word.lower()
-    found = _ALIASES.get(plain) or small.get(plain.replace("_", "")) or _ALIASES.get(plain.rstrip("123d"))
+    found = _ALIASES.get(plain) or small.get(plain.replace("_", "")) or _ALIASES.get(re.sub("[123]d$", "", plain))
     if found is None:
         near = get_close_matches(plain, [*known, *_ALIASES], 3) or ["conv2d", "lstm", "relu"]
         raise ValueError(f"explain: there is no operator {name!r} here; near: {', '.join(near)}")

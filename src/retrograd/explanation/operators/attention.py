@@ -61,7 +61,7 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
     def inner(arrays: Arrays) -> dict[str, Array]:
         q, k, v, gy = (arrays[each].astype(np.float64) for each in ("q", "k", "v", "gy"))
         s = scale * q @ k.swapaxes(-1, -2)
-        seen = np.tri(*s.shape[-2:], dtype=bool) if given["is_causal"] else np.ones(s.shape[-2:], bool)
+        seen = np.tri(*s.shape[-2:]) > 0 if given["is_causal"] else np.ones(s.shape[-2:], bool)
         p, _, _ = softmax_of(np.where(seen, s, -np.inf), -1)
         gp = gy @ v.swapaxes(-1, -2)
         dot = (gp * p).sum(-1)
@@ -77,7 +77,7 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
     about = {"q": "the queries", "k": "the keys", "v": "the values"}
     return Case(
         name=_NAME,
-        call=lambda q, k, v: F.scaled_dot_product_case(q, k, v, **given),
+        call=lambda q, k, v: F.scaled_dot_product_attention(q, k, v, **given),
         inputs={each: Array(inputs[each], axes[each], "input", about[each]) for each in "qkv"},
         output=(axes["y"], "the result: for each query a mean of the values"),
         sums=lambda arrays: equations.sums,

@@ -5,8 +5,9 @@
     sum = w[q=1] * x                           at one position of an axis
     sum = w * y:tnj                            an array whose axes have other letters here
 
-A term is summed over the letters that the target lacks. Terms are joined by " + " or " - ", factors by " * "; a factor may
-also be a number's name. A term with an array that is not there is left out, and an equation whose target is not there.
+A term is summed over the letters that the target lacks. Terms are joined by " + " or " - ", factors by " * "; a factor
+may also be a number's name. A term with an array that is not there is left out, and an equation whose target is not
+there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..sums import Products, along
+from ..sums import Products
 
 __all__ = ["Equations"]
 
@@ -94,24 +95,37 @@ class Equations:
 
     def _products(self, target: _Factor, term: _Term) -> Products:
         read = (target, *term.factors)
-        letters = sorted({letter for each in read for letter in self._free(each)})
-        grid = np.indices([self.extents[letter] for letter in letters]).reshape(len(letters), -1)
-        places = dict(zip(letters, grid, strict=True))
-        inside = np.ones(grid.shape[1], bool)
-        columns = []
-        for factor in read:
-            index = np.zeros(grid.shape[1], np.int64)
-            for letter in factor.axes:
-                if letter == factor.letter:
-                    at = np.full_like(index, int(factor.fixed)) if factor.fixed else places[letter] + factor.shift
-                    inside &= (at >= 0) & (at < self.extents[letter])
-                else:
-                    at = places[letter]
-                index = index * self.extents[letter] + at
-            columns.append(index)
+        others = sorted({letter for each in read for letter in self._free(each)} - set(self._free(target)))
+
+        def rows(entry: int | None) -> np.ndarray:
+            ranges = {letter: np.arange(self.extents[letter]) for letter in (*self._free(target), *others)}
+            if entry is not None:
+                at = np.unravel_index(entry, [self.extents[letter] for letter in target.axes])
+                for letter, place in zip(target.axes, at, strict=True):
+                    if letter == target.letter and place != int(target.fixed):
+                        return np.empty((0, len(read)), np.int64)
+                    ranges[letter] = np.array([place])
+            grid = [each.ravel() for each in np.meshgrid(*ranges.values(), indexing="ij")]
+            places = dict(zip(ranges, grid, strict=True))
+            count = len(grid[0]) if grid else 1
+            inside = np.ones(count, bool)
+            columns = [self._flat(factor, places, count, inside) for factor in read]
+            return np.stack(columns, 1)[inside]
+
         scale = term.sign * float(np.prod([self.numbers[name] for name in term.numbers]))
-        kept = [column[inside] for column in columns]
-        return along(kept[0], [factor.name for factor in term.factors], kept[1:], scale)
+        return Products(tuple(factor.name for factor in term.factors), rows, scale)
+
+    def _flat(self, factor: _Factor, places: Mapping[str, np.ndarray], count: int, inside: np.ndarray) -> np.ndarray:
+        """The flat index of a factor at these places; ``inside`` becomes False where there is none."""
+        index = np.zeros(count, np.int64)
+        for letter in factor.axes:
+            if letter == factor.letter:
+                at = np.full(count, int(factor.fixed)) if factor.fixed else places[letter] + factor.shift
+                inside &= (at >= 0) & (at < self.extents[letter])
+            else:
+                at = places[letter]
+            index = index * self.extents[letter] + at
+        return index
 
     def _free(self, factor: _Factor) -> str:
         """The letters of an array that are not fixed."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...engine.tensor import Tensor
-from ...nn import functional as F  # noqa: N812  PyTorch's name
+from ...ops.product.matmul import linear
 from ..explanation import Array, Case, Setting
 from ..measure import Arrays
 from .equations import Equations
 from .example import VALUES, draw
-from .operator import Operator, call_text, leading
+from .operator import Operator, arguments, call_text, leading
 
 __all__ = ["OPERATORS"]
 
@@ -33,6 +32,7 @@ def _example(options: Mapping[str, Any]) -> Arrays:
 
 
 def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
+    arguments("linear", options, {}, _SETTINGS)
     x, w = inputs["x"], inputs["w"]
     lead = leading(x.ndim - 1)
     axes = {"x": f"{lead}c", "w": "kc", "b": "k"}
@@ -49,12 +49,9 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
         dict(zip(f"{lead}ck", (*x.shape, w.shape[0]), strict=True)),
     )  # fmt: skip
 
-    def call(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
-        return F.linear(x, w, b)
-
     return Case(
         name="linear",
-        call=call,
+        call=linear,
         inputs={name: Array(array, axes[name], "input" if name == "x" else "weight", about[name])
                 for name, array in inputs.items()},
         output=(f"{lead}k", "the result"),

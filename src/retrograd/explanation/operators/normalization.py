@@ -21,7 +21,7 @@ from ..explanation import Array, Case, Setting
 from ..measure import Arrays
 from .equations import Equations
 from .example import VALUES, draw
-from .operator import Operator, arguments, call_text, leading
+from .operator import Operator, arguments, leading
 
 __all__ = ["OPERATORS"]
 
@@ -118,8 +118,9 @@ def _beside(w: np.ndarray, layout: _Layout) -> np.ndarray:
 
 
 def _case(
-    name: str, layout: _Layout, call: Callable[..., Tensor], source: str, inputs: Arrays, eps: float, centred: bool = True
-) -> Case:
+    name: str, layout: _Layout, call: Callable[..., Tensor], source: str, inputs: Arrays, eps: float,
+    centred: bool = True,
+) -> Case:  # fmt: skip
     weight = "c" if layout.weight == "gc" else layout.weight
     axes = dict.fromkeys(("x", "y", "gx", "gy", "xhat", "gxhat"), layout.axes)
     axes |= dict.fromkeys(("var", "rstd", "mean_gx"), layout.statistics)
@@ -176,30 +177,24 @@ def _batch_norm(inputs: Arrays, options: Mapping[str, Any]) -> Case:
     if not given["training"]:
         raise ValueError("explain: batch_norm with running statistics is a multiplication; take training=True")
 
-    def call(x: Tensor, *affine: Tensor) -> Tensor:
-        return F.batch_norm(x, None, None, *affine, training=True, eps=given["eps"])
-
-    source = f"F.batch_norm(x, None, None{''.join(f', {name}' for name in inputs if name != 'x')}, training=True)"
+    call = _call(F.batch_norm, inputs, None, None, training=True, eps=given["eps"])
+    source = f"F.batch_norm(x, None, None, {_named(inputs)}training=True)"
     return _case("batch_norm", _channels(inputs["x"], None, True), call, source, inputs, given["eps"])
 
 
 def _instance_norm(inputs: Arrays, options: Mapping[str, Any]) -> Case:
     eps = arguments("instance_norm", options, _EPS, (*_CHANNELS, VALUES))["eps"]
 
-    def call(x: Tensor, *affine: Tensor) -> Tensor:
-        return F.instance_norm(x, None, None, *affine, eps=eps)
-
-    source = f"F.instance_norm(x{''.join(f', {name}' for name in _named(inputs))})"
+    call = _call(F.instance_norm, inputs, eps=eps)
+    source = f"F.instance_norm(x, {_named(inputs)}".rstrip(", ") + ")"
     return _case("instance_norm", _channels(inputs["x"], None, False), call, source, inputs, eps)
 
 
 def _group_norm(inputs: Arrays, options: Mapping[str, Any]) -> Case:
     given = arguments("group_norm", options, {"num_groups": 1} | _EPS, (*_CHANNELS, VALUES))
 
-    def call(x: Tensor, *affine: Tensor) -> Tensor:
-        return F.group_norm(x, given["num_groups"], *affine, eps=given["eps"])
-
-    source = f"F.group_norm(x, {given['num_groups']}{''.join(f', {name}' for name in _named(inputs))})"
+    call = _call(F.group_norm, inputs, given["num_groups"], eps=given["eps"])
+    source = f"F.group_norm(x, {given['num_groups']}, {_named(inputs)}".rstrip(", ") + ")"
     layout = _channels(inputs["x"], given["num_groups"], False)
     return _case("group_norm", layout, call, source, inputs, given["eps"])
 
@@ -213,10 +208,8 @@ def _of_last_axes(name: str, eps: float, centred: bool) -> Operator:
         given = arguments(name, options, defaults, (*_ROWS, VALUES))
         extents = given["normalized_shape"]
 
-        def call(x: Tensor, *affine: Tensor) -> Tensor:
-            return function(x, extents, *affine, eps=given["eps"])
-
-        source = call_text(f"F.{name}", {"x": x, repr(extents): None} | _named(inputs), {})
+        call = _call(function, inputs, extents, eps=given["eps"])
+        source = f"F.{name}(x, {extents}, {_named(inputs)}".rstrip(", ") + ")"
         return _case(name, _last(x, extents), call, source, inputs, given["eps"], centred)
 
     def example(options: Mapping[str, Any]) -> Arrays:
@@ -226,11 +219,23 @@ def _of_last_axes(name: str, eps: float, centred: bool) -> Operator:
     return Operator(name, ("x",), ("w", "b") if centred else ("w",), (*_ROWS, VALUES), example, case)
 
 
-def _named(inputs: Arrays) -> Arrays:
-    return {name: array for name, array in inputs.items() if name != "x"}
+_KEYWORDS = {"w": "weight", "b": "bias"}
 
 
-def _of_channels(name: str, settings: tuple[Setting, ...], case: Callable[[Arrays, Mapping[str, Any]], Case]) -> Operator:
+def _call(function: Callable[..., Tensor], inputs: Arrays, *args: Any, **options: Any) -> Callable[..., Tensor]:
+    """The operator as a function of x and of those of w and b that are there."""
+    affine = [_KEYWORDS[name] for name in inputs if name != "x"]
+    return lambda x, *given: function(x, *args, **dict(zip(affine, given, strict=True)), **options)
+
+
+def _named(inputs: Arrays) -> str:
+    """Those of w and b that are there, in a call's text."""
+    return "".join(f"{_KEYWORDS[name]}={name}, " for name in inputs if name != "x")
+
+
+def _of_channels(
+    name: str, settings: tuple[Setting, ...], case: Callable[[Arrays, Mapping[str, Any]], Case]
+) -> Operator:
     return Operator(name, ("x",), ("w", "b"), (*settings, VALUES), _example_of_channels, case)
 
 

@@ -45,9 +45,8 @@ class Operator:
                 raise ValueError(f"explain: {name}={value!r} must be one of {choices}")
         settings = tuple(replace(each, value=given.get(each.name, each.value)) for each in self.settings)
         options = {each.name: each.value for each in settings}
-        inputs = self.example(options)
-        case = self.case(inputs, options)
-        y = gradients(case.call, inputs, None, "compiled")["y"]
+        case = self.case(self.example(options), options)
+        y = gradients(case.call, {name: array.values for name, array in case.inputs.items()}, None, "compiled")["y"]
         gy = draw(y.shape, str(options.get("values", "integers")), 4)
         return Explanation(case, gy, settings, options)
 

@@ -70,7 +70,8 @@ def _mean_products(
         x, padded = x * extent + at, padded * (low + extent + high) + at + low
     x = np.where(inside, x, -1 - padded)
     kept = counted if with_padding else inside
-    count = np.full(lead * math.prod(outputs), divisor) if divisor else np.bincount(y[kept])
+    size = lead * math.prod(outputs)
+    count = np.full(size, divisor) if divisor else np.bincount(y[kept], minlength=size)
     found: dict[str, list[Products]] = {"y": [], "gx": []}
     for number in np.unique(count):
         of_y = kept & (count[y] == number)
@@ -154,11 +155,11 @@ def _formulas(space: str, largest: bool, leads: int) -> dict[str, str]:
 
 
 def _settings(ndim: int, adaptive: bool, largest: bool) -> tuple[Setting, ...]:
-    size = Setting("size", _SIZE[ndim], tuple(range(2, {1: 13, 2: 9, 3: 6}[ndim])), "positions of the input on each axis")
+    sizes = tuple(range(2, {1: 13, 2: 9, 3: 6}[ndim]))
     common = (
         Setting("batch", 1, (1, 2, 3), "samples"),
         Setting("channels", 1, (1, 2, 4), "channels of the input"),
-        size,
+        Setting("size", _SIZE[ndim], sizes, "positions of the input on each axis"),
         VALUES,
     )
     if adaptive:

@@ -25,17 +25,23 @@ _SETTINGS = (
     Setting("batch", 1, (1, 2), "sequences"),
     Setting("inputs", 2, (1, 2, 3), "numbers in each step of the input"),
     Setting("units", 2, (1, 2, 3), "numbers in each step of the output"),
-    Setting("values", "decimals", VALUES.choices, VALUES.about),
 )
+_VALUES = Setting("values", "decimals", VALUES.choices, VALUES.about)
 _LAYERS = {"rnn_tanh": "RNN", "rnn_relu": "RNN", "lstm": "LSTM", "gru": "GRU"}
 
 
+_IMPORTS = """from retrograd.ops.recurrent.recurrent import recurrent_layer
+from retrograd.recurrence import Weights, recurrence
+"""
+
+
 def _example(cell: Cell, options: Mapping[str, Any]) -> Arrays:
-    T, N, I, H, values = (options[name] for name in ("steps", "batch", "inputs", "units", "values"))
+    T, N, Ci, H = (options[name] for name in ("steps", "batch", "inputs", "units"))
+    values = options.get("values", "decimals")
     rows = len(cell.gates) * H
     return {
-        "x": draw((T, N, I), values, 1),
-        "w_ih": draw((rows, I), values, 2, -1, 1),
+        "x": draw((T, N, Ci), values, 1),
+        "w_ih": draw((rows, Ci), values, 2, -1, 1),
         "w_hh": draw((rows, H), values, 3, -1, 1),
         "b_ih": draw((rows,), values, 5, -1, 1),
         "b_hh": draw((rows,), values, 6, -1, 1),
@@ -69,16 +75,16 @@ def _texts(cell: Cell) -> list[str]:
 
 
 def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> Case:
-    arguments(name, options, {}, _SETTINGS)
-    x, w_ih, w_hh = inputs["x"], inputs["w_ih"], inputs["w_hh"]
-    (T, N, I), H, many = x.shape, w_hh.shape[1], "q" * (len(cell.gates) > 1)
+    arguments(name, options, {}, (*_SETTINGS, _VALUES))
+    (T, N, Ci), H = inputs["x"].shape, inputs["w_hh"].shape[1]
+    many = "q" * (len(cell.gates) > 1)
     axes = {"x": "tni", "w_ih": f"{many}hi", "w_hh": f"{many}hj", "b_ih": f"{many}h", "b_hh": f"{many}h"}
     shown = {"x": "tni", "w_ih": "gi", "w_hh": "gh", "b_ih": "g", "b_hh": "g"}
     letters = {each: axes[each] for each in inputs} | {f"g{each}": axes[each] for each in inputs}
     letters |= dict.fromkeys(("y", "gy", *cell.about), "tnh")
-    extents = {"t": T, "n": N, "i": I, "h": H, "j": H, "q": len(cell.gates)}
+    extents = {"t": T, "n": N, "i": Ci, "h": H, "j": H, "q": len(cell.gates)}
     equations = Equations(_texts(cell), letters, extents, words={"q": cell.gates})
-    spec = recurrence(name, name, I, H, bias="b_ih" in inputs)
+    spec = recurrence(name, name, Ci, H, bias="b_ih" in inputs)
     rows = "for each gate a row for each unit" if many else "a row for each unit"
     about = {
         "x": "the input, step by step",
@@ -100,8 +106,10 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
     def sums(arrays: Arrays) -> dict[str, list[Products]]:
         return equations.sums | (_road(cell.road, T, N * H) if cell.road else {})
 
+    weights, bias = [each for each in inputs if each != "x"], "" if "b_ih" in inputs else ", bias=False"
+    sizes = f"{name!r}, {name!r}, {Ci}, {H}{bias}"
     road = f"road[t, n, h] = {cell.road}[t + 1, n, h] · {cell.road}[t + 2, n, h] · …   up to the last step"
-    layer = f"nn.{_LAYERS[name]}({I}, {H}{', nonlinearity=' + repr('relu') if name == 'rnn_relu' else ''})"
+    layer = f"nn.{_LAYERS[name]}({Ci}, {H}{', nonlinearity=' + repr('relu') if name == 'rnn_relu' else ''})"
     return Case(
         name=name,
         call=call,
@@ -111,6 +119,8 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
         sums=sums,
         formulas=equations.formulas | ({"road": road} if cell.road else {}),
         source=f"{layer}(x)[0]",
+        program=f"recurrent_layer(x, None, None, [Weights({', '.join(weights)})], recurrence({sizes}))[0]",
+        imports=_IMPORTS,
         inner=inner,
     )  # fmt: skip
 
@@ -128,7 +138,7 @@ def _operator(name: str, cell: Cell) -> Operator:
         name,
         ("x", "w_ih", "w_hh"),
         ("b_ih", "b_hh"),
-        _SETTINGS,
+        (*_SETTINGS, _VALUES) if name != "rnn_relu" else _SETTINGS,  # whole numbers meet the kink of relu
         lambda options: _example(cell, options),
         lambda inputs, options: _case(name, cell, inputs, options),
     )

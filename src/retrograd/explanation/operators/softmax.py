@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.tensor import Tensor
 from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ..explanation import Array, Case, Setting
 from ..measure import Arrays
@@ -33,7 +32,9 @@ def _example(options: Mapping[str, Any]) -> Arrays:
     return {"x": draw((options["batch"], options["classes"]), options["values"], 1)}
 
 
-def _along(name: str, texts: tuple[str, ...], inner: Callable[[Arrays, int], dict[str, tuple[np.ndarray, str]]]) -> Operator:
+def _along(
+    name: str, texts: tuple[str, ...], inner: Callable[[Arrays, int], dict[str, tuple[np.ndarray, str]]]
+) -> Operator:
     """softmax or log_softmax; inner: arrays in the shape of x, or with extent 1 where the sum was taken."""
     function, settings = getattr(F, name), (SAMPLES, CLASSES, VALUES)
 
@@ -48,7 +49,8 @@ def _along(name: str, texts: tuple[str, ...], inner: Callable[[Arrays, int], dic
                                 axes if values.shape == x.shape else kept, "inner", about)
                     for each, (values, about) in inner(arrays, dim).items()}  # fmt: skip
 
-        shapes = dict.fromkeys(("x", "y", "gx", "gy", "p", "e"), axes) | dict.fromkeys(("inverse", "dot", "logsum", "total"), kept)
+        shapes = dict.fromkeys(("x", "y", "gx", "gy", "p", "e"), axes)
+        shapes |= dict.fromkeys(("inverse", "dot", "logsum", "total"), kept)
         equations = Equations(texts, shapes, dict(zip(axes, x.shape, strict=True)))
         return Case(
             name=name,
@@ -64,7 +66,7 @@ def _along(name: str, texts: tuple[str, ...], inner: Callable[[Arrays, int], dic
     return Operator(name, ("x",), (), settings, _example, case)
 
 
-def _ofsoftmax_of(arrays: Arrays, dim: int) -> dict[str, tuple[np.ndarray, str]]:
+def _of_softmax(arrays: Arrays, dim: int) -> dict[str, tuple[np.ndarray, str]]:
     _, _, e = softmax_of(arrays["x"], dim)
     dot = (arrays["y"].astype(np.float64) * arrays["gy"]).sum(dim, keepdims=True)
     return {
@@ -74,7 +76,7 @@ def _ofsoftmax_of(arrays: Arrays, dim: int) -> dict[str, tuple[np.ndarray, str]]
     }
 
 
-def _of_logsoftmax_of(arrays: Arrays, dim: int) -> dict[str, tuple[np.ndarray, str]]:
+def _of_log_softmax(arrays: Arrays, dim: int) -> dict[str, tuple[np.ndarray, str]]:
     p, log, _ = softmax_of(arrays["x"], dim)
     gy = arrays["gy"].astype(np.float64)
     return {

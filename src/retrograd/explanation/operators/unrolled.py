@@ -6,7 +6,7 @@ The equations of each step are those of ``formulas.gates``, on float64 arrays. T
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class Cell:
     texts: tuple[str, ...]
     about: Mapping[str, str]
     road: str = ""
-    states: tuple[str, ...] = field(default=("y",))
+    states: tuple[str, ...] = ("y",)
 
 
 def unrolled(cell: Cell, arrays: Arrays) -> Arrays:
@@ -56,7 +56,7 @@ def unrolled(cell: Cell, arrays: Arrays) -> Arrays:
     before = dict.fromkeys(cell.states, zero)
     for entry in x:
         from_x, from_h = (np.split(part, count, -1) for part in (entry @ w_ih.T + b_ih, before["y"] @ w_hh.T + b_hh))
-        sums = {}
+        sums: Arrays = {}
         for (of_x, of_h), here, there in zip(cell.sums, from_x, from_h, strict=True):
             sums |= {of_x: here + there} if of_x == of_h else {of_x: here, of_h: there}
         before = sums | cell.step(sums, before)
@@ -68,8 +68,8 @@ def unrolled(cell: Cell, arrays: Arrays) -> Arrays:
         gh = gy[t] + later["y"]
         earlier = values[t - 1] if t else dict.fromkeys(cell.states, zero)
         gradients, later = cell.back(values[t], earlier, {"gh": gh}, later)
-        through = sum(gradients[f"g{of_h}"] @ w for (_, of_h), w in zip(cell.sums, rows, strict=True))
-        later = later | {"y": later.get("y", 0.0) + through}
+        through = np.sum([gradients[f"g{of_h}"] @ w for (_, of_h), w in zip(cell.sums, rows, strict=True)], 0)
+        later["y"] = later["y"] + through if "y" in later else through
         found.append(gradients | {"gh": gh})
     forward, backward = ({name: np.stack([step[name] for step in steps]) for name in steps[0] if name in cell.about}
                          for steps in (values, found[::-1]))  # fmt: skip

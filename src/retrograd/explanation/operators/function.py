@@ -1,0 +1,167 @@
+"""Any callable of Tensors: what its backward multiplies an upstream gradient by is measured, entry by entry.
+
+A backward is linear in the upstream gradient g, so that one sweep for each entry of the result, with g = 1 there and 0
+elsewhere, gives the matrix J[o, i] with gx[i] = sum of g[o] J[o, i]. It is the declared gradient, be it the derivative
+or not. If each entry of the result depends on one entry of x alone, J is kept as the slopes on its diagonal.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...engine.sweep import grad
+from ...engine.tensor import Tensor
+from ..curves import Curve
+from ..explanation import Array, Case
+from ..measure import Arrays
+from ..sums import Products, along, elementwise
+from .operator import call_text, leading
+
+__all__ = ["jacobian_case", "of_function"]
+
+_MOST_RESULTS = 4096
+_MOST_ENTRIES = 1 << 20  # of one matrix
+
+
+def of_function(
+    call: Callable[..., Tensor], inputs: Mapping[str, Any] | Sequence[Any], name: str = "", exact: bool = True
+) -> Case:
+    """The case of a function, formula or Function's ``apply`` of the user's, with these inputs.
+
+    inputs: arrays or Tensors, in the order of the call, by name; without names those of the parameters
+    exact: whether the gradient is meant to be the derivative; a straight-through estimator's is not
+
+    Raises:
+        TypeError: ``call`` cannot be called, an input is no array of numbers, or the result no Tensor.
+        ValueError: there are no inputs, the result does not depend on one, or there are more than 4096 results.
+    """
+    if not callable(call):
+        raise TypeError(f"explain: {call!r} cannot be called; give a function of Tensors")
+    if not isinstance(inputs, Mapping):
+        inputs = dict(zip(_names(call, len(inputs)), inputs, strict=True))
+    if not inputs:
+        raise ValueError("explain: inputs is empty; give at least one array")
+    arrays = {each: _array(each, value) for each, value in inputs.items()}
+    title = name or getattr(call, "__name__", type(call).__name__)
+    return jacobian_case(title, call, arrays, call_text(title, arrays, {}), exact)
+
+
+def _names(call: Callable[..., Any], count: int) -> list[str]:
+    """Names of the inputs: the parameters', if they do not collide with those of result and gradients."""
+    try:
+        parameters = [each.name for each in inspect.signature(call).parameters.values()
+                      if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]  # fmt: skip
+    except (TypeError, ValueError):
+        parameters = []
+    plain = ["x", *(f"x{place + 1}" for place in range(1, count))]
+    named = parameters[:count] + plain[len(parameters) : count]
+    taken = {"y", *(f"g{each}" for each in (*named, "y"))}
+    return [plain[place] if each in taken else each for place, each in enumerate(named)]
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    array = np.asarray(value.array if isinstance(value, Tensor) else value)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"explain: {name} is {array.dtype}, needs an array of numbers")
+    return array
+
+
+def jacobian_case(
+    name: str,
+    call: Callable[..., Tensor],
+    inputs: Arrays,
+    source: str,
+    exact: bool,
+    about: Mapping[str, str] | None = None,
+    curve: Curve | None = None,
+    slope: str = "what the backward multiplies gy by",
+    program: str = "",
+    imports: str = "",
+) -> Case:
+    """A case whose products come from the matrices of the backward.
+
+    about: of the inputs; slope: of the factor of gy, if it is one number for each entry
+    source, exact, curve, program, imports: as in ``Case``
+    """
+    shape, matrices = _matrices(name, call, inputs)
+    inner: dict[str, Array] = {}
+    sums: dict[str, list[Products]] = {}
+    formulas: dict[str, str] = {}
+    for each, matrix in matrices.items():
+        array, end = inputs[each], f"_{each}" if len(matrices) > 1 else ""
+        entries = np.arange(matrix.size)
+        if array.shape == shape and np.count_nonzero(matrix) == np.count_nonzero(matrix.diagonal()):
+            own = f"slope{end}"
+            inner[own] = Array(matrix.diagonal().reshape(shape), _axes(shape), "inner", slope)
+            products = elementwise(array.size, ("gy", own))
+            text = f"g{each} = gy · {own}   for each entry"
+        elif array.size == 1:
+            own = f"slope{end}"
+            inner[own] = Array(matrix.reshape(shape), _axes(shape), "inner", f"how much y grows with {each}")
+            products = along(np.zeros_like(entries), ("gy", own), (entries, entries))
+            text = f"g{each} = Σ gy · {own}   over all entries"
+        else:
+            own = f"J{end}"
+            what = f"how much each entry of y (rows) grows with each of {each} (columns), as the backward has it"
+            inner[own] = Array(matrix, "oi", "inner", what)
+            o, i = np.nonzero(matrix)
+            products = along(i, ("gy", own), (o, o * matrix.shape[1] + i))
+            text = f"g{each}[i] = Σ gy[o] · {own}[o, i]   over o"
+        sums[f"g{each}"], formulas[f"g{each}"] = [products], text
+    words = about or {}
+    return Case(
+        name=name,
+        call=call,
+        inputs={each: Array(array, _axes(array.shape), "input", words.get(each, "an input"))
+                for each, array in inputs.items()},
+        output=(_axes(shape), "the result"),
+        sums=lambda arrays: sums,
+        formulas=formulas,
+        source=source,
+        program=program,
+        imports=imports,
+        inner=lambda arrays: inner,
+        exact=exact,
+        curve=curve,
+    )  # fmt: skip
+
+
+def _axes(shape: tuple[int, ...]) -> str:
+    return leading(len(shape))
+
+
+def _matrices(name: str, call: Callable[..., Tensor], inputs: Arrays) -> tuple[tuple[int, ...], Arrays]:
+    """The shape of the result, and how it depends on each floating-point input, as the backward has it.
+
+    Raises:
+        TypeError: the result is no Tensor.
+        ValueError: it does not depend on an input, or there are too many entries.
+    """
+    tensors = {each: Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for each, array in inputs.items()}
+    y = call(*tensors.values())
+    if not isinstance(y, Tensor):
+        raise TypeError(f"explain: {name} returns {type(y).__name__}, needs one Tensor; choose one with a lambda")
+    if not y.requires_grad:
+        raise ValueError(f"explain: the result of {name} has no gradient to any input; give floating-point arrays")
+    wanted = {each: tensor for each, tensor in tensors.items() if tensor.requires_grad}
+    results, entries = y.array.size, max(tensor.array.size for tensor in wanted.values())
+    if results > _MOST_RESULTS or results * entries > _MOST_ENTRIES:
+        raise ValueError(
+            f"explain: {name} has {results} results of up to {entries} entries; its gradient is taken apart for up to "
+            f"{_MOST_RESULTS} results and {_MOST_ENTRIES} pairs; give smaller inputs"
+        )
+    matrices = {each: np.zeros((results, tensor.array.size), tensor.array.dtype) for each, tensor in wanted.items()}
+    upstream = np.zeros_like(y.array, order="C")
+    flat = upstream.reshape(-1)
+    for o in range(results):
+        flat[o] = 1
+        found = grad(y, [*wanted.values()], Tensor(upstream.copy()), retain_graph=True, allow_unused=True)
+        flat[o] = 0
+        for each, gradient in zip(wanted, found, strict=True):
+            if gradient is not None:
+                matrices[each][o] = gradient.array.ravel()
+    return y.array.shape, matrices
