@@ -12,8 +12,10 @@ export class Announcer {
     };
     selection.listen((what) => {
       const { reading, product } = selection;
-      if (what === "entry") say(reading ? `${sentence(reading, { long, count })}.${check(reading)}` : "nothing is taken");
-      else if (product) say(product.factors.map(({ array, at, value }) => `${array.label(at)} = ${long(value)}`).join(" times "));
+      if (what === "entry")
+        say(reading ? `${sentence(reading, { long, count })}.${check(reading)}` : "nothing is taken");
+      else if (product)
+        say(product.factors.map(({ array, at, value }) => `${array.label(at)} = ${long(value)}`).join(" times "));
     });
   }
 }

@@ -9,7 +9,10 @@ export const product = (numbers) => numbers.reduce((a, b) => a * b, 1);
 export const numbers = (values) => Float64Array.from(values, number);
 
 export class Values {
-  constructor(name, { shape, values, axes = "", role = "inner", about = "", dtype = "", padding = [], view = "main", copies = null }) {
+  constructor(
+    name,
+    { shape, values, axes = "", role = "inner", about = "", dtype = "", padding = [], view = "main", copies = null },
+  ) {
     Object.assign(this, { name, shape, axes, role, about, dtype, view, copies });
     this.values = numbers(values);
     this.size = this.values.length;

@@ -16,11 +16,24 @@ export class Code {
   open(model) {
     this.traces = model.document.traces;
     this.chosen = Math.min(this.chosen, this.traces.length - 1);
+    if (!this.traces.length)
+      return this.element.replaceChildren(h("p", { class: "say" }, "No lines were recorded here."));
     this.step = 0;
     const groups = new Map();
-    this.traces.forEach((trace, number) => groups.set(trace.group ?? "", [...(groups.get(trace.group ?? "") ?? []), [trace, number]]));
-    this.buttons = this.traces.map((trace, number) => h("button", { "aria-pressed": "false", title: trace.about, onclick: () => this.#choose(number) }, trace.name));
-    const lists = [...groups].map(([group, members]) => h("div", { class: "group" }, h("span", { class: "label" }, group), ...members.map(([, number]) => this.buttons[number])));
+    this.traces.forEach((trace, number) =>
+      groups.set(trace.group ?? "", [...(groups.get(trace.group ?? "") ?? []), [trace, number]]),
+    );
+    this.buttons = this.traces.map((trace, number) =>
+      h("button", { "aria-pressed": "false", title: trace.about, onclick: () => this.#choose(number) }, trace.name),
+    );
+    const lists = [...groups].map(([group, members]) =>
+      h(
+        "div",
+        { class: "group" },
+        h("span", { class: "label" }, group),
+        ...members.map(([, number]) => this.buttons[number]),
+      ),
+    );
     this.body = h("div", { class: "run" });
     this.element.replaceChildren(h("nav", { class: "traces", "aria-label": "algorithms" }, ...lists), this.body);
     this.#choose(this.chosen);
@@ -34,14 +47,40 @@ export class Code {
     const { about, cost, result, steps } = this.trace;
     const move = (by) => () => this.#go(this.step + by);
     this.position = h("output", {});
-    this.slider = h("input", { type: "range", min: 0, max: steps.length - 1, value: 0, "aria-label": "step", oninput: () => this.#go(Number(this.slider.value)) });
-    this.source = h("div", { class: "source", tabindex: 0, role: "region", "aria-label": "source code; arrow keys step", onkeydown: (event) => this.#key(event) });
+    this.slider = h("input", {
+      type: "range",
+      min: 0,
+      max: steps.length - 1,
+      value: 0,
+      "aria-label": "step",
+      oninput: () => this.#go(Number(this.slider.value)),
+    });
+    this.source = h("div", {
+      class: "source",
+      tabindex: 0,
+      role: "region",
+      "aria-label": "source code; arrow keys step",
+      onkeydown: (event) => this.#key(event),
+    });
     this.arrays = h("div", { class: "arrays" });
-    const costs = cost && h("p", { class: "cost" }, `${bytes(cost.bytes)} of memory beside the arrays · ${count(cost.multiplications, "multiplication")}`);
+    const costs =
+      cost &&
+      h(
+        "p",
+        { class: "cost" },
+        `${bytes(cost.bytes)} of memory beside the arrays · ${count(cost.multiplications, "multiplication")}`,
+      );
     this.body.replaceChildren(
       h("p", { class: "say" }, about, result ? [" It ends in ", h("b", {}, result), "."] : null),
       costs ?? "",
-      h("div", { class: "steps" }, h("button", { onclick: move(-1), "aria-label": "step back" }, "‹ back"), h("button", { onclick: move(1), "aria-label": "step forward" }, "step ›"), this.slider, this.position),
+      h(
+        "div",
+        { class: "steps" },
+        h("button", { onclick: move(-1), "aria-label": "step back" }, "‹ back"),
+        h("button", { onclick: move(1), "aria-label": "step forward" }, "step ›"),
+        this.slider,
+        this.position,
+      ),
       h("div", { class: "beside" }, this.source, this.arrays),
     );
     this.shownFunction = null;
@@ -74,7 +113,11 @@ export class Code {
     const shown = Object.entries(now.arrays).map(([name, place]) => {
       const changed = before[name] !== place;
       const { shape } = values[place];
-      const array = new Values(name, { ...values[place], role: name === this.trace.result ? "gradient" : "inner", axes: "" });
+      const array = new Values(name, {
+        ...values[place],
+        role: name === this.trace.result ? "gradient" : "inner",
+        axes: "",
+      });
       const grid = new Grid(array, null, { what: shape.length ? shape.join(" × ") : "a number" });
       grid.element.classList.toggle("changed", changed);
       this.grids.push(grid);
@@ -87,12 +130,26 @@ export class Code {
 
   #write({ name, file, first_line: first, source, sha256 }) {
     this.lines = new Map();
-    const lines = source.replace(/\n$/, "").split("\n").map((text, j) => {
-      const line = h("div", { class: "line" }, h("span", { class: "number" }, String(first + j)), h("code", {}, ...coloured(text)));
-      this.lines.set(first + j, line);
-      return line;
-    }); // prettier-ignore
-    const place = h("p", { class: "file" }, h("b", {}, name), ` ${file}:${first}`, sha256 ? h("small", { title: `sha256 ${sha256}` }, ` ${sha256.slice(0, 8)}`) : null);
+    const lines = source
+      .replace(/\n$/, "")
+      .split("\n")
+      .map((text, j) => {
+        const line = h(
+          "div",
+          { class: "line" },
+          h("span", { class: "number" }, String(first + j)),
+          h("code", {}, ...coloured(text)),
+        );
+        this.lines.set(first + j, line);
+        return line;
+      });
+    const place = h(
+      "p",
+      { class: "file" },
+      h("b", {}, name),
+      ` ${file}:${first}`,
+      sha256 ? h("small", { title: `sha256 ${sha256}` }, ` ${sha256.slice(0, 8)}`) : null,
+    );
     this.source.replaceChildren(place, ...lines);
   }
 
@@ -101,20 +158,29 @@ export class Code {
     const room = width > 760 ? width * 0.45 : width - 30;
     for (const grid of this.grids) {
       const { columns, panelColumns, rows } = grid.panels;
-      grid.setCell(Math.max(4, Math.min(26, Math.floor((room - 30) / (columns * panelColumns)), Math.max(9, Math.floor(300 / rows)))));
+      grid.setCell(
+        Math.max(
+          4,
+          Math.min(26, Math.floor((room - 30) / (columns * panelColumns)), Math.max(9, Math.floor(300 / rows))),
+        ),
+      );
     }
   }
 }
 
-const WORDS = /("""|"[^"]*"|'[^']*'|#.*$|\b(?:def|return|for|in|if|else|elif|while|import|from|not|and|or|None|True|False|lambda|with|as|is|yield|class)\b)/g;
+const WORDS =
+  /("""|"[^"]*"|'[^']*'|#.*$|\b(?:def|return|for|in|if|else|elif|while|import|from|not|and|or|None|True|False|lambda|with|as|is|yield|class)\b)/g;
 
 /** Keywords, texts and comments of a line of Python. */
 function coloured(text) {
-  return text.split(WORDS).filter(Boolean).map((part) => {
-    if (part.startsWith("#")) return h("i", {}, part);
-    if (/^["']/.test(part)) return h("q", {}, part);
-    return new RegExp(`^(?:${WORDS.source})$`).test(part) ? h("b", {}, part) : part;
-  }); // prettier-ignore
+  return text
+    .split(WORDS)
+    .filter(Boolean)
+    .map((part) => {
+      if (part.startsWith("#")) return h("i", {}, part);
+      if (/^["']/.test(part)) return h("q", {}, part);
+      return new RegExp(`^(?:${WORDS.source})$`).test(part) ? h("b", {}, part) : part;
+    });
 }
 
 export function bytes(number) {

@@ -27,10 +27,17 @@ function make() {
   const roles = {};
   for (const role of ["input", "weight", "output", "upstream", "gradient", "inner"]) roles[role] = read(role);
   return {
-    scale, roles,
-    ink: read("ink"), muted: read("muted"), line: read("line"), paper: read("paper"), wrong: read("wrong"), nan: read("nan"),
-    dark: rgb(read("dark-text")), light: rgb(read("light-text")),
-  }; // prettier-ignore
+    scale,
+    roles,
+    ink: read("ink"),
+    muted: read("muted"),
+    line: read("line"),
+    paper: read("paper"),
+    wrong: read("wrong"),
+    nan: read("nan"),
+    dark: rgb(read("dark-text")),
+    light: rgb(read("light-text")),
+  };
 }
 
 /** The colours of a cell: of its ground and of its text. */

@@ -4,7 +4,7 @@ import { numbers } from "page/array";
 import { h, s } from "page/dom";
 import { long } from "page/number";
 
-const MARGIN = { left: 44, right: 120, top: 16, bottom: 32 };
+const MARGIN = { left: 44, top: 16, bottom: 32 };
 
 export class Curves {
   constructor(selection) {
@@ -23,13 +23,23 @@ export class Curves {
   layout(width) {
     this.width = Math.min(width, 860);
     this.height = Math.max(260, Math.min(460, this.width * 0.56));
-    const right = this.width < 480 ? 16 : MARGIN.right;
+    this.right = this.width < 480 ? 16 : 24 + 7.6 * Math.max(...this.lines.map(({ name }) => name.length));
+    const right = this.right;
     const finite = this.lines.flatMap(({ values }) => [...values].filter(Number.isFinite));
     const [low, high] = [Math.min(0, ...finite), Math.max(0, ...finite)];
+    this.range = high - low;
     const [first, last] = [this.x[0], this.x[this.x.length - 1]];
     this.across = (x) => MARGIN.left + ((x - first) / (last - first)) * (this.width - MARGIN.left - right);
-    this.up = (y) => MARGIN.top + ((high + 0.05 * (high - low) - y) / (1.1 * (high - low) || 1)) * (this.height - MARGIN.top - MARGIN.bottom);
-    const picture = s("svg", { viewBox: `0 0 ${this.width} ${this.height}`, width: this.width, height: this.height, role: "img", "aria-label": this.lines.map(({ name }) => name).join(", ") });
+    this.up = (y) =>
+      MARGIN.top +
+      ((high + 0.05 * (high - low) - y) / (1.1 * (high - low) || 1)) * (this.height - MARGIN.top - MARGIN.bottom);
+    const picture = s("svg", {
+      viewBox: `0 0 ${this.width} ${this.height}`,
+      width: this.width,
+      height: this.height,
+      role: "img",
+      "aria-label": this.lines.map(({ name }) => name).join(", "),
+    });
     picture.append(...this.#axes(first, last, low, high), ...this.lines.map((line) => this.#line(line)));
     if (right > 16) picture.append(...this.#names());
     this.mark = s("g", { class: "mark" });
@@ -41,15 +51,49 @@ export class Curves {
     });
     this.readout = h("p", { class: "readout" });
     const keys = this.lines.map(({ name, kind }) => h("li", { class: `kind-${kind}` }, h("i", {}), name));
-    this.element.replaceChildren(picture, h("ul", { class: "keys" }, ...keys), this.readout);
+    const names = right > 16 ? [] : [h("ul", { class: "keys" }, ...keys)];
+    this.element.replaceChildren(picture, ...names, this.readout);
     this.picture = picture;
     this.follow();
   }
 
+  /** The picture as a file, with the colours that the style sheet gives it. */
+  svg() {
+    const copy = this.picture.cloneNode(true);
+    const [from, to] = [this.picture, copy].map((each) => [...each.querySelectorAll("*")]);
+    from.forEach((each, j) => {
+      const style = getComputedStyle(each);
+      for (const name of ["fill", "stroke", "stroke-width", "stroke-dasharray", "font"])
+        to[j].style.setProperty(name, style.getPropertyValue(name));
+    });
+    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+    return new XMLSerializer().serializeToString(copy);
+  }
+
   #axes(first, last, low, high) {
     const found = [];
-    for (const x of ticks(first, last)) found.push(s("line", { class: "tickline", x1: this.across(x), x2: this.across(x), y1: MARGIN.top, y2: this.height - MARGIN.bottom }), text(this.across(x), this.height - MARGIN.bottom + 16, long(x), "middle"));
-    for (const y of ticks(low, high)) found.push(s("line", { class: y === 0 ? "zero" : "tickline", x1: this.across(first), x2: this.across(last), y1: this.up(y), y2: this.up(y) }), text(MARGIN.left - 8, this.up(y), long(y), "end"));
+    for (const x of ticks(first, last))
+      found.push(
+        s("line", {
+          class: "tickline",
+          x1: this.across(x),
+          x2: this.across(x),
+          y1: MARGIN.top,
+          y2: this.height - MARGIN.bottom,
+        }),
+        text(this.across(x), this.height - MARGIN.bottom + 16, long(x), "middle"),
+      );
+    for (const y of ticks(low, high))
+      found.push(
+        s("line", {
+          class: y === 0 ? "zero" : "tickline",
+          x1: this.across(first),
+          x2: this.across(last),
+          y1: this.up(y),
+          y2: this.up(y),
+        }),
+        text(MARGIN.left - 8, this.up(y), long(y), "end"),
+      );
     return found;
   }
 
@@ -58,7 +102,7 @@ export class Curves {
     let open = false;
     values.forEach((y, j) => {
       // a jump is no line
-      const jump = j && Math.abs(y - values[j - 1]) > 0.25 * Math.abs(this.up.range ?? 1e9);
+      const jump = j && Math.abs(y - values[j - 1]) > 0.2 * this.range;
       if (!Number.isFinite(y)) open = false;
       else {
         pieces.push(`${open && !jump ? "L" : "M"}${this.across(this.x[j]).toFixed(1)} ${this.up(y).toFixed(1)}`);
@@ -70,10 +114,12 @@ export class Curves {
 
   /** The names at the ends of the lines, pushed apart where they meet. */
   #names() {
-    const ends = this.lines.map((line) => ({ line, y: this.up([...line.values].findLast(Number.isFinite) ?? 0) })).sort((a, b) => a.y - b.y);
+    const ends = this.lines
+      .map((line) => ({ line, y: this.up([...line.values].findLast(Number.isFinite) ?? 0) }))
+      .sort((a, b) => a.y - b.y);
     ends.forEach((end, j) => (end.y = j ? Math.max(end.y, ends[j - 1].y + 16) : end.y));
     return ends.map(({ line, y }) => {
-      const label = text(this.width - MARGIN.right + 8, y, line.name, "start");
+      const label = text(this.width - this.right + 8, y, line.name, "start");
       label.setAttribute("class", `name kind-${line.kind}`);
       return label;
     });
@@ -81,9 +127,19 @@ export class Curves {
 
   #read(j) {
     const x = this.x[j];
-    const dots = this.lines.filter(({ values }) => Number.isFinite(values[j])).map(({ values, kind }) => s("circle", { cx: this.across(x), cy: this.up(values[j]), r: 4, class: `kind-${kind}` }));
-    this.mark.replaceChildren(s("line", { x1: this.across(x), x2: this.across(x), y1: MARGIN.top, y2: this.height - MARGIN.bottom }), ...dots);
-    this.readout.replaceChildren(`at ${long(x)}: `, ...this.lines.map(({ name, values, kind }) => h("span", { class: `kind-${kind}` }, `${name} ${long(values[j])}`)));
+    const dots = this.lines
+      .filter(({ values }) => Number.isFinite(values[j]))
+      .map(({ values, kind }) =>
+        s("circle", { cx: this.across(x), cy: this.up(values[j]), r: 4, class: `kind-${kind}` }),
+      );
+    this.mark.replaceChildren(
+      s("line", { x1: this.across(x), x2: this.across(x), y1: MARGIN.top, y2: this.height - MARGIN.bottom }),
+      ...dots,
+    );
+    this.readout.replaceChildren(
+      `at ${long(x)}: `,
+      ...this.lines.map(({ name, values, kind }) => h("span", { class: `kind-${kind}` }, `${name} ${long(values[j])}`)),
+    );
   }
 
   /** The x of the taken entry, where it is an input. */

@@ -25,7 +25,9 @@ export class EntryPanel {
     this.stop();
     const { reading } = this.selection;
     if (!reading) {
-      this.element.replaceChildren(h("p", { class: "empty" }, "Point at a number, tap it, or walk to it with Tab and the arrow keys."));
+      this.element.replaceChildren(
+        h("p", { class: "empty" }, "Point at a number, tap it, or walk to it with Tab and the arrow keys."),
+      );
       return;
     }
     const { array, at, sum } = reading;
@@ -33,24 +35,47 @@ export class EntryPanel {
     if (sum && reading.uses.length) parts.push(this.#choice(reading));
     if (reading.shown === "sum") parts.push(...this.#sum(reading));
     else parts.push(...this.#uses(reading));
-    this.element.replaceChildren(...parts);
-    this.rows = new Map([...this.element.querySelectorAll("[data-product]")].map((row) => [Number(row.dataset.product), row]));
+    this.element.replaceChildren(this.#handle(), ...parts);
+    this.rows = new Map(
+      [...this.element.querySelectorAll("[data-product]")].map((row) => [Number(row.dataset.product), row]),
+    );
+  }
+
+  /** On a phone the panel is a sheet at the lower edge, which opens and closes. */
+  #handle() {
+    const turn = () => handle.setAttribute("aria-expanded", String(this.element.classList.toggle("open")));
+    const open = String(this.element.classList.contains("open"));
+    const handle = h("button", { class: "handle", "aria-expanded": open, "aria-label": "all products", onclick: turn });
+    return handle;
   }
 
   #head(array, at, sum) {
     const chip = h("span", { class: `chip role-${array.role}` }, ROLES[array.role] ?? array.role);
-    const pinned = this.selection.pinned && !this.selection.hovered ? h("button", { class: "plain", onclick: () => this.selection.release(), title: "Release (Esc)" }, "pinned ×") : null;
+    const pinned =
+      this.selection.pinned && !this.selection.hovered
+        ? h("button", { class: "plain", onclick: () => this.selection.release(), title: "Release (Esc)" }, "pinned ×")
+        : null;
     const value = at < 0 ? "0" : long(array.value(at));
     return h(
-      "header", {},
-      h("div", { class: "kind" }, chip, h("span", {}, at < 0 ? "a zero beside the array: padding" : array.about), pinned),
+      "header",
+      {},
+      h(
+        "div",
+        { class: "kind" },
+        chip,
+        h("span", {}, at < 0 ? "a zero beside the array: padding" : array.about),
+        pinned,
+      ),
       h("h2", {}, h("code", {}, array.label(at)), h("span", { class: "equals" }, "="), h("strong", {}, value)),
-      sum && this.selection.model.formulas[array.name] ? h("code", { class: "formula" }, this.selection.model.formulas[array.name]) : null,
-    ); // prettier-ignore
+      sum && this.selection.model.formulas[array.name]
+        ? h("code", { class: "formula" }, this.selection.model.formulas[array.name])
+        : null,
+    );
   }
 
   #choice(reading) {
-    const option = (wish, text) => h("button", { "aria-pressed": String(reading.shown === wish), onclick: () => this.selection.prefer(wish) }, text);
+    const option = (wish, text) =>
+      h("button", { "aria-pressed": String(reading.shown === wish), onclick: () => this.selection.prefer(wish) }, text);
     return h("div", { class: "choice" }, option("sum", "what it is made of"), option("uses", "what it goes into"));
   }
 
@@ -67,24 +92,41 @@ export class EntryPanel {
 
   #uses({ array, at, uses }) {
     if (!uses.length) {
-      const copy = array.copies && `a copy of ${this.selection.model.arrays.get(array.copies.array).label(array.copies.index[at])}`;
+      const copy =
+        array.copies &&
+        `a copy of ${this.selection.model.arrays.get(array.copies.array).label(array.copies.index[at])}`;
       return [h("p", { class: "why" }, copy ?? "No product of this page has it as a factor.")];
     }
-    const into = uses.map(({ target, products }) => h("li", {}, h("b", { class: `role-${target.role}` }, target.name), ` ${count(new Set(products.map(({ to }) => to)).size, "entry")}`));
+    const into = uses.map(({ target, products }) =>
+      h(
+        "li",
+        {},
+        h("b", { class: `role-${target.role}` }, target.name),
+        ` ${count(new Set(products.map(({ to }) => to)).size, "entry")}`,
+      ),
+    );
     let number = 0;
     const lists = uses.flatMap(({ target, products }) => {
       const first = number;
       number += products.length;
-      return [h("h3", {}, "into ", h("b", { class: `role-${target.role}` }, target.name)), this.#list(products, (each) => use(each, array, at), first)];
+      return [
+        h("h3", {}, "into ", h("b", { class: `role-${target.role}` }, target.name)),
+        this.#list(products, (each) => use(each, array, at), first),
+      ];
     });
     return [h("p", { class: "why" }, "It is a factor of "), h("ul", { class: "into" }, ...into), ...lists];
   }
 
   #controls(products) {
-    const play = h("button", { class: "play", onclick: () => this.#play(), title: "Add the products one after the other (Space)" }, "▶ add up");
+    const play = h(
+      "button",
+      { class: "play", onclick: () => this.#play(), title: "Add the products one after the other (Space)" },
+      "▶ add up",
+    );
     this.playButton = play;
     const next = this.order === "in order" ? "largest first" : "in order";
-    const sort = products.length < 3 ? null : h("button", { class: "plain", onclick: () => this.#sort(next) }, `${this.order} ⇅`);
+    const sort =
+      products.length < 3 ? null : h("button", { class: "plain", onclick: () => this.#sort(next) }, `${this.order} ⇅`);
     this.running = h("span", { class: "running", "aria-hidden": "true" });
     return h("div", { class: "controls" }, h("span", {}, count(products.length, "product")), play, this.running, sort);
   }
@@ -101,7 +143,16 @@ export class EntryPanel {
     if (!this.all) rows = rows.slice(0, MOST);
     const largest = Math.max(...rows.map(([each]) => Math.abs(each.value)), 0);
     const items = rows.map(([each, number]) => {
-      const item = h("li", { "data-product": number, class: each.factors.some(({ at }) => at < 0) ? "padding" : null, onpointerenter: () => this.selection.look(number), onpointerleave: () => this.playing ?? this.selection.look(null) }, ...write(each));
+      const item = h(
+        "li",
+        {
+          "data-product": number,
+          class: each.factors.some(({ at }) => at < 0) ? "padding" : null,
+          onpointerenter: () => this.selection.look(number),
+          onpointerleave: () => this.playing ?? this.selection.look(null),
+        },
+        ...write(each),
+      );
       const bar = h("i", { class: "bar" });
       bar.style.width = `${largest ? (100 * Math.abs(each.value)) / largest : 0}%`;
       bar.style.background = colours(Math.sign(each.value), 1).fill;
@@ -109,7 +160,11 @@ export class EntryPanel {
       return item;
     });
     if (rest.length) items.push(this.#rest(rest));
-    return h("ol", { class: "products", tabindex: 0, "aria-label": "products", onkeydown: (event) => this.#walk(event) }, ...items);
+    return h(
+      "ol",
+      { class: "products", tabindex: 0, "aria-label": "products", onkeydown: (event) => this.#walk(event) },
+      ...items,
+    );
   }
 
   #rest(rest) {
@@ -118,15 +173,41 @@ export class EntryPanel {
       this.all = true;
       this.draw();
     };
-    return h("li", { class: "rest" }, h("button", { class: "plain", onclick: show }, `and ${count(rest.length, "other")}, whose sum is ${long(total)}`));
+    return h(
+      "li",
+      { class: "rest" },
+      h("button", { class: "plain", onclick: show }, `and ${count(rest.length, "other")}, whose sum is ${long(total)}`),
+    );
   }
 
   #checks(sum, products) {
-    const row = (name, value, mark, note) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value), h("td", { class: "mark" }, mark, note ? h("small", {}, note) : null));
-    const rows = [row("sum of the products", long(sum.total), null, ""), row(`${sum.array.name} of the run`, long(sum.value), tick(sum.agrees), sum.agrees ? "" : small(Math.abs(sum.value - sum.total)))];
+    const row = (name, value, mark, note) =>
+      h(
+        "tr",
+        {},
+        h("th", { scope: "row" }, name),
+        h("td", {}, value),
+        h("td", { class: "mark" }, mark, note ? h("small", {}, note) : null),
+      );
+    const rows = [
+      row("sum of the products", long(sum.total), null, ""),
+      row(
+        `${sum.array.name} of the run`,
+        long(sum.value),
+        tick(sum.agrees),
+        sum.agrees ? "" : small(Math.abs(sum.value - sum.total)),
+      ),
+    ];
     if (sum.numerical !== null) {
       const difference = Math.abs(sum.value - sum.numerical);
-      const mark = this.document.exact || sum.confirmed ? tick(sum.confirmed) : h("span", { class: "declared", title: "the backward is declared, and differs from the derivative on purpose" }, "≠ declared");
+      const mark =
+        this.document.exact || sum.confirmed
+          ? tick(sum.confirmed)
+          : h(
+              "span",
+              { class: "declared", title: "the backward is declared, and differs from the derivative on purpose" },
+              "≠ declared",
+            );
       rows.push(row("numerical gradient", long(sum.numerical), mark, `Δ ${small(difference)}`));
     }
     return h("table", { class: "checks", hidden: !products }, h("tbody", {}, ...rows));
@@ -149,7 +230,9 @@ export class EntryPanel {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!by) return;
     event.preventDefault();
-    const numbers = [...event.currentTarget.querySelectorAll("[data-product]")].map((row) => Number(row.dataset.product));
+    const numbers = [...event.currentTarget.querySelectorAll("[data-product]")].map((row) =>
+      Number(row.dataset.product),
+    );
     const place = numbers.indexOf(this.selection.active);
     this.selection.look(numbers[Math.max(0, Math.min(numbers.length - 1, place + by))]);
   }
@@ -187,7 +270,10 @@ export class EntryPanel {
   }
 }
 
-const tick = (right) => (right ? h("span", { class: "tick", role: "img", "aria-label": "agrees" }, "✓") : h("span", { class: "cross", role: "img", "aria-label": "differs" }, "✗"));
+const tick = (right) =>
+  right
+    ? h("span", { class: "tick", role: "img", "aria-label": "agrees" }, "✓")
+    : h("span", { class: "cross", role: "img", "aria-label": "differs" }, "✗");
 
 const term = ({ array, at, value }) => [
   h("code", { class: `name role-${array.role}` }, at < 0 ? `${array.name} padding` : array.label(at)),
@@ -195,15 +281,32 @@ const term = ({ array, at, value }) => [
 ];
 
 function product(each) {
-  const terms = each.factors.flatMap((factor, j) => [j ? h("span", { class: "times" }, "×") : null, h("span", { class: "term" }, ...term(factor))]);
-  const scale = each.scale === 1 ? null : h("span", { class: "term" }, h("span", { class: "times" }, "×"), h("b", {}, long(each.scale)));
+  const terms = each.factors.flatMap((factor, j) => [
+    j ? h("span", { class: "times" }, "×") : null,
+    h("span", { class: "term" }, ...term(factor)),
+  ]);
+  const scale =
+    each.scale === 1
+      ? null
+      : h("span", { class: "term" }, h("span", { class: "times" }, "×"), h("b", {}, long(each.scale)));
   return [h("span", { class: "terms" }, ...terms, scale), h("span", { class: "value" }, long(each.value))];
 }
 
 function use(each, array, at) {
   const others = each.factors.filter((factor) => factor.array !== array || factor.at !== at);
-  const times = others.flatMap((factor) => [h("span", { class: "times" }, "×"), h("span", { class: "term" }, ...term(factor))]);
-  return [h("span", { class: "terms" }, h("code", { class: `name role-${each.target.role}` }, each.target.label(each.to)), ...times), h("span", { class: "value" }, long(each.value))];
+  const times = others.flatMap((factor) => [
+    h("span", { class: "times" }, "×"),
+    h("span", { class: "term" }, ...term(factor)),
+  ]);
+  return [
+    h(
+      "span",
+      { class: "terms" },
+      h("code", { class: `name role-${each.target.role}` }, each.target.label(each.to)),
+      ...times,
+    ),
+    h("span", { class: "value" }, long(each.value)),
+  ];
 }
 
 /** Why the gradient is this sum, in one sentence. */
@@ -212,9 +315,10 @@ function reason({ array, at, products }) {
   const upstream = products[0].factors.find((factor) => factor.array.role === "upstream");
   const other = products[0].factors.find((factor) => factor.array.role !== "upstream");
   const input = array.label(at).replace(/^g/, "");
-  if (!upstream) return null;
+  if (!upstream || array.view !== "main") return null;
   const [g, y] = [upstream.array.name, upstream.array.name.replace(/^g/, "")];
   const times = products.length === 1 ? "once" : products.length === 2 ? "twice" : `${products.length} times`;
-  if (!other) return `${input} is added to ${count(products.length, "entry")} of ${y}, so the loss feels it through each of them: the gradient is the sum of their ${g}.`;
+  if (!other)
+    return `${input} is added to ${count(products.length, "entry")} of ${y}, so the loss feels it through each of them: the gradient is the sum of their ${g}.`;
   return `The run used ${input} ${times}, each time multiplied by an entry of ${other.array.name}, for one entry of ${y}. There ${g} says how much the loss grows with ${y}: each use adds ${g} · ${other.array.name}.`;
 }

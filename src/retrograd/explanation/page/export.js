@@ -1,6 +1,7 @@
 // Taking things along: text to the clipboard, the picture as SVG.
 
 import { palette } from "page/colour";
+import { FAINT } from "page/grid";
 import { bend } from "page/lines";
 import { SvgPen, escaped } from "page/pen";
 
@@ -36,10 +37,13 @@ export function svg({ stage, grids, lines, selection, title, sentence }) {
     const [dx, dy] = [at.left - box.left + stage.scrollLeft + 20, at.top - box.top + stage.scrollTop + top];
     const pen = new SvgPen(dx, dy);
     grid.paintCells(pen);
-    if (grid.faded) pen.fade(0.42);
+    if (grid.faded) pen.fade(FAINT);
     grid.paintLit(pen);
     const caption = grid.element.querySelector("figcaption b")?.textContent ?? "";
-    parts.push(`<text x="${dx + 15}" y="${dy - 6}" font-weight="700" font-size="15" fill="${colours.roles[grid.array.role]}">${escaped(caption)}</text>`, ...pen.parts);
+    parts.push(
+      `<text x="${dx + 15}" y="${dy - 6}" font-weight="700" font-size="15" fill="${colours.roles[grid.array.role]}">${escaped(caption)}</text>`,
+      ...pen.parts,
+    );
   }
   for (const { from, to, colour } of lines.curves(selection)) {
     const [a, b] = [from, to].map(({ x, y }) => ({ x: x + 20, y: y + top }));

@@ -18,9 +18,17 @@ export class Faults {
     this.model = model;
     this.faults = model.document.faults;
     this.chosen = Math.min(this.chosen, this.faults.length - 1);
-    this.buttons = this.faults.map((fault, number) => h("button", { title: fault.about, onclick: () => this.#choose(number) }, fault.name));
+    if (!this.faults.length)
+      return this.element.replaceChildren(h("p", { class: "say" }, "There is no line to break here."));
+    this.buttons = this.faults.map((fault, number) =>
+      h("button", { title: fault.about, onclick: () => this.#choose(number) }, fault.name),
+    );
     this.body = h("div", {});
-    this.element.replaceChildren(h("p", { class: "say" }, "Break one line of the backward, and see what gradcheck says."), h("nav", { class: "choice", "aria-label": "faults" }, ...this.buttons), this.body);
+    this.element.replaceChildren(
+      h("p", { class: "say" }, "Break one line of the backward, and see what gradcheck says."),
+      h("nav", { class: "choice", "aria-label": "faults" }, ...this.buttons),
+      this.body,
+    );
     this.#choose(this.chosen);
   }
 
@@ -28,7 +36,9 @@ export class Faults {
     this.chosen = number;
     const { about, before, after, wrong, report, diagnosis } = this.faults[number];
     this.buttons.forEach((button, j) => button.setAttribute("aria-pressed", String(j === number)));
-    const pairs = Object.entries(wrong).map(([name, values]) => this.#compared(this.model.arrays.get(name), numbers(values)));
+    const pairs = Object.entries(wrong).map(([name, values]) =>
+      this.#compared(this.model.arrays.get(name), numbers(values)),
+    );
     this.grids = pairs.flatMap(({ grids }) => grids);
     this.body.replaceChildren(
       h("p", {}, about),
@@ -47,7 +57,11 @@ export class Faults {
     const broken = new Values(array.name, { ...array, values: [...values] });
     broken.largest = array.largest;
     const right = new Grid(array, null, { what: "as it is" });
-    const wrong = new Grid(broken, null, { what: `broken: ${count(number, "entry")} wrong`, marked: differs, text: (value, at) => (at >= 0 && differs(at) ? `${short(value)}✗` : short(value)) });
+    const wrong = new Grid(broken, null, {
+      what: `broken: ${count(number, "entry")} wrong`,
+      marked: differs,
+      text: (value, at) => (at >= 0 && differs(at) ? `${short(value)}✗` : short(value)),
+    });
     return { grids: [right, wrong], elements: [right.element, h("span", { class: "arrow" }, "→"), wrong.element] };
   }
 

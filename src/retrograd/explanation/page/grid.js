@@ -8,8 +8,19 @@ import { long, short } from "page/number";
 import { Panels } from "page/panels";
 import { CanvasPen } from "page/pen";
 
-export const ROLES = { input: "input", weight: "weight", output: "result", upstream: "upstream gradient", gradient: "gradient", inner: "in between" };
-const FAINT = 0.42;
+export const ROLES = {
+  input: "input",
+  weight: "weight",
+  output: "result",
+  upstream: "upstream gradient",
+  gradient: "gradient",
+  inner: "in between",
+};
+/** What stands beside the name of an array. */
+const what = (array) => (array.role === "upstream" ? "upstream" : (ROLES[array.role] ?? ""));
+export const captionWidth = (array) => 26 + 10.3 * array.name.length + (array.size > 8 ? 6.8 * what(array).length : 0);
+
+export const FAINT = 0.5;
 const KEYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 export class Grid {
@@ -25,16 +36,40 @@ export class Grid {
     this.base = h("canvas", { class: "cells" });
     this.over = h("canvas", { class: "lit" });
     const spoken = `${array.name}, ${ROLES[array.role] ?? array.role}, ${array.extent}`;
-    this.paper = h("div", selection ? { class: "paper", tabindex: 0, role: "application", "aria-roledescription": "grid of numbers", "aria-label": spoken } : { class: "paper", role: "img", "aria-label": spoken }, this.base, this.over);
+    this.paper = h(
+      "div",
+      selection
+        ? {
+            class: "paper",
+            tabindex: 0,
+            role: "application",
+            "aria-roledescription": "grid of numbers",
+            "aria-label": spoken,
+          }
+        : { class: "paper", role: "img", "aria-label": spoken },
+      this.base,
+      this.over,
+    );
     this.steppers = h("div", { class: "steppers" });
-    this.element = h("figure", { class: `grid role-${array.role}`, "data-array": array.name }, options.caption === false ? null : this.#caption(), this.steppers, this.paper);
+    this.element = h(
+      "figure",
+      { class: `grid role-${array.role}`, "data-array": array.name },
+      options.caption === false ? null : this.#caption(),
+      this.steppers,
+      this.paper,
+    );
     this.#makeSteppers();
     if (selection) this.#listen();
   }
 
   #caption() {
     const { array, options } = this;
-    return h("figcaption", { title: array.about }, h("b", {}, options.title ?? array.name), h("span", { class: "what" }, options.what ?? ROLES[array.role] ?? ""));
+    return h(
+      "figcaption",
+      { title: array.about },
+      h("b", {}, options.title ?? array.name),
+      h("span", { class: "what" }, options.what ?? (array.size > 8 ? what(array) : "")),
+    );
   }
 
   #makeSteppers() {
@@ -50,7 +85,14 @@ export class Grid {
         };
         const value = h("output", {}, `${name} ${this.panels.chosen.get(axis) - low}`);
         const text = `of ${this.array.shape[axis]}`;
-        return h("span", { class: "stepper" }, h("button", { onclick: turn(-1), "aria-label": `${this.array.name}: previous ${name}` }, "‹"), value, h("small", {}, text), h("button", { onclick: turn(1), "aria-label": `${this.array.name}: next ${name}` }, "›"));
+        return h(
+          "span",
+          { class: "stepper" },
+          h("button", { onclick: turn(-1), "aria-label": `${this.array.name}: previous ${name}` }, "‹"),
+          value,
+          h("small", {}, text),
+          h("button", { onclick: turn(1), "aria-label": `${this.array.name}: next ${name}` }, "›"),
+        );
       }),
     );
     this.values = [...this.steppers.querySelectorAll("output")];
@@ -62,7 +104,23 @@ export class Grid {
 
   setCell(cell) {
     this.cell = cell;
+    this.letters = this.#letters(cell);
     this.draw();
+  }
+
+  /** How the numbers are written so that the longest one fits: {decimals, size}; null if none does. */
+  #letters(cell) {
+    if (cell < 14 || this.array.size > 20000) return null;
+    const side = cell - 2;
+    for (const decimals of [2, 1]) {
+      let longest = 1;
+      this.array.values.forEach((value, at) => {
+        longest = Math.max(longest, (this.options.text?.(value, at) ?? short(value, decimals)).length);
+      });
+      const size = Math.min(14, Math.max(7.5, cell * 0.42));
+      if (longest <= 2 || (side * 1.66) / longest >= (decimals === 2 ? 8 : 6.6)) return { decimals, size };
+    }
+    return null;
   }
 
   draw() {
@@ -78,7 +136,8 @@ export class Grid {
     this.paper.style.width = `${width}px`;
     this.paper.style.height = `${height}px`;
     this.panels.steps.forEach((axis, j) => {
-      this.values[j].textContent = `${this.array.axes[axis] ?? ""} ${this.panels.chosen.get(axis) - this.array.low[axis]}`;
+      this.values[j].textContent =
+        `${this.array.axes[axis] ?? ""} ${this.panels.chosen.get(axis) - this.array.low[axis]}`;
     });
     this.paintCells(new CanvasPen(this.base.getContext("2d")));
     this.drawLit();
@@ -93,11 +152,13 @@ export class Grid {
     const { row, column } = panels.letters;
     panels.eachPanel((place, panelRow, panelColumn) => {
       const { x, y } = panels.corner(this.array.at(place), cell);
-      if (panels.labelled) pen.text(x + 1, y - 8, panels.label(place), muted, 10, "start");
+      const label = panels.labelled ? panels.label(place, (cell * panels.columns) / 6.2) : "";
+      if (label) pen.text(x + 1, y - 8, label, muted, 10, "start");
       if (panelRow || panelColumn) return;
       if (row && cell * panels.rows >= 12) pen.text(margin.left - 8, y + Math.min(cell, 24) / 2, row, muted, 10);
       if (column && !panels.labelled) pen.text(x + Math.min(cell, 24) / 2, y - 8, column, muted, 10);
-      else if (column && cell * panels.columns > 46) pen.text(x + cell * panels.columns - 1, y - 8, `${column} →`, muted, 10, "end");
+      else if (column && cell * panels.columns > 6.2 * label.length + 26)
+        pen.text(x + cell * panels.columns - 1, y - 8, `${column} →`, muted, 10, "end");
     });
   }
 
@@ -117,10 +178,15 @@ export class Grid {
     const { fill, text } = colours(value, array.largest);
     pen.cell(x, y, side, side, fill, radius);
     if (value === 0 && cell >= 7) pen.outline(x + 0.5, y + 0.5, side - 1, side - 1, line, 1, { radius });
-    if (cell >= 17) {
-      const words = this.options.text ? this.options.text(value, at) : short(value);
-      const size = Math.min(14, cell * 0.42, (side * 1.55) / words.length);
-      if (size >= 7) pen.text(x + side / 2, y + side / 2 + 0.5, words, text, size);
+    if (this.letters) {
+      const words = this.options.text?.(value, at) ?? short(value, this.letters.decimals);
+      pen.text(
+        x + side / 2,
+        y + side / 2 + 0.5,
+        words,
+        text,
+        Math.min(this.letters.size, (side * 1.66) / words.length),
+      );
     }
     if (this.options.marked?.(at)) {
       pen.outline(x, y, side, side, palette().wrong, Math.max(2, cell / 12), { radius });
@@ -128,7 +194,9 @@ export class Grid {
   }
 
   get faded() {
-    return Boolean(this.selection?.reading && this.selection.reading.products.length + this.selection.reading.lit.size > 1);
+    return Boolean(
+      this.selection?.reading && this.selection.reading.products.length + this.selection.reading.lit.size > 1,
+    );
   }
 
   /** The entries that belong to the one that is taken. */
@@ -154,8 +222,12 @@ export class Grid {
       if (!corner) continue;
       this.#paintCell(pen, at, corner.x, corner.y);
       if (as === "target") target = corner;
-      else if (as === "copy") pen.outline(corner.x + 1, corner.y + 1, side - 2, side - 2, accent, 1.5, { dash: [3, 2], radius });
-      else if (cell >= 5) pen.outline(corner.x + 0.75, corner.y + 0.75, side - 1.5, side - 1.5, accent, cell >= 12 ? 1.75 : 1, { radius });
+      else if (as === "copy")
+        pen.outline(corner.x + 1, corner.y + 1, side - 2, side - 2, accent, 1.5, { dash: [3, 2], radius });
+      else if (cell >= 5)
+        pen.outline(corner.x + 0.75, corner.y + 0.75, side - 1.5, side - 1.5, accent, cell >= 12 ? 1.75 : 1, {
+          radius,
+        });
     }
     for (const at of active) {
       const corner = panels.corner(at, cell);
@@ -172,7 +244,9 @@ export class Grid {
     if (!product) return [];
     const all = [...product.factors.map((factor) => [factor.array.name, factor.at]), [product.target.name, product.to]];
     const taken = this.selection.reading;
-    return all.filter(([name, at]) => name === this.array.name && !(name === taken.array.name && at === taken.at)).map(([, at]) => at);
+    return all
+      .filter(([name, at]) => name === this.array.name && !(name === taken.array.name && at === taken.at))
+      .map(([, at]) => at);
   }
 
   /** Where an entry is on the screen: {x, y} of its middle, or null. */
@@ -192,7 +266,8 @@ export class Grid {
     }
     const product = this.selection.product;
     if (what === "product" && product && this.panels.steps.length) {
-      for (const at of this.#activeCells()) if (!this.panels.corner(at, this.cell) && this.panels.reveal(at)) this.draw();
+      for (const at of this.#activeCells())
+        if (!this.panels.corner(at, this.cell) && this.panels.reveal(at)) this.draw();
     }
     this.drawLit();
     if (what === "product" && product && !still()) this.#pulse();

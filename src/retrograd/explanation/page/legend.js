@@ -24,9 +24,37 @@ export class Legend {
     const swatch = (name) => h("i", { class: `swatch ${name}` });
     palette();
     this.element.replaceChildren(
-      h("ul", { class: "roles" }, ...this.roles.map((role) => item(h("i", { class: `dot role-${role}` }), ROLES[role] ?? role))),
-      h("ul", {}, item(h("span", { class: "ends" }, "−", scale, "+"), "each array by its largest entry"), item(swatch("taken"), "the entry taken apart"), item(swatch("lit"), "what belongs to it"), this.hasPadding ? item(swatch("hatch"), "padding: zeros beside the array") : null),
-      h("p", { class: "keys" }, key("Tab"), " to an array, ", key("← ↑ ↓ →"), " move, ", key("Enter"), " pins, ", key("Esc"), " releases, ", key("["), " ", key("]"), " next panel, ", key("Space"), " adds the products up"),
+      h(
+        "ul",
+        { class: "roles" },
+        ...this.roles.map((role) => item(h("i", { class: `dot role-${role}` }), ROLES[role] ?? role)),
+      ),
+      h(
+        "ul",
+        {},
+        item(h("span", { class: "ends" }, "−", scale, "+"), "each array by its largest entry"),
+        item(swatch("taken"), "the entry taken apart"),
+        item(swatch("lit"), "what belongs to it"),
+        this.hasPadding ? item(swatch("hatch"), "padding: zeros beside the array") : null,
+      ),
+      h(
+        "p",
+        { class: "keys" },
+        key("Tab"),
+        " to an array, ",
+        key("← ↑ ↓ →"),
+        " move, ",
+        key("Enter"),
+        " pins, ",
+        key("Esc"),
+        " releases, ",
+        key("["),
+        " ",
+        key("]"),
+        " next panel, ",
+        key("Space"),
+        " adds the products up",
+      ),
     );
   }
 }

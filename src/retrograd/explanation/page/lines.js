@@ -11,7 +11,9 @@ export class Lines {
   }
 
   draw(selection) {
-    this.element.replaceChildren(...this.curves(selection).map(({ from, to, colour }) => this.#curve(from, to, colour)));
+    this.element.replaceChildren(
+      ...this.curves(selection).map(({ from, to, colour }) => this.#curve(from, to, colour)),
+    );
   }
 
   /** [{from, to, colour}] in the coordinates of the stage. */
@@ -32,7 +34,8 @@ export class Lines {
     for (const grid of this.grids) {
       if (grid.array !== array) continue;
       const middle = grid.middle(at);
-      if (middle) return { x: middle.x - box.left + this.stage.scrollLeft, y: middle.y - box.top + this.stage.scrollTop };
+      if (middle)
+        return { x: middle.x - box.left + this.stage.scrollLeft, y: middle.y - box.top + this.stage.scrollTop };
     }
     return null;
   }
@@ -49,7 +52,10 @@ export class Lines {
 /** A curve that leaves and arrives along the longer direction. */
 export function bend(from, to) {
   const [dx, dy] = [to.x - from.x, to.y - from.y];
-  const [ax, ay] = Math.abs(dx) > Math.abs(dy) ? [dx * 0.45, -Math.min(40, Math.abs(dx) / 6)] : [Math.min(40, Math.abs(dy) / 6), dy * 0.45];
+  const [ax, ay] =
+    Math.abs(dx) > Math.abs(dy)
+      ? [dx * 0.45, -Math.min(40, Math.abs(dx) / 6)]
+      : [Math.min(40, Math.abs(dy) / 6), dy * 0.45];
   const p = (n) => Math.round(n * 10) / 10;
   return `M${p(from.x)} ${p(from.y)}C${p(from.x + ax)} ${p(from.y + ay)} ${p(to.x - ax)} ${p(to.y + (Math.abs(dx) > Math.abs(dy) ? ay : -ay))} ${p(to.x)} ${p(to.y)}`;
 }

@@ -21,7 +21,12 @@ export function applied(document, settings) {
 
 export function written({ operator, settings, defaults, tab, entry }) {
   const changed = Object.entries(settings).filter(([name, value]) => defaults[name] !== value);
-  const query = new URLSearchParams([["operator", operator], ...changed, ...(tab ? [["tab", tab]] : []), ...(entry ? [["entry", `${entry.name}:${entry.at}`]] : [])]);
+  const query = new URLSearchParams([
+    ["operator", operator],
+    ...changed,
+    ...(tab ? [["tab", tab]] : []),
+    ...(entry ? [["entry", `${entry.name}:${entry.at}`]] : []),
+  ]);
   return `#${String(query).replaceAll("%3A", ":")}`;
 }
 

@@ -33,16 +33,41 @@ class Page {
     this.selection = new Selection();
     this.views = [
       { id: "entries", title: "Entry by entry", has: () => true, view: new Stage(this.selection) },
-      { id: "matrices", title: "As matrices", has: (d) => Object.values(d.arrays).some(({ view }) => view === "matrices"), view: new Matrices(this.selection) },
-      { id: "time", title: "Through time", has: (d) => Object.values(d.arrays).some(({ view }) => view === "time"), view: new Time(this.selection) },
+      {
+        id: "matrices",
+        title: "As matrices",
+        has: (d) => Object.values(d.arrays).some(({ view }) => view === "matrices"),
+        view: new Matrices(this.selection),
+      },
+      {
+        id: "time",
+        title: "Through time",
+        has: (d) => Object.values(d.arrays).some(({ view }) => view === "time"),
+        view: new Time(this.selection),
+      },
       { id: "curves", title: "Curves", has: (d) => Boolean(d.curves), view: new Curves(this.selection) },
-      { id: "code", title: "The code that ran", has: (d) => Boolean(d.traces?.length) || promised(d, "traces"), needs: "traces", view: new Code() },
-      { id: "faults", title: "Break it", has: (d) => Boolean(d.faults?.length) || promised(d, "faults"), needs: "faults", view: new Faults() },
+      {
+        id: "code",
+        title: "The code that ran",
+        has: (d) => Boolean(d.traces?.length) || promised(d, "traces"),
+        needs: "traces",
+        view: new Code(),
+      },
+      {
+        id: "faults",
+        title: "Break it",
+        has: (d) => Boolean(d.faults?.length) || promised(d, "faults"),
+        needs: "faults",
+        view: new Faults(),
+      },
     ];
     this.panel = new EntryPanel($("entry"), this.selection, null);
     this.legend = new Legend($("legend"));
     this.tabs = new Tabs($("tabs"), $("view"), this.views, () => this.#showView());
-    this.settings = new Settings($("settings"), { has: (values) => this.source.has(this.document.operator, values), choose: (values) => this.go(this.document.operator, values) });
+    this.settings = new Settings($("settings"), {
+      has: (values) => this.source.has(this.document.operator, values),
+      choose: (values) => this.go(this.document.operator, values),
+    });
     this.lines = new Lines($("view"), []);
     new Announcer($("announce"), this.selection);
     new Theme($("theme"), () => this.#repaint());
@@ -60,7 +85,8 @@ class Page {
     await this.go(this.source.operators.includes(operator) ? operator : this.source.first, null);
     if (!this.document) return;
     const wanted = applied(this.document, settings);
-    if (JSON.stringify(wanted) !== JSON.stringify(settingsOf(this.document))) await this.go(this.document.operator, wanted);
+    if (JSON.stringify(wanted) !== JSON.stringify(settingsOf(this.document)))
+      await this.go(this.document.operator, wanted);
     if (tab) this.tabs.choose(tab);
     const array = entry && this.model.arrays.get(entry.name);
     if (array && entry.at < array.size) this.selection.pin(entry.name, entry.at);
@@ -83,7 +109,8 @@ class Page {
 
   #open(found, fresh) {
     this.document = found;
-    if (fresh || this.defaults?.operator !== found.operator) this.defaults = { operator: found.operator, values: settingsOf(found) };
+    if (fresh || this.defaults?.operator !== found.operator)
+      this.defaults = { operator: found.operator, values: settingsOf(found) };
     this.model = new Model(found);
     document.title = `${found.operator} · see the gradient`;
     $("operator").replaceChildren(this.#operatorChoice(found.operator));
@@ -105,7 +132,11 @@ class Page {
 
   #operatorChoice(operator) {
     if (this.source.operators.length < 2) return operator;
-    const choice = h("select", { "aria-label": "operator", onchange: () => this.go(choice.value, null) }, ...this.source.operators.map((name) => h("option", { value: name, selected: name === operator }, name)));
+    const choice = h(
+      "select",
+      { "aria-label": "operator", onchange: () => this.go(choice.value, null) },
+      ...this.source.operators.map((name) => h("option", { value: name, selected: name === operator }, name)),
+    );
     return choice;
   }
 
@@ -113,10 +144,11 @@ class Page {
     const all = Object.entries(agreement);
     $("badge").hidden = !all.length;
     const worst = Math.max(0, ...all.map(([, ulp]) => ulp));
-    const text = worst === 0 ? "textbook = compiled, every bit" : `textbook ≈ compiled, ${small(worst)} ulp`;
+    const text = worst === 0 ? "textbook = compiled, every bit" : `textbook ≈ compiled, ${small(worst)} ulp apart`;
     $("badge").textContent = `${worst < 64 ? "✓" : "✗"} ${text}`;
     $("badge").classList.toggle("wrong", !(worst < 64));
-    $("badge").title = `The textbook kernels, in plain NumPy, and the compiled ones computed this very input. Furthest apart, in units of the last place of the largest entry: ${all.map(([name, ulp]) => `${name} ${ulp === 0 ? 0 : small(ulp)}`).join(", ")}`;
+    $("badge").title =
+      `The textbook kernels, in plain NumPy, and the compiled ones computed this very input. Furthest apart, in units of the last place of the largest entry: ${all.map(([name, ulp]) => `${name} ${ulp === 0 ? 0 : small(ulp)}`).join(", ")}`;
   }
 
   async #showView() {
@@ -132,6 +164,7 @@ class Page {
       }
       if (this.document !== document || this.view !== view) return;
     }
+    view.changed = () => this.layout();
     if (!this.opened.has(view)) view.open(this.model);
     this.opened.add(view);
     $("view").replaceChildren(view.element, this.lines.element);
@@ -141,18 +174,23 @@ class Page {
   }
 
   layout() {
+    if (!this.opened.has(this.view)) return;
     const frame = $("view").clientWidth;
-    this.view.layout(frame, Math.max(480, innerHeight - 120));
+    const top = $("view").getBoundingClientRect().top + scrollY;
+    this.view.layout(frame, Math.max(420, innerHeight - top - 24));
+    this.#fitPanel();
     this.lines.grids = this.view.grids;
     this.#selected("entry");
   }
 
   #selected(what) {
     if (this.quiet || !this.model) return;
-    for (const grid of this.view.grids) if (grid.selection) grid.follow(what);
-    this.lines.draw(this.selection);
+    if (this.opened.has(this.view)) {
+      for (const grid of this.view.grids) if (grid.selection) grid.follow(what);
+      this.lines.draw(this.selection);
+      if (what === "entry") this.view.follow?.();
+    }
     if (what !== "entry") return;
-    this.view.follow?.();
     this.#lead();
     if (!this.selection.hovered) this.#address();
   }
@@ -161,13 +199,21 @@ class Page {
     const { reading } = this.selection;
     const text = reading ? sentence(reading, { long, count }) : "Every number here can be taken apart";
     const name = reading ? reading.array.label(reading.at) : "";
-    const lead = reading ? [h("code", { class: `role-${reading.array.role}` }, name), text.slice(name.length), "."] : [text, "."];
+    const lead = reading
+      ? [h("code", { class: `role-${reading.array.role}` }, name), text.slice(name.length), "."]
+      : [text, "."];
     $("lead").replaceChildren(...lead, h("span", { class: "hint" }, " Point at any number to take it apart."));
   }
 
   get hash() {
     const tab = this.tabs.current === "entries" ? null : this.tabs.current;
-    return written({ operator: this.document.operator, settings: settingsOf(this.document), defaults: this.defaults.values, tab, entry: this.selection.pinned });
+    return written({
+      operator: this.document.operator,
+      settings: settingsOf(this.document),
+      defaults: this.defaults.values,
+      tab,
+      entry: this.selection.pinned,
+    });
   }
 
   #address() {
@@ -187,6 +233,8 @@ class Page {
         this.layout();
       }
     }).observe($("view"));
+    addEventListener("scroll", () => this.#fitPanel(), { passive: true });
+    addEventListener("resize", () => this.#fitPanel());
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.selection.release();
       if (event.key === " " && (event.target === document.body || event.target.classList.contains("paper"))) {
@@ -203,16 +251,36 @@ class Page {
       button.textContent = works ? words : "the browser did not allow it";
       setTimeout(() => (button.textContent = before), 1500);
     };
-    for (const [id, text] of [["copy-python", () => this.document.python], ["copy-gradcheck", () => this.document.gradcheck], ["copy-link", () => location.href.split("#")[0] + this.hash]]) {
+    for (const [id, text] of [
+      ["copy-python", () => this.document.python],
+      ["copy-gradcheck", () => this.document.gradcheck],
+      ["copy-link", () => location.href.split("#")[0] + this.hash],
+    ]) {
       $(id).addEventListener("click", async () => say($(id), "copied", await copied(text())));
     }
     $("save-svg").addEventListener("click", () => saved(`${this.document.operator}.svg`, this.svg(), "image/svg+xml"));
   }
 
+  /** The panel reaches to the lower edge of the window, and no further: its last lines are the check. */
+  #fitPanel() {
+    const panel = $("entry");
+    const top = Math.max(16, $("view").getBoundingClientRect().top);
+    panel.style.maxHeight = matchMedia("(max-width: 760px)").matches
+      ? ""
+      : `${Math.max(340, innerHeight - top - 16)}px`;
+  }
+
   svg() {
     const { reading } = this.selection;
     if (this.view.picture) return this.view.svg();
-    return svg({ stage: $("view"), grids: this.view.grids, lines: this.lines, selection: this.selection, title: this.document.call, sentence: reading ? sentence(reading, { long, count }) : "" });
+    return svg({
+      stage: $("view"),
+      grids: this.view.grids,
+      lines: this.lines,
+      selection: this.selection,
+      title: this.document.call,
+      sentence: reading ? sentence(reading, { long, count }) : "",
+    });
   }
 }
 
@@ -225,7 +293,21 @@ window.retrograd = {
   take(name, at) {
     page.selection.hover(name, at);
     const { reading } = page.selection;
-    const listed = reading.products.map((each) => ({ value: each.value, scale: each.scale, factors: each.factors.map((factor) => [factor.array.name, factor.at, factor.value]), to: each.to, target: each.target.name }));
-    return { shown: reading.shown, value: reading.array.value(at), products: listed, total: reading.sum?.total ?? null, numerical: reading.sum?.numerical ?? null, agrees: reading.sum?.agrees ?? null, confirmed: reading.sum?.confirmed ?? null };
+    const listed = reading.products.map((each) => ({
+      value: each.value,
+      scale: each.scale,
+      factors: each.factors.map((factor) => [factor.array.name, factor.at, factor.value]),
+      to: each.to,
+      target: each.target.name,
+    }));
+    return {
+      shown: reading.shown,
+      value: reading.array.value(at),
+      products: listed,
+      total: reading.sum?.total ?? null,
+      numerical: reading.sum?.numerical ?? null,
+      agrees: reading.sum?.agrees ?? null,
+      confirmed: reading.sum?.confirmed ?? null,
+    };
   },
 };

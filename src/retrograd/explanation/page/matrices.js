@@ -1,4 +1,4 @@
-// The tab "as matrices": the same sums as products of matrices, laid out so that a row and a column meet in their entry.
+// The tab "as matrices": the same sums as products of matrices, beside the arrays that their entries are copies of.
 
 import { h } from "page/dom";
 import { Grid } from "page/grid";
@@ -9,65 +9,142 @@ export class Matrices {
     this.selection = selection;
     this.element = h("div", { class: "matrices" });
     this.grids = [];
+    this.chosen = null;
+    [this.width, this.height] = [800, 600];
   }
 
   open(model) {
     this.model = model;
     const arrays = [...model.arrays.values()].filter((array) => array.view === "matrices");
-    const sources = new Set(arrays.flatMap(({ copies }) => (copies ? [copies.array] : [])));
-    const targets = arrays.filter(({ name }) => model.isSum(name));
-    this.sources = [...sources].map((name) => this.#grid(model.arrays.get(name), { across: true }));
-    this.equations = targets.map((target) => this.#equation(target)).filter(Boolean);
-    this.grids = [...this.sources, ...this.equations.flatMap(({ grids }) => grids)];
+    const names = new Set(arrays.flatMap(({ copies }) => (copies ? [copies.array] : [])));
+    this.sources = [...names].map((name) => this.#grid(model.arrays.get(name)));
+    this.equations = arrays.filter(({ name }) => model.isSum(name)).map((target) => this.#equation(target));
+    this.buttons = this.equations.map(({ title }, number) =>
+      h("button", { onclick: () => this.choose(number) }, ...title()),
+    );
+    this.place = h("div", {});
     this.element.replaceChildren(
-      h("section", { class: "sources" }, h("p", { class: "say" }, "Each entry of a matrix is a copy of an entry of these arrays, or a sum over a row and a column. Point at one: its copies are dashed."), h("div", { class: "row" }, ...this.sources.map(({ element }) => element))),
-      ...this.equations.map(({ element }) => element),
+      h("div", { class: "row sources" }, ...this.sources.map(({ element }) => element)),
+      h("nav", { class: "choice", "aria-label": "products of matrices" }, ...this.buttons),
+      this.place,
+    );
+    const taken = this.#belonging();
+    const weight = this.equations.findIndex(({ target }) => target.role === "gradient");
+    this.#show(taken >= 0 ? taken : Math.max(0, weight));
+  }
+
+  #grid(array, options = {}) {
+    return new Grid(array, this.selection, options);
+  }
+
+  /** The equation whose result is the taken entry, or a copy of it. */
+  #belonging() {
+    const { reading } = this.selection;
+    if (!reading) return -1;
+    const { name, copies } = reading.array;
+    return this.equations.findIndex(
+      ({ target }) => target.name === name || target.copies?.array === name || copies?.array === target.name,
     );
   }
 
-  #grid(array, options) {
-    return new Grid(array, this.selection, options);
+  /** The reader chose an equation. */
+  choose(number) {
+    this.#show(number);
+    this.changed?.();
+  }
+
+  #show(number) {
+    this.chosen = number;
+    this.buttons.forEach((button, j) => button.setAttribute("aria-pressed", String(j === number)));
+    const equation = this.equations[number];
+    this.place.replaceChildren(equation.element);
+    this.grids = [...this.sources, ...equation.grids];
   }
 
   #equation(target) {
     const kinds = this.model.products.get(target.name);
     const two = kinds.find(({ factors }) => factors.length === 2);
-    if (two) return this.#product(target, two);
-    return kinds.some(({ factors }) => factors.length === 1) ? this.#scatter(target, kinds[0]) : null;
+    return two ? this.#product(target, two) : this.#scatter(target, kinds[0]);
   }
 
-  /** A · B = target: A to the left of the target, B above it. */
+  /** A · B = target: A to the left of the target, B above it, so that a row and a column meet in their entry. */
   #product(target, products) {
     const { left, right } = sides(products);
-    const [a, b] = [left, right].map(({ array, transposed }) => this.#grid(array, { transposed, across: false, title: array.name + (transposed ? "ᵀ" : ""), what: array.about.split(/[:;,]/)[0] }));
-    const result = this.#grid(target, { across: false, what: target.about.split(/[:;,]/)[0] });
-    const name = (grid) => h("b", { class: `role-${grid.array.role}` }, grid.options.title ?? grid.array.name);
-    const text = h("div", { class: "equation" }, h("p", { class: "math" }, name(result), " = ", name(a), " · ", name(b)), h("p", {}, this.model.formulas[target.name] ?? target.about));
+    const brief = (array) => array.about.split(/[:;,]/)[0];
+    const [a, b] = [left, right].map(({ array, transposed }) =>
+      this.#grid(array, { transposed, single: true, title: array.name + (transposed ? "ᵀ" : ""), what: brief(array) }),
+    );
+    const result = this.#grid(target, { single: true, what: brief(target) });
+    const title = () =>
+      [result, " = ", a, " · ", b].map((part) =>
+        part instanceof Grid ? named(part.array.role, part.options.title ?? part.array.name) : part,
+      );
+    const text = h(
+      "div",
+      { class: "equation" },
+      h("p", { class: "math" }, ...title()),
+      h("p", {}, this.model.formulas[target.name] || target.about),
+    );
     const element = h("section", { class: "product" }, text, b.element, a.element, result.element);
-    return { element, grids: [a, b, result], columns: a.panels.columns + b.panels.columns };
+    return {
+      target,
+      title,
+      element,
+      grids: [a, b, result],
+      columns: a.panels.columns + b.panels.columns,
+      rows: a.panels.rows + b.panels.rows,
+    };
   }
 
   /** Every entry of the target is the sum of those entries of another array that were copied from it. */
-  #scatter(target, products) {
-    const source = this.#grid(this.model.arrays.get(products.factors[0]), { across: false });
-    const result = this.#grid(target, {});
-    const counts = new Values(target.name, { ...target, role: target.role, values: Array.from({ length: target.size }, (_, at) => this.model.products.get(target.name).reduce((sum, each) => sum + each.rows(0, at).length, 0)) });
-    const many = this.#grid(counts, { title: "how many", what: `entries are added to each of ${target.name}` });
-    const text = h("div", { class: "equation" }, h("p", { class: "math" }, h("b", { class: `role-${target.role}` }, target.name), " ← ", h("b", { class: `role-${source.array.role}` }, source.array.name), " added up where it came from"), h("p", {}, this.model.formulas[target.name] ?? target.about));
-    const element = h("section", { class: "scatter" }, text, h("div", { class: "row" }, source.element, h("span", { class: "arrow" }, "→"), result.element, many.element));
-    return { element, grids: [source, result, many], columns: Math.max(source.panels.columns * source.panels.panelColumns, 1) };
+  #scatter(target, { factors }) {
+    const source = this.#grid(this.model.arrays.get(factors[0]), { single: true });
+    const result = this.#grid(target);
+    const many = this.#grid(this.#counts(target), { title: "how many", what: "are added" });
+    const title = () => [named(target.role, target.name), " ← ", named(source.array.role, source.array.name)];
+    const text = h(
+      "div",
+      { class: "equation" },
+      h("p", { class: "math" }, ...title()),
+      h("p", {}, this.model.formulas[target.name] || target.about),
+    );
+    const element = h(
+      "section",
+      { class: "scatter" },
+      text,
+      h("div", { class: "row" }, source.element, h("span", { class: "arrow" }, "→"), result.element, many.element),
+    );
+    return {
+      target,
+      title,
+      element,
+      grids: [source, result, many],
+      columns: 1.1 * (source.panels.columns + 2 * result.panels.columns * result.panels.panelColumns),
+      rows: source.panels.rows,
+    };
   }
 
-  layout(width) {
-    for (const { grids, columns } of this.equations) {
-      const cell = Math.max(7, Math.min(30, Math.floor((width - 80) / columns)));
-      for (const grid of grids) grid.setCell(cell);
-    }
+  /** How many entries are added to each entry. */
+  #counts(target) {
+    const kinds = this.model.products.get(target.name);
+    const values = Array.from({ length: target.size }, (_, at) =>
+      kinds.reduce((sum, each) => sum + each.rows(0, at).length, 0),
+    );
+    return new Values(target.name, { ...target, values });
+  }
+
+  layout(width, height) {
+    [this.width, this.height] = [width, height];
+    const fitting = (columns, space) => Math.max(6, Math.min(24, Math.floor((width - space) / columns)));
+    const { columns, rows } = this.equations[this.chosen];
+    const cell = Math.min(fitting(columns, 90), Math.max(14, Math.floor((height - 250) / rows)));
+    for (const grid of this.equations[this.chosen].grids) grid.setCell(cell);
     const all = this.sources.reduce((sum, { panels }) => sum + panels.columns * panels.panelColumns, 0);
-    const cell = Math.max(8, Math.min(26, Math.floor((width - 60 * this.sources.length) / all)));
-    for (const grid of this.sources) grid.setCell(cell);
+    for (const grid of this.sources) grid.setCell(fitting(all, 65 * this.sources.length));
   }
 }
+
+const named = (role, name) => h("b", { class: `role-${role}` }, name);
 
 /** Which factor runs along the rows of the target, and whether a factor is read transposed. */
 function sides(products) {
@@ -81,10 +158,21 @@ function sides(products) {
     }
     return true;
   };
-  for (const [first, second] of [[1, 2], [2, 1]]) {
-    for (const [rowAxis, columnAxis] of [[-2, -1], [-1, -1], [-2, -2], [-1, -2]]) {
+  for (const [first, second] of [
+    [1, 2],
+    [2, 1],
+  ]) {
+    for (const [rowAxis, columnAxis] of [
+      [-2, -1],
+      [-1, -1],
+      [-2, -2],
+      [-1, -2],
+    ]) {
       if (holds(first, rowAxis, -2) && holds(second, columnAxis, -1)) {
-        return { left: { array: arrays[first - 1], transposed: rowAxis === -1 }, right: { array: arrays[second - 1], transposed: columnAxis === -2 } };
+        return {
+          left: { array: arrays[first - 1], transposed: rowAxis === -1 },
+          right: { array: arrays[second - 1], transposed: columnAxis === -2 },
+        };
       }
     }
   }

@@ -54,7 +54,13 @@ class Products {
     });
     // 0 times an infinity of the other factor: padding is not read, it is skipped
     if (factors.some(({ at }) => at < 0)) value = 0;
-    return { target: this.arrays.get(this.target), to: this.index[row * this.width], factors, scale: this.scale, value };
+    return {
+      target: this.arrays.get(this.target),
+      to: this.index[row * this.width],
+      factors,
+      scale: this.scale,
+      value,
+    };
   }
 }
 
@@ -66,7 +72,16 @@ export class Model {
     this.products = new Map();
     for (const [target, sum] of Object.entries(document.sums)) {
       this.formulas[target] = sum.formula;
-      this.products.set(target, sum.products.map((each) => new Products(target, each, this.arrays)));
+      this.products.set(
+        target,
+        sum.products.map((each) => new Products(target, each, this.arrays)),
+      );
+    }
+    // a matrix has the colour of what it is a copy of
+    for (const array of this.arrays.values()) {
+      if (array.role !== "inner" || array.view !== "matrices") continue;
+      if (array.copies) array.role = this.arrays.get(array.copies.array).role;
+      else if (this.isBackward(array.name)) array.role = "gradient";
     }
     this.numerical = {};
     for (const [name, values] of Object.entries(document.numerical ?? {})) this.numerical[name] = numbers(values);
@@ -102,7 +117,16 @@ export class Model {
     }
     const value = array.value(at);
     const numerical = this.numerical[name]?.[at] ?? null;
-    return { array, at, value, products, total, numerical, agrees: near(total, value, size), confirmed: this.#confirmed(array, value, numerical) };
+    return {
+      array,
+      at,
+      value,
+      products,
+      total,
+      numerical,
+      agrees: near(total, value, size),
+      confirmed: this.#confirmed(array, value, numerical),
+    };
   }
 
   #confirmed(array, value, numerical) {
@@ -136,8 +160,14 @@ export class Model {
 
   /** The entry that the page begins with: the largest of the weight's gradient. */
   get first() {
-    const gradients = [...this.products.keys()].filter((name) => this.arrays.get(name).role === "gradient");
-    const name = ["gw", "gx"].find((each) => gradients.includes(each)) ?? gradients[0] ?? [...this.products.keys()][0] ?? [...this.arrays.keys()][0];
+    const gradients = [...this.products.keys()].filter(
+      (name) => this.arrays.get(name).role === "gradient" && name in this.numerical,
+    );
+    const name =
+      ["gw", "gx"].find((each) => gradients.includes(each)) ??
+      gradients[0] ??
+      [...this.products.keys()][0] ??
+      [...this.arrays.keys()][0];
     const { values } = this.arrays.get(name);
     let best = 0;
     values.forEach((value, at) => {

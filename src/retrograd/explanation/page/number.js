@@ -11,18 +11,23 @@ export function long(value) {
   return minus(Math.abs(text) < 1e-4 || Math.abs(text) >= 1e9 ? text.toExponential() : String(text));
 }
 
-/** About three places: what fits into a cell. */
-export function short(value) {
-  if (!Number.isFinite(value) || Object.is(value, -0)) return value === 0 ? "0" : long(value);
+/** A few places: what fits into a cell. */
+export function short(value, decimals = 2) {
+  if (!Number.isFinite(value)) return long(value);
   const size = Math.abs(value);
-  if (Number.isInteger(value) && size < 1000) return minus(String(value));
-  if (size >= 1000) return minus(value.toExponential(0).replace("+", ""));
-  if (size < 0.005) return "≈0";
-  return minus(value.toFixed(size >= 99.5 ? 0 : size >= 9.95 ? 1 : 2).replace(/^(-?)0\./, "$1."));
+  if (Number.isInteger(value) && size < 1000) return minus(String(value + 0));
+  if (size >= 999.5) return minus(value.toExponential(0).replace("+", ""));
+  const places = size >= 99.5 ? 0 : size >= 9.95 ? Math.min(1, decimals) : decimals;
+  return minus(value.toFixed(places).replace(/^(-?)0\./, "$1."));
 }
 
 /** A difference: two digits. */
-export const small = (value) => (value === 0 ? "0" : Number.isFinite(value) ? minus(value.toExponential(1)) : long(value));
+export function small(value) {
+  if (value === 0 || !Number.isFinite(value)) return long(value);
+  const text =
+    Math.abs(value) < 0.01 || Math.abs(value) >= 1000 ? value.toExponential(1) : String(Number(value.toPrecision(2)));
+  return minus(text);
+}
 
 /** "1 product", "25 products", "2 entries". */
 export function count(number, noun) {

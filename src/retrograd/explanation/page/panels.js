@@ -9,9 +9,10 @@ export class Panels {
   /**
    * across: panels of a single axis lie beside each other, else below
    * transposed: the grid is turned
+   * single: one panel at a time
    * grid: [axis of the rows, axis of the columns], where they are not the last two
    */
-  constructor(array, { across = true, transposed = false, grid = null } = {}) {
+  constructor(array, { across = true, transposed = false, single = false, grid = null } = {}) {
     this.array = array;
     let [row, column] = grid ?? lastTwo(array);
     if (transposed) [row, column] = [column, row];
@@ -19,9 +20,15 @@ export class Panels {
     const extent = (axis) => (axis === null ? 1 : array.padded[axis]);
     this.rows = extent(row);
     this.columns = extent(column);
-    const leading = array.padded.map((_, axis) => axis).filter((axis) => axis !== row && axis !== column && array.padded[axis] > 1);
-    const most = this.rows * this.columns <= 16 ? 16 : 4;
-    this.chosen = new Map(array.padded.map((_, axis) => [axis, 0]).filter(([axis]) => axis !== row && axis !== column && array.padded[axis] === 1));
+    const leading = array.padded
+      .map((_, axis) => axis)
+      .filter((axis) => axis !== row && axis !== column && array.padded[axis] > 1);
+    const most = single ? 1 : this.rows * this.columns <= 16 ? 16 : 4;
+    this.chosen = new Map(
+      array.padded
+        .map((_, axis) => [axis, 0])
+        .filter(([axis]) => axis !== row && axis !== column && array.padded[axis] === 1),
+    );
     this.steps = [];
     while (product(leading.map(extent)) > most) {
       const axis = leading.shift();
@@ -89,7 +96,10 @@ export class Panels {
   #place(panelRow, panelColumn) {
     const place = new Array(this.array.shape.length).fill(0);
     for (const [axis, position] of this.chosen) place[axis] = position;
-    for (const [axes, flat] of [[this.down, panelRow], [this.beside, panelColumn]]) {
+    for (const [axes, flat] of [
+      [this.down, panelRow],
+      [this.beside, panelColumn],
+    ]) {
       let rest = flat;
       for (const axis of [...axes].reverse()) {
         place[axis] = rest % this.array.padded[axis];
@@ -126,9 +136,26 @@ export class Panels {
       const next = panels * extent + inPanel + by;
       return Math.max(0, Math.min(count * extent - 1, next));
     };
-    const across = step(this.#flat(this.beside, place), this.column === null ? 0 : place[this.column], this.columns, columns, this.panelColumns);
-    const below = step(this.#flat(this.down, place), this.row === null ? 0 : place[this.row], this.rows, rows, this.panelRows);
-    return this.#at(Math.floor(below / this.rows), Math.floor(across / this.columns), below % this.rows, across % this.columns);
+    const across = step(
+      this.#flat(this.beside, place),
+      this.column === null ? 0 : place[this.column],
+      this.columns,
+      columns,
+      this.panelColumns,
+    );
+    const below = step(
+      this.#flat(this.down, place),
+      this.row === null ? 0 : place[this.row],
+      this.rows,
+      rows,
+      this.panelRows,
+    );
+    return this.#at(
+      Math.floor(below / this.rows),
+      Math.floor(across / this.columns),
+      below % this.rows,
+      across % this.columns,
+    );
   }
 
   /** The entry at the same cell of the next panel along the last leading axis that has several. */
@@ -157,11 +184,14 @@ export class Panels {
     return before !== this.steps.map((axis) => this.chosen.get(axis)).join();
   }
 
-  /** "c 0", the axes and positions of a panel. */
-  label(place) {
-    return [...this.down, ...this.beside]
-      .map((axis) => `${this.array.axes[axis] ?? ""} ${place[axis] - this.array.low[axis]}`.trim().replace("-", "−"))
-      .join("  ");
+  /** "k 0  c 1", the axes and positions of a panel; without letters where there is no room for so many. */
+  label(place, room) {
+    const axes = [...this.down, ...this.beside];
+    const position = (axis) => String(place[axis] - this.array.low[axis]).replace("-", "−");
+    const long = axes.map((axis) => `${this.array.axes[axis] ?? ""} ${position(axis)}`.trim()).join("  ");
+    if (long.length <= room) return long;
+    const brief = axes.map(position).join(",");
+    return brief.length <= room ? brief : "";
   }
 
   get letters() {

@@ -66,7 +66,9 @@ export class SvgPen {
   }
 
   #rect(x, y, width, height, rest) {
-    this.parts.push(`<rect x="${r(x + this.dx)}" y="${r(y + this.dy)}" width="${r(width)}" height="${r(height)}" ${rest}/>`);
+    this.parts.push(
+      `<rect x="${r(x + this.dx)}" y="${r(y + this.dy)}" width="${r(width)}" height="${r(height)}" ${rest}/>`,
+    );
   }
 
   cell(x, y, width, height, fill, radius) {
@@ -85,7 +87,13 @@ export class SvgPen {
 
   outline(x, y, width, height, stroke, thickness, { dash = [], radius = 0 } = {}) {
     const dashes = dash.length ? ` stroke-dasharray="${dash.join(" ")}"` : "";
-    this.#rect(x, y, width, height, `fill="none" stroke="${stroke}" stroke-width="${thickness}" rx="${radius}"${dashes}`);
+    this.#rect(
+      x,
+      y,
+      width,
+      height,
+      `fill="none" stroke="${stroke}" stroke-width="${thickness}" rx="${radius}"${dashes}`,
+    );
   }
 
   text(x, y, text, fill, size, anchor = "middle") {

@@ -35,7 +35,13 @@ export function read(model, name, at, wish = "sum") {
     } else light(each.target, each.to, "factor");
   }
   source(array, at);
-  for (const [other, place] of model.copied.get(name)?.get(at) ?? []) light(other, place, "copy");
+  for (const [other, place] of model.copied.get(name)?.get(at) ?? []) {
+    light(other, place, "copy");
+    // the same sum as a row and a column of matrices
+    if (shown === "sum")
+      for (const each of model.entry(other.name, place)?.products ?? [])
+        for (const factor of each.factors) light(factor.array, factor.at, "factor");
+  }
   return { array, at, sum, uses, shown, products, lit };
 }
 
@@ -46,7 +52,8 @@ export const cells = (each) => [...each.factors.map(({ array, at }) => [array.na
 export function numbered(reading) {
   const found = new Map();
   reading.products.forEach((each, number) => {
-    const parts = reading.shown === "sum" ? each.factors.map(({ array, at }) => key(array, at)) : [key(each.target, each.to)];
+    const parts =
+      reading.shown === "sum" ? each.factors.map(({ array, at }) => key(array, at)) : [key(each.target, each.to)];
     for (const part of parts) if (!found.has(part)) found.set(part, number);
   });
   return (array, at) => found.get(key(array, at)) ?? null;
@@ -64,6 +71,8 @@ export function sentence(reading, { long, count }) {
     const check = sum.agrees ? "" : "; they do not add up to it";
     return `${array.label(at)} = ${value}, the sum of ${count(products.length, noun)} ${kinds.join(" and ")}${check}`;
   }
-  const into = reading.uses.map((each) => `${count(new Set(each.products.map(({ to }) => to)).size, "entry")} of ${each.target.name}`);
+  const into = reading.uses.map(
+    (each) => `${count(new Set(each.products.map(({ to }) => to)).size, "entry")} of ${each.target.name}`,
+  );
   return `${array.label(at)} = ${value}${into.length ? `, which goes into ${into.join(", ")}` : ""}`;
 }

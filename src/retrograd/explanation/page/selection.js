@@ -32,12 +32,14 @@ export class Selection {
 
   /** Another document; the pinned entry stays if the new one has it. */
   open(model) {
-    const before = this.pinned && this.model && { name: this.pinned.name, index: this.model.arrays.get(this.pinned.name).index(this.pinned.at) };
+    const before = this.pinned &&
+      this.model && { name: this.pinned.name, index: this.model.arrays.get(this.pinned.name).index(this.pinned.at) };
     this.model = model;
     this.hovered = null;
     const array = before && model.arrays.get(before.name);
     const place = array && before.index.map((i, axis) => i + array.low[axis]);
-    const fits = place && place.length === array.shape.length && place.every((i, axis) => i >= 0 && i < array.padded[axis]);
+    const fits =
+      place && place.length === array.shape.length && place.every((i, axis) => i >= 0 && i < array.padded[axis]);
     const kept = fits && array.at(place) >= 0;
     this.pinned = kept ? { name: before.name, at: array.at(place) } : model.first;
     this.#changed("entry");

@@ -17,7 +17,15 @@ export class Settings {
     this.message("");
     const closed = document.settings.every((setting) => this.#open(setting).length < 2);
     const some = document.settings.some((setting) => this.#open(setting).length < setting.choices.length);
-    this.note.replaceChildren(...(some ? ["run ", h("code", {}, `retrograd explain ${document.operator}`), closed ? " to change these" : " for the other settings"] : []));
+    this.note.replaceChildren(
+      ...(some
+        ? [
+            "run ",
+            h("code", {}, `retrograd explain ${document.operator}`),
+            closed ? " to change these" : " for the other settings",
+          ]
+        : []),
+    );
     this.brief.textContent = document.settings.map(({ name, value }) => `${name} ${value}`).join(" · ");
   }
 
@@ -30,15 +38,22 @@ export class Settings {
     this.operator = operator;
     this.controls = new Map();
     const fields = settings.map((setting) => {
-      const control = setting.choices.every((choice) => typeof choice === "number") ? slider(setting, (value) => this.#change(setting.name, value)) : buttons(setting, (value) => this.#change(setting.name, value));
+      const control = setting.choices.every((choice) => typeof choice === "number")
+        ? slider(setting, (value) => this.#change(setting.name, value))
+        : buttons(setting, (value) => this.#change(setting.name, value));
       this.controls.set(setting.name, control);
       return control.element;
     });
     this.error = h("p", { class: "error", role: "alert" });
     this.note = h("p", { class: "note" });
     this.brief = h("span", {});
-    const details = h("details", { open: !matchMedia("(max-width: 760px)").matches }, h("summary", {}, h("b", {}, "Settings "), this.brief), h("div", { class: "fields" }, ...fields));
-    this.element.replaceChildren(details, this.note, this.error);
+    const details = h(
+      "details",
+      { open: !matchMedia("(max-width: 760px)").matches },
+      h("summary", {}, h("b", {}, "Settings "), this.brief),
+      h("div", { class: "fields" }, ...fields, this.note),
+    );
+    this.element.replaceChildren(details, this.error);
     this.element.hidden = !settings.length;
   }
 
@@ -58,18 +73,26 @@ function slider({ name, choices, about }, change) {
   const id = `setting-${name}`;
   const input = h("input", { type: "range", min: 0, max: choices.length - 1, step: 1, id });
   let open = choices;
-  const nearest = (wanted) => open.reduce((best, each) => (Math.abs(choices.indexOf(each) - wanted) < Math.abs(choices.indexOf(best) - wanted) ? each : best));
+  const nearest = (wanted) =>
+    open.reduce((best, each) =>
+      Math.abs(choices.indexOf(each) - wanted) < Math.abs(choices.indexOf(best) - wanted) ? each : best,
+    );
   let now = null;
   const say = (choice) => {
     value.textContent = choice;
     input.setAttribute("aria-valuetext", `${choice}`);
     input.value = choices.indexOf(choice);
-    input.style.setProperty("--part", `${choices.length > 1 ? (100 * choices.indexOf(choice)) / (choices.length - 1) : 0}%`);
+    input.style.setProperty(
+      "--part",
+      `${choices.length > 1 ? (100 * choices.indexOf(choice)) / (choices.length - 1) : 0}%`,
+    );
   };
   input.addEventListener("input", () => {
     const wanted = Number(input.value);
     // from one choice that can be had to the next one in that direction
-    const towards = open.filter((each) => Math.sign(choices.indexOf(each) - choices.indexOf(now)) === Math.sign(wanted - choices.indexOf(now)));
+    const towards = open.filter(
+      (each) => Math.sign(choices.indexOf(each) - choices.indexOf(now)) === Math.sign(wanted - choices.indexOf(now)),
+    );
     const chosen = open.includes(choices[wanted]) ? choices[wanted] : towards.length ? nearest(wanted) : now;
     say(chosen);
     if (chosen === now) return;
@@ -93,9 +116,15 @@ function slider({ name, choices, about }, change) {
 
 function buttons({ name, choices, about }, change) {
   const made = choices.map((choice) => h("button", { type: "button", onclick: () => change(choice) }, String(choice)));
-  const mark = (value) => made.forEach((button, j) => button.setAttribute("aria-pressed", String(choices[j] === value)));
+  const mark = (value) =>
+    made.forEach((button, j) => button.setAttribute("aria-pressed", String(choices[j] === value)));
   return {
-    element: h("div", { class: "field words", title: about, role: "group", "aria-label": name }, h("span", { class: "label" }, name), h("div", { class: "choice" }, ...made)),
+    element: h(
+      "div",
+      { class: "field words", title: about, role: "group", "aria-label": name },
+      h("span", { class: "label" }, name),
+      h("div", { class: "choice" }, ...made),
+    ),
     show(value, open) {
       mark(value);
       made.forEach((button, j) => (button.disabled = !open.includes(choices[j])));

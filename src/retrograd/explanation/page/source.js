@@ -12,7 +12,8 @@ async function unpacked(text) {
   return new Response(stream).text();
 }
 
-const key = (operator, settings) => JSON.stringify([operator, Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1))]);
+const key = (operator, settings) =>
+  JSON.stringify([operator, Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1))]);
 export const settingsOf = (document) => Object.fromEntries(document.settings.map(({ name, value }) => [name, value]));
 
 /** Documents in the file: those of some combinations of settings. */
@@ -36,7 +37,8 @@ export class Carried {
 
   async get(operator, settings) {
     const found = settings ? this.documents.get(key(operator, settings)) : this.#any(operator);
-    if (!found) throw new Error(`this file does not hold these settings: run \`retrograd explain ${operator}\` to change them`);
+    if (!found)
+      throw new Error(`this file does not hold these settings: run \`retrograd explain ${operator}\` to change them`);
     return found;
   }
 }

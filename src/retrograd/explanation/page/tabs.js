@@ -14,7 +14,12 @@ export class Tabs {
     this.shown = this.views.filter((view) => view.has(document));
     if (!this.shown.some(({ id }) => id === this.current)) this.current = this.shown[0].id;
     this.element.hidden = this.shown.length < 2;
-    this.buttons = new Map(this.shown.map(({ id, title }) => [id, h("button", { role: "tab", id: `tab-${id}`, "aria-controls": "view", onclick: () => this.choose(id) }, title)]));
+    this.buttons = new Map(
+      this.shown.map(({ id, title }) => [
+        id,
+        h("button", { role: "tab", id: `tab-${id}`, "aria-controls": "view", onclick: () => this.choose(id) }, title),
+      ]),
+    );
     this.element.replaceChildren(...this.buttons.values());
     this.#mark();
   }

@@ -14,21 +14,42 @@ export class Time {
 
   open(model) {
     this.model = model;
-    const pairs = columns(model, "time").map((pair) => pair.map((name) => (name ? this.#grid(model.arrays.get(name)) : null)));
+    const pairs = columns(model, "time").map((pair) =>
+      pair.map((name) => (name ? this.#grid(model.arrays.get(name)) : null)),
+    );
     this.grids = pairs.flat().filter(Boolean);
     this.length = Math.max(...this.grids.map(({ panels }) => panels.columns), 1);
-    this.slider = h("input", { type: "range", min: 0, max: this.length - 1, value: Math.min(this.t, this.length - 1), "aria-label": "time step", oninput: () => this.#scrub() });
+    this.slider = h("input", {
+      type: "range",
+      min: 0,
+      max: this.length - 1,
+      value: Math.min(this.t, this.length - 1),
+      "aria-label": "time step",
+      oninput: () => this.#scrub(),
+    });
     this.now = h("output", {});
-    const rows = pairs.map(([forward, backward]) => h("div", { class: "moment" }, ...[forward, backward].map((grid) => h("div", {}, grid?.element ?? ""))));
-    const head = h("div", { class: "moment heads" }, h("p", { class: "pass" }, "forward →"), h("p", { class: "pass" }, "← backward"));
-    this.element.replaceChildren(h("p", { class: "scrub" }, h("label", {}, "time step ", this.slider), this.now), head, ...rows);
+    const rows = pairs.map(([forward, backward]) =>
+      h("div", { class: "moment" }, ...[forward, backward].map((grid) => h("div", {}, grid?.element ?? ""))),
+    );
+    const head = h(
+      "div",
+      { class: "moment heads" },
+      h("p", { class: "pass" }, "forward →"),
+      h("p", { class: "pass" }, "← backward"),
+    );
+    this.element.replaceChildren(
+      h("p", { class: "scrub" }, h("label", {}, "time step ", this.slider), this.now),
+      head,
+      ...rows,
+    );
     this.#say();
   }
 
   #grid(array) {
     const time = array.axes.indexOf("t");
     const rank = array.shape.length;
-    const options = time < 0 || rank < 2 ? {} : { grid: [time === rank - 1 ? rank - 2 : rank - 1, time], across: false };
+    const options =
+      time < 0 || rank < 2 ? {} : { grid: [time === rank - 1 ? rank - 2 : rank - 1, time], across: false };
     return new Grid(array, this.selection, { ...options, what: array.about });
   }
 
@@ -43,7 +64,10 @@ export class Time {
     const { pinned } = this.selection;
     const array = pinned && this.model.arrays.get(pinned.name);
     const axis = array?.view === "time" ? array.axes.indexOf("t") : -1;
-    const from = axis >= 0 ? array : this.grids.find((grid) => grid.array.axes.includes("t") && this.model.isBackward(grid.array.name))?.array;
+    const from =
+      axis >= 0
+        ? array
+        : this.grids.find((grid) => grid.array.axes.includes("t") && this.model.isBackward(grid.array.name))?.array;
     if (!from) return;
     const place = axis >= 0 ? array.place(pinned.at) : from.place(0);
     place[from.axes.indexOf("t")] = Math.min(this.t, from.shape[from.axes.indexOf("t")] - 1);
