@@ -278,7 +278,10 @@ def test_gradients_of_the_states(name: str) -> None:
         entry = explanation.entry("road", (0, 1, 2))
         (product,) = entry.products
         assert [factor[:2] for factor in product.factors] == [(gate, (t, 1, 2)) for t in (1, 2, 3)]
-    assert {array.view for key, array in explanation.arrays.items() if key in CELLS[name].about} == {"time"}
+    time = [key for key, array in explanation.arrays.items() if array.view == "time"]
+    assert time == [*CELLS[name].about]
+    np.testing.assert_allclose(arrays["h"], arrays["y"], atol=1e-6)
+    assert explanation.entry("y", (1, 1, 2)).products[0].factors[0][:2] == ("h", (1, 1, 2))
 
 
 def test_two_ways_into_the_cell_state() -> None:
@@ -412,3 +415,25 @@ def test_functions_that_cannot_be_explained() -> None:
     ):
         with pytest.raises(error, match=message):
             of_function(call, inputs)
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_rows_of_one_entry_are_those_among_all(name: str) -> None:
+    explanation = drawn(find(name), np.random.default_rng(11))
+    for target, products in explanation.sums.items():
+        size = explanation.arrays[target].values.size
+        for each in products:
+            for entry in {0, size // 2, size - 1}:
+                expected = each.index[each.index[:, 0] == entry, 1:]
+                assert sorted(each.of(entry).tolist()) == sorted(expected.tolist()), (target, entry)
+
+
+def test_entries_of_real_sizes() -> None:
+    """Without the rows of all other entries, which are many."""
+    x, w = normal(32, 1024), normal(1024, 1024, seed=1)
+    entry = explained("linear", {"x": x, "w": w}).entry("gw", (1000, 17))
+    assert len(entry.products) == 32 and entry.total == pytest.approx(entry.value, abs=1e-3)
+    image = normal(2, 16, 56, 56)
+    pooled = explained("avg_pool2d", {"x": image}, kernel_size=3, stride=1)
+    assert len(pooled.entry("gx", (1, 15, 20, 20)).products) == 9
+    assert len(pooled.entry("gx", (1, 15, 0, 55)).products) == 1

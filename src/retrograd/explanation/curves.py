@@ -41,8 +41,8 @@ def lines(curve: Curve, name: str) -> dict[str, Any]:
     (declared,) = grad(y, [x], Tensor(upstream), allow_unused=True, materialize_grads=True)
     found = {
         "function": (name, value),
-        "derivative": ("numerical derivative", (above - below) / (2 * _STEP)),
-        "declared": ("declared gradient", declared.array[0, :_POINTS]),
+        "derivative": ("derivative", (above - below) / (2 * _STEP)),
+        "declared": ("declared", declared.array[0, :_POINTS]),
     }
     return {
         "x": at.tolist(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def _texts(cell: Cell) -> list[str]:
     forward, of_weights, to_x, to_h = [], [], [], []
     for place, (of_x, of_h) in enumerate(cell.sums):
         q = f"[q={place}]" if many else ""
-        from_x, from_h = f"w_ih{q} * x + b_ih{q}", f"w_hh:{'q' * many}hj{q} * y:tnj[t-1] + b_hh{q}"
+        from_x, from_h = f"w_ih{q} * x + b_ih{q}", f"w_hh:{'q' * many}hj{q} * h:tnj[t-1] + b_hh{q}"
         if of_x == of_h:
             forward.append(f"{of_x} = {from_x} + {from_h}")
         else:
@@ -62,7 +63,7 @@ def _texts(cell: Cell) -> list[str]:
             forward += [f"{of_h} = {from_h}", f"{of_x} = {from_x} + {own}"]
         of_weights += [
             f"gw_ih{q} = g{of_x} * x",
-            f"gw_hh:{'q' * many}hj{q} = g{of_h} * y:tnj[t-1]",
+            f"gw_hh:{'q' * many}hj{q} = g{of_h} * h:tnj[t-1]",
             f"gb_ih{q} = g{of_x}",
             f"gb_hh{q} = g{of_h}",
         ]
@@ -71,7 +72,7 @@ def _texts(cell: Cell) -> list[str]:
     direct = [text.partition(" = ")[2] for text in cell.texts if text.startswith("gh = ")]
     made = {text.partition(" = ")[0] for text in forward} | {"gh"}
     rest = [text for text in cell.texts if text.partition(" = ")[0] not in made]
-    return [*forward, *rest, " + ".join(["gh = gy", *direct, *to_h]), f"gx = {' + '.join(to_x)}", *of_weights]
+    return ["y = h", *forward, *rest, " + ".join(["gh = gy", *direct, *to_h]), f"gx = {' + '.join(to_x)}", *of_weights]
 
 
 def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> Case:
@@ -98,10 +99,10 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
         return recurrent_layer(x, None, None, (Weights(w_ih, w_hh, *biases),), spec, name=name)[0]
 
     def inner(arrays: Arrays) -> dict[str, Array]:
-        found = unrolled(cell, arrays)
-        road = f"the product of {cell.road} from the next step to the last: what is left of a gradient on this road"
-        return {each: Array(values, "tnh", "inner", cell.about.get(each, road), view="time")
-                for each, values in found.items()}  # fmt: skip
+        found = {each: Array(values, "tnh", "inner", cell.about[each], view="time")
+                 for each, values in unrolled(cell, arrays).items()}  # fmt: skip
+        y = arrays["y"]
+        return found | {"h": replace(found["h"], copies=("y", np.arange(y.size).reshape(y.shape)))}
 
     def sums(arrays: Arrays) -> dict[str, list[Products]]:
         return equations.sums | (_road(cell.road, T, N * H) if cell.road else {})
