@@ -113,11 +113,11 @@ def jacobian_case(
             products = along(i, ("gy", own), (o, o * matrix.shape[1] + i))
             text = f"g{each}[i] = Σ gy[o] · {own}[o, i]   over o"
         sums[f"g{each}"], formulas[f"g{each}"] = [products], text
-    words = about or {}
+    of_inputs = about or {}
     return Case(
         name=name,
         call=call,
-        inputs={each: Array(array, _axes(array.shape), "input", words.get(each, "an input"))
+        inputs={each: Array(array, _axes(array.shape), "input", of_inputs.get(each, "an input"))
                 for each, array in inputs.items()},
         output=(_axes(shape), "the result"),
         sums=lambda arrays: sums,
