@@ -335,6 +335,17 @@ def test_curves(name: str) -> None:
     assert apart.max() < 1e-5 * max(size, 1) if explanation.case.exact else apart.max() > 0.1 * size > 0
 
 
+def test_the_backward_in_words() -> None:
+    for name, given, words in (
+        ("silu", {}, "the derivative of y at x; the backward is g s (1 + x (1 - s)) with s = sigmoid(x)"),
+        ("sign", {"rule": "clipped"}, "the backward is g where -limit <= x <= limit, 0 elsewhere"),
+        ("Sign", {"gradient": "identity"}, "what is declared in place of the derivative"),
+        ("PACT", {}, "what is declared in place of the derivative, which is 0 nearly everywhere"),
+    ):
+        slope = next(each for key, each in find(name).with_settings(given).arrays.items() if key.startswith("slope"))
+        assert words in slope.about, name
+
+
 def test_curves_of_a_sign() -> None:
     curves = find("Sign").with_settings({}).to_dict(whole=False)["curves"]
     x = np.array(curves["x"])

@@ -87,7 +87,7 @@ def jacobian_case(
     about: of the inputs; slope: of the factor of gy, if it is one number for each entry
     source, exact, curve, program, imports: as in ``Case``
     """
-    shape, matrices = _matrices(name, call, inputs)
+    shape, matrices, words = _matrices(name, call, inputs)
     inner: dict[str, Array] = {}
     sums: dict[str, list[Products]] = {}
     formulas: dict[str, str] = {}
@@ -96,7 +96,8 @@ def jacobian_case(
         entries = np.arange(matrix.size)
         if array.shape == shape and np.count_nonzero(matrix) == np.count_nonzero(matrix.diagonal()):
             own = f"slope{end}"
-            inner[own] = Array(matrix.diagonal().reshape(shape), _axes(shape), "inner", slope)
+            what = f"{slope}; the backward is {words}" if words and len(matrices) == 1 else slope
+            inner[own] = Array(matrix.diagonal().reshape(shape), _axes(shape), "inner", what)
             products = elementwise(array.size, ("gy", own))
             text = f"g{each} = gy · {own}   for each entry"
         elif array.size == 1:
@@ -112,11 +113,11 @@ def jacobian_case(
             products = along(i, ("gy", own), (o, o * matrix.shape[1] + i))
             text = f"g{each}[i] = Σ gy[o] · {own}[o, i]   over o"
         sums[f"g{each}"], formulas[f"g{each}"] = [products], text
-    words = about or {}
+    of_inputs = about or {}
     return Case(
         name=name,
         call=call,
-        inputs={each: Array(array, _axes(array.shape), "input", words.get(each, "an input"))
+        inputs={each: Array(array, _axes(array.shape), "input", of_inputs.get(each, "an input"))
                 for each, array in inputs.items()},
         output=(_axes(shape), "the result"),
         sums=lambda arrays: sums,
@@ -134,8 +135,8 @@ def _axes(shape: tuple[int, ...]) -> str:
     return leading(len(shape))
 
 
-def _matrices(name: str, call: Callable[..., Tensor], inputs: Arrays) -> tuple[tuple[int, ...], Arrays]:
-    """The shape of the result, and how it depends on each floating-point input, as the backward has it.
+def _matrices(name: str, call: Callable[..., Tensor], inputs: Arrays) -> tuple[tuple[int, ...], Arrays, str]:
+    """The shape of the result, how it depends on each floating-point input, as the backward has it, and that in words.
 
     Raises:
         TypeError: the result is no Tensor.
@@ -164,4 +165,17 @@ def _matrices(name: str, call: Callable[..., Tensor], inputs: Arrays) -> tuple[t
         for each, gradient in zip(wanted, found, strict=True):
             if gradient is not None:
                 matrices[each][o] = gradient.array.ravel()
-    return y.array.shape, matrices
+    return y.array.shape, matrices, _words(y)
+
+
+def _words(y: Tensor) -> str:
+    """What the formula of the gradient, or the rule in its place, says of itself; nothing where there are several."""
+    node = y.grad_fn
+    if node is None:
+        return ""
+    if node.region is not None:
+        written = [node.region.rule.function]
+    else:
+        written = [each for each in getattr(node.function, "formulas", ()) if "_grad" in each.__name__]
+    text = (inspect.getdoc(written[0]) or "") if len(written) == 1 else ""
+    return text.partition("\n\n")[0].replace("\n", " ").replace("``", "").rstrip(".")
