@@ -1,11 +1,12 @@
-"""A model that ran forward and backward on the user's own batch: its layers, and each of their gradients taken apart."""
+"""A model that ran forward and backward on a batch of the user's: its layers, and their gradients taken apart."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,8 @@ class Layer:
     not_finite: int = 0
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True)
+class Step:
     """One step of the road from a weight's gradient to the loss: an entry, and the share that its product is of it."""
 
     path: str
@@ -90,6 +92,7 @@ class ModelExplanation:
         """The layers in the order in which they ran."""
         return [*self._layers.values()]
 
+    @lru_cache(maxsize=16)  # noqa: B019  the layers of one run, for as long as it lives
     def layer(self, path: str) -> Explanation:
         """A layer's operator with the arrays of this run: ``explain(model, batch, loss).layer("features.3")``.
 
@@ -112,18 +115,17 @@ class ModelExplanation:
         Each step is an entry of a layer's upstream gradient, with the share that its product has of the sum before.
         """
         steps: list[Step] = []
-        while True:
-            explanation = self.layer(path)
-            gy_at, share = _largest(explanation, name, index)
-            if gy_at is None:
-                return steps
-            place = np.unravel_index(gy_at, explanation.gy.shape)
-            index = tuple(int(i) for i in place)
-            steps.append(Step(path, "gy", index, float(explanation.gy[index]), share))
-            after = self._reader(path, gy_at)
-            if after is None:
-                return steps
-            path, name, index = after
+        flat = int(np.ravel_multi_index(index, self.layer(path).arrays[name].values.shape))
+        reads: str | None = path
+        while reads is not None:
+            path, explanation = reads, self.layer(reads)
+            at, share = _largest(explanation, name, flat)
+            if at is None:
+                break
+            place = tuple(int(i) for i in np.unravel_index(at, explanation.gy.shape))
+            steps.append(Step(path, "gy", place, float(explanation.gy[place]), share))
+            reads, name, flat = self._reader(path), "gx", at
+        return steps
 
     @contextmanager
     def _recorded(self) -> Iterator[None]:
@@ -170,33 +172,50 @@ class ModelExplanation:
                 others = tuple(axis for axis in range(layer.y.ndim) if axis != 1)
                 layer.dead = float((layer.y == 0).all(axis=others).mean())
 
-    def _reader(self, path: str, flat: int) -> tuple[str, str, tuple[int, ...]] | None:
-        """Who reads a layer's result: the next layer that can be taken apart, its gx, and the entry there."""
+    def _reader(self, path: str) -> str | None:
+        """Who reads a layer's result: the next layer that can be taken apart. Between them it may be reshaped."""
         paths = [*self._layers]
         y = self._layers[path].y
         for later in paths[paths.index(path) + 1 :]:
             layer = self._layers[later]
             if layer.gy is None or layer.x.size != y.size or not np.array_equal(layer.x.ravel(), y.ravel()):
                 continue
-            try:
+            with suppress(ValueError):
                 case_of_layer(layer.module, layer.x)
-            except ValueError:
-                continue
-            return later, "gx", tuple(int(i) for i in np.unravel_index(flat, layer.x.shape))
+                return later
         return None
 
 
-def _largest(explanation: Explanation, name: str, index: tuple[int, ...]) -> tuple[int | None, float]:
-    """The flat index of gy in the largest product of an entry that has a factor gy, and its share of the sum."""
-    flat = int(np.ravel_multi_index(index, explanation.arrays[name].values.shape))
-    best, largest, total = None, 0.0, 0.0
-    for products, rows, values in rows_of(explanation, name, flat):
-        total += float(values.sum())
-        if "gy" in products.factors and len(values):
-            at = int(np.abs(values).argmax())
-            if abs(values[at]) > abs(largest):
-                best, largest = int(rows[at, products.factors.index("gy")]), float(values[at])
-    return best, largest / total if total else 0.0
+def _largest(explanation: Explanation, name: str, flat: int) -> tuple[int | None, float]:
+    """The entry of gy that the largest products of an entry lead to, and the share that they have of the sums."""
+    share, ways = 1.0, _ways_to_gy(explanation)
+    while name != "gy":
+        largest, total = (0.0, "", 0), 0.0
+        for products, rows, values in rows_of(explanation, name, flat):
+            total += float(values.sum())
+            column = next((k for k, factor in enumerate(products.factors) if factor in ways), None)
+            if column is not None and len(values):
+                at = int(np.abs(values).argmax())
+                largest = max(largest, (float(values[at]), products.factors[column], int(rows[at, column])), key=_size)
+        value, name, flat = largest
+        if not value or not total or flat < 0:
+            return None, 0.0
+        share *= value / total
+    return flat, share
+
+
+def _size(found: tuple[float, str, int]) -> float:
+    return abs(found[0])
+
+
+def _ways_to_gy(explanation: Explanation) -> set[str]:
+    """gy, and the arrays whose entries are sums of products with it or with another of these."""
+    ways = {"gy"}
+    while True:
+        more = {name for name, parts in explanation.sums.items() if any(ways & set(each.factors) for each in parts)}
+        if more <= ways:
+            return ways
+        ways |= more
 
 
 @contextmanager
