@@ -392,16 +392,20 @@ def test_functions_of_the_user() -> None:
     check(wrong)
     np.testing.assert_array_equal(wrong.arrays["slope"].values, np.full((2, 3), 3))
     np.testing.assert_allclose(wrong.numerical("gx"), 2 * wrong.gy.ravel(), rtol=1e-5)
+    assert [line["values"][0] for line in wrong.to_dict(whole=False)["curves"]["lines"][1:]] == [pytest.approx(2), 3]
     check(users(swish, {"x": x}))
     two = users(slanted, [x, x[0]])
     check(two)
     assert list(two.case.inputs) == ["x", "x2"]  # y is the result
     product = users(lambda x, w: x @ w, {"x": rg.Tensor(x), "w": w}, "product")
     check(product)
-    assert product.arrays["J_w"].values.shape == (8, 12) and len(product.entry("gw", (1, 2)).products) == 2
+    assert product.case.curve is None and product.arrays["J_w"].values.shape == (8, 12) and len(product.entry("gw", (1, 2)).products) == 2
     check(users(lambda x: (x * x).sum(), [x]))
     check(users(lambda x, index: x[index], {"x": x, "index": np.array([1, 0, 1])}))
     check(users(lambda a, b: a * 2, {"a": x, "b": w}))  # b is not used
+    for call in (lambda x: x.reshape(2, 3) * 2, lambda x: x * rg.tensor(w[:2, :3])):  # of this shape only
+        assert users(call, [x]).case.curve is None
+    assert users(swish, [np.full((2,), np.inf, np.float32)]).case.curve is None
 
     def guided(x: rg.Tensor) -> rg.Tensor:
         with rg.override_backward(nn.functional.relu, lambda g, x: g * 0.5):
