@@ -101,23 +101,27 @@ def jacobian_case(
     slope: str = "what the backward multiplies gy by",
     program: str = "",
     imports: str = "",
+    pointwise: bool = False,
 ) -> Case:
     """A case whose products come from the matrices of the backward.
 
     about: of the inputs; slope: of the factor of gy, if it is one number for each entry
     source, exact, curve, program, imports: as in ``Case``
+    pointwise: each entry of the result depends on one entry of x alone, so that one backward tells all slopes
     """
-    shape, matrices, words = _matrices(name, call, inputs)
+    shape, matrices, words = _slopes(call, inputs) if pointwise else _matrices(name, call, inputs)
     inner: dict[str, Array] = {}
     sums: dict[str, list[Products]] = {}
     formulas: dict[str, str] = {}
     for each, matrix in matrices.items():
         array, end = inputs[each], f"_{each}" if len(matrices) > 1 else ""
         entries = np.arange(matrix.size)
-        if array.shape == shape and np.count_nonzero(matrix) == np.count_nonzero(matrix.diagonal()):
+        if pointwise or (
+            array.shape == shape and np.count_nonzero(matrix) == np.count_nonzero(matrix.diagonal())
+        ):
             own = f"slope{end}"
             what = f"{slope}; the backward is {words}" if words and len(matrices) == 1 else slope
-            inner[own] = Array(matrix.diagonal().reshape(shape), _axes(shape), "inner", what)
+            inner[own] = Array((matrix if pointwise else matrix.diagonal()).reshape(shape), _axes(shape), "inner", what)
             products = elementwise(array.size, ("gy", own))
             text = f"g{each} = gy · {own}   for each entry"
         elif array.size == 1:
@@ -186,6 +190,14 @@ def _matrices(name: str, call: Callable[..., Tensor], inputs: Arrays) -> tuple[t
             if gradient is not None:
                 matrices[each][o] = gradient.array.ravel()
     return y.array.shape, matrices, _words(y)
+
+
+def _slopes(call: Callable[..., Tensor], inputs: Arrays) -> tuple[tuple[int, ...], Arrays, str]:
+    """As ``_matrices``, with the diagonals in place of the matrices: the gradients for an upstream gradient of ones."""
+    tensors = {each: Tensor(array.copy(), requires_grad=True) for each, array in inputs.items()}
+    y = call(*tensors.values())
+    found = grad(y, [*tensors.values()], Tensor(np.ones_like(y.array)))
+    return y.array.shape, {each: g.array.ravel() for each, g in zip(tensors, found, strict=True)}, _words(y)
 
 
 def _words(y: Tensor) -> str:
