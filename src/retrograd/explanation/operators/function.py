@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...engine.sweep import grad
 from ...engine.tensor import Tensor
-from ..curves import Curve
+from ..curves import Curve, lines
 from ..explanation import Array, Case
 from ..measure import Arrays
 from ..sums import Products, along, elementwise
@@ -47,7 +48,26 @@ def of_function(
         raise ValueError("explain: inputs is empty; give at least one array")
     arrays = {each: _array(each, value) for each, value in inputs.items()}
     title = name or getattr(call, "__name__", type(call).__name__)
-    return jacobian_case(title, call, arrays, call_text(title, arrays, {}), exact)
+    case = jacobian_case(title, call, arrays, call_text(title, arrays, {}), exact)
+    return replace(case, curve=_curve(case, arrays)) if len(arrays) == 1 else case
+
+
+def _curve(case: Case, inputs: Arrays) -> Curve | None:
+    """The curve of a function of single numbers, around those that it was called with; None for another function."""
+    (x,) = inputs.values()
+    if "slope" not in case.inner({}) or not x.size:
+        return None
+    wide = x.astype(np.float64)
+    low, high = float(wide.min()), float(wide.max())
+    if not np.isfinite([low, high]).all():
+        return None
+    margin = (high - low) / 4 or 1.0
+    curve = Curve(case.call, low - margin, high + margin)
+    try:  # a function may ask for a shape
+        lines(curve, case.name)
+    except Exception:
+        return None
+    return curve
 
 
 def _names(call: Callable[..., Any], count: int) -> list[str]:

@@ -48,13 +48,14 @@ class Cell:
 
 
 def unrolled(cell: Cell, arrays: Arrays) -> Arrays:
-    """All values and gradients of all steps, (T, N, H) each, from x, the weights and gy."""
+    """All values and gradients of all steps, (T, N, H) each, from x, the weights, the first states and gy."""
     x, w_ih, w_hh, gy = (arrays[name].astype(np.float64) for name in ("x", "w_ih", "w_hh", "gy"))
     count, units = len(cell.gates), w_hh.shape[1]
     b_ih, b_hh = (arrays[name].astype(np.float64) if name in arrays else 0.0 for name in ("b_ih", "b_hh"))
     zero = np.zeros(gy.shape[1:])
+    first = {name: arrays[f"{name}0"][0].astype(np.float64) if f"{name}0" in arrays else zero for name in cell.states}
     values: list[Arrays] = []
-    before = dict.fromkeys(cell.states, zero)
+    before = first
     for entry in x:
         from_x, from_h = (np.split(part, count, -1) for part in (entry @ w_ih.T + b_ih, before["h"] @ w_hh.T + b_hh))
         sums: Arrays = {}
@@ -67,8 +68,7 @@ def unrolled(cell: Cell, arrays: Arrays) -> Arrays:
     later = dict.fromkeys(cell.states, zero)
     for t in reversed(range(len(x))):
         gh = gy[t] + later["h"]
-        earlier = values[t - 1] if t else dict.fromkeys(cell.states, zero)
-        gradients, later = cell.back(values[t], earlier, {"gh": gh}, later)
+        gradients, later = cell.back(values[t], values[t - 1] if t else first, {"gh": gh}, later)
         through = np.sum([gradients[f"g{of_h}"] @ w for (_, of_h), w in zip(cell.sums, rows, strict=True)], 0)
         later["h"] = later["h"] + through if "h" in later else through
         found.append(gradients | {"gh": gh})
