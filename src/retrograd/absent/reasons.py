@@ -65,7 +65,6 @@ REASONS: dict[str, dict[str, str]] = {
     "torch.nn.functional": {
     },
     "torch.utils.data": {
-        "DistributedSampler": _ONE_PROCESS,
         "default_convert": "write default_collate",
     },
 }
