@@ -60,9 +60,9 @@ def test_loader_visits_the_share():
 
 
 def test_is_under_pytorchs_paths():
-    from retrograd.utils.data.distributed import DistributedSampler as other
+    from retrograd.utils.data import distributed
 
-    assert other is retrograd.utils.data.DistributedSampler is DistributedSampler
+    assert distributed.DistributedSampler is retrograd.utils.data.DistributedSampler is DistributedSampler
 
 
 @pytest.mark.parametrize(

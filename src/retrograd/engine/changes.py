@@ -106,7 +106,7 @@ class _Part:
     def touches(self, array: np.ndarray) -> bool:
         """Whether an element of the array lies in it, as far as a short search can tell."""
         try:
-            return np.shares_memory(np.asarray(self), array, max_work=_MOST_STEPS)
+            return np.shares_memory(np.asarray(self), array, max_work=_MOST_STEPS)  # type: ignore[arg-type]
         except np.exceptions.TooHardError:
             return True
 

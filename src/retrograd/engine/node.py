@@ -131,7 +131,8 @@ class Node:
 
         For a leaf that requires a gradient it is the leaf's AccumulateGrad; (None, 0) stands for constants.
         """
-        return tuple([(e[0], e[1]) if type(e) is tuple else (None if e is None else accumulation(e), 0) for e in self.edges])
+        ends = [edge if edge is None or type(edge) is tuple else (accumulation(edge), 0) for edge in self.edges]
+        return tuple([(None, 0) if end is None else (end[0], end[1]) for end in ends])
 
     @property
     def rule(self) -> str | None:

@@ -1,6 +1,6 @@
 """Arguments that are checked alike in all layers: bools, and the device.
 
-A string or number is refused as a bool, not taken for True. ``bias=None`` means no bias, as ``layer.bias`` is None then.
+A string or number is refused as a bool, not taken for True. ``bias=None`` means no bias: ``layer.bias`` is None then.
 ``device`` must be the CPU, where everything is.
 """
 
