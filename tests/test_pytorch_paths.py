@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
+import pickle
+import zipfile
 from typing import Any
 
 import pytest
@@ -31,6 +33,8 @@ from retrograd.utils import data
         ("random", "manual_seed", rg.manual_seed),
         ("version", "__version__", rg.__version__),
         ("version", "cuda", None),
+        ("serialization", "load", rg.load),
+        ("serialization", "save", rg.save),
     ],
 )
 def test_paths(path: str, name: str, expected: Any) -> None:
@@ -174,3 +178,38 @@ def test_no_tensor_is_on_a_gpu() -> None:
     assert not isinstance(rg.zeros(2), (rg.cuda.FloatTensor, rg.cuda.LongTensor))
     with pytest.raises(RuntimeError, match=r"cuda.LongTensor: there is no accelerator"):
         rg.cuda.LongTensor([1])
+
+
+def test_list_of_safe_globals() -> None:
+    from retrograd import serialization
+
+    serialization.clear_safe_globals()
+    serialization.add_safe_globals([nn.Linear, (nn.Conv2d, "net.Conv")])
+    with serialization.safe_globals([nn.Linear, len]):
+        assert serialization.get_safe_globals() == [nn.Linear, (nn.Conv2d, "net.Conv"), len]
+    assert serialization.get_safe_globals() == [nn.Linear, (nn.Conv2d, "net.Conv")]
+    serialization.clear_safe_globals()
+    assert serialization.get_safe_globals() == []
+    with pytest.raises(TypeError, match="add_safe_globals: str is no class, no function, and no pair"):
+        serialization.add_safe_globals([len, "len"])
+    assert serialization.get_safe_globals() == []
+
+
+def test_safe_globals_open_nothing(tmp_path: Any) -> None:
+    """Nothing in a file is executed, whatever is on the list."""
+    path = tmp_path / "object.pt"
+    content = pickle.dumps(_Loud(), 2)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("object/data.pkl", content)
+        archive.writestr("object/version", "3")
+    with rg.serialization.safe_globals([_Loud, print]), pytest.raises(ValueError, match="restoring it would run code"):
+        rg.load(path)
+
+
+class _Loud:
+    def __reduce__(self) -> Any:
+        return _raise, ()
+
+
+def _raise() -> None:
+    raise AssertionError("something in the file was executed")
