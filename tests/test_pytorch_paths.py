@@ -180,6 +180,22 @@ def test_no_tensor_is_on_a_gpu() -> None:
         rg.cuda.LongTensor([1])
 
 
+def test_path_of_the_writer() -> None:
+    from retrograd.utils.tensorboard.writer import SummaryWriter as Same
+
+    from retrograd.utils.tensorboard import SummaryWriter
+
+    assert Same is SummaryWriter
+
+
+@pytest.mark.parametrize("name", ["download_url_to_file", "load", "load_state_dict_from_url"])
+def test_hub_downloads_nothing(name: str) -> None:
+    from retrograd import hub
+
+    with pytest.raises(RuntimeError, match=rf"^hub\.{name}: nothing is downloaded, .*; .*yourself"):
+        getattr(hub, name)("https://example.com/weights.pt", "weights.pt")
+
+
 def test_list_of_safe_globals() -> None:
     from retrograd import serialization
 
