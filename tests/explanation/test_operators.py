@@ -101,7 +101,11 @@ def test_the_example_of_each_operator(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "given"), [*((name, {}) for name in names()), *((name, {"initial_state": "True"}) for name in CELLS)]
+    ("name", "given"), [
+        *((name, {}) for name in names()),
+        *((name, {"initial_state": "True"}) for name in CELLS),
+        ("batch_norm", {"training": "False"}),
+    ],
 )
 def test_programs_to_take_along(name: str, given: dict[str, Any]) -> None:
     """The program computes the same gradients, and the test of an exact operator passes."""
@@ -184,7 +188,6 @@ def test_settings_that_do_not_fit() -> None:
     for name, inputs, options, message in (
         ("linear", {"x": x, "w": x}, {"bias": 1}, "explain: linear with bias cannot be taken apart; known are: none"),
         ("layer_norm", {"x": x}, {"shape": 3}, "layer_norm with shape cannot be .* known are: normalized_shape, eps"),
-        ("batch_norm", {"x": x}, {"training": False}, "batch_norm with running statistics is a multiplication"),
         ("lstm", {"x": x}, {"proj_size": 2}, "lstm with proj_size cannot be taken apart; known are: none"),
         ("cross_entropy", {"x": x, "t": x}, {}, "cross_entropy is taken apart for targets that are classes"),
         ("scaled_dot_product_attention", {"q": x, "k": x[None], "v": x}, {}, "is taken apart for equal leading axes"),
@@ -219,6 +222,10 @@ def test_the_users_own_arrays(dtype: str) -> None:
     check(explained("rms_norm", {"x": x}))
     check(explained("batch_norm", {"x": x}))
     check(explained("batch_norm", {"x": x, "w": x[0, :, 0]}))
+    running = {"running_mean": x[0, :, 1], "running_var": x[0, :, 2] ** 2}
+    check(explained("batch_norm", {"x": x, **running, "b": x[0, :, 0]}, training=False))
+    check(explained("batch_norm", {"x": x, **running}, training=True))
+    check(explained("batch_norm", {"x": x}, training=False))  # by its own statistics, as PyTorch
     check(explained("instance_norm", {"x": x, "b": x[0, :, 0]}))
     check(explained("group_norm", {"x": normal(2, 6, 2, 1, 2, dtype=dtype)}, num_groups=3))
     check(explained("softmax", {"x": x}, dim=1))

@@ -60,7 +60,7 @@ def case_of_layer(layer: Module, x: np.ndarray) -> Case:
         x = x.swapaxes(0, 1)
     tensors = {"x": x}
     for name in (*operator.tensors[1:], *operator.optional):
-        value = getattr(layer, _TENSORS[name], None)
+        value = getattr(layer, _TENSORS.get(name, name), None)
         if isinstance(value, Tensor):
             tensors[name] = value.numpy(force=True).copy()
     options = {name: getattr(layer, name) for name in _OPTIONS.get(operator.name.rstrip("123d"), ())
