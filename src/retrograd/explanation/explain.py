@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from ..engine.tensor import Tensor
+from ..nn.module import Module
 from .explanation import Case, Explanation
 from .measure import gradients
+from .model import ModelExplanation
 from .operators import find, names
 from .operators.function import of_function
 from .operators.operator import Operator
@@ -18,19 +20,26 @@ from .operators.operator import Operator
 __all__ = ["explain"]
 
 
-def explain(operator: str | Callable[..., Any], *tensors: Any, **options: Any) -> Explanation:
-    """Run an operator forward and backward on these arrays, and take its gradients apart.
+@overload
+def explain(operator: Module, *tensors: Any, **options: Any) -> ModelExplanation: ...
+@overload
+def explain(operator: str | Callable[..., Any], *tensors: Any, **options: Any) -> Explanation: ...
+def explain(
+    operator: str | Module | Callable[..., Any], *tensors: Any, **options: Any
+) -> Explanation | ModelExplanation:
+    """Run an operator or a model forward and backward on these arrays, and take its gradients apart.
 
     Args:
         operator: a name such as "conv2d", a function of ``nn.functional``, or any function of Tensors: a `formula`, a
-            Function's ``apply``, a function of your own.
+            Function's ``apply``, a function of your own. Or a model, of which ``layer("features.3")`` is the same.
         tensors: its inputs, Tensors or arrays, and after them, if you like, the upstream gradient gy, an array of the
-            shape of the result; without it gy is drawn. Without any tensors, an example is taken.
+            shape of the result; without it gy is drawn. Without any tensors, an example is taken. Of a model: its
+            batch (or a pair of batch and target), and the loss, a function of the output (and target).
         options: what else the operator takes, such as stride=2; optional tensors by name, such as b=...
 
     Returns:
-        The `Explanation`. In a notebook it shows the page; ``save("page.html")`` writes it, and
-        ``print(entry("gw", index))`` takes one entry apart.
+        The `Explanation`, or the `ModelExplanation` with its layers. In a notebook it shows the page;
+        ``save("page.html")`` writes it, and ``print(entry("gw", index))`` takes one entry apart.
 
     Raises:
         ValueError: there is no operator of this name, or the shapes do not fit.
@@ -47,6 +56,8 @@ def explain(operator: str | Callable[..., Any], *tensors: Any, **options: Any) -
       sum 14
       numerical 14, difference 0
     """
+    if isinstance(operator, Module):
+        return ModelExplanation(operator, *tensors, **options)
     known = _known(operator)
     if known is None:
         assert callable(operator)

@@ -16,6 +16,7 @@ from ..engine.tensor import Tensor
 from ..nn.module import Module
 from .explanation import Explanation
 from .layers import case_of_layer
+from .numbers import number
 from .taking import rows_of
 
 __all__ = ["Layer", "ModelExplanation", "Step"]
@@ -127,6 +128,10 @@ class ModelExplanation:
             reads, name, flat = self._reader(path), "gx", at
         return steps
 
+    def to_dict(self) -> dict[str, Any]:
+        """The map of the layers as plain data: what ran, its shapes, norms of gradients, what is dead or not finite."""
+        return {"loss": number(self.loss), "layers": [_row(layer) for layer in self.layers]}
+
     @contextmanager
     def _recorded(self) -> Iterator[None]:
         """Inside, every layer without layers of its own keeps what it read, gave and got."""
@@ -202,6 +207,29 @@ def _largest(explanation: Explanation, name: str, flat: int) -> tuple[int | None
             return None, 0.0
         share *= value / total
     return flat, share
+
+
+def _row(layer: Layer) -> dict[str, Any]:
+    why = ""
+    try:
+        operator = case_of_layer(layer.module, layer.x).name
+        if layer.gy is None:
+            why = "the loss does not depend on it"
+    except ValueError as error:
+        operator, why = "", str(error).removeprefix("explain: ")
+    return {
+        "path": layer.path,
+        "kind": layer.kind,
+        "operator": operator,
+        "why_not": why,
+        "calls": layer.calls,
+        "input": [*layer.x.shape],
+        "output": [*layer.y.shape],
+        "gy_norm": None if layer.gy is None else number(float(np.linalg.norm(layer.gy.ravel().astype(np.float64)))),
+        "weight_norms": {name: number(norm) for name, norm in layer.weight_norms.items()},
+        "dead": layer.dead,
+        "not_finite": layer.not_finite,
+    }
 
 
 def _size(found: tuple[float, str, int]) -> float:

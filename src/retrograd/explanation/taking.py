@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from .explanation import Explanation
-from .numbers import numbers
+from .numbers import number, numbers
 from .sums import Products
 
-__all__ = ["block", "rows_of", "taken"]
+__all__ = ["block", "outline", "rows_of", "taken"]
 
 _MOST = 200  # products that are listed
 _EDGE = 32  # entries along an edge of a block
@@ -26,7 +26,7 @@ def rows_of(explanation: Explanation, name: str, flat: int) -> Iterator[tuple[Pr
 
 
 def taken(explanation: Explanation, name: str, flat: int) -> dict[str, Any]:
-    """An entry, its 200 largest products in their order, what the others add up to, and the numerical gradient.
+    """An entry, its 200 largest products in their order, and what the others add up to.
 
     Raises:
         ValueError: the array is no sum of products, or has no such entry.
@@ -49,7 +49,6 @@ def taken(explanation: Explanation, name: str, flat: int) -> dict[str, Any]:
             ]
             listed.append({"factors": factors, "scale": products.scale, "value": float(values[place])})
         first += len(values)
-    numerical = float(explanation.numerical(name, [flat])[0]) if array.role == "gradient" else None
     return {
         "array": name,
         "index": flat,
@@ -58,7 +57,28 @@ def taken(explanation: Explanation, name: str, flat: int) -> dict[str, Any]:
         "sum": numbers(every.sum(keepdims=True))[0],
         "rest": numbers(every[~kept].sum(keepdims=True))[0],
         "products": listed,
-        "numerical": numerical,
+    }
+
+
+def outline(explanation: Explanation) -> dict[str, Any]:
+    """The arrays of a layer without their entries, and the formulas of those that are sums."""
+    return {
+        "operator": explanation.case.name,
+        "call": explanation.case.source,
+        "exact": explanation.case.exact,
+        "arrays": {
+            name: {
+                "shape": [*array.values.shape],
+                "axes": array.axes,
+                "dtype": str(array.values.dtype),
+                "role": array.role,
+                "about": array.about,
+                "padding": [[*pair] for pair in array.padding],
+                "largest": number(float(np.abs(array.values).max(initial=0))),
+            }
+            for name, array in explanation.arrays.items()
+        },
+        "sums": {name: explanation.case.formulas.get(name, "") for name in explanation.sums},
     }
 
 

@@ -15,35 +15,37 @@ export class Code {
 
   open(model) {
     this.traces = model.document.traces;
-    this.chosen = Math.min(this.chosen, this.traces.length - 1);
     if (!this.traces.length)
       return this.element.replaceChildren(h("p", { class: "say" }, "No lines were recorded here."));
-    this.step = 0;
-    const groups = new Map();
-    this.traces.forEach((trace, number) =>
-      groups.set(trace.group ?? "", [...(groups.get(trace.group ?? "") ?? []), [trace, number]]),
-    );
-    this.buttons = this.traces.map((trace, number) =>
-      h("button", { "aria-pressed": "false", title: trace.about, onclick: () => this.#choose(number) }, trace.name),
-    );
-    const lists = [...groups].map(([group, members]) =>
-      h(
-        "div",
-        { class: "group" },
-        h("span", { class: "label" }, group),
-        ...members.map(([, number]) => this.buttons[number]),
-      ),
-    );
+    this.groups = [...new Set(this.traces.map(({ group }) => group ?? ""))];
+    this.nav = h("nav", { class: "traces", "aria-label": "what ran" });
     this.body = h("div", { class: "run" });
-    this.element.replaceChildren(h("nav", { class: "traces", "aria-label": "algorithms" }, ...lists), this.body);
-    this.#choose(this.chosen);
+    this.element.replaceChildren(this.nav, this.body);
+    this.#choose(Math.min(this.chosen, this.traces.length - 1));
+  }
+
+  /** Two rows of buttons: whose algorithm, and which of its functions. */
+  #buttons() {
+    const button = ({ name, about, number }, text = name, pressed = number === this.chosen) =>
+      h("button", { "aria-pressed": String(pressed), title: about, onclick: () => this.#choose(number) }, text);
+    const all = this.traces.map((trace, number) => ({ ...trace, group: trace.group ?? "", number }));
+    const { group, name } = all[this.chosen];
+    const groups = this.groups.map((each) => {
+      const members = all.filter((trace) => trace.group === each);
+      return button(members.find((trace) => trace.name === name) ?? members[0], each, each === group);
+    });
+    const members = all.filter((trace) => trace.group === group).map((trace) => button(trace));
+    const focused = this.nav.querySelector(":focus")?.textContent;
+    const rows = members.length > 1 ? [groups, members] : [groups];
+    this.nav.replaceChildren(...rows.map((row) => h("div", { class: "choice" }, ...row)));
+    [...this.nav.querySelectorAll("button")].find(({ textContent }) => textContent === focused)?.focus();
   }
 
   #choose(number) {
     this.chosen = number;
     this.step = 0;
     this.trace = this.traces[number];
-    this.buttons.forEach((button, j) => button.setAttribute("aria-pressed", String(j === number)));
+    this.#buttons();
     const { about, cost, result, steps } = this.trace;
     const move = (by) => () => this.#go(this.step + by);
     this.position = h("output", {});
@@ -108,16 +110,11 @@ export class Code {
     }
     const line = this.lines.get(now.line);
     if (line) this.source.scrollTop = line.offsetTop - this.source.clientHeight / 2;
-    const before = this.step && steps[this.step - 1].function === now.function ? steps[this.step - 1].arrays : {};
     this.grids = [];
-    const shown = Object.entries(now.arrays).map(([name, place]) => {
-      const changed = before[name] !== place;
+    const shown = [...this.#arraysNow()].map(([name, place]) => {
+      const changed = now.arrays[name] === place;
       const { shape } = values[place];
-      const array = new Values(name, {
-        ...values[place],
-        role: name === this.trace.result ? "gradient" : "inner",
-        axes: "",
-      });
+      const array = new Values(name, { ...values[place], role: name === this.trace.result ? "gradient" : "inner" });
       const grid = new Grid(array, null, { what: shape.length ? shape.join(" × ") : "a number" });
       grid.element.classList.toggle("changed", changed);
       this.grids.push(grid);
@@ -128,17 +125,32 @@ export class Code {
     this.layout(this.width);
   }
 
+  /** The arrays that the running function has: a step names those that changed, its first line begins anew. */
+  #arraysNow() {
+    const { steps, functions } = this.trace;
+    const frames = functions.map(() => new Map());
+    for (const { function: number, line, arrays } of steps.slice(0, this.step + 1)) {
+      if (line === functions[number].first_line) frames[number].clear();
+      for (const [name, place] of Object.entries(arrays)) frames[number].set(name, place);
+    }
+    return frames[steps[this.step].function];
+  }
+
   #write({ name, file, first_line: first, source, sha256 }) {
     this.lines = new Map();
+    let inside = false;
     const lines = source
       .replace(/\n$/, "")
       .split("\n")
       .map((text, j) => {
+        const quotes = text.split('"""').length - 1;
+        const words = coloured(text, inside);
+        if (quotes % 2) inside = !inside;
         const line = h(
           "div",
           { class: "line" },
           h("span", { class: "number" }, String(first + j)),
-          h("code", {}, ...coloured(text)),
+          h("code", {}, ...words),
         );
         this.lines.set(first + j, line);
         return line;
@@ -169,11 +181,12 @@ export class Code {
 }
 
 const WORDS =
-  /("""|"[^"]*"|'[^']*'|#.*$|\b(?:def|return|for|in|if|else|elif|while|import|from|not|and|or|None|True|False|lambda|with|as|is|yield|class)\b)/g;
+  /(""".*?(?:"""|$)|"[^"]*"|'[^']*'|#.*$|\b(?:def|return|for|in|if|else|elif|while|import|from|not|and|or|None|True|False|lambda|with|as|is|yield|class)\b)/g;
 
-/** Keywords, texts and comments of a line of Python. */
-function coloured(text) {
-  return text
+/** Keywords, texts and comments of a line of Python; inside a text over several lines all of it is text. */
+function coloured(line, inside) {
+  if (inside) return [h("q", {}, line)];
+  return line
     .split(WORDS)
     .filter(Boolean)
     .map((part) => {

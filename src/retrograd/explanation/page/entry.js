@@ -81,10 +81,10 @@ export class EntryPanel {
 
   #sum(reading) {
     const { products, sum } = reading;
-    const why = reason(reading);
+    const why = reason(reading, this.selection.model);
     return [
       why ? h("p", { class: "why" }, why) : null,
-      products.length ? this.#controls(products) : null,
+      products.length > 1 ? this.#controls(products) : null,
       this.#list(products, (each) => product(each, reading.array)),
       this.#checks(sum, products),
     ].filter(Boolean);
@@ -162,7 +162,12 @@ export class EntryPanel {
     if (rest.length) items.push(this.#rest(rest));
     return h(
       "ol",
-      { class: "products", tabindex: 0, "aria-label": "products", onkeydown: (event) => this.#walk(event) },
+      {
+        class: rows.length > 4 ? "products many" : "products",
+        tabindex: 0,
+        "aria-label": "products",
+        onkeydown: (event) => this.#walk(event),
+      },
       ...items,
     );
   }
@@ -246,7 +251,7 @@ export class EntryPanel {
   #play() {
     if (this.playing) return this.stop();
     const { products } = this.selection.reading;
-    if (!products.length) return;
+    if (products.length < 2) return;
     this.playButton.textContent = "■ stop";
     let number = 0;
     let total = 0;
@@ -309,16 +314,20 @@ function use(each, array, at) {
   ];
 }
 
-/** Why the gradient is this sum, in one sentence. */
-function reason({ array, at, products }) {
-  if (array.role !== "gradient" || !products.length) return null;
-  const upstream = products[0].factors.find((factor) => factor.array.role === "upstream");
-  const other = products[0].factors.find((factor) => factor.array.role !== "upstream");
-  const input = array.label(at).replace(/^g/, "");
-  if (!upstream || array.view !== "main") return null;
-  const [g, y] = [upstream.array.name, upstream.array.name.replace(/^g/, "")];
+/** Why the gradient is this sum, in a few words: where the forward pass multiplied the input by one other entry each time. */
+function reason({ array, at, products }, model) {
+  const factors = products[0]?.factors ?? [];
+  const upstream = factors.find((factor) => factor.array.role === "upstream")?.array.name;
+  const others = factors.filter((factor) => factor.array.role !== "upstream").map((factor) => factor.array.name);
+  if (array.role !== "gradient" || !upstream || others.length > 1) return null;
+  const [input, y] = [array.name, upstream].map((name) => name.slice(1));
+  if (!model.multiplies(y, input, ...others)) return null;
+  const entry = array.label(at).slice(1);
+  if (!others.length) {
+    const many = count(products.length, "entry");
+    return `${entry} was added to ${many} of ${y}. ${upstream} says how much the loss grows with each of them, and all of it comes through ${entry}.`;
+  }
   const times = products.length === 1 ? "once" : products.length === 2 ? "twice" : `${products.length} times`;
-  if (!other)
-    return `${input} is added to ${count(products.length, "entry")} of ${y}, so the loss feels it through each of them: the gradient is the sum of their ${g}.`;
-  return `The run used ${input} ${times}, each time multiplied by an entry of ${other.array.name}, for one entry of ${y}. There ${g} says how much the loss grows with ${y}: each use adds ${g} · ${other.array.name}.`;
+  const [other] = others;
+  return `The run used ${entry} ${times}: each time it was multiplied by an entry of ${other} and added to an entry of ${y}. There ${upstream} says how much the loss grows with ${y}, so this use adds ${upstream} · ${other}.`;
 }

@@ -6,18 +6,20 @@ import { Grid } from "page/grid";
 import { Values } from "page/array";
 import { count, short } from "page/number";
 
+const SAME = "With these settings the broken line computes the same: choose others, and come back.";
+const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}.` : "");
+
 export class Faults {
   constructor() {
     this.element = h("div", { class: "faults" });
     this.grids = [];
-    this.chosen = 0;
+    this.chosen = null;
     this.width = 800;
   }
 
   open(model) {
     this.model = model;
     this.faults = model.document.faults;
-    this.chosen = Math.min(this.chosen, this.faults.length - 1);
     if (!this.faults.length)
       return this.element.replaceChildren(h("p", { class: "say" }, "There is no line to break here."));
     this.buttons = this.faults.map((fault, number) =>
@@ -29,7 +31,8 @@ export class Faults {
       h("nav", { class: "choice", "aria-label": "faults" }, ...this.buttons),
       this.body,
     );
-    this.#choose(this.chosen);
+    const telling = this.faults.findIndex(({ wrong }) => Object.keys(wrong).length);
+    this.#choose(Math.min(this.chosen ?? Math.max(0, telling), this.faults.length - 1));
   }
 
   #choose(number) {
@@ -43,9 +46,16 @@ export class Faults {
     this.body.replaceChildren(
       h("p", {}, about),
       h("pre", { class: "change" }, h("del", {}, before), "\n", h("ins", {}, after)),
-      h("p", { class: "diagnosis" }, diagnosis),
+      h("p", { class: "diagnosis" }, pairs.length ? sentence(diagnosis) : SAME),
       h("div", { class: "row" }, ...pairs.flatMap(({ elements }) => elements)),
-      h("details", {}, h("summary", {}, "what gradcheck prints"), h("pre", { class: "report", tabindex: 0 }, report)),
+      pairs.length
+        ? h(
+            "details",
+            {},
+            h("summary", {}, "what gradcheck prints"),
+            h("pre", { class: "report", tabindex: 0 }, report),
+          )
+        : "",
     );
     this.layout(this.width);
   }

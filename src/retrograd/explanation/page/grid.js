@@ -18,7 +18,9 @@ export const ROLES = {
 };
 /** What stands beside the name of an array. */
 const what = (array) => (array.role === "upstream" ? "upstream" : (ROLES[array.role] ?? ""));
-export const captionWidth = (array) => 26 + 10.3 * array.name.length + (array.size > 8 ? 6.8 * what(array).length : 0);
+const lengthy = (name) => name.length > 4;
+export const captionWidth = (array) =>
+  22 + (lengthy(array.name) ? 8.5 : 10.3) * array.name.length + (array.size > 8 ? 4 + 6.8 * what(array).length : 0);
 
 export const FAINT = 0.5;
 const KEYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
@@ -67,7 +69,7 @@ export class Grid {
     return h(
       "figcaption",
       { title: array.about },
-      h("b", {}, options.title ?? array.name),
+      h("b", { class: lengthy(options.title ?? array.name) ? "lengthy" : null }, options.title ?? array.name),
       h("span", { class: "what" }, options.what ?? (array.size > 8 ? what(array) : "")),
     );
   }

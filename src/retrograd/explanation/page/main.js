@@ -32,18 +32,18 @@ class Page {
     this.source = served ? new Served(served, documents) : new Carried(documents);
     this.selection = new Selection();
     this.views = [
+      {
+        id: "time",
+        title: "Through time",
+        has: (d) => Object.values(d.arrays).some(({ view }) => view === "time"),
+        view: new Time(this.selection),
+      },
       { id: "entries", title: "Entry by entry", has: () => true, view: new Stage(this.selection) },
       {
         id: "matrices",
         title: "As matrices",
         has: (d) => Object.values(d.arrays).some(({ view }) => view === "matrices"),
         view: new Matrices(this.selection),
-      },
-      {
-        id: "time",
-        title: "Through time",
-        has: (d) => Object.values(d.arrays).some(({ view }) => view === "time"),
-        view: new Time(this.selection),
       },
       { id: "curves", title: "Curves", has: (d) => Boolean(d.curves), view: new Curves(this.selection) },
       {

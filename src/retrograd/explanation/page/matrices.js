@@ -67,7 +67,7 @@ export class Matrices {
     return two ? this.#product(target, two) : this.#scatter(target, kinds[0]);
   }
 
-  /** A · B = target: A to the left of the target, B above it, so that a row and a column meet in their entry. */
+  /** A · B = target: A to the left of the target, B below it, so that a row and a column meet in their entry. */
   #product(target, products) {
     const { left, right } = sides(products);
     const brief = (array) => array.about.split(/[:;,]/)[0];
@@ -85,7 +85,7 @@ export class Matrices {
       h("p", { class: "math" }, ...title()),
       h("p", {}, this.model.formulas[target.name] || target.about),
     );
-    const element = h("section", { class: "product" }, text, b.element, a.element, result.element);
+    const element = h("section", { class: "product" }, a.element, result.element, text, b.element);
     return {
       target,
       title,

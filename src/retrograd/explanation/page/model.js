@@ -149,6 +149,12 @@ export class Model {
     return found;
   }
 
+  /** Whether some product of a target has exactly these arrays as factors. */
+  multiplies(target, ...factors) {
+    const wanted = factors.sort().join(" ");
+    return (this.products.get(target) ?? []).some((each) => [...each.factors].sort().join(" ") === wanted);
+  }
+
   /** Whether an array belongs to the backward pass: it is made of a gradient, or is one. */
   isBackward(name, seen = new Set()) {
     const { role } = this.arrays.get(name);
@@ -163,11 +169,9 @@ export class Model {
     const gradients = [...this.products.keys()].filter(
       (name) => this.arrays.get(name).role === "gradient" && name in this.numerical,
     );
-    const name =
-      ["gw", "gx"].find((each) => gradients.includes(each)) ??
-      gradients[0] ??
-      [...this.products.keys()][0] ??
-      [...this.arrays.keys()][0];
+    const ofWeight = (name) => this.arrays.get(name.slice(1))?.role === "weight";
+    const first = gradients.find(ofWeight) ?? gradients[0];
+    const name = first ?? [...this.products.keys()][0] ?? [...this.arrays.keys()][0];
     const { values } = this.arrays.get(name);
     let best = 0;
     values.forEach((value, at) => {

@@ -18,7 +18,8 @@ export function short(value, decimals = 2) {
   if (Number.isInteger(value) && size < 1000) return minus(String(value + 0));
   if (size >= 999.5) return minus(value.toExponential(0).replace("+", ""));
   const places = size >= 99.5 ? 0 : size >= 9.95 ? Math.min(1, decimals) : decimals;
-  return minus(value.toFixed(places).replace(/^(-?)0\./, "$1."));
+  const text = value.toFixed(places).replace(/^(-?)0\./, "$1.");
+  return minus(/[1-9]/.test(text) ? text : text.replace("-", ""));
 }
 
 /** A difference: two digits. */

@@ -2,7 +2,7 @@
 
 import { Panels } from "page/panels";
 
-const COLUMN = 26; // between columns
+const COLUMN = 22; // between columns
 const ROW = 44; // caption of a grid and space below it
 const PASS = 32; // the words "forward" and "backward"
 const [SMALLEST, READABLE, LARGEST] = [4, 18, 38];
@@ -10,11 +10,12 @@ const [SMALLEST, READABLE, LARGEST] = [4, 18, 38];
 /**
  * The size of cells, the columns of each band, and for each column whether its panels lie across or down.
  *
- * columns: [[array or null, array or null], ...]; captions: the width of each column's captions
+ * columns: [[array or null, array or null], ...]; captions: the width of each column's captions;
+ * grid(array): which axes are its grid, if not the last two
  */
-export function planned(columns, captions, width, height) {
+export function planned(columns, captions, grid, width, height) {
   const shapes = columns.map((column) =>
-    [false, true].map((across) => column.map((array) => array && new Panels(array, { across }))),
+    [false, true].map((across) => column.map((array) => array && new Panels(array, { across, grid: grid(array) }))),
   );
   const ways = choices(shapes);
   let best = null;

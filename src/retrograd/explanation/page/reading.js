@@ -69,7 +69,10 @@ export function sentence(reading, { long, count }) {
     const kinds = [...new Set(products.map((each) => each.factors.map((factor) => factor.array.name).join(" · ")))];
     const noun = products.some((each) => each.factors.length > 1) ? "product" : "entry";
     const check = sum.agrees ? "" : "; they do not add up to it";
-    return `${array.label(at)} = ${value}, the sum of ${count(products.length, noun)} ${kinds.join(" and ")}${check}`;
+    if (products.length === 1 && noun === "product")
+      return `${array.label(at)} = ${value}, the product ${kinds[0]}${check}`;
+    const which = kinds.length > 3 ? `of ${kinds.length} kinds` : kinds.join(" and ");
+    return `${array.label(at)} = ${value}, the sum of ${count(products.length, noun)} ${which}${check}`;
   }
   const into = reading.uses.map(
     (each) => `${count(new Set(each.products.map(({ to }) => to)).size, "entry")} of ${each.target.name}`,

@@ -24,7 +24,7 @@ export function columns(model, view) {
   }
   const free = arrays.filter(({ name }) => !taken.has(name)).map(({ name }) => name);
   for (const name of free) {
-    const gap = found.find(([above, below]) => !below && model.arrays.get(above).role === "inner");
+    const gap = view === "main" && found.find(([above, below]) => !below && model.arrays.get(above).role === "inner");
     if (gap) gap[1] = name;
     else found.splice(found.length - 1, 0, [null, name]);
   }
@@ -34,40 +34,50 @@ export function columns(model, view) {
 export class Stage {
   constructor(selection) {
     this.selection = selection;
-    this.element = h("div", { class: "bands" });
+    this.element = h("div", { class: "stage" });
     this.grids = [];
   }
 
+  /** [[forward, backward], ...], the names of what stands in each column. */
+  pairs(model) {
+    return columns(model, "main");
+  }
+
+  /** The axes of an array's grid, if they are not the last two. */
+  axes() {
+    return null;
+  }
+
   open(model) {
-    this.arrays = columns(model, "main").map((pair) => pair.map((name) => name && model.arrays.get(name)));
+    this.arrays = this.pairs(model).map((pair) => pair.map((name) => name && model.arrays.get(name)));
     this.captions = this.arrays.map((pair) => Math.max(...pair.map((array) => (array ? captionWidth(array) : 0))));
     this.ways = null;
+    this.bands = h("div", { class: "bands" });
+    this.element.replaceChildren(this.bands);
   }
 
   /** Draws the grids as large as they fit. */
   layout(width, height) {
-    const { cell, across, bands } = planned(this.arrays, this.captions, width, height);
+    const { cell, across, bands } = planned(this.arrays, this.captions, this.axes, width, height);
     if (this.ways !== across.join()) {
       this.ways = across.join();
-      this.pairs = this.arrays.map((pair, j) =>
-        pair.map((array) => array && new Grid(array, this.selection, { across: Boolean(across[j]) })),
+      this.columns = this.arrays.map((pair, j) =>
+        pair.map(
+          (array) => array && new Grid(array, this.selection, { across: Boolean(across[j]), grid: this.axes(array) }),
+        ),
       );
-      this.grids = this.pairs.flat().filter(Boolean);
+      this.grids = this.columns.flat().filter(Boolean);
     }
-    this.element.replaceChildren(...bands.map((members) => this.#band(members.map((j) => this.pairs[j]))));
+    this.bands.replaceChildren(...bands.map((members) => this.#band(members.map((j) => this.columns[j]))));
     for (const grid of this.grids) grid.setCell(cell);
   }
 
   #band(pairs) {
     const slot = (grid) => h("div", { class: "slot" }, grid?.element);
-    const band = h(
-      "div",
-      { class: "band" },
-      h("span", { class: "pass" }, "forward"),
-      ...pairs.map(([above]) => slot(above)),
-      h("span", { class: "pass" }, "backward"),
-      ...pairs.map(([, below]) => slot(below)),
-    );
+    const row = (pass, grids) => (grids.some(Boolean) ? [h("span", { class: "pass" }, pass), ...grids.map(slot)] : []);
+    const forward = pairs.map(([above]) => above);
+    const backward = pairs.map(([, below]) => below);
+    const band = h("div", { class: "band" }, ...row("forward", forward), ...row("backward", backward));
     band.style.gridTemplateColumns = `18px repeat(${pairs.length}, max-content)`;
     return band;
   }
