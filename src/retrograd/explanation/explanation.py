@@ -215,11 +215,15 @@ class Explanation:
         return Entry(name, index, float(array.values[index]), tuple(products), total, found)
 
     def runs(self) -> list[Run]:
-        """The lines of the backward on the textbook kernels as they ran, and of other algorithms of the same arrays."""
+        """The lines of the backward on the textbook kernels as they ran, and of other algorithms of the same arrays.
+
+        A backward that passes g on has none.
+        """
         inputs = {name: array.values for name, array in self.case.inputs.items()}
         computed = {name: array.values for name, array in self.arrays.items()}
         backward = backward_run(self.case.name, self.case.call, inputs, self.gy)
-        return [backward, *map(follow, self.case.algorithms(computed))]
+        found = [backward, *map(follow, self.case.algorithms(computed))]
+        return [run for run in found if run.trace.steps]
 
     def outcomes(self) -> list[Outcome]:
         """What each of the operator's common mistakes does to these gradients, and what gradcheck says."""
