@@ -173,7 +173,11 @@ export class Code {
       grid.setCell(
         Math.max(
           4,
-          Math.min(26, Math.floor((room - 30) / (columns * panelColumns)), Math.max(9, Math.floor(300 / rows))),
+          Math.min(
+            26,
+            Math.floor((room - 20 - 12 * panelColumns) / (columns * panelColumns)),
+            Math.max(9, Math.floor(300 / rows)),
+          ),
         ),
       );
     }
