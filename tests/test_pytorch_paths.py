@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import importlib
 import multiprocessing
+import pickle
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,8 @@ from retrograd.utils import data
         ("random", "manual_seed", rg.manual_seed),
         ("version", "__version__", rg.__version__),
         ("version", "cuda", None),
+        ("serialization", "load", rg.load),
+        ("serialization", "save", rg.save),
     ],
 )
 def test_paths(path: str, name: str, expected: Any) -> None:
@@ -209,3 +213,54 @@ def test_no_tensor_is_on_a_gpu() -> None:
     assert not isinstance(rg.zeros(2), (rg.cuda.FloatTensor, rg.cuda.LongTensor))
     with pytest.raises(RuntimeError, match=r"cuda.LongTensor: there is no accelerator"):
         rg.cuda.LongTensor([1])
+
+
+def test_path_of_the_writer() -> None:
+    from retrograd.utils.tensorboard.writer import SummaryWriter as Same
+
+    from retrograd.utils.tensorboard import SummaryWriter
+
+    assert Same is SummaryWriter
+
+
+@pytest.mark.parametrize("name", ["download_url_to_file", "load", "load_state_dict_from_url"])
+def test_hub_downloads_nothing(name: str) -> None:
+    from retrograd import hub
+
+    with pytest.raises(RuntimeError, match=rf"^hub\.{name}: nothing is downloaded, .*; .*yourself"):
+        getattr(hub, name)("https://example.com/weights.pt", "weights.pt")
+
+
+def test_list_of_safe_globals() -> None:
+    from retrograd import serialization
+
+    serialization.clear_safe_globals()
+    serialization.add_safe_globals([nn.Linear, (nn.Conv2d, "net.Conv")])
+    with serialization.safe_globals([nn.Linear, len]):
+        assert serialization.get_safe_globals() == [nn.Linear, (nn.Conv2d, "net.Conv"), len]
+    assert serialization.get_safe_globals() == [nn.Linear, (nn.Conv2d, "net.Conv")]
+    serialization.clear_safe_globals()
+    assert serialization.get_safe_globals() == []
+    with pytest.raises(TypeError, match="add_safe_globals: str is no class, no function, and no pair"):
+        serialization.add_safe_globals([len, "len"])
+    assert serialization.get_safe_globals() == []
+
+
+def test_safe_globals_open_nothing(tmp_path: Any) -> None:
+    """Nothing in a file is executed, whatever is on the list."""
+    path = tmp_path / "object.pt"
+    content = pickle.dumps(_Loud(), 2)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("object/data.pkl", content)
+        archive.writestr("object/version", "3")
+    with rg.serialization.safe_globals([_Loud, print]), pytest.raises(ValueError, match="restoring it would run code"):
+        rg.load(path)
+
+
+class _Loud:
+    def __reduce__(self) -> Any:
+        return _raise, ()
+
+
+def _raise() -> None:
+    raise AssertionError("something in the file was executed")

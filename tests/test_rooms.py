@@ -45,7 +45,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "sparse": ({"engine", "ops", "absent"}, set()),
     "cuda": ({"ops", "absent", "accelerator", "amp"}, set()),
     **dict.fromkeys(("jit", "multiprocessing"), ({"nn", "absent"}, set())),
-    **dict.fromkeys(("distributed", "onnx"), ({"absent"}, set())),
+    **dict.fromkeys(("distributed", "hub", "onnx"), ({"absent"}, set())),
+    "serialization": ({"interop", "absent"}, set()),
     "after_import": (set(), set()),  # registers with packages that ask which libraries are there
     "absent": (set(), set()),  # what is not here, for whoever is asked for it
     "entries": (set(), {"numpy"}),  # checking saved states
@@ -84,7 +85,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"lowbit", "rules", "utils", "autograd", "distributions", "fft", "linalg", "special", "testing", "absent"}
         | {"after_import", "accelerator", "amp", "backends", "compiler", "cuda", "jit", "multiprocessing", "random"}
         | {"distributed", "onnx"}
-        | {"sparse"}
+        | {"hub", "serialization", "sparse"}
         | {"version"},
         {"numpy"},
     ),

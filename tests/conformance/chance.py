@@ -50,7 +50,7 @@ TABLES = [
             Refusal(IndexError, "embedding: input[0]=-1 is out of range", np.array([-1]), W),
             Refusal(IndexError, "embedding: padding_idx=5 is out of range; weight has 5 rows", ROWS, W, 5),
             Refusal(ValueError, "embedding: weight.shape=(3,), needs (V, D)", ROWS, W[0]),
-            Refusal(ValueError, "embedding: sparse=True is not supported", ROWS, W, sparse=True),
+            Refusal(TypeError, "embedding: sparse=1 must be True or False", ROWS, W, sparse=1),
         ],
     ),
     *[

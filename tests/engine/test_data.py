@@ -65,6 +65,60 @@ def test_a_change_through_it_is_seen_by_a_backward() -> None:
         y.sum().backward()
 
 
+def test_a_change_beside_what_was_saved_is_none() -> None:
+    """Columns that are filled one after the other, each computed from those before: a Runge-Kutta step's."""
+    table, weights = Tensor(np.zeros((3, 4))), [leaf(3), leaf(3), leaf(3)]
+    table.data[:, 0] = Tensor(np.arange(3.0) + 1)
+    sums = []
+    for column, weight in enumerate(weights):
+        sums.append(table[:, : column + 1] * weight.reshape(3, 1))
+        table.data[:, column + 1] = Tensor(np.arange(3.0) + column + 2)
+    filled = table.array.copy()
+    sum(s.sum() for s in sums).backward()
+    for column, weight in enumerate(weights):
+        same(weight.grad, filled[:, : column + 1].sum(1))
+
+
+def test_a_change_of_a_part_names_the_operator_that_touched_what_was_saved() -> None:
+    x, w = Tensor(np.ones(12)), leaf(4)
+    y = x[::3] * w
+    x.data[1::3].mul_(2)
+    x.data[3:4].add_(1)
+    x.data[2::3].exp_()
+    with pytest.raises(RuntimeError, match=r"Mul: .* was changed in place after .*\n.*\n.* changed by add_ at"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("touched", [False, True])
+def test_many_changes_of_parts(touched: bool) -> None:
+    """More than are told apart count as one of all of it."""
+    x, w = Tensor(np.ones(200)), leaf(1)
+    for place in range(100):
+        x.data[place : place + 1].add_(1)
+    y = x[100:] * w  # made after them
+    for place in range(100 if touched else 20):
+        x.data[place : place + 1].add_(1)
+    if touched:
+        with pytest.raises(RuntimeError, match="changed in place"):
+            y.sum().backward()
+    else:
+        y.sum().backward()
+        same(w.grad, np.full(1, 100.0))
+
+
+def test_a_change_of_all_of_it_outlasts_later_changes_of_parts() -> None:
+    x, w = Tensor(np.ones(4)), leaf(2)
+    y = x[:2] * w
+    x.data.mul_(2)
+    x.data[2:].add_(1)
+    z = x[:2] * w
+    x.data[3:].add_(1)
+    z.sum().backward()
+    same(w.grad, np.full(2, 2.0))
+    with pytest.raises(RuntimeError, match="changed by mul_ at"):
+        y.sum().backward()
+
+
 # ---- what is refused ---------------------------------------------------------------------------------------
 
 

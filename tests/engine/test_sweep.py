@@ -196,7 +196,23 @@ def test_node_describes_itself() -> None:
     node = y.grad_fn
     assert isinstance(node, Node) and node.function is Mul and repr(node) == "<MulBackward>"
     (first, _), (second, _) = node.next_functions
-    assert first is not None and first.name() == "ExpBackward" and second is None
+    assert first is not None and first.name() == "ExpBackward" and second.variable is x
+
+
+def test_leaves_of_a_graph_are_found_by_next_functions() -> None:
+    x, w, c = leaf(1), leaf(2), Tensor(np.ones(3))
+    y = Mul.apply(Mul.apply(x, w), Mul.apply(x, c))
+    (left, _), (right, _) = y.grad_fn.next_functions
+    (a, zero), (b, _) = left.next_functions
+    (d, _), constant = right.next_functions
+    assert a.variable is x and b.variable is w and zero == 0 and constant == (None, 0)
+    assert a is d  # the leaf's own, wherever it is met
+    assert a.next_functions == () and a.name() == "AccumulateGrad" and repr(a) == "<AccumulateGrad>"
+    held = weakref.ref(w)
+    del w, y, left, right
+    assert held() is b.variable  # the leaf lives as long as its AccumulateGrad, and no longer
+    del b
+    assert held() is None
 
 
 # ---- retain_graph, retain_grad, and what is freed ----------------------------------------------------------

@@ -99,10 +99,13 @@ def test_the_example_of_each_operator(name: str) -> None:
     assert document["traces"]
 
 
-@pytest.mark.parametrize("name", names())
-def test_programs_to_take_along(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "given"), [*((name, {}) for name in names()), *((name, {"initial_state": "True"}) for name in CELLS)]
+)
+def test_programs_to_take_along(name: str, given: dict[str, Any]) -> None:
     """The program computes the same gradients, and the test of an exact operator passes."""
-    explanation = find(name).with_settings({})
+    explanation = find(name).with_settings(given)
+    check(explanation)
     document = explanation.to_dict(whole=False)
     found: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
@@ -232,6 +235,10 @@ def test_the_users_own_arrays(dtype: str) -> None:
     check(explained("adaptive_max_pool2d", {"x": image[0]}, output_size=2))
     weights = {"x": normal(3, 2, 4, dtype=dtype), "w_ih": normal(8, 4, dtype=dtype), "w_hh": normal(8, 2, dtype=dtype)}
     check(explained("lstm", weights))
+    first = {"h0": normal(1, 2, 2, seed=4, dtype=dtype), "c0": normal(1, 2, 2, seed=5, dtype=dtype)}
+    check(explained("lstm", weights | first))
+    check(explained("lstm", weights | {"c0": first["c0"]}))
+    check(explained("rnn_tanh", {"x": weights["x"], "w_ih": w[:2], "w_hh": w[2:4, :2], "h0": first["h0"]}))
     check(explained("PACT", {"x": x[0], "alpha": np.asarray(0.7, dtype)}, bits=3))
 
 
@@ -278,7 +285,10 @@ def test_gradients_of_the_states(name: str) -> None:
         entry = explanation.entry("road", (0, 1, 2))
         (product,) = entry.products
         assert [factor[:2] for factor in product.factors] == [(gate, (t, 1, 2)) for t in (1, 2, 3)]
-    assert {array.view for key, array in explanation.arrays.items() if key in CELLS[name].about} == {"time"}
+    time = [key for key, array in explanation.arrays.items() if array.view == "time"]
+    assert time == [*CELLS[name].about]
+    np.testing.assert_allclose(arrays["h"], arrays["y"], atol=1e-6)
+    assert explanation.entry("y", (1, 1, 2)).products[0].factors[0][:2] == ("h", (1, 1, 2))
 
 
 def test_two_ways_into_the_cell_state() -> None:
@@ -291,6 +301,18 @@ def test_two_ways_into_the_cell_state() -> None:
         "gc[t, n, h] = gh[t, n, h] · o[t, n, h] · slope_c[t, n, h] + gc[t + 1, n, h] · f[t + 1, n, h]"
     )
     assert len(explanation.entry("gc", (3, 0, 1)).products) == 1  # nothing comes after the last step
+
+
+def test_states_before_the_first_step() -> None:
+    explanation = find("lstm").with_settings({"initial_state": "True"})
+    formulas = explanation.case.formulas
+    assert formulas["c"] == (
+        "c[t, n, h] = f[t, n, h] · c[t − 1, n, h] + i[t, n, h] · g[t, n, h]\nc[0, n, h] += f[0, n, h] · c0[0, n, h]"
+    )
+    assert formulas["gc0"] == "gc0[0, n, h] = gc[0, n, h] · f[0, n, h]"
+    assert formulas["gw_hh"].splitlines()[4] == "gw_hh[i, h, j] += Σ ga_i[0, n, h] · h0[0, n, j]   over n"
+    assert explanation.case.source == "nn.LSTM(2, 2)(x, (h0, c0))[0]"
+    assert find("gru").with_settings({"initial_state": "True"}).case.source == "nn.GRU(2, 2)(x, h0)[0]"
 
 
 def test_every_quantiser_is_there() -> None:
@@ -330,6 +352,17 @@ def test_curves(name: str) -> None:
     size = np.abs(found["declared"]).max()
     apart = np.abs(found["derivative"] - found["declared"])
     assert apart.max() < 1e-5 * max(size, 1) if explanation.case.exact else apart.max() > 0.1 * size > 0
+
+
+def test_the_backward_in_words() -> None:
+    for name, given, words in (
+        ("silu", {}, "the derivative of y at x; the backward is g s (1 + x (1 - s)) with s = sigmoid(x)"),
+        ("sign", {"rule": "clipped"}, "the backward is g where -limit <= x <= limit, 0 elsewhere"),
+        ("Sign", {"gradient": "identity"}, "what is declared in place of the derivative"),
+        ("PACT", {}, "what is declared in place of the derivative, which is 0 nearly everywhere"),
+    ):
+        slope = next(each for key, each in find(name).with_settings(given).arrays.items() if key.startswith("slope"))
+        assert words in slope.about, name
 
 
 def test_curves_of_a_sign() -> None:
@@ -378,16 +411,21 @@ def test_functions_of_the_user() -> None:
     check(wrong)
     np.testing.assert_array_equal(wrong.arrays["slope"].values, np.full((2, 3), 3))
     np.testing.assert_allclose(wrong.numerical("gx"), 2 * wrong.gy.ravel(), rtol=1e-5)
+    assert [line["values"][0] for line in wrong.to_dict(whole=False)["curves"]["lines"][1:]] == [pytest.approx(2), 3]
     check(users(swish, {"x": x}))
     two = users(slanted, [x, x[0]])
     check(two)
     assert list(two.case.inputs) == ["x", "x2"]  # y is the result
     product = users(lambda x, w: x @ w, {"x": rg.Tensor(x), "w": w}, "product")
     check(product)
-    assert product.arrays["J_w"].values.shape == (8, 12) and len(product.entry("gw", (1, 2)).products) == 2
+    assert product.case.curve is None and product.arrays["J_w"].values.shape == (8, 12)
+    assert len(product.entry("gw", (1, 2)).products) == 2
     check(users(lambda x: (x * x).sum(), [x]))
     check(users(lambda x, index: x[index], {"x": x, "index": np.array([1, 0, 1])}))
     check(users(lambda a, b: a * 2, {"a": x, "b": w}))  # b is not used
+    for call in (lambda x: x.reshape(2, 3) * 2, lambda x: x * rg.tensor(w[:2, :3])):  # of this shape only
+        assert users(call, [x]).case.curve is None
+    assert users(swish, [np.full((2,), np.inf, np.float32)]).case.curve is None
 
     def guided(x: rg.Tensor) -> rg.Tensor:
         with rg.override_backward(nn.functional.relu, lambda g, x: g * 0.5):
@@ -412,3 +450,25 @@ def test_functions_that_cannot_be_explained() -> None:
     ):
         with pytest.raises(error, match=message):
             of_function(call, inputs)
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_rows_of_one_entry_are_those_among_all(name: str) -> None:
+    explanation = drawn(find(name), np.random.default_rng(11))
+    for target, products in explanation.sums.items():
+        size = explanation.arrays[target].values.size
+        for each in products:
+            for entry in {0, size // 2, size - 1}:
+                expected = each.index[each.index[:, 0] == entry, 1:]
+                assert sorted(each.of(entry).tolist()) == sorted(expected.tolist()), (target, entry)
+
+
+def test_entries_of_real_sizes() -> None:
+    """Without the rows of all other entries, which are many."""
+    x, w = normal(32, 1024), normal(1024, 1024, seed=1)
+    entry = explained("linear", {"x": x, "w": w}).entry("gw", (1000, 17))
+    assert len(entry.products) == 32 and entry.total == pytest.approx(entry.value, abs=1e-3)
+    image = normal(2, 16, 56, 56)
+    pooled = explained("avg_pool2d", {"x": image}, kernel_size=3, stride=1)
+    assert len(pooled.entry("gx", (1, 15, 20, 20)).products) == 9
+    assert len(pooled.entry("gx", (1, 15, 0, 55)).products) == 1

@@ -27,8 +27,19 @@ def test_no_truth_value(layer: type, name: str) -> None:
     parameters = inspect.signature(layer).parameters.values()
     needed = [3 for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     for value in WRONG:
+        if value is None and name == "bias":
+            continue
         with pytest.raises(TypeError, match=rf"^{layer.__name__}: {name}=.* must be True or False, not"):
             layer(*needed, **{name: value})
+
+
+@pytest.mark.parametrize("layer", [nn.Linear, nn.Bilinear, nn.Conv2d, nn.ConvTranspose1d, nn.LSTM, nn.GRUCell])
+def test_bias_none_is_no_bias(layer: type) -> None:
+    """As in PyTorch, whose ``layer.bias`` is None then."""
+    parameters = inspect.signature(layer).parameters.values()
+    needed = [3 for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    names = [{n for n, _ in layer(*needed, bias=bias).named_parameters()} for bias in (None, False, True)]
+    assert names[0] == names[1] < names[2]
 
 
 def test_there_are_many() -> None:

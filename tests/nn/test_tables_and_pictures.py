@@ -59,13 +59,25 @@ def test_from_pretrained() -> None:
             kind.from_pretrained(table[:, 0])
 
 
+@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+def test_sparse_is_a_way_to_store_the_same_gradient(kind: type) -> None:
+    """The numbers are those of a dense one; so is a step of SGD, as with PyTorch's sparse gradients."""
+    rows = retrograd.tensor([[1, 3, 1], [0, 3, 3]])
+    layers = [kind(5, 2, sparse=sparse) for sparse in (False, True)]
+    layers[1].load_state_dict(layers[0].state_dict())
+    for layer in layers:
+        y = layer(rows)
+        y.backward(Tensor(np.arange(y.numel(), dtype=np.float32).reshape(y.shape) - 2.5))
+        retrograd.optim.SGD(layer.parameters(), lr=0.5).step()
+    assert "sparse=True" in repr(layers[1]) and "sparse" not in repr(layers[0])
+    np.testing.assert_array_equal(layers[0].weight.array, layers[1].weight.array)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: nn.Embedding(-1, 2), "Embedding: num_embeddings=-1 must be an int of at least 0"),
         (lambda: nn.Embedding(3, 2, padding_idx=3), "Embedding: padding_idx=3 is out of range for num_embeddings=3"),
-        (lambda: nn.Embedding(3, 2, sparse=True), "Embedding: sparse=True is not supported"),
-        (lambda: nn.EmbeddingBag(3, 2, sparse=True), "EmbeddingBag: sparse=True is not supported"),
         (lambda: nn.EmbeddingBag(3, 2, mode="min"), "EmbeddingBag: mode='min' must be"),
         (
             lambda: nn.Embedding(3, 2, _weight=Tensor(np.zeros((2, 2)))),

@@ -22,19 +22,28 @@ class Said(Progress):
         self.lines.append(text)
 
 
+@pytest.mark.nightly
 def test_rules_learn_and_their_gradients_turn_to_the_true_ones() -> None:
+    study = studies.feedback("digits", studies.Recipe(epochs=8, lr=3e-3, seed=1))
+    for name, figures in study.figures.items():
+        assert figures["accuracy"][-1] > 0.75, name
+        first, last = (np.array([angle[at] for angle in [*figures["angles"].values()][:-1]]) for at in (0, -1))
+        if name != "backpropagation":
+            assert (last[:2] < first[:2] - 5).all() and (last < 85).all(), name
+
+
+def test_the_figures_and_the_page() -> None:
     said = Said()
-    study = studies.feedback("digits", studies.Recipe(epochs=8, lr=3e-3, seed=1), said)
+    study = studies.feedback("digits", studies.Recipe(epochs=2, lr=3e-3, seed=1), said)
     assert said.lines == [f"{name}:" for name in study.figures]
     assert [*study.figures] == ["backpropagation", "feedback alignment", "direct feedback", "sign-symmetric"]
     for name, figures in study.figures.items():
-        assert len(figures["accuracy"]) == 8
-        assert figures["accuracy"][-1] > 0.75, name
+        assert len(figures["accuracy"]) == 2 and figures["accuracy"][-1] > figures["accuracy"][0], name
         first, last = (np.array([angle[at] for angle in [*figures["angles"].values()][:-1]]) for at in (0, -1))
         if name == "backpropagation":
             assert not first.any() and not last.any()
         else:
-            assert (last[:2] < first[:2] - 5).all() and (last > 0).all() and (last < 85).all(), name
+            assert (last > 0).all(), name
         assert figures["angles"]["7"][-1] == pytest.approx(0, abs=1e-2)  # the last layer has its own error
     page = study_page(study)
     for words in ("Feedback alignment against backpropagation", "Nøkland", "<svg", "angle, layer 3", "$"):

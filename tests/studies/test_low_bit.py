@@ -18,18 +18,28 @@ from retrograd.studies.study import study_page
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[studies.Study, Path]:
     folder = tmp_path_factory.mktemp("low_bit")
-    return studies.low_bit("digits", studies.Recipe(epochs=6, lr=4e-3), folder=folder), folder
+    return studies.low_bit("digits", studies.Recipe(epochs=1, lr=4e-3), folder=folder), folder
 
 
-def test_every_kind_learns_and_packs(run: tuple[studies.Study, Path]) -> None:
+@pytest.mark.nightly
+def test_every_kind_learns() -> None:
+    study = studies.low_bit("digits", studies.Recipe(epochs=6, lr=4e-3))
+    whole = study.figures["float"]["accuracy"]
+    assert whole > 0.95
+    for name, figures in study.figures.items():
+        assert figures["accuracy"] > whole - (0.08 if name in ("BNN", "XNOR-Net") else 0.03), name
+        assert figures["disagreements"] == 0 and figures["packed_accuracy"] == figures["accuracy"], name
+
+
+def test_every_kind_packs(run: tuple[studies.Study, Path]) -> None:
     study, folder = run
     assert [*study.figures] == [*KINDS, "int8"]
     whole = study.figures["float"]
-    assert whole["accuracy"] > 0.95
     for name, figures in study.figures.items():
-        assert figures["accuracy"] > whole["accuracy"] - (0.08 if name in ("BNN", "XNOR-Net") else 0.03), name
-        assert figures["disagreements"] == 0, name
-        assert figures["packed_accuracy"] == figures["accuracy"], name
+        if name == "int8":  # rounded between layers: a network that has hardly learnt may have a close call
+            assert figures["disagreements"] <= 3
+        else:
+            assert figures["disagreements"] == 0 and figures["packed_accuracy"] == figures["accuracy"], name
         assert figures["bytes"] == (folder / f"{name.lower()}.safetensors").stat().st_size
         assert figures["seconds"] > 0
     shares = {name: figures["bytes"] / whole["bytes"] for name, figures in study.figures.items()}

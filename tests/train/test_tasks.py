@@ -131,7 +131,10 @@ def test_images_in_bytes():
     assert np.array_equal(image.array, pixels[3].astype(np.float32) / np.float32(255)) and label.item() == 3
 
 
-@pytest.mark.parametrize("name", ["digits", "mnist5k", "images", "text", "series"])
+@pytest.mark.parametrize(
+    "name",
+    ["digits", "text", "series", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("mnist5k", "images"))],
+)
 def test_knows_the_kernels_that_training_runs(tmp_path, name):
     code = """
 import sys

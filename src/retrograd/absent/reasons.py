@@ -20,7 +20,6 @@ REASONS: dict[str, dict[str, str]] = {
     "torch": {
         "export": _NO_SCRIPT,
         "fx": "a graph is recorded when operators run; open it by y.grad_fn and retrograd.backward_source(y)",
-        "hub": "download the file and read it by retrograd.load(path)",
         "mps": _NO_GPU,
         "xpu": _NO_GPU,
         "complex": _NO_COMPLEX,
@@ -62,7 +61,6 @@ REASONS: dict[str, dict[str, str]] = {
         "quantized": _LOWBIT,
     },
     "torch.utils.data": {
-        "DistributedSampler": _ONE_PROCESS,
         "default_convert": "write default_collate",
     },
 }

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .answers import UsageError, complain, say
+
+if TYPE_CHECKING:
+    from ..explanation.operators.operator import Operator
 
 __all__ = ["add_command"]
 
@@ -16,7 +19,7 @@ def add_command(commands: Any) -> None:
         "explain",
         help="see a gradient: every entry as the sum that it is",
         description="Open a page in the browser that takes the gradients of an operator apart: conv2d, linear, "
-        "lstm, batch_norm, gelu, ... or a function of your own as module:name. The page is served to this machine only, "
+        "lstm, batch_norm, gelu, ... or a function of your own. The page is served to this machine only, "
         "until Ctrl-C; --html writes it to one file instead, which needs neither server nor network.",
     )
     explain.add_argument(
@@ -35,6 +38,7 @@ def add_command(commands: Any) -> None:
 
 def _explain(arguments: argparse.Namespace) -> int:
     from ..explanation.operators import find, names
+    from ..explanation.operators.users import from_module
 
     if arguments.list:
         say("\n".join(names()))
@@ -42,7 +46,8 @@ def _explain(arguments: argparse.Namespace) -> int:
     if not 0 <= arguments.port < 65536:
         raise UsageError(f"--port {arguments.port} must be from 0 to 65535")
     try:
-        operator = find(arguments.operator)
+        own = ":" in arguments.operator
+        operator = from_module(arguments.operator) if own else find(arguments.operator)
         settings = _settings(arguments.set, operator)
         explanation = operator.with_settings(settings) if settings or arguments.html else None
     except ValueError as error:
@@ -50,13 +55,13 @@ def _explain(arguments: argparse.Namespace) -> int:
     if arguments.html is not None:
         assert explanation is not None
         return _write(arguments.html, explanation)
-    return _serve(arguments, operator.name, settings)
+    return _serve(arguments, operator, settings)
 
 
-def _settings(given: list[str], operator: Any) -> dict[str, int | str]:
+def _settings(given: list[str], operator: Operator) -> dict[str, int | float | str]:
     """The settings of the command line, in the type of their defaults."""
     kinds = {setting.name: type(setting.value) for setting in operator.settings}
-    found: dict[str, int | str] = {}
+    found: dict[str, int | float | str] = {}
     for each in given:
         name, equals, value = each.partition("=")
         if not equals:
@@ -79,7 +84,7 @@ def _write(path: Path, explanation: Any) -> int:
     return 0
 
 
-def _serve(arguments: argparse.Namespace, operator: str, settings: dict[str, int | str]) -> int:
+def _serve(arguments: argparse.Namespace, operator: Operator, settings: dict[str, int | float | str]) -> int:
     import webbrowser
     from urllib.parse import urlencode
 
@@ -91,7 +96,7 @@ def _serve(arguments: argparse.Namespace, operator: str, settings: dict[str, int
         message = f"the page needs {error.name}: pip install 'retrograd[explain]'; or write it to a file with --html"
         return complain(message, 1)
 
-    place = f"#{urlencode({'operator': operator, **settings})}"
+    place = f"#{urlencode({'operator': operator.name, **settings})}"
 
     def opened(address: str) -> None:
         say(f"{address}{place}")
@@ -101,6 +106,8 @@ def _serve(arguments: argparse.Namespace, operator: str, settings: dict[str, int
 
     try:
         serve(operator, arguments.host, arguments.port, opened)
+    except KeyboardInterrupt:
+        say("ended")
     except OSError as error:
         return complain(f"{arguments.host}:{arguments.port} cannot be used: {error.strerror or error}", 1)
     return 0

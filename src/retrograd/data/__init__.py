@@ -4,6 +4,7 @@ from . import transforms
 from .collate import default_collate
 from .dataset import ChainDataset, ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset, random_split
 from .digits import Digits, load_digits
+from .distributed_sampler import DistributedSampler
 from .images import ImageFolder, ImageFolderError
 from .loader import DataLoader
 from .mnist import MNIST5k, load_mnist5k
@@ -27,6 +28,7 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "Digits",
+    "DistributedSampler",
     "ImageFolder",
     "ImageFolderError",
     "IterableDataset",

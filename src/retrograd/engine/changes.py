@@ -1,9 +1,9 @@
 """Changes in place: a backward refuses saved tensors that have changed since, and some tensors cannot change at all.
 
 Nodes are numbered in the order in which they are made. A change takes the next number and is recorded for the array
-that owns the memory, which views, detached tensors and their NumPy arrays share. When a backward asks for its saved
-tensors, one comparison tells whether anything at all has changed since the node was made; only then are they looked up
-one by one.
+that owns the memory, which views, detached tensors and their NumPy arrays share, and with the part of it that has
+changed. When a backward asks for its saved tensors, one comparison tells whether anything at all has changed since the
+node was made; only then are they looked up one by one, and compared with the parts: a change beside them is none.
 
 Changes behind the library's back, `x.array[...] = y` or NumPy on the array, go unnoticed.
 """
@@ -45,8 +45,13 @@ clock = _Clock()
 # id of a tensor -> [weak reference to it, number of its latest detach_, the user's line]
 _detached: dict[int, tuple[Any, int, Place]] = {}
 
-# id of the owner -> [weak reference to it, number of its latest change, the operator, the user's line]
-_changes: dict[int, list[Any]] = {}
+# (number, the operator, the user's line, the changed part or None for all of it)
+_Change = tuple[int, str, Place, Any]
+
+# id of the owner -> (weak reference to it, its changes in their order; one of all of it is the first)
+_changes: dict[int, tuple[Any, list[_Change]]] = {}
+_MOST_PARTS = 32  # changes of parts that are told apart
+_MOST_STEPS = 1000  # of NumPy's search for a common element
 
 
 def memory(array: np.ndarray) -> np.ndarray:
@@ -79,12 +84,31 @@ def mark(arrays: Iterable[np.ndarray], operator: str, place: Place | None = None
         for array in arrays:
             owner = memory(array)
             key = id(owner)
-            change = _changes.get(key)
-            if change is None:
-                _changes[key] = [weakref.ref(owner, partial(_forget, key)), order, operator, place]
+            found = _changes.get(key)
+            if found is None:
+                found = _changes[key] = weakref.ref(owner, partial(_forget, key)), []
+            changes = found[1]
+            if array is owner or array.size == owner.size or len(changes) > _MOST_PARTS:
+                changes[:] = [(order, operator, place, None)]
             else:
-                change[1:] = order, operator, place
+                changes.append((order, operator, place, _Part(array)))
         clock.latest = order
+
+
+class _Part:
+    """Where the elements of an array lie. It keeps no memory alive: ask only while the memory is there."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.__array_interface__ = array.__array_interface__
+
+    def touches(self, array: np.ndarray) -> bool:
+        """Whether an element of the array lies in it, as far as a short search can tell."""
+        try:
+            return np.shares_memory(np.asarray(self), array, max_work=_MOST_STEPS)  # type: ignore[arg-type]
+        except np.exceptions.TooHardError:
+            return True
 
 
 def mark_detached(tensor: Tensor) -> None:
@@ -116,15 +140,26 @@ def check(node: Node, saved: Iterable[Any]) -> None:
             )
         array = saved_array(item)
         if array is not None:
-            change = _changes.get(id(memory(array)))
-            if change is not None and change[1] < node.order:
+            change = _later_change(array, node.order)
+            if change is not None:
                 raise RuntimeError(
                     f"{node.function.__name__}: a tensor that its backward needs, {array.dtype} of shape "
                     f"{array.shape}, was changed in place after it had been saved.\n"
                     f"  saved by {node.function.__name__} at {describe_place(getattr(node, 'place', None))}\n"
-                    f"  changed by {change[2]} at {describe_place(change[3])}\n"
+                    f"  changed by {change[1]} at {describe_place(change[2])}\n"
                     "Change it after the backward, or change a copy: x.clone(), or x = x + y instead of x += y"
                 )
+
+
+def _later_change(array: np.ndarray, order: int) -> _Change | None:
+    """The latest change of an element of `array` since the node of that order was made."""
+    found = _changes.get(id(memory(array)))
+    for change in reversed(() if found is None else found[1]):
+        if change[0] >= order:
+            return None
+        if change[3] is None or change[3].touches(array):
+            return change
+    return None
 
 
 def check_changeable(x: Tensor, operator: str, recording: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -125,9 +126,13 @@ class Node:
         self.materialize = value
 
     @property
-    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """Per argument (node, output index): where its gradient goes; (None, 0) for leaves and constants."""
-        return tuple([(e[0], e[1]) if type(e) is tuple else (None, 0) for e in self.edges])
+    def next_functions(self) -> tuple[tuple[Node | AccumulateGrad | None, int], ...]:
+        """Per argument (node, output index): where its gradient goes.
+
+        For a leaf that requires a gradient it is the leaf's AccumulateGrad; (None, 0) stands for constants.
+        """
+        ends = [edge if edge is None or type(edge) is tuple else (accumulation(edge), 0) for edge in self.edges]
+        return tuple([(None, 0) if end is None else (end[0], end[1]) for end in ends])
 
     @property
     def rule(self) -> str | None:
@@ -140,6 +145,38 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.name()}>"
+
+
+class AccumulateGrad:
+    """Where the gradient of a leaf ends: `variable` is the leaf.
+
+    It is made when `next_functions` is read. A leaf has the same one as long as anybody holds it.
+    """
+
+    __slots__ = ("__weakref__", "variable")
+    next_functions: tuple[()] = ()
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable = variable
+
+    def name(self) -> str:
+        """AccumulateGrad."""
+        return "AccumulateGrad"
+
+    def __repr__(self) -> str:
+        return "<AccumulateGrad>"
+
+
+# by id of the leaf, which lives as long as what stands here
+_accumulations: weakref.WeakValueDictionary[int, AccumulateGrad] = weakref.WeakValueDictionary()
+
+
+def accumulation(leaf: Tensor) -> AccumulateGrad:
+    """The AccumulateGrad of a leaf."""
+    found = _accumulations.get(id(leaf))
+    if found is None:
+        found = _accumulations[id(leaf)] = AccumulateGrad(leaf)
+    return found
 
 
 def with_history(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, overload
 
 import numpy as np
 
 from ..engine.tensor import Tensor
-from .explanation import Explanation
+from ..nn.module import Module
+from .explanation import Case, Explanation
 from .measure import gradients
+from .model import ModelExplanation
 from .operators import find, names
 from .operators.function import of_function
 from .operators.operator import Operator
@@ -17,19 +20,26 @@ from .operators.operator import Operator
 __all__ = ["explain"]
 
 
-def explain(operator: str | Callable[..., Any], *tensors: Any, **options: Any) -> Explanation:
-    """Run an operator forward and backward on these arrays, and take its gradients apart.
+@overload
+def explain(operator: Module, *tensors: Any, **options: Any) -> ModelExplanation: ...
+@overload
+def explain(operator: str | Callable[..., Any], *tensors: Any, **options: Any) -> Explanation: ...
+def explain(
+    operator: str | Module | Callable[..., Any], *tensors: Any, **options: Any
+) -> Explanation | ModelExplanation:
+    """Run an operator or a model forward and backward on these arrays, and take its gradients apart.
 
     Args:
         operator: a name such as "conv2d", a function of ``nn.functional``, or any function of Tensors: a `formula`, a
-            Function's ``apply``, a function of your own.
+            Function's ``apply``, a function of your own. Or a model, of which ``layer("features.3")`` is the same.
         tensors: its inputs, Tensors or arrays, and after them, if you like, the upstream gradient gy, an array of the
-            shape of the result; without it gy is drawn. Without any tensors, an example is taken.
+            shape of the result; without it gy is drawn. Without any tensors, an example is taken. Of a model: its
+            batch (or a pair of batch and target), and the loss, a function of the output (and target).
         options: what else the operator takes, such as stride=2; optional tensors by name, such as b=...
 
     Returns:
-        The `Explanation`. In a notebook it shows the page; ``save("page.html")`` writes it, ``print(entry("gw", index))``
-        takes one entry apart.
+        The `Explanation`, or the `ModelExplanation` with its layers. In a notebook it shows the page;
+        ``save("page.html")`` writes it, and ``print(entry("gw", index))`` takes one entry apart.
 
     Raises:
         ValueError: there is no operator of this name, or the shapes do not fit.
@@ -46,6 +56,8 @@ def explain(operator: str | Callable[..., Any], *tensors: Any, **options: Any) -
       sum 14
       numerical 14, difference 0
     """
+    if isinstance(operator, Module):
+        return ModelExplanation(operator, *tensors, **options)
     known = _known(operator)
     if known is None:
         assert callable(operator)
@@ -66,9 +78,7 @@ def explain(operator: str | Callable[..., Any], *tensors: Any, **options: Any) -
         )
     inputs = {name: _array(name, value) for name, value in zip(known.tensors, tensors_only, strict=True)}
     inputs |= {name: _array(name, value) for name, value in given.items() if value is not None}
-    case = known.case(inputs, options)
-    y = gradients(case.call, {name: array.values for name, array in case.inputs.items()}, None, "compiled")["y"]
-    return Explanation(case, _upstream(gy, y), (), options)
+    return _explained(known.case(inputs, options), gy, options)
 
 
 def _known(operator: str | Callable[..., Any]) -> Operator | None:
@@ -83,18 +93,22 @@ def _known(operator: str | Callable[..., Any]) -> Operator | None:
     return None
 
 
-def _of_function(operator: Callable[..., Any], tensors: tuple[Any, ...], options: dict[str, Any]) -> Explanation:
+def _of_function(function: Callable[..., Any], tensors: tuple[Any, ...], options: dict[str, Any]) -> Explanation:
     gy = options.pop("gy", None)
     if not tensors:
         raise TypeError("explain: pass the Tensors or arrays that the function is called with")
 
+    @functools.wraps(function)
     def call(*values: Tensor) -> Tensor:
-        result: Tensor = operator(*values, **options)
+        result: Tensor = function(*values, **options)
         return result
 
-    inputs = {f"x{j}" if len(tensors) > 1 else "x": _array(f"tensors[{j}]", each) for j, each in enumerate(tensors)}
-    case = of_function(call, inputs, getattr(operator, "__name__", "function"))
-    y = gradients(call, inputs, None, "compiled")["y"]
+    case = of_function(call, [_array(f"tensors[{j}]", each) for j, each in enumerate(tensors)])
+    return _explained(case, gy, {})
+
+
+def _explained(case: Case, gy: Any, options: Mapping[str, Any]) -> Explanation:
+    y = gradients(case.call, {name: array.values for name, array in case.inputs.items()}, None, "compiled")["y"]
     return Explanation(case, _upstream(gy, y), (), options)
 
 

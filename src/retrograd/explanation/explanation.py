@@ -130,6 +130,7 @@ class Explanation:
     gy: np.ndarray
     settings: tuple[Setting, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    _results: dict[str, Arrays] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def arrays(self) -> dict[str, Array]:
@@ -137,7 +138,7 @@ class Explanation:
         case = self.case
         found = dict(case.inputs)
         computed = {name: array.values for name, array in case.inputs.items()}
-        run = self.results[active_kernels()]
+        run = self.result(active_kernels())
         found["y"] = Array(run["y"], case.output[0], "output", case.output[1])
         found["gy"] = Array(self.gy, case.output[0], "upstream", "how much the loss grows with each entry of y")
         computed |= run | {"gy": self.gy}
@@ -147,11 +148,12 @@ class Explanation:
                 found[f"g{name}"] = Array(run[f"g{name}"], array.axes, "gradient", about)
         return found | case.inner(computed)
 
-    @cached_property
-    def results(self) -> dict[str, Arrays]:
-        """y and the gradients as each kernel set computes them."""
-        inputs = {name: array.values for name, array in self.case.inputs.items()}
-        return {kernels: gradients(self.case.call, inputs, self.gy, kernels) for kernels in ("compiled", "textbook")}
+    def result(self, kernels: str) -> Arrays:
+        """y and the gradients as a kernel set computes them: "compiled" or "textbook"."""
+        if kernels not in self._results:
+            inputs = {name: array.values for name, array in self.case.inputs.items()}
+            self._results[kernels] = gradients(self.case.call, inputs, self.gy, kernels)
+        return self._results[kernels]
 
     @cached_property
     def agreement(self) -> dict[str, float]:
@@ -159,7 +161,7 @@ class Explanation:
 
         Of a gradient smaller than gy, as one whose terms cancel out, in units of gy's largest entry.
         """
-        compiled, textbook = self.results["compiled"], self.results["textbook"]
+        compiled, textbook = self.result("compiled"), self.result("textbook")
         upstream = float(np.abs(self.gy).max(initial=0))
         return {name: ulps(compiled[name], textbook[name], 0.0 if name == "y" else upstream) for name in compiled}
 

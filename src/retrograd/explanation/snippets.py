@@ -34,10 +34,8 @@ def as_gradcheck(name: str, source: str, inputs: Mapping[str, np.ndarray], impor
 
 
 def _tensor(array: np.ndarray, requires_grad: bool) -> str:
-    if array.size > _LARGEST:
-        values = f"rg.randn({', '.join(map(str, array.shape))}"
-    else:
-        values = f"rg.tensor({_text(array)}"
+    shape = ", ".join(map(str, array.shape))
+    values = f"rg.randn({shape}" if array.size > _LARGEST else f"rg.tensor({_text(array)}"
     wide = ", dtype=rg.float64" if array.dtype == np.float64 else ""
     return f"{values}{wide}{', requires_grad=True' if requires_grad else ''})"
 

@@ -1,7 +1,7 @@
 """The page as one HTML file: template, style, scripts and data, from which no request ever leaves.
 
-The modules of `page/` import each other by bare names ("page/grid"), which an import map gives as ``data:`` addresses: so
-the file works from a disk, where modules in files of their own would not be let in.
+The modules of `page/` import each other by bare names ("page/grid"), which an import map gives as ``data:`` addresses:
+so the file works from a disk, where modules in files of their own would not be let in.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _START = 'import "page/main";'
 def page(documents: Sequence[Mapping[str, Any]], served: Mapping[str, Any] | None = None) -> str:
     """A self-contained HTML page.
 
-    documents: what ``Explanation.to_dict()`` gives, one for each combination of settings that the page offers; it begins
-        with the first
+    documents: what ``Explanation.to_dict()`` gives, one for each combination of settings that the page offers; it
+        begins with the first
     served: ``{"token": ...}`` if a program serves the page and answers ``/api/explanation``; with ``"operators"``, a
         list of names, the reader chooses among them
 
@@ -89,7 +89,8 @@ def _style() -> str:
 @cache
 def _modules() -> str:
     """The import map of all scripts."""
-    names = sorted(each.name for each in resources.files(__package__).joinpath("page").iterdir() if each.name.endswith(".js"))
+    files = resources.files(__package__).joinpath("page").iterdir()
+    names = sorted(each.name for each in files if each.name.endswith(".js"))
     sources = {f"page/{name[:-3]}": base64.b64encode(_text(name).encode()).decode() for name in names}
     return json.dumps({"imports": {name: f"data:text/javascript;base64,{text}" for name, text in sources.items()}})
 

@@ -31,11 +31,10 @@ class _Table(Described, Module):
         check_ints(name, 0, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ValueError(f"{name}: padding_idx={padding_idx} is out of range for num_embeddings={num_embeddings}")
-        if sparse:
-            raise ValueError(f"{name}: sparse=True is not supported; leave it out (gradients are dense)")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
+        self.sparse = sparse
         if weight is None:
             self.weight = Parameter(np.empty((num_embeddings, embedding_dim), as_float_dtype(dtype)))
             self.reset_parameters()
@@ -53,7 +52,7 @@ class _Table(Described, Module):
             self.weight.array[self.padding_idx] = 0
 
     def extra_repr(self) -> str:
-        options = changed(self, padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False)
+        options = changed(self, padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, sparse=False)
         return ", ".join([f"{self.num_embeddings}, {self.embedding_dim}", *options])
 
 

@@ -1,6 +1,7 @@
 """Arguments that are checked alike in all layers: bools, and the device.
 
-A string or number is refused as a bool, not taken for True. ``device`` must be the CPU, where everything is.
+A string or number is refused as a bool, not taken for True. ``bias=None`` means no bias: ``layer.bias`` is None then.
+``device`` must be the CPU, where everything is.
 """
 
 from __future__ import annotations
@@ -29,11 +30,17 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
         for place, name in flags:
             if place < len(args):
                 if type(args[place]) is not bool:
-                    args = (*args[:place], as_flag(type(self).__name__, name, args[place]), *args[place + 1 :])
+                    args = (*args[:place], _flag(self, name, args[place]), *args[place + 1 :])
             elif name in kwargs:
-                kwargs[name] = as_flag(type(self).__name__, name, kwargs[name])
+                kwargs[name] = _flag(self, name, kwargs[name])
         if placed >= 0:
             as_device(type(self).__name__, args[placed] if placed < len(args) else kwargs.get("device"))
         init(self, *args, **kwargs)
 
     return initialise
+
+
+def _flag(layer: Any, name: str, value: Any) -> bool:
+    if value is None and name == "bias":
+        return False
+    return as_flag(type(layer).__name__, name, value)

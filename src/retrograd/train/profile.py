@@ -129,7 +129,7 @@ def _nodes(tensor: Tensor, known: set[int]) -> Iterator[Node]:
         node = stack.pop()
         if node is not None and node.order not in seen:
             seen.add(node.order)
-            stack += [parent for parent, _ in node.next_functions]
+            stack += [edge[0] for edge in node.edges if type(edge) is tuple]
             yield node
 
 

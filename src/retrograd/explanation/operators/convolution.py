@@ -7,7 +7,9 @@ result change places.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from ...geometry import Window, as_pairs, conv_transpose_window, conv_window
 from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ..explanation import Array, Case, Padding, Setting
 from ..measure import Arrays
-from ..sums import Products, along, convolved
+from ..sums import Products, convolved
 from .algorithms import algorithms_of
 from .example import VALUES, draw
 from .matrices import matrices, sums_of_matrices
@@ -26,6 +28,7 @@ from .operator import Operator, call_text, frozen
 
 __all__ = ["OPERATORS"]
 
+_MOST_AS_MATRICES = 20_000  # products of a convolution that is shown as matrices
 _SPACE = {1: "w", 2: "hw", 3: "dhw"}
 _TAPS = {1: "s", 2: "rs", 3: "qrs"}
 _EXAMPLE_SIZE, _EXAMPLE_KERNEL = {1: 8, 2: 5, 3: 4}, {1: 3, 2: 3, 3: 2}
@@ -94,9 +97,12 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
     def call(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
         return function(x, w, b, **given, **extra)
 
+    products = len(x) * w.size * math.prod(window.output)
+    as_matrices = not transposed and products <= _MOST_AS_MATRICES
+
     def sums(arrays: Arrays) -> dict[str, list[Products]]:
         found = _sums(window, transposed, arrays)
-        return found if transposed else found | sums_of_matrices(window, arrays)
+        return found | sums_of_matrices(window, arrays) if as_matrices else found
 
     return Case(
         name=name,
@@ -106,7 +112,7 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
         sums=sums,
         formulas=_formulas(ndim, transposed, "b" in inputs),
         source=call_text(f"F.{name}", inputs, {k: v for k, v in given.items() if v != _ARGUMENTS[k]} | extra),
-        inner=lambda arrays: {} if transposed else matrices(window, arrays),
+        inner=lambda arrays: matrices(window, arrays) if as_matrices else {},
         algorithms=lambda arrays: [] if transposed else algorithms_of(window, arrays),
         faults=() if transposed else CONVOLUTION,
         step=1.0,
@@ -131,12 +137,25 @@ def _sums(window: Window, transposed: bool, arrays: Arrays) -> dict[str, list[Pr
             "gw": [convolved(*sizes, "w", {"y": "gy", "x": "x"})],
         }
     if "b" in arrays:
-        shape = arrays["y"].shape
-        outputs = np.arange(arrays["y"].size)
-        channel = outputs // int(np.prod(shape[2:])) % shape[1]
-        found["y"].append(along(outputs, ("b",), (channel,)))
-        found["gb"] = [along(channel, ("gy",), (outputs,))]
+        shape = arrays["y"].shape  # (N, Co, *O)
+        found["y"].append(Products(("b",), partial(_bias_of_result, shape)))
+        found["gb"] = [Products(("gy",), partial(_results_of_bias, shape))]
     return found
+
+
+def _bias_of_result(shape: tuple[int, ...], entry: int | None) -> np.ndarray:
+    """(entry of y, its channel)"""
+    outputs = np.arange(math.prod(shape)) if entry is None else np.array([entry])
+    return np.stack([outputs, outputs // math.prod(shape[2:]) % shape[1]], 1)
+
+
+def _results_of_bias(shape: tuple[int, ...], entry: int | None) -> np.ndarray:
+    """(channel, entry of y)"""
+    channels = np.arange(shape[1]) if entry is None else np.array([entry])
+    places = math.prod(shape[2:])
+    n, o = np.arange(shape[0])[:, None, None] * shape[1], np.arange(places)
+    outputs = (n + channels[:, None]) * places + o  # (N, channels, places)
+    return np.stack([np.broadcast_to(channels[:, None], outputs.shape).ravel(), outputs.ravel()], 1)
 
 
 def _formulas(ndim: int, transposed: bool, bias: bool) -> dict[str, str]:

@@ -135,7 +135,10 @@ class Equations:
     def formulas(self) -> dict[str, str]:
         """For each target its sum as text."""
         lines: dict[str, list[str]] = {}
+        before: list[_Factor] = []
         for target, terms in self._parsed:
+            more = any(each.name == target.name and each.fixed in ("", target.fixed) for each in before)
+            before.append(target)
             text, summed = "", ""
             for term in terms:
                 free = "".join(self._free(factor) for factor in term.factors)
@@ -145,7 +148,8 @@ class Equations:
                 sign = " − " if term.sign < 0 else " + "
                 text += (sign if text else sign.strip(" +")) + " · ".join([*term.numbers, product])
             over_all = f"   over {', '.join(summed)}" if summed else ""
-            lines.setdefault(target.name, []).append(f"{self._text(target)} = {text}{over_all}")
+            sign = "+=" if more else "="
+            lines.setdefault(target.name, []).append(f"{self._text(target)} {sign} {text}{over_all}")
         return {name: "\n".join(each) for name, each in lines.items()}
 
     def _text(self, factor: _Factor) -> str:

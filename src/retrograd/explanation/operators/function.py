@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...engine.sweep import grad
 from ...engine.tensor import Tensor
-from ..curves import Curve
+from ..curves import Curve, lines
 from ..explanation import Array, Case
 from ..measure import Arrays
 from ..sums import Products, along, elementwise
@@ -47,7 +48,26 @@ def of_function(
         raise ValueError("explain: inputs is empty; give at least one array")
     arrays = {each: _array(each, value) for each, value in inputs.items()}
     title = name or getattr(call, "__name__", type(call).__name__)
-    return jacobian_case(title, call, arrays, call_text(title, arrays, {}), exact)
+    case = jacobian_case(title, call, arrays, call_text(title, arrays, {}), exact)
+    return replace(case, curve=_curve(case, arrays)) if len(arrays) == 1 else case
+
+
+def _curve(case: Case, inputs: Arrays) -> Curve | None:
+    """The curve of a function of single numbers, around those that it was called with; None for another function."""
+    (x,) = inputs.values()
+    if "slope" not in case.inner({}) or not x.size:
+        return None
+    wide = x.astype(np.float64)
+    low, high = float(wide.min()), float(wide.max())
+    if not np.isfinite([low, high]).all():
+        return None
+    margin = (high - low) / 4 or 1.0
+    curve = Curve(case.call, low - margin, high + margin)
+    try:  # a function may ask for a shape
+        lines(curve, case.name)
+    except Exception:
+        return None
+    return curve
 
 
 def _names(call: Callable[..., Any], count: int) -> list[str]:
@@ -81,22 +101,27 @@ def jacobian_case(
     slope: str = "what the backward multiplies gy by",
     program: str = "",
     imports: str = "",
+    pointwise: bool = False,
 ) -> Case:
     """A case whose products come from the matrices of the backward.
 
     about: of the inputs; slope: of the factor of gy, if it is one number for each entry
     source, exact, curve, program, imports: as in ``Case``
+    pointwise: each entry of the result depends on one entry of x alone, so that one backward tells all slopes
     """
-    shape, matrices = _matrices(name, call, inputs)
+    shape, matrices, words = _slopes(call, inputs) if pointwise else _matrices(name, call, inputs)
     inner: dict[str, Array] = {}
     sums: dict[str, list[Products]] = {}
     formulas: dict[str, str] = {}
     for each, matrix in matrices.items():
         array, end = inputs[each], f"_{each}" if len(matrices) > 1 else ""
         entries = np.arange(matrix.size)
-        if array.shape == shape and np.count_nonzero(matrix) == np.count_nonzero(matrix.diagonal()):
+        if pointwise or (
+            array.shape == shape and np.count_nonzero(matrix) == np.count_nonzero(matrix.diagonal())
+        ):
             own = f"slope{end}"
-            inner[own] = Array(matrix.diagonal().reshape(shape), _axes(shape), "inner", slope)
+            what = f"{slope}; the backward is {words}" if words and len(matrices) == 1 else slope
+            inner[own] = Array((matrix if pointwise else matrix.diagonal()).reshape(shape), _axes(shape), "inner", what)
             products = elementwise(array.size, ("gy", own))
             text = f"g{each} = gy · {own}   for each entry"
         elif array.size == 1:
@@ -112,11 +137,11 @@ def jacobian_case(
             products = along(i, ("gy", own), (o, o * matrix.shape[1] + i))
             text = f"g{each}[i] = Σ gy[o] · {own}[o, i]   over o"
         sums[f"g{each}"], formulas[f"g{each}"] = [products], text
-    words = about or {}
+    of_inputs = about or {}
     return Case(
         name=name,
         call=call,
-        inputs={each: Array(array, _axes(array.shape), "input", words.get(each, "an input"))
+        inputs={each: Array(array, _axes(array.shape), "input", of_inputs.get(each, "an input"))
                 for each, array in inputs.items()},
         output=(_axes(shape), "the result"),
         sums=lambda arrays: sums,
@@ -134,8 +159,8 @@ def _axes(shape: tuple[int, ...]) -> str:
     return leading(len(shape))
 
 
-def _matrices(name: str, call: Callable[..., Tensor], inputs: Arrays) -> tuple[tuple[int, ...], Arrays]:
-    """The shape of the result, and how it depends on each floating-point input, as the backward has it.
+def _matrices(name: str, call: Callable[..., Tensor], inputs: Arrays) -> tuple[tuple[int, ...], Arrays, str]:
+    """The shape of the result, how it depends on each floating-point input, as the backward has it, and that in words.
 
     Raises:
         TypeError: the result is no Tensor.
@@ -164,4 +189,25 @@ def _matrices(name: str, call: Callable[..., Tensor], inputs: Arrays) -> tuple[t
         for each, gradient in zip(wanted, found, strict=True):
             if gradient is not None:
                 matrices[each][o] = gradient.array.ravel()
-    return y.array.shape, matrices
+    return y.array.shape, matrices, _words(y)
+
+
+def _slopes(call: Callable[..., Tensor], inputs: Arrays) -> tuple[tuple[int, ...], Arrays, str]:
+    """As ``_matrices``, with the diagonals in place of the matrices: the gradients for an upstream gradient of ones."""
+    tensors = {each: Tensor(array.copy(), requires_grad=True) for each, array in inputs.items()}
+    y = call(*tensors.values())
+    found = grad(y, [*tensors.values()], Tensor(np.ones_like(y.array)))
+    return y.array.shape, {each: g.array.ravel() for each, g in zip(tensors, found, strict=True)}, _words(y)
+
+
+def _words(y: Tensor) -> str:
+    """What the formula of the gradient, or the rule in its place, says of itself; nothing where there are several."""
+    node = y.grad_fn
+    if node is None:
+        return ""
+    if node.region is not None:
+        written = [node.region.rule.function]
+    else:
+        written = [each for each in getattr(node.function, "formulas", ()) if "_grad" in each.__name__]
+    text = (inspect.getdoc(written[0]) or "") if len(written) == 1 else ""
+    return text.partition("\n\n")[0].replace("\n", " ").replace("``", "").rstrip(".")

@@ -163,7 +163,9 @@ def _case(name: str, row: _Row, settings: tuple[Setting, ...], inputs: Arrays, o
         source = f"rg.override_backward({place}.{name}, {replaced!r})(lambda x: {source})(x)"
     exact = row.exact and not replaced
     slope = "what the rule multiplies gy by, in place of the derivative" if not exact else "the derivative of y at x"
-    return jacobian_case(name, call, inputs, source, exact, {"x": "the input"}, Curve(call, *row.domain), slope)
+    about = {"x": "the input"}
+    curve = Curve(call, *row.domain)
+    return jacobian_case(name, call, inputs, source, exact, about, curve, slope, pointwise=True)
 
 
 OPERATORS = {name: _operator(name, row) for name, row in _TABLE.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,29 +57,51 @@ def _mean_products(
     taps: Sequence[_Taps], shape: Sequence[int], padding: _PAIRS, with_padding: bool, divisor: int | None
 ) -> dict[str, list[Products]]:
     """Of y and gx: every entry of a window times 1 / the number of those that count. shape: of x"""
-    ndim = len(taps)
-    lead = math.prod(shape[: len(shape) - ndim])
-    outputs, kernel = ([tap.at.shape[axis] for tap in taps] for axis in (0, 1))
-    n, *rest = np.indices((lead, *outputs, *kernel)).reshape(1 + 2 * ndim, -1)
-    o, r = rest[:ndim], rest[ndim:]
-    counted, inside = (np.logical_and.reduce([getattr(tap, kind)[o_a, r_a]
-                                              for tap, o_a, r_a in zip(taps, o, r, strict=True)])
-                       for kind in ("counted", "inside"))  # fmt: skip
-    y, x, padded = n, n, n
-    for tap, o_a, r_a, extent, (low, high) in zip(taps, o, r, shape[len(shape) - ndim :], padding, strict=True):
-        y, at = y * len(tap.at) + o_a, tap.at[o_a, r_a]
-        x, padded = x * extent + at, padded * (low + extent + high) + at + low
-    x = np.where(inside, x, -1 - padded)
-    kept = counted if with_padding else inside
-    size = lead * math.prod(outputs)
-    count = np.full(size, divisor) if divisor else np.bincount(y[kept], minlength=size)
+    counts = np.ones((), np.int64)  # of each output
+    for tap in taps:
+        counts = np.multiply.outer(counts, (tap.counted if with_padding else tap.inside).sum(1))
+    if divisor:
+        counts = np.full_like(counts, divisor)
     found: dict[str, list[Products]] = {"y": [], "gx": []}
-    for number in np.unique(count):
-        of_y = kept & (count[y] == number)
-        of_x = of_y & inside
-        found["y"].append(along(y[of_y], ("x",), (x[of_y],), 1 / number))
-        found["gx"].append(along(x[of_x], ("gy",), (y[of_x],), 1 / number))
+    for count in np.unique(counts).tolist():
+        for target, factor in (("y", "x"), ("gx", "gy")):
+            kind = "counted" if with_padding and target == "y" else "inside"
+            rows = partial(_rows, taps, shape, padding, kind, counts == count, target)
+            found[target].append(Products((factor,), rows, 1 / count))
     return found
+
+
+def _rows(
+    taps: Sequence[_Taps], shape: Sequence[int], padding: _PAIRS, kind: str, chosen: np.ndarray, target: str,
+    entry: int | None,
+) -> np.ndarray:  # fmt: skip
+    """The pairs of an output that is chosen and of an entry of x in its window; of one entry of the target, or all.
+
+    kind: whether the padding is among them, as ``_Taps`` has it; chosen: (*outputs)
+    """
+    ndim = len(taps)
+    lead, inputs = math.prod(shape[: len(shape) - ndim]), shape[len(shape) - ndim :]
+    place: Sequence[int] = ()
+    if entry is not None:
+        place = [int(at) for at in np.unravel_index(entry, (lead, *(chosen.shape if target == "y" else inputs)))]
+    pairs = []
+    for axis, tap in enumerate(taps):
+        kept = getattr(tap, kind)
+        if entry is not None and target == "y":
+            kept = kept & (np.arange(len(tap.at)) == place[1 + axis])[:, None]
+        elif entry is not None:
+            kept = kept & (tap.at == place[1 + axis])
+        pairs.append(np.nonzero(kept))
+    ranges = [np.arange(lead) if entry is None else np.array([place[0]]), *(np.arange(len(o)) for o, _ in pairs)]
+    n, *which = (each.ravel() for each in np.meshgrid(*ranges, indexing="ij"))
+    outputs = tuple(o[at] for (o, _), at in zip(pairs, which, strict=True))
+    y, x, padded, inside = n, n, n, np.ones(len(n), bool)
+    for tap, (o, r), at, extent, (low, high) in zip(taps, pairs, which, inputs, padding, strict=True):
+        read = tap.at[o[at], r[at]]
+        y, x = y * len(tap.at) + o[at], x * extent + read
+        padded, inside = padded * (low + extent + high) + read + low, inside & tap.inside[o[at], r[at]]
+    x = np.where(inside, x, -1 - padded)
+    return np.stack((y, x) if target == "y" else (x, y), 1)[chosen[outputs]]
 
 
 def _largest_products(index: np.ndarray, ndim: int, shape: Sequence[int]) -> dict[str, list[Products]]:

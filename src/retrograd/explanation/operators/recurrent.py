@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from ..measure import Arrays
 from ..sums import Products, along
 from .equations import Equations
 from .example import VALUES, draw
-from .operator import Operator, arguments
+from .operator import Operator, arguments, switch
 from .unrolled import CELLS, Cell, unrolled
 
 __all__ = ["OPERATORS"]
@@ -25,8 +27,10 @@ _SETTINGS = (
     Setting("batch", 1, (1, 2), "sequences"),
     Setting("inputs", 2, (1, 2, 3), "numbers in each step of the input"),
     Setting("units", 2, (1, 2, 3), "numbers in each step of the output"),
+    switch("initial_state", False, "the states before the first step are given, and not 0"),
 )
 _VALUES = Setting("values", "decimals", VALUES.choices, VALUES.about)
+_STATES = ("h0", "c0")
 _LAYERS = {"rnn_tanh": "RNN", "rnn_relu": "RNN", "lstm": "LSTM", "gru": "GRU"}
 
 
@@ -39,13 +43,16 @@ def _example(cell: Cell, options: Mapping[str, Any]) -> Arrays:
     T, N, Ci, H = (options[name] for name in ("steps", "batch", "inputs", "units"))
     values = options.get("values", "decimals")
     rows = len(cell.gates) * H
-    return {
+    found = {
         "x": draw((T, N, Ci), values, 1),
         "w_ih": draw((rows, Ci), values, 2, -1, 1),
         "w_hh": draw((rows, H), values, 3, -1, 1),
         "b_ih": draw((rows,), values, 5, -1, 1),
         "b_hh": draw((rows,), values, 6, -1, 1),
     }
+    if options["initial_state"] == "True":
+        found |= {f"{state}0": draw((1, N, H), values, 7 + place, -1, 1) for place, state in enumerate(cell.states)}
+    return found
 
 
 def _texts(cell: Cell) -> list[str]:
@@ -54,7 +61,7 @@ def _texts(cell: Cell) -> list[str]:
     forward, of_weights, to_x, to_h = [], [], [], []
     for place, (of_x, of_h) in enumerate(cell.sums):
         q = f"[q={place}]" if many else ""
-        from_x, from_h = f"w_ih{q} * x + b_ih{q}", f"w_hh:{'q' * many}hj{q} * y:tnj[t-1] + b_hh{q}"
+        from_x, from_h = f"w_ih{q} * x + b_ih{q}", f"w_hh:{'q' * many}hj{q} * h:tnj[t-1] + b_hh{q}"
         if of_x == of_h:
             forward.append(f"{of_x} = {from_x} + {from_h}")
         else:
@@ -62,7 +69,7 @@ def _texts(cell: Cell) -> list[str]:
             forward += [f"{of_h} = {from_h}", f"{of_x} = {from_x} + {own}"]
         of_weights += [
             f"gw_ih{q} = g{of_x} * x",
-            f"gw_hh:{'q' * many}hj{q} = g{of_h} * y:tnj[t-1]",
+            f"gw_hh:{'q' * many}hj{q} = g{of_h} * h:tnj[t-1]",
             f"gb_ih{q} = g{of_x}",
             f"gb_hh{q} = g{of_h}",
         ]
@@ -71,7 +78,30 @@ def _texts(cell: Cell) -> list[str]:
     direct = [text.partition(" = ")[2] for text in cell.texts if text.startswith("gh = ")]
     made = {text.partition(" = ")[0] for text in forward} | {"gh"}
     rest = [text for text in cell.texts if text.partition(" = ")[0] not in made]
-    return [*forward, *rest, " + ".join(["gh = gy", *direct, *to_h]), f"gx = {' + '.join(to_x)}", *of_weights]
+    texts = ["y = h", *forward, *rest, " + ".join(["gh = gy", *direct, *to_h]), f"gx = {' + '.join(to_x)}", *of_weights]
+    return texts + [first for text in texts for first in _of_first_step(text, cell)]
+
+
+def _of_first_step(text: str, cell: Cell) -> list[str]:
+    """What an equation of every step is with the states before the first one, which are h0 and c0: (1, N, H) each."""
+    target, _, right = text.partition(" = ")
+    # the gradient to a state before: what that of a later step gives, where the later step is the first one
+    at_0 = [re.sub(r"\b(\w+)(:tnj)?\[t[+]1\]", r"\1\2[t=0]", term) for term in right.split(" + ") if "[t+1]" in term]
+    found = [f"{target}0[z=0] = {' + '.join(at_0)}"] if at_0 else []
+    # what a step makes of the state before, with its sign
+    for sign, term in re.findall(r"(?:^|([+-]) )((?:[^ ]+)(?: [*] [^ ]+)*)", right):
+        if "[t-1]" in term:
+            factors = [_at_first(factor, cell) for factor in term.split(" * ")]
+            found.append(f"{_at_first(target, cell)} = {sign.strip('+')}{' * '.join(factors)}")
+    return found
+
+
+def _at_first(factor: str, cell: Cell) -> str:
+    """A factor at the first step, or the state before it."""
+    state = re.fullmatch(r"(\w)(?::tn(\w))?\[t-1\]", factor)
+    if state:
+        return f"{state[1]}0:zn{state[2] or 'h'}[z=0]"
+    return f"{factor}[t=0]" if factor in cell.about or factor == "x" else factor
 
 
 def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> Case:
@@ -79,10 +109,11 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
     (T, N, Ci), H = inputs["x"].shape, inputs["w_hh"].shape[1]
     many = "q" * (len(cell.gates) > 1)
     axes = {"x": "tni", "w_ih": f"{many}hi", "w_hh": f"{many}hj", "b_ih": f"{many}h", "b_hh": f"{many}h"}
-    shown = {"x": "tni", "w_ih": "gi", "w_hh": "gh", "b_ih": "g", "b_hh": "g"}
+    axes |= dict.fromkeys(_STATES, "znh")
+    shown = {"h0": "dnh", "c0": "dnh", "x": "tni", "w_ih": "gi", "w_hh": "gh", "b_ih": "g", "b_hh": "g"}
     letters = {each: axes[each] for each in inputs} | {f"g{each}": axes[each] for each in inputs}
     letters |= dict.fromkeys(("y", "gy", *cell.about), "tnh")
-    extents = {"t": T, "n": N, "i": Ci, "h": H, "j": H, "q": len(cell.gates)}
+    extents = {"t": T, "n": N, "i": Ci, "h": H, "j": H, "z": 1, "q": len(cell.gates)}
     equations = Equations(_texts(cell), letters, extents, words={"q": cell.gates})
     spec = recurrence(name, name, Ci, H, bias="b_ih" in inputs)
     rows = "for each gate a row for each unit" if many else "a row for each unit"
@@ -92,34 +123,43 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
         "w_hh": f"the weights of the output before: {rows}",
         "b_ih": "the bias beside w_ih",
         "b_hh": "the bias beside w_hh",
+        "h0": "the output before the first step",
+        "c0": "the cell state before the first step",
     }
 
-    def call(x: Tensor, w_ih: Tensor, w_hh: Tensor, *biases: Tensor) -> Tensor:
-        return recurrent_layer(x, None, None, (Weights(w_ih, w_hh, *biases),), spec, name=name)[0]
+    def call(x: Tensor, *others: Tensor) -> Tensor:
+        given = dict(zip([each for each in inputs if each != "x"], others, strict=True))
+        weights = Weights(**{each: tensor for each, tensor in given.items() if each not in _STATES})
+        return recurrent_layer(x, given.get("h0"), given.get("c0"), (weights,), spec, name=name)[0]
 
     def inner(arrays: Arrays) -> dict[str, Array]:
-        found = unrolled(cell, arrays)
-        road = f"the product of {cell.road} from the next step to the last: what is left of a gradient on this road"
-        return {each: Array(values, "tnh", "inner", cell.about.get(each, road), view="time")
-                for each, values in found.items()}  # fmt: skip
+        found = {each: Array(values, "tnh", "inner", cell.about[each], view="time")
+                 for each, values in unrolled(cell, arrays).items()}  # fmt: skip
+        y = arrays["y"]
+        return found | {"h": replace(found["h"], copies=("y", np.arange(y.size).reshape(y.shape)))}
 
     def sums(arrays: Arrays) -> dict[str, list[Products]]:
         return equations.sums | (_road(cell.road, T, N * H) if cell.road else {})
 
-    weights, bias = [each for each in inputs if each != "x"], "" if "b_ih" in inputs else ", bias=False"
+    weights = [f"{each}={each}" for each in inputs if each not in ("x", *_STATES)]
+    states = [each if each in inputs else "None" for each in _STATES]
+    bias = "" if "b_ih" in inputs else ", bias=False"
     sizes = f"{name!r}, {name!r}, {Ci}, {H}{bias}"
     road = f"road[t, n, h] = {cell.road}[t + 1, n, h] · {cell.road}[t + 2, n, h] · …   up to the last step"
+    called = ""
+    if not inputs.keys().isdisjoint(_STATES):
+        called = ", (h0, c0)" if "c" in cell.states else ", h0"
     layer = f"nn.{_LAYERS[name]}({Ci}, {H}{', nonlinearity=' + repr('relu') if name == 'rnn_relu' else ''})"
     return Case(
         name=name,
         call=call,
-        inputs={each: Array(array, shown[each], "input" if each == "x" else "weight", about[each])
+        inputs={each: Array(array, shown[each], "input" if each in ("x", *_STATES) else "weight", about[each])
                 for each, array in inputs.items()},
         output=("tnh", "the output h of every step"),
         sums=sums,
         formulas=equations.formulas | ({"road": road} if cell.road else {}),
-        source=f"{layer}(x)[0]",
-        program=f"recurrent_layer(x, None, None, [Weights({', '.join(weights)})], recurrence({sizes}))[0]",
+        source=f"{layer}(x{called})[0]",
+        program=f"recurrent_layer(x, {', '.join(states)}, [Weights({', '.join(weights)})], recurrence({sizes}))[0]",
         imports=_IMPORTS,
         inner=inner,
     )  # fmt: skip
@@ -137,7 +177,7 @@ def _operator(name: str, cell: Cell) -> Operator:
     return Operator(
         name,
         ("x", "w_ih", "w_hh"),
-        ("b_ih", "b_hh"),
+        ("b_ih", "b_hh", *(f"{state}0" for state in cell.states)),
         (*_SETTINGS, _VALUES) if name != "rnn_relu" else _SETTINGS,  # whole numbers meet the kink of relu
         lambda options: _example(cell, options),
         lambda inputs, options: _case(name, cell, inputs, options),

@@ -28,12 +28,13 @@ class Cell:
 
     gates: their names, in the order of the rows of the weights
     sums: for each gate the names of what it gets from x and from the output before; one name if these are added
-    step: what a step computes: the output "y", and what else has a name
+    step: what a step computes: the output "h", and what else has a name
     back: values, values before, the gradient gh of the output and the gradients that came from the step after ->
         the gradients of the step, and what goes to the step before besides what goes through the weights
     texts: equations besides those of the weights
-    about: what the arrays are
+    about: what the arrays are, in the order of the page
     road: the gate that a gradient is multiplied by on its way back through the state
+    states: what a step gets from the one before
     """
 
     gates: tuple[str, ...]
@@ -43,19 +44,20 @@ class Cell:
     texts: tuple[str, ...]
     about: Mapping[str, str]
     road: str = ""
-    states: tuple[str, ...] = ("y",)
+    states: tuple[str, ...] = ("h",)
 
 
 def unrolled(cell: Cell, arrays: Arrays) -> Arrays:
-    """All values and gradients of all steps, (T, N, H) each, from x, the weights and gy."""
+    """All values and gradients of all steps, (T, N, H) each, from x, the weights, the first states and gy."""
     x, w_ih, w_hh, gy = (arrays[name].astype(np.float64) for name in ("x", "w_ih", "w_hh", "gy"))
     count, units = len(cell.gates), w_hh.shape[1]
     b_ih, b_hh = (arrays[name].astype(np.float64) if name in arrays else 0.0 for name in ("b_ih", "b_hh"))
     zero = np.zeros(gy.shape[1:])
+    first = {name: arrays[f"{name}0"][0].astype(np.float64) if f"{name}0" in arrays else zero for name in cell.states}
     values: list[Arrays] = []
-    before = dict.fromkeys(cell.states, zero)
+    before = first
     for entry in x:
-        from_x, from_h = (np.split(part, count, -1) for part in (entry @ w_ih.T + b_ih, before["y"] @ w_hh.T + b_hh))
+        from_x, from_h = (np.split(part, count, -1) for part in (entry @ w_ih.T + b_ih, before["h"] @ w_hh.T + b_hh))
         sums: Arrays = {}
         for (of_x, of_h), here, there in zip(cell.sums, from_x, from_h, strict=True):
             sums |= {of_x: here + there} if of_x == of_h else {of_x: here, of_h: there}
@@ -65,15 +67,15 @@ def unrolled(cell: Cell, arrays: Arrays) -> Arrays:
     found: list[Arrays] = []
     later = dict.fromkeys(cell.states, zero)
     for t in reversed(range(len(x))):
-        gh = gy[t] + later["y"]
-        earlier = values[t - 1] if t else dict.fromkeys(cell.states, zero)
-        gradients, later = cell.back(values[t], earlier, {"gh": gh}, later)
+        gh = gy[t] + later["h"]
+        gradients, later = cell.back(values[t], values[t - 1] if t else first, {"gh": gh}, later)
         through = np.sum([gradients[f"g{of_h}"] @ w for (_, of_h), w in zip(cell.sums, rows, strict=True)], 0)
-        later["y"] = later["y"] + through if "y" in later else through
+        later["h"] = later["h"] + through if "h" in later else through
         found.append(gradients | {"gh": gh})
     forward, backward = ({name: np.stack([step[name] for step in steps]) for name in steps[0] if name in cell.about}
                          for steps in (values, found[::-1]))  # fmt: skip
-    return forward | backward | _road(cell, forward)
+    made = forward | backward | _road(cell, forward)
+    return {name: made[name] for name in cell.about}
 
 
 def _road(cell: Cell, values: Arrays) -> Arrays:
@@ -92,7 +94,7 @@ def _lstm(sums: Arrays, before: Arrays) -> Arrays:
     tanh_c = tanh(c)
     slopes = {f"slope_{name}": sigmoid_grad(1.0, gate) for name, gate in (("i", i), ("f", f), ("o", o))}
     slopes |= {"slope_g": tanh_grad(1.0, g), "slope_c": tanh_grad(1.0, tanh_c)}
-    return {"i": i, "f": f, "g": g, "o": o, "c": c, "tanh_c": tanh_c, "y": h} | slopes
+    return {"i": i, "f": f, "g": g, "o": o, "c": c, "tanh_c": tanh_c, "h": h} | slopes
 
 
 def _lstm_back(now: Arrays, before: Arrays, given: Arrays, later: Arrays) -> tuple[Arrays, Arrays]:
@@ -104,59 +106,66 @@ def _lstm_back(now: Arrays, before: Arrays, given: Arrays, later: Arrays) -> tup
 
 def _gru(sums: Arrays, before: Arrays) -> Arrays:
     a_n, a_r, a_z, m = (sums[name] for name in ("a_n", "a_r", "a_z", "m"))
-    n, r, z, h = gru_cell(a_n, a_r, a_z, m, before["y"], tanh)
+    n, r, z, h = gru_cell(a_n, a_r, a_z, m, before["h"], tanh)
     slopes = {"slope_r": sigmoid_grad(1.0, r), "slope_z": sigmoid_grad(1.0, z), "slope_n": tanh_grad(1.0, n)}
-    return {"r": r, "z": z, "n": n, "y": h, "a_n": a_n + r * m} | slopes
+    return {"r": r, "z": z, "n": n, "h": h, "a_n": a_n + r * m} | slopes
 
 
 def _gru_back(now: Arrays, before: Arrays, given: Arrays, later: Arrays) -> tuple[Arrays, Arrays]:
-    ga_n, ga_r, ga_z, gm, to_h = gru_cell_grad(given["gh"], now["n"], now["r"], now["z"], now["m"], before["y"])
-    return {"ga_r": ga_r, "ga_z": ga_z, "ga_n": ga_n, "gm": gm}, {"y": to_h}
+    ga_n, ga_r, ga_z, gm, to_h = gru_cell_grad(given["gh"], now["n"], now["r"], now["z"], now["m"], before["h"])
+    return {"ga_r": ga_r, "ga_z": ga_z, "ga_n": ga_n, "gm": gm}, {"h": to_h}
 
 
 def _tanh(sums: Arrays, before: Arrays) -> Arrays:
-    y = tanh(sums["a"])
-    return {"y": y, "slope": tanh_grad(1.0, y)}
+    h = tanh(sums["a"])
+    return {"h": h, "slope": tanh_grad(1.0, h)}
 
 
 def _relu(sums: Arrays, before: Arrays) -> Arrays:
-    y = relu(sums["a"])
-    return {"y": y, "slope": relu_grad(np.ones_like(y), y)}
+    h = relu(sums["a"])
+    return {"h": h, "slope": relu_grad(np.ones_like(h), h)}
 
 
 def _rnn_back(now: Arrays, before: Arrays, given: Arrays, later: Arrays) -> tuple[Arrays, Arrays]:
     return {"ga": given["gh"] * now["slope"]}, {}
 
 
+_OUTPUT = {
+    "h": "the output, y",
+    "gh": "how much the loss grows with the output: by gy, and by way of the next step",
+}
+_ROAD = "the product of {} from the next step to the last: what is left of a gradient on this road"
+
+
 def _rnn(step: Step, name: str) -> Cell:
     about = {
+        **_OUTPUT,
         "a": f"what {name} is applied to: from x and from the output before",
-        "slope": f"the derivative of {name} there",
-        "gh": "how much the loss grows with the output: by gy, and by way of the next step",
         "ga": "how much the loss grows with a",
+        "slope": f"the derivative of {name} there",
     }
     return Cell(("",), (("a", "a"),), step, _rnn_back, ("ga = gh * slope",), about)
 
 
-_GH = "how much the loss grows with the output h = y: by gy, and by way of the next step"
 _SUM, _SLOPE = "what {} is applied to, from x and from the output before", "the derivative of the gate {}"
 _LSTM_ABOUT = {
-    **{f"a_{gate}": _SUM.format("tanh" if gate == "g" else "the sigmoid") for gate in "ifgo"},
-    "i": "the input gate: how much of g is added to the cell state",
+    **_OUTPUT,
+    "c": "the cell state",
+    "gc": "how much the loss grows with the cell state: by way of the output, and of the next cell state",
     "f": "the forget gate: how much of the cell state is kept",
+    "road": _ROAD.format("f"),
+    "i": "the input gate: how much of g is added to the cell state",
     "g": "what is proposed for the cell state",
     "o": "the output gate: how much of tanh(c) is shown",
-    "c": "the cell state",
     "tanh_c": "tanh(c)",
+    **{f"a_{gate}": _SUM.format("tanh" if gate == "g" else "the sigmoid") for gate in "ifgo"},
+    **{f"ga_{gate}": f"how much the loss grows with a_{gate}" for gate in "ifgo"},
     **{f"slope_{gate}": _SLOPE.format(gate) for gate in "ifgo"},
     "slope_c": "the derivative of tanh at c",
-    "gh": _GH,
-    "gc": "how much the loss grows with the cell state: by way of the output, and of the next cell state",
-    **{f"ga_{gate}": f"how much the loss grows with a_{gate}" for gate in "ifgo"},
 }
 _LSTM_TEXTS = (
     "c = f * c[t-1] + i * g",
-    "y = o * tanh_c",
+    "h = o * tanh_c",
     "gc = gh * o * slope_c + gc[t+1] * f[t+1]",
     "ga_i = gc * g * slope_i",
     "ga_f = gc * c[t-1] * slope_f",
@@ -164,22 +173,23 @@ _LSTM_TEXTS = (
     "ga_o = gh * tanh_c * slope_o",
 )
 _GRU_ABOUT = {
-    **{f"a_{gate}": _SUM.format("tanh" if gate == "n" else "the sigmoid") for gate in "rzn"},
-    "m": "what the new state gets from the output before, and the reset gate multiplies",
-    "r": "the reset gate: how much of m is used",
+    **_OUTPUT,
     "z": "the update gate: how much of the output before is kept",
+    "road": _ROAD.format("z"),
     "n": "what is proposed as the new output",
-    **{f"slope_{gate}": _SLOPE.format(gate) for gate in "rzn"},
-    "gh": _GH,
-    **{f"ga_{gate}": f"how much the loss grows with a_{gate}" for gate in "rzn"},
+    "r": "the reset gate: how much of m is used",
+    "m": "what the new state gets from the output before, and the reset gate multiplies",
     "gm": "how much the loss grows with m",
+    **{f"a_{gate}": _SUM.format("tanh" if gate == "n" else "the sigmoid") for gate in "rzn"},
+    **{f"ga_{gate}": f"how much the loss grows with a_{gate}" for gate in "rzn"},
+    **{f"slope_{gate}": _SLOPE.format(gate) for gate in "rzn"},
 }
 _GRU_TEXTS = (
     "a_n = r * m",
-    "y = n - z * n + z * y[t-1]",
+    "h = n - z * n + z * h[t-1]",
     "gh = gh[t+1] * z[t+1]",
     "ga_n = gh * slope_n - gh * z * slope_n",
-    "ga_z = gh * y[t-1] * slope_z - gh * n * slope_z",
+    "ga_z = gh * h[t-1] * slope_z - gh * n * slope_z",
     "gm = ga_n * r",
     "ga_r = ga_n * m * slope_r",
 )
@@ -188,7 +198,7 @@ CELLS = {
     "rnn_relu": _rnn(_relu, "relu"),
     "lstm": Cell(
         ("i", "f", "g", "o"), tuple((f"a_{gate}", f"a_{gate}") for gate in "ifgo"), _lstm, _lstm_back, _LSTM_TEXTS,
-        _LSTM_ABOUT, "f", ("y", "c"),
+        _LSTM_ABOUT, "f", ("h", "c"),
     ),
     "gru": Cell(
         ("r", "z", "n"), (("a_r", "a_r"), ("a_z", "a_z"), ("a_n", "m")), _gru, _gru_back, _GRU_TEXTS, _GRU_ABOUT, "z",

@@ -5,19 +5,25 @@ from __future__ import annotations
 import secrets
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import uvicorn
 
-from ..operators import find
-from .application import application
+from ..model import ModelExplanation
+from ..operators import names
+from ..operators.operator import Operator
+from . import of_model, of_operator
+from .application import Answer, application
 
 __all__ = ["serve"]
 
 
-def serve(operator: str, host: str, port: int, opened: Callable[[str], None]) -> None:
+def serve(subject: Operator | ModelExplanation, host: str, port: int, opened: Callable[[str], None]) -> None:
     """Answer requests for the page until Ctrl-C; ``opened`` is called with its address once it is ready.
 
+    subject: a model that ran, or the operator that the page begins with; one of the user's own is offered besides those
+        of the library
     host: an address of this machine; 127.0.0.1 is reached from this machine only
     port: 0 takes a free one
 
@@ -32,14 +38,22 @@ def serve(operator: str, host: str, port: int, opened: Callable[[str], None]) ->
         token = secrets.token_urlsafe(24)
         shown = f"[{host}]" if ":" in host else host
         hosts = [f"{name}:{port}" for name in {shown, "localhost", "127.0.0.1"}]
-        app = application(token, hosts, operator)
         config = uvicorn.Config(
-            app, log_level="error", access_log=False, server_header=False, lifespan="off", ws="none",
-            limit_concurrency=200, timeout_keep_alive=5, timeout_graceful_shutdown=1,
+            application(token, hosts, *_of(subject)), log_level="error", access_log=False, server_header=False,
+            lifespan="off", ws="none", limit_concurrency=200, timeout_keep_alive=5, timeout_graceful_shutdown=1,
         )  # fmt: skip
         server = _Announcing(config, lambda: opened(f"http://{shown}:{port}/?token={token}"))
-        threading.Thread(target=_warm, args=(operator,), daemon=True).start()
+        if isinstance(subject, Operator):
+            threading.Thread(target=_warm, args=(subject,), daemon=True).start()
         server.run(sockets=[listening])
+
+
+def _of(subject: Operator | ModelExplanation) -> tuple[Mapping[str, Any], Mapping[str, Answer]]:
+    """What the page is told, and the answers that it can ask for."""
+    if isinstance(subject, ModelExplanation):
+        return {"model": subject.to_dict()}, of_model.answers_of(subject)
+    operators = sorted({*names(), subject.name})
+    return {"operators": operators, "first": subject.name}, of_operator.answers_of(subject)
 
 
 class _Announcing(uvicorn.Server):
@@ -56,6 +70,6 @@ class _Announcing(uvicorn.Server):
             self._ready()
 
 
-def _warm(operator: str) -> None:
+def _warm(operator: Operator) -> None:
     """Compile the kernels of the first page while the browser starts."""
-    find(operator).with_settings({}).to_dict()
+    operator.with_settings({}).to_dict(whole=False)

@@ -135,7 +135,7 @@ def _operator_of(layer: Any, last: Any) -> Any:
         own = node.function in (Conv, ConvInputGrad, DeformConv)
         if own and any(edge is p for edge in node.edges for p in layer.parameters()):
             return node
-        waiting += [parent for parent, _ in node.next_functions if parent is not None and parent not in waiting]
+        waiting += [edge[0] for edge in node.edges if type(edge) is tuple and edge[0] not in waiting]
     raise ValueError(f"per_sample_gradients: the activation of {layer.describe()} does not depend on the convolution")
 
 

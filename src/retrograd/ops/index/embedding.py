@@ -88,11 +88,12 @@ def embedding(
     padding_idx: this row gets no gradient
     max_norm: used rows with a larger ``norm_type``-norm are first scaled down to it, in the memory of ``weight``
     scale_grad_by_freq: the gradient of a row is divided by the number of its uses
+    sparse: how PyTorch stores the gradient of weight; here it is dense in any case, with the same numbers
 
     Raises:
         TypeError: input does not hold int64, or ``max_norm`` is given and weight does not hold floating-point numbers.
         IndexError: an index is not in [0, V), or ``padding_idx`` not in [-V, V).
-        ValueError: weight is not a matrix, or ``sparse``, which is not supported, is True.
+        ValueError: weight is not a matrix.
     """
     indices, padding = _checked("embedding", input, weight, padding_idx, sparse, scale_grad_by_freq)
     if weight.array.dtype.kind != "f" and max_norm is None:
@@ -136,8 +137,7 @@ def embedding_bag(
     Raises:
         TypeError: input or offsets does not hold int64, or the floating-point types differ.
         IndexError: an index is not in [0, V), or ``padding_idx`` not in [-V, V).
-        ValueError: the shapes or offsets do not fit, the mode is unknown, an option does not exist for it, or
-            ``sparse``, which is not supported, is True.
+        ValueError: the shapes or offsets do not fit, the mode is unknown, or an option does not exist for it.
     """
     require_float("embedding_bag", weight, "weight")
     indices, padding = _checked("embedding_bag", input, weight, padding_idx, sparse, scale_grad_by_freq)
@@ -207,8 +207,7 @@ def _checked(
     """The indices, and the row that gets no gradient, counted from the front."""
     require_tensor(name, weight, "weight")
     as_flag(name, "scale_grad_by_freq", by_frequency)
-    if as_flag(name, "sparse", sparse):
-        raise ValueError(f"{name}: sparse=True is not supported; leave it out, the gradient is dense")
+    as_flag(name, "sparse", sparse)
     input = as_index(name, input)
     if weight.array.ndim != 2:
         raise ValueError(f"{name}: weight.shape={weight.array.shape}, needs (V, D)")

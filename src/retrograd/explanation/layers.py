@@ -1,0 +1,70 @@
+"""Which operator a layer is, and with which tensors and options."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+from ..nn.module import Module
+from .explanation import Case
+from .operators import find
+
+__all__ = ["case_of_layer"]
+
+_WINDOW = ("stride", "padding", "dilation", "groups")
+_POOL = ("kernel_size", "stride", "padding")
+_OPTIONS = {  # operator without its number of axes -> the attributes of its layer that it takes
+    "conv": _WINDOW,
+    "conv_transpose": (*_WINDOW, "output_padding"),
+    "max_pool": (*_POOL, "dilation", "ceil_mode"),
+    "avg_pool": (*_POOL, "ceil_mode", "count_include_pad", "divisor_override"),
+    "adaptive_max_pool": ("output_size",),
+    "adaptive_avg_pool": ("output_size",),
+    "batch_norm": ("training", "eps"),
+    "instance_norm": ("eps",),
+    "group_norm": ("num_groups", "eps"),
+    "layer_norm": ("normalized_shape", "eps"),
+    "rms_norm": ("normalized_shape", "eps"),
+    "softmax": ("dim",),
+    "log_softmax": ("dim",),
+    "leaky_relu": ("negative_slope",),
+    "elu": ("alpha",),
+    "celu": ("alpha",),
+    "hardtanh": ("min_val", "max_val"),
+    "hardshrink": ("lambd",),
+    "softshrink": ("lambd",),
+    "softplus": ("beta", "threshold"),
+    "threshold": ("threshold", "value"),
+    "gelu": ("approximate",),
+}
+_TENSORS = {"w": "weight", "b": "bias", **{name: f"{word}_l0" for name, word in (
+    ("w_ih", "weight_ih"), ("w_hh", "weight_hh"), ("b_ih", "bias_ih"), ("b_hh", "bias_hh"))}}  # fmt: skip
+_REFUSED = (  # what a layer may have that its operator's page does not take apart
+    ("padding_mode", "zeros"), ("num_layers", 1), ("bidirectional", False), ("proj_size", 0), ("return_indices", False),
+)  # fmt: skip
+
+
+def case_of_layer(layer: Module, x: np.ndarray) -> Case:
+    """The layer as an operator that ran on x, with its weights.
+
+    Raises:
+        ValueError: the layer is none of the operators that can be taken apart, or has an option that cannot.
+    """
+    kind = type(layer).__name__
+    for name, usual in _REFUSED:
+        if getattr(layer, name, usual) != usual:
+            raise ValueError(f"explain: {kind} with {name}={getattr(layer, name)!r} is not taken apart")
+    word = f"rnn_{layer.nonlinearity}" if kind == "RNN" else kind
+    operator = find(word)
+    if getattr(layer, "batch_first", False):
+        x = x.swapaxes(0, 1)
+    tensors = {"x": x}
+    for name in (*operator.tensors[1:], *operator.optional):
+        value = getattr(layer, _TENSORS[name], None)
+        if isinstance(value, Tensor):
+            tensors[name] = value.numpy(force=True).copy()
+    options = {name: getattr(layer, name) for name in _OPTIONS.get(operator.name.rstrip("123d"), ())
+               if getattr(layer, name, None) is not None}  # fmt: skip
+    if kind in ("Softmax", "LogSoftmax") and "dim" not in options:
+        raise ValueError(f"explain: {kind} needs its dim")
+    return operator.case(tensors, options)
