@@ -53,6 +53,14 @@ def test_every_module_is_there_and_every_import_is_found(document):
         assert not unused, f"{name} imports {unused} in vain"
 
 
+def test_every_style_is_there(document):
+    html = standalone.page([document])
+    files = [each for each in resources.files("retrograd.explanation").joinpath("page").iterdir()
+             if each.name.endswith(".css")]  # fmt: skip
+    assert len(files) == len(standalone._STYLES)
+    assert all(each.read_text(encoding="utf-8") in html for each in files)
+
+
 def test_nothing_is_fetched(document):
     html = standalone.page([document])
     text = html + "".join(modules(html).values())

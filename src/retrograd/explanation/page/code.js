@@ -184,8 +184,9 @@ export class Code {
   }
 }
 
-const WORDS =
-  /(""".*?(?:"""|$)|"[^"]*"|'[^']*'|#.*$|\b(?:def|return|for|in|if|else|elif|while|import|from|not|and|or|None|True|False|lambda|with|as|is|yield|class)\b)/g;
+const KEYWORDS =
+  "def return for in if else elif while import from not and or None True False lambda with as is yield class";
+const WORDS = new RegExp(`(""".*?(?:"""|$)|"[^"]*"|'[^']*'|#.*$|\\b(?:${KEYWORDS.replaceAll(" ", "|")})\\b)`, "g");
 
 /** Keywords, texts and comments of a line of Python; inside a text over several lines all of it is text. */
 function coloured(line, inside) {
