@@ -89,6 +89,11 @@ class Case:
     algorithms: Callable[[Arrays], list[Algorithm]] = lambda arrays: []
     faults: tuple[Fault, ...] = ()
 
+    @property
+    def takes_rules(self) -> bool:
+        """Whether another gradient can be typed: of a function of one array, entry by entry."""
+        return self.curve is not None and [*self.inputs] == ["x"]
+
 
 class Product(NamedTuple):
     """One product of a sum: (array, index, value) of each factor, a constant factor, and the value of the product."""
@@ -130,6 +135,7 @@ class Explanation:
     gy: np.ndarray
     settings: tuple[Setting, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    typed: str = ""
     _results: dict[str, Arrays] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property

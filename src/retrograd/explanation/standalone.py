@@ -20,6 +20,7 @@ from typing import Any
 __all__ = ["page"]
 
 _PACKED_FROM = 200_000  # characters of data from which they are compressed
+_STYLES = "base", "head", "arrays", "panel", "views", "narrow"  # the later ones change what the earlier ones say
 _START = 'import "page/main";'
 
 
@@ -83,7 +84,7 @@ def _hash(text: str) -> str:
 
 @cache
 def _style() -> str:
-    return _text("style.css")
+    return "\n".join(_text(f"{name}.css") for name in _STYLES)
 
 
 @cache

@@ -173,15 +173,20 @@ export class Code {
       grid.setCell(
         Math.max(
           4,
-          Math.min(26, Math.floor((room - 30) / (columns * panelColumns)), Math.max(9, Math.floor(300 / rows))),
+          Math.min(
+            26,
+            Math.floor((room - 20 - 12 * panelColumns) / (columns * panelColumns)),
+            Math.max(9, Math.floor(300 / rows)),
+          ),
         ),
       );
     }
   }
 }
 
-const WORDS =
-  /(""".*?(?:"""|$)|"[^"]*"|'[^']*'|#.*$|\b(?:def|return|for|in|if|else|elif|while|import|from|not|and|or|None|True|False|lambda|with|as|is|yield|class)\b)/g;
+const KEYWORDS =
+  "def return for in if else elif while import from not and or None True False lambda with as is yield class";
+const WORDS = new RegExp(`(""".*?(?:"""|$)|"[^"]*"|'[^']*'|#.*$|\\b(?:${KEYWORDS.replaceAll(" ", "|")})\\b)`, "g");
 
 /** Keywords, texts and comments of a line of Python; inside a text over several lines all of it is text. */
 function coloured(line, inside) {

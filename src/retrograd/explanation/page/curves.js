@@ -17,7 +17,9 @@ export class Curves {
     this.model = model;
     const { x, lines } = model.document.curves;
     this.x = numbers(x);
-    this.lines = lines.map((line) => ({ ...line, values: numbers(line.values) }));
+    // the declared gradient lies below the derivative, so that both are seen where they are equal
+    const depth = ({ kind }) => ["declared", "function", "derivative"].indexOf(kind);
+    this.lines = lines.map((line) => ({ ...line, values: numbers(line.values) })).sort((a, b) => depth(a) - depth(b));
   }
 
   layout(width) {

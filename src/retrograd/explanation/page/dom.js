@@ -1,6 +1,6 @@
 // Elements of the page.
 
-/** An element: h("button", {class: "plain", onclick: f}, "text", child). Attributes that are null or false are left out. */
+/** An element: h("button", {class: "plain", onclick: f}, "text", child). What is null or false is left out. */
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }

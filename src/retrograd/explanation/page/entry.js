@@ -126,7 +126,7 @@ export class EntryPanel {
     this.playButton = play;
     const next = this.order === "in order" ? "largest first" : "in order";
     const sort =
-      products.length < 3 ? null : h("button", { class: "plain", onclick: () => this.#sort(next) }, `${this.order} ⇅`);
+      products.length > 2 && h("button", { class: "plain", onclick: () => this.#sort(next) }, `${this.order} ⇅`);
     this.running = h("span", { class: "running", "aria-hidden": "true" });
     return h("div", { class: "controls" }, h("span", {}, count(products.length, "product")), play, this.running, sort);
   }
@@ -314,7 +314,7 @@ function use(each, array, at) {
   ];
 }
 
-/** Why the gradient is this sum, in a few words: where the forward pass multiplied the input by one other entry each time. */
+/** Why the gradient is this sum, where the forward pass multiplied the input by one other entry each time. */
 function reason({ array, at, products }, model) {
   const factors = products[0]?.factors ?? [];
   const upstream = factors.find((factor) => factor.array.role === "upstream")?.array.name;
@@ -325,9 +325,12 @@ function reason({ array, at, products }, model) {
   const entry = array.label(at).slice(1);
   if (!others.length) {
     const many = count(products.length, "entry");
-    return `${entry} was added to ${many} of ${y}. ${upstream} says how much the loss grows with each of them, and all of it comes through ${entry}.`;
+    return `${entry} was added to ${many} of ${y}, and ${upstream} says how much the loss grows with each of them.`;
   }
   const times = products.length === 1 ? "once" : products.length === 2 ? "twice" : `${products.length} times`;
   const [other] = others;
-  return `The run used ${entry} ${times}: each time it was multiplied by an entry of ${other} and added to an entry of ${y}. There ${upstream} says how much the loss grows with ${y}, so this use adds ${upstream} · ${other}.`;
+  return (
+    `The run used ${entry} ${times}: multiplied by an entry of ${other}, it was added to an entry of ${y}. ` +
+    `There ${upstream} says how much the loss grows with ${y}, so each use adds ${upstream} · ${other}.`
+  );
 }

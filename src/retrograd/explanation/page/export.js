@@ -41,7 +41,8 @@ export function svg({ stage, grids, lines, selection, title, sentence }) {
     grid.paintLit(pen);
     const caption = grid.element.querySelector("figcaption b")?.textContent ?? "";
     parts.push(
-      `<text x="${dx + 15}" y="${dy - 6}" font-weight="700" font-size="15" fill="${colours.roles[grid.array.role]}">${escaped(caption)}</text>`,
+      `<text x="${dx + 15}" y="${dy - 6}" font-weight="700" font-size="15" ` +
+        `fill="${colours.roles[grid.array.role]}">${escaped(caption)}</text>`,
       ...pen.parts,
     );
   }
@@ -51,9 +52,10 @@ export function svg({ stage, grids, lines, selection, title, sentence }) {
   }
   const [width, height] = [Math.ceil(stage.scrollWidth + 40), Math.ceil(stage.scrollHeight + top + 20)];
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" ` +
+      `viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif">`,
     `<rect width="100%" height="100%" fill="${colours.paper}"/>`,
-    `<text x="20" y="26" font-size="15" fill="${colours.ink}" font-family="ui-monospace, monospace">${escaped(title)}</text>`,
+    `<text x="20" y="26" font-size="15" fill="${colours.ink}" font-family="monospace">${escaped(title)}</text>`,
     `<text x="20" y="46" font-size="13" fill="${colours.muted}">${escaped(sentence)}</text>`,
     ...parts,
     "</svg>",

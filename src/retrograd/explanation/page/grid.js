@@ -28,7 +28,8 @@ const KEYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRig
 export class Grid {
   /**
    * array: Values; selection: what it listens to and changes, or null for a picture only
-   * options: of Panels; also `title` in place of the array's name, `caption: false` for none, `marked(at)` for wrong entries
+   * options: of Panels; also `title` and `what` of its caption, `caption: false` for none, `text(value, at)` of a cell,
+   * `marked(at)` for wrong entries
    */
   constructor(array, selection, options = {}) {
     Object.assign(this, { array, selection, options });

@@ -52,10 +52,10 @@ export class Lines {
 /** A curve that leaves and arrives along the longer direction. */
 export function bend(from, to) {
   const [dx, dy] = [to.x - from.x, to.y - from.y];
-  const [ax, ay] =
-    Math.abs(dx) > Math.abs(dy)
-      ? [dx * 0.45, -Math.min(40, Math.abs(dx) / 6)]
-      : [Math.min(40, Math.abs(dy) / 6), dy * 0.45];
-  const p = (n) => Math.round(n * 10) / 10;
-  return `M${p(from.x)} ${p(from.y)}C${p(from.x + ax)} ${p(from.y + ay)} ${p(to.x - ax)} ${p(to.y + (Math.abs(dx) > Math.abs(dy) ? ay : -ay))} ${p(to.x)} ${p(to.y)}`;
+  const flat = Math.abs(dx) > Math.abs(dy);
+  const ax = flat ? dx * 0.45 : Math.min(40, Math.abs(dy) / 6);
+  const ay = flat ? -Math.min(40, Math.abs(dx) / 6) : dy * 0.45;
+  const points = [from.x, from.y, from.x + ax, from.y + ay, to.x - ax, to.y + (flat ? ay : -ay), to.x, to.y];
+  const [a, b, ...rest] = points.map((each) => Math.round(each * 10) / 10);
+  return `M${a} ${b}C${rest.join(" ")}`;
 }

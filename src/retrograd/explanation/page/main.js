@@ -147,8 +147,10 @@ class Page {
     const text = worst === 0 ? "textbook = compiled, every bit" : `textbook ≈ compiled, ${small(worst)} ulp apart`;
     $("badge").textContent = `${worst < 64 ? "✓" : "✗"} ${text}`;
     $("badge").classList.toggle("wrong", !(worst < 64));
+    const each = all.map(([name, ulp]) => `${name} ${small(ulp)}`).join(", ");
     $("badge").title =
-      `The textbook kernels, in plain NumPy, and the compiled ones computed this very input. Furthest apart, in units of the last place of the largest entry: ${all.map(([name, ulp]) => `${name} ${ulp === 0 ? 0 : small(ulp)}`).join(", ")}`;
+      "The textbook kernels, in plain NumPy, and the compiled ones computed this very input. " +
+      `How far they are apart, in units of the last place of the largest entry: ${each}`;
   }
 
   async #showView() {

@@ -72,7 +72,12 @@ export class Matrices {
     const { left, right } = sides(products);
     const brief = (array) => array.about.split(/[:;,]/)[0];
     const [a, b] = [left, right].map(({ array, transposed }) =>
-      this.#grid(array, { transposed, single: true, title: array.name + (transposed ? "ᵀ" : ""), what: brief(array) }),
+      this.#grid(array, {
+        transposed,
+        single: true,
+        title: array.name + (transposed ? "ᵀ" : ""),
+        what: brief(array),
+      }),
     );
     const result = this.#grid(target, { single: true, what: brief(target) });
     const title = () =>

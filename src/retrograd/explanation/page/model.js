@@ -1,4 +1,4 @@
-// The document as the page uses it: arrays, and of every entry the products that it is the sum of and those it goes into.
+// The document as the page uses it: arrays, and of every entry the products that add up to it and those it is part of.
 //
 // Nothing is computed here that the library computes. Numbers of the document are multiplied to show a product, and
 // products are added to check the entry.
@@ -124,7 +124,7 @@ export class Model {
       products,
       total,
       numerical,
-      agrees: near(total, value, size),
+      agrees: near(total, value, Math.max(size, 0.1 * array.largest)),
       confirmed: this.#confirmed(array, value, numerical),
     };
   }

@@ -1,4 +1,4 @@
-// How an array of any rank lies on paper: two axes are a grid of cells, the others are panels beside each other or chosen.
+// How an array of any rank lies on paper: two axes are a grid of cells, the others are panels, shown or chosen.
 
 import { product } from "page/array";
 

@@ -1,6 +1,7 @@
 // What draws a cell: on a canvas, or as the text of an SVG. Both draw the same picture.
 
 const FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+const NAMED = `dominant-baseline="central" font-family="${FONT}"`;
 
 export class CanvasPen {
   constructor(context) {
@@ -98,8 +99,8 @@ export class SvgPen {
 
   text(x, y, text, fill, size, anchor = "middle") {
     this.parts.push(
-      `<text x="${r(x + this.dx)}" y="${r(y + this.dy)}" fill="${fill}" font-size="${r(size)}" text-anchor="${anchor}" ` +
-        `dominant-baseline="central" font-family="${FONT.replace(/"/g, "'")}">${escaped(text)}</text>`,
+      `<text x="${r(x + this.dx)}" y="${r(y + this.dy)}" fill="${fill}" font-size="${r(size)}" ` +
+        `text-anchor="${anchor}" ${NAMED}>${escaped(text)}</text>`,
     );
   }
 

@@ -1,0 +1,61 @@
+"""A Chromium that is found on the machine, for the tests of the page; without one they are skipped and say so."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NAMES = "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
+QUIET = [
+    f"--{each}"
+    for each in (
+        "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
+        "disable-component-update", "disable-sync", "force-color-profile=srgb",
+    )
+]  # fmt: skip
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser of Playwright."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip(f"no Chromium on this machine; one of {', '.join(NAMES)} is looked for")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=QUIET)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened(browser: Any, address: str, **options: Any) -> Iterator[Any]:
+    """A page that is ready, in a context of its own; at its end nothing was logged and nothing was asked of a network."""
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 860}, **options})
+    page = context.new_page()
+    complaints: list[str] = []
+    asked: list[str] = []
+    own = address.split("#")[0].split("?")[0]
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(address)
+    page.wait_for_selector("html[data-ready]", state="attached", timeout=20_000)
+    try:
+        yield page
+    finally:
+        context.close()
+    assert not complaints
+    assert [each for each in asked if not each.startswith((own, "data:", "blob:"))] == []
+
+
+def written(folder: Path, html: str) -> str:
+    """The address of a page that is written into a folder."""
+    path = folder / "page.html"
+    path.write_text(html, encoding="utf-8")
+    return path.as_uri()
