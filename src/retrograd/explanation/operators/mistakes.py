@@ -147,7 +147,8 @@ def normalization(name: str) -> tuple[Fault, ...]:
         "rms_norm": ("group_norm", "layer_norm_grad"),
     }.get(name, ("group_norm", "group_norm_grad"))
     texts = _NORMALIZATION[name == "rms_norm" :]
-    return tuple(Fault(title, about, module, kernel, *rest, function="normalised_grad") for title, about, *rest in texts)
+    return tuple(Fault(title, about, module, kernel, before, after, "normalised_grad")
+                 for title, about, before, after in texts)  # fmt: skip
 
 
 def recurrent(mode: str) -> tuple[Fault, ...]:
