@@ -15,7 +15,7 @@ import pytest
 import retrograd as rg
 from retrograd import lowbit, nn
 from retrograd.explanation.explanation import Case, Explanation
-from retrograd.explanation.operators import find, names
+from retrograd.explanation.operators import find, names, pointwise, quantizers
 from retrograd.explanation.operators.function import of_function
 from retrograd.explanation.operators.operator import Operator
 from retrograd.explanation.operators.unrolled import CELLS
@@ -360,7 +360,7 @@ def test_every_function_of_one_number_is_there() -> None:
     assert len(seen) > 60 and {"pow", "clamp", "threshold"} <= known
 
 
-@pytest.mark.parametrize("name", [name for name in names() if find(name).with_settings({}).case.curve])
+@pytest.mark.parametrize("name", [*pointwise.OPERATORS, *quantizers.OPERATORS])
 def test_curves(name: str) -> None:
     """Where a gradient is the derivative, both curves are one; all are of the points of x."""
     explanation = find(name).with_settings({})
@@ -491,3 +491,22 @@ def test_entries_of_real_sizes() -> None:
     pooled = explained("avg_pool2d", {"x": image}, kernel_size=3, stride=1)
     assert len(pooled.entry("gx", (1, 15, 20, 20)).products) == 9
     assert len(pooled.entry("gx", (1, 15, 0, 55)).products) == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "softmax", "log_softmax", "cross_entropy", "scaled_dot_product_attention", "batch_norm", "instance_norm",
+        "group_norm", "layer_norm", "rms_norm", "rnn_tanh", "rnn_relu", "lstm", "gru",
+        *(f"{kind}{n}d" for kind in ("max_pool", "avg_pool") for n in (1, 2, 3)),
+    ],
+)  # fmt: skip
+def test_common_mistakes(name: str) -> None:
+    """Each makes a gradient wrong, and gradcheck sees it; afterwards the kernels are whole."""
+    explanation = find(name).with_settings({"stride": 1} if "pool" in name else {})
+    outcomes = explanation.outcomes()
+    assert len({each.fault.name for each in outcomes}) == len(outcomes) > 0
+    for each in outcomes:
+        assert each.wrong and not each.error, each.fault.name
+        assert "gradcheck" in each.report and each.diagnosis, each.fault.name
+    check(explanation)

@@ -19,6 +19,7 @@ from ...engine.tensor import Tensor
 from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ..explanation import Array, Case, Setting
 from ..measure import Arrays
+from . import mistakes
 from .equations import Equations
 from .example import VALUES, draw
 from .operator import Operator, arguments, leading, switch
@@ -150,6 +151,7 @@ def _case(
         formulas=equations.formulas,
         source=source,
         inner=inner or (lambda arrays: _inner(layout, eps, centred, arrays)),
+        faults=() if inner else mistakes.normalization(name),
     )
 
 
