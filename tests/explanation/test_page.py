@@ -276,7 +276,10 @@ def test_a_link_brings_back_what_was_shown(browser, conv2d):
         assert page.get_by_role("tab", name="As matrices").get_attribute("aria-selected") == "true"
 
 
-@pytest.mark.parametrize("place", ["stride=9", "operator=nothing", "entry=gw:999", "entry=none:0", "tab=none", "%%%", "x"])
+BROKEN = "stride=9", "operator=nothing", "entry=gw:999", "entry=none:0", "tab=none", "%%%", "x"
+
+
+@pytest.mark.parametrize("place", BROKEN)
 def test_a_broken_link_opens_the_beginning(browser, conv2d, place):
     with opened(browser, f"{conv2d}#{place}") as page:
         assert page.evaluate(PINNED)["name"] == "gw"
