@@ -25,6 +25,9 @@ import { Time } from "page/time";
 
 /** Whether the server makes a part of a document when it is asked for. */
 const promised = (document, part) => Boolean(document.later?.includes(part));
+const HINT = matchMedia("(pointer: coarse)").matches
+  ? " Tap any number to take it apart."
+  : " Point at any number to take it apart, click to keep it.";
 const $ = (id) => document.getElementById(id);
 
 class Page {
@@ -204,7 +207,7 @@ class Page {
     const lead = reading
       ? [h("code", { class: `role-${reading.array.role}` }, name), text.slice(name.length), "."]
       : [text, "."];
-    $("lead").replaceChildren(...lead, h("span", { class: "hint" }, " Point at any number to take it apart."));
+    $("lead").replaceChildren(...lead, h("span", { class: "hint" }, HINT));
   }
 
   get hash() {
