@@ -189,6 +189,9 @@ def test_settings_that_do_not_fit() -> None:
     x = np.ones((2, 3), np.float32)
     for name, inputs, options, message in (
         ("linear", {"x": x, "w": x}, {"bias": 1}, "explain: linear with bias cannot be taken apart; known are: none"),
+        ("linear", {"x": x, "w": x}, {"batch": 2}, "linear with batch cannot be taken apart"),  # of the example alone
+        ("conv1d", {"x": x[None], "w": x[None]}, {"strides": 2}, "conv1d with strides cannot .* known are: stride,"),
+        ("conv1d", {"x": x[None], "w": x[None]}, {"output_padding": 1}, "conv1d with output_padding cannot"),
         ("layer_norm", {"x": x}, {"shape": 3}, "layer_norm with shape cannot be .* known are: normalized_shape, eps"),
         ("lstm", {"x": x}, {"proj_size": 2}, "lstm with proj_size cannot be taken apart; known are: none"),
         ("cross_entropy", {"x": x, "t": x}, {}, "cross_entropy is taken apart for targets that are classes"),
@@ -240,6 +243,11 @@ def test_the_users_own_arrays(dtype: str) -> None:
         operands = {"q": x, "k": normal(2, 5, 4, seed=2, dtype=dtype), "v": normal(2, 5, 3, seed=3, dtype=dtype)}
         check(explained("scaled_dot_product_attention", operands, **options))
     image = normal(1, 2, 5, 7, dtype=dtype)
+    kernels = normal(4, 1, 2, 3, seed=6, dtype=dtype)
+    for padding in ("same", "valid", "causal", ((1, 0), (0, 2))):
+        check(explained("conv2d", {"x": image, "w": kernels}, padding=padding, groups=2, stride=(1, 2)))
+    crossed = {"x": image, "w": kernels[:2]}
+    check(explained("conv_transpose2d", crossed, stride=2, output_padding=(1, 0), padding=[0, 1]))
     check(explained("max_pool2d", {"x": image}, kernel_size=(2, 3), stride=(2, 1), padding=(0, 1), ceil_mode=True))
     check(explained("avg_pool2d", {"x": image[0]}, kernel_size=[3, 2], divisor_override=5, padding=1))
     check(explained("avg_pool2d", {"x": image}, kernel_size=3, stride=2, ceil_mode=True, count_include_pad=False))
