@@ -14,11 +14,12 @@ PYTEST := RETROGRAD_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxproces
 # Hundreds of processes of the tests import the package: but for the first they find it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help train test nightly peers bench docs lint clean
+.PHONY: help train explain test nightly peers bench docs lint clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make train     train the default network on the digits in the package; ends with a report'
+	@echo 'make explain   open the page that takes a gradient apart, entry by entry'
 	@echo 'make test      run the tests'
 	@echo 'make nightly   run the tests that take long as well'
 	@echo 'make peers     compare every operator with PyTorch 2.13'
@@ -30,6 +31,9 @@ help:
 
 train: .venv/.train
 	$(BIN)/retrograd train digits $(ARGS)
+
+explain: .venv/.explain
+	$(BIN)/retrograd explain $(ARGS)
 
 test: .venv/.test
 	$(BIN)/retrograd warmup

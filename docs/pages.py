@@ -27,6 +27,7 @@ OPERATORS = DOCS / "operators"
 PACKAGES = ("retrograd.ops", "retrograd.nn.functional", "retrograd.nn.grad")
 _RESULTS = DOCS.parent / "benchmarks" / "RESULTS.md"
 _QUOTE = re.compile(r"^<!-- results: (.+) -->$", re.MULTILINE)
+_EMBEDDED = re.compile(r'<iframe src="explain/(\w+)\.html"')
 _BLOCK = re.compile(r"^```([^`\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -168,7 +169,26 @@ def _complete(app: Any, page: str, source: list[str]) -> None:
         raise ExtensionError("\n".join(faults))
 
 
+def embedded() -> list[str]:
+    """The operators whose standalone page one of the pages shows."""
+    texts = [path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")]
+    return sorted({name for text in texts for name in _EMBEDDED.findall(text)})
+
+
+def write_explanations(folder: Path) -> None:
+    """Write the standalone page of each operator that is embedded."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in embedded():
+        retrograd.explain(name).save(folder / f"{name}.html")
+
+
+def _explanations(app: Any, error: Exception | None) -> None:
+    if error is None and app.builder.format == "html":
+        write_explanations(Path(app.outdir) / "explain")
+
+
 def setup(app: Any) -> dict[str, bool]:
     app.connect("builder-inited", lambda app: write_pages())
+    app.connect("build-finished", _explanations)
     app.connect("source-read", _complete)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

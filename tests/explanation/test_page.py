@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import signal
 import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from math import prod
@@ -311,6 +313,49 @@ def test_colours(browser, conv2d):
         assert page.evaluate(ground) != dark
         page.reload()
         assert page.locator("html").get_attribute("data-theme") == "light"
+
+
+# ---- served
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[str]:
+    """The address of a page that `retrograd explain` serves."""
+    pytest.importorskip("uvicorn", reason="the extra explain is not installed")
+    pytest.importorskip("starlette", reason="the extra explain is not installed")
+    code = "from retrograd.cli import main; main(['explain', 'conv2d', '--no-browser'])"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().strip()
+        server.send_signal(signal.SIGINT)
+        server.wait(timeout=20)
+
+
+def test_a_served_page_asks_for_other_settings(browser, served):
+    with opened(browser, served) as page:
+        assert page.locator("#call").inner_text() == "F.conv2d(x, w, b, padding=1)"
+        page.locator("#setting-stride").fill("1")
+        page.wait_for_function("() => document.getElementById('call').textContent.includes('stride=2')")
+        given = document("conv2d", stride=2)
+        check_lists(page, given, {each["name"]: each["value"] for each in given["settings"]})
+        page.get_by_label("operator").select_option("linear")
+        page.wait_for_function("() => document.getElementById('call').textContent.startsWith('F.linear')")
+        assert page.title() == "linear · see the gradient"
+        page.get_by_role("tab", name="The code that ran").click()
+        page.wait_for_selector(".source .line")
+
+
+def test_settings_that_do_not_go_together_are_said_beside_them(browser, served):
+    with opened(browser, served, refused=1) as page:
+        page.locator("#setting-channels").fill("0")
+        page.wait_for_function("() => window.retrograd.page.settings.values.channels === 1")
+        before = page.locator("#call").inner_text()
+        page.locator("#setting-groups").fill("1")
+        page.wait_for_selector(".settings .error:not(:empty)")
+        assert "channels=1 and filters=2 must be multiples of groups=2" in page.locator(".settings .error").inner_text()
+        assert page.locator("#call").inner_text() == before and page.locator("#setting-groups").input_value() == "0"
+        page.locator("#setting-channels").fill("1")
+        page.wait_for_function("() => !document.querySelector('.settings .error').textContent")
 
 
 # ---- the other parts

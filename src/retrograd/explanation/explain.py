@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -93,10 +94,21 @@ def _known(operator: str | Callable[..., Any]) -> Operator | None:
     return None
 
 
-def _of_function(function: Callable[..., Any], tensors: tuple[Any, ...], options: dict[str, Any]) -> Explanation:
+def _takes(function: Callable[..., Any], count: int, options: Mapping[str, Any]) -> bool:
+    """Whether a function can be called with so many tensors."""
+    try:
+        inspect.signature(function).bind(*range(count), **options)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _of_function(function: Callable[..., Any], tensors: Sequence[Any], options: dict[str, Any]) -> Explanation:
     gy = options.pop("gy", None)
     if not tensors:
         raise TypeError("explain: pass the Tensors or arrays that the function is called with")
+    if gy is None and not _takes(function, len(tensors), options) and _takes(function, len(tensors) - 1, options):
+        *tensors, gy = tensors
 
     @functools.wraps(function)
     def call(*values: Tensor) -> Tensor:

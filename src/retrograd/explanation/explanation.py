@@ -89,6 +89,11 @@ class Case:
     algorithms: Callable[[Arrays], list[Algorithm]] = lambda arrays: []
     faults: tuple[Fault, ...] = ()
 
+    @property
+    def takes_rules(self) -> bool:
+        """Whether another gradient can be typed: of a function of one array, entry by entry."""
+        return self.curve is not None and [*self.inputs] == ["x"]
+
 
 class Product(NamedTuple):
     """One product of a sum: (array, index, value) of each factor, a constant factor, and the value of the product."""
@@ -130,6 +135,7 @@ class Explanation:
     gy: np.ndarray
     settings: tuple[Setting, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    typed: str = ""
     _results: dict[str, Arrays] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -209,11 +215,15 @@ class Explanation:
         return Entry(name, index, float(array.values[index]), tuple(products), total, found)
 
     def runs(self) -> list[Run]:
-        """The lines of the backward on the textbook kernels as they ran, and of other algorithms of the same arrays."""
+        """The lines of the backward on the textbook kernels as they ran, and of other algorithms of the same arrays.
+
+        A backward that passes g on has none.
+        """
         inputs = {name: array.values for name, array in self.case.inputs.items()}
         computed = {name: array.values for name, array in self.arrays.items()}
         backward = backward_run(self.case.name, self.case.call, inputs, self.gy)
-        return [backward, *map(follow, self.case.algorithms(computed))]
+        found = [backward, *map(follow, self.case.algorithms(computed))]
+        return [run for run in found if run.trace.steps]
 
     def outcomes(self) -> list[Outcome]:
         """What each of the operator's common mistakes does to these gradients, and what gradcheck says."""

@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ class Fault:
 
     kernel: its name, and module: the module of the textbook set that has it
     before, after: the text that is replaced; it occurs once. ``replace`` is that of dataclasses
+    function: that which the kernel calls and whose line it is; by default the kernel itself
     """
 
     name: str
@@ -39,21 +41,34 @@ class Fault:
     kernel: str
     before: str
     after: str
+    function: str = ""
 
     def planted(self) -> Callable[..., Any]:
         """The kernel with the mistake.
 
         Raises:
-            ValueError: the line is not in the kernel's text, or more than once.
+            ValueError: the line is not in the text, or more than once.
         """
         module = importlib.import_module(f"retrograd.textbook.{self.module}")
-        text = textwrap.dedent(inspect.getsource(inspect.unwrap(getattr(module, self.kernel))))
+        place = self.function or self.kernel
+        text = _text(module, place)
         if text.count(self.before) != 1:
-            raise ValueError(f"Fault: {self.before!r} occurs {text.count(self.before)} times in {self.kernel}")
-        names = dict(vars(module)) | {"replace": replace}
-        exec(compile(text.replace(self.before, self.after), f"<{self.kernel}: {self.name}>", "exec"), names)
-        broken: Callable[..., Any] = names[self.kernel]
-        return broken
+            raise ValueError(f"Fault: {self.before!r} occurs {text.count(self.before)} times in {place}")
+        home = importlib.import_module(inspect.unwrap(getattr(module, place)).__module__)
+        broken = self._made(text.replace(self.before, self.after), place, vars(home) | {"replace": replace})
+        if not self.function:
+            return broken
+        return self._made(_text(module, self.kernel), self.kernel, vars(module) | {self.function: broken})
+
+    def _made(self, text: str, name: str, names: dict[str, Any]) -> Callable[..., Any]:
+        """A function of a text, with these names around it."""
+        exec(compile(text, f"<{name}: {self.name}>", "exec"), names)
+        made: Callable[..., Any] = names[name]
+        return made
+
+
+def _text(module: ModuleType, name: str) -> str:
+    return textwrap.dedent(inspect.getsource(inspect.unwrap(getattr(module, name))))
 
 
 @dataclass

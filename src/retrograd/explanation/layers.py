@@ -41,6 +41,7 @@ _TENSORS = {"w": "weight", "b": "bias", **{name: f"{word}_l0" for name, word in 
     ("w_ih", "weight_ih"), ("w_hh", "weight_hh"), ("b_ih", "bias_ih"), ("b_hh", "bias_hh"))}}  # fmt: skip
 _REFUSED = (  # what a layer may have that its operator's page does not take apart
     ("padding_mode", "zeros"), ("num_layers", 1), ("bidirectional", False), ("proj_size", 0), ("return_indices", False),
+    ("padding_idx", None), ("max_norm", None), ("scale_grad_by_freq", False), ("sparse", False),
 )  # fmt: skip
 
 
@@ -60,9 +61,12 @@ def case_of_layer(layer: Module, x: np.ndarray) -> Case:
         x = x.swapaxes(0, 1)
     tensors = {"x": x}
     for name in (*operator.tensors[1:], *operator.optional):
-        value = getattr(layer, _TENSORS[name], None)
+        value = getattr(layer, _TENSORS.get(name, name), None)
         if isinstance(value, Tensor):
             tensors[name] = value.numpy(force=True).copy()
+    missing = [name for name in operator.tensors if name not in tensors]
+    if missing:
+        raise ValueError(f"explain: {kind} takes {', '.join(missing)} besides x, and is not taken apart in a model")
     options = {name: getattr(layer, name) for name in _OPTIONS.get(operator.name.rstrip("123d"), ())
                if getattr(layer, name, None) is not None}  # fmt: skip
     if kind in ("Softmax", "LogSoftmax") and "dim" not in options:

@@ -74,8 +74,9 @@ def ulps(a: np.ndarray, b: np.ndarray, least: float = 0.0) -> float:
 
     least: the size of an entry whose units are taken at least
     """
-    difference = float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0.0))
-    if not difference:
+    same = (a == b) | ((a != a) & (b != b))
+    if same.all():
         return 0.0
+    difference = float(np.abs(a.astype(np.float64) - b.astype(np.float64))[~same].max())
     largest = max(np.abs(a).max(initial=0), np.abs(b).max(initial=0), a.dtype.type(least))
     return difference / float(np.spacing(largest))

@@ -33,8 +33,8 @@ def address_table(window: Window) -> np.ndarray:
     return np.where(inside, row, prod(window.input))
 
 
-def conv(x: np.ndarray, w: np.ndarray, window: Window) -> np.ndarray:
-    """x (N, Ci, *I), w (Co, C, *R)  ->  y (N, Co, *O)"""
+def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    """x (N, Ci, *I), w (Co, C, *R), bias (Co,) or None  ->  y (N, Co, *O)"""
     table = address_table(window)
     y = np.zeros((len(x), len(w), prod(window.output)), x.dtype)
     for n, channels, filters in _parts(window, len(x), x.shape[1], len(w)):
@@ -42,6 +42,8 @@ def conv(x: np.ndarray, w: np.ndarray, window: Window) -> np.ndarray:
         taps = w[filters].reshape(filters.stop - filters.start, -1, window.taps)
         for r in range(window.taps):
             y[n, filters] += taps[:, :, r] @ rows[table[:, r]].T  # (K, C) @ (C, O)
+    if bias is not None:
+        y += bias[:, None]
     return y.reshape(*y.shape[:2], *window.output)
 
 

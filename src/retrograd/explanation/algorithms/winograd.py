@@ -49,8 +49,8 @@ def transforms() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return A, G, B
 
 
-def conv(x: np.ndarray, w: np.ndarray, window: Window) -> np.ndarray:
-    """x (N, Ci, H, W), w (Co, C, 3, 3)  ->  y (N, Co, OH, OW)"""
+def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    """x (N, Ci, H, W), w (Co, C, 3, 3), bias (Co,) or None  ->  y (N, Co, OH, OW)"""
     A, G, B = transforms()
     y = np.zeros((len(x), len(w), *_rounded(window)))
     U = G @ w @ G.T  # (Co, C, 6, 6)
@@ -60,6 +60,8 @@ def conv(x: np.ndarray, w: np.ndarray, window: Window) -> np.ndarray:
             V = B.T @ padded[..., *reads] @ B  # (N, C, 6, 6)
             M = np.einsum("kcij,ncij->nkij", U[filters], V)
             y[:, filters, *tile] = A.T @ M @ A
+    if bias is not None:
+        y += bias[:, None, None]
     return y[:, :, : window.output[0], : window.output[1]].astype(x.dtype)
 
 

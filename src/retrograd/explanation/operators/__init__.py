@@ -24,6 +24,9 @@ _TABLE = {
     "softmax": ("softmax", "log_softmax"),
     "cross_entropy": ("cross_entropy",),
     "attention": ("scaled_dot_product_attention",),
+    "losses": ("mse_loss", "l1_loss", "binary_cross_entropy_with_logits"),
+    "embedding": ("embedding",),
+    "rectifier": ("prelu",),
     "recurrent": ("rnn_tanh", "rnn_relu", "lstm", "gru"),
 }
 _FOUND = ("pointwise", "quantizers")  # files whose operators are found in the library
@@ -34,6 +37,7 @@ _ALIASES = {
     "adaptive_avg_pool": "adaptive_avg_pool2d", "adaptive_max_pool": "adaptive_max_pool2d", "batchnorm": "batch_norm",
     "instancenorm": "instance_norm", "rnn": "rnn_tanh", "attention": "scaled_dot_product_attention",
     "softmax_cross_entropy": "cross_entropy", "crossentropyloss": "cross_entropy", "swish": "silu",
+    "bcewithlogitsloss": "binary_cross_entropy_with_logits",
 }  # fmt: skip
 
 

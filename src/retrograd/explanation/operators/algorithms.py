@@ -47,7 +47,7 @@ def algorithms_of(window: Window, arrays: Arrays) -> list[Algorithm]:
     others: tuple[tuple[str, Any], ...] = (("address table", address_table), ("winograd", winograd))
     for group, module in others if winograd.fits(window) else others[:1]:
         calls = {
-            "conv": partial(_with_bias, module.conv, x, w, window, bias),
+            "conv": partial(module.conv, x, w, bias, window),
             "conv_input_grad": partial(module.conv_input_grad, gy, w, window),
             "conv_weight_grad": partial(module.conv_weight_grad, x, gy, window),
         }
@@ -69,10 +69,3 @@ def _cost(group: str, window: Window, x: np.ndarray, w: np.ndarray) -> dict[str,
     found = cost(group, window, len(x), (x.shape[1], len(w)), x.dtype)
     passes = {name: getattr(found, name) for name in _RESULTS}
     return {name: {"multiplications": each.multiplications, "bytes": each.memory} for name, each in passes.items()}
-
-
-def _with_bias(
-    conv: Callable[..., Any], x: np.ndarray, w: np.ndarray, window: Window, bias: np.ndarray | None
-) -> np.ndarray:
-    y = conv(x, w, window)
-    return y if bias is None else y + bias.reshape(-1, *(1,) * window.ndim)

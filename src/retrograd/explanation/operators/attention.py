@@ -12,6 +12,7 @@ from ..explanation import Array, Case, Setting
 from ..measure import Arrays
 from .equations import Equations
 from .example import VALUES, draw
+from .mistakes import ATTENTION
 from .operator import Operator, arguments, call_text, differing, leading, switch
 from .softmax import softmax_of
 
@@ -84,6 +85,7 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
         formulas=equations.formulas,
         source=call_text(f"F.{_NAME}", inputs, differing(given, defaults)),
         inner=inner,
+        faults=ATTENTION,
     )
 
 

@@ -12,6 +12,7 @@ from ..explanation import Array, Case, Setting
 from ..measure import Arrays
 from .equations import Equations
 from .example import VALUES, draw
+from .mistakes import CROSS_ENTROPY
 from .operator import Operator, arguments, call_text, differing, leading
 from .softmax import CLASSES, SAMPLES, softmax_of
 
@@ -73,6 +74,7 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
         formulas=equations.formulas,
         source=call_text("F.cross_entropy", inputs, differing(given, defaults)),
         inner=inner,
+        faults=CROSS_ENTROPY,
     )
 
 

@@ -9,8 +9,8 @@ They differ only in the axes that a mean and a deviation are taken over. With m 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,14 @@ from ...engine.tensor import Tensor
 from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ..explanation import Array, Case, Setting
 from ..measure import Arrays
+from . import mistakes
 from .equations import Equations
 from .example import VALUES, draw
-from .operator import Operator, arguments, leading
+from .operator import Operator, arguments, leading, switch
 
 __all__ = ["OPERATORS"]
 
-_TEXTS = (
+_TEXTS = (  # by the statistics of the input
     "y = xhat * w + b",
     "xhat = x * rstd - mean * rstd",
     "mean = 1/m * x",
@@ -36,6 +37,14 @@ _TEXTS = (
     "mean_g = 1/m * gxhat",
     "mean_gx = 1/m * gxhat * xhat",
     "gx = rstd * gxhat - rstd * mean_g - rstd * xhat * mean_gx",
+)
+_FIXED = (  # by given statistics
+    "y = xhat * w + b",
+    "xhat = x * rstd - mean * rstd",
+    "gb = gy",
+    "gw = gy * xhat",
+    "gxhat = gy * w",
+    "gx = rstd * gxhat",
 )
 _SPACE = "hwdopq"
 
@@ -119,16 +128,15 @@ def _beside(w: np.ndarray, layout: _Layout) -> np.ndarray:
 
 def _case(
     name: str, layout: _Layout, call: Callable[..., Tensor], source: str, inputs: Arrays, eps: float,
-    centred: bool = True,
+    texts: Sequence[str] = _TEXTS, inner: Callable[[Arrays], dict[str, Array]] | None = None,
 ) -> Case:  # fmt: skip
+    centred = name != "rms_norm"
     weight = "c" if layout.weight == "gc" else layout.weight
     axes = dict.fromkeys(("x", "y", "gx", "gy", "xhat", "gxhat"), layout.axes)
-    axes |= dict.fromkeys(("var", "rstd", "mean_gx"), layout.statistics)
-    if centred:
-        axes |= dict.fromkeys(("mean", "mean_g"), layout.statistics)
+    axes |= dict.fromkeys(("var", "rstd", "mean_gx", *(("mean", "mean_g") if centred else ())), layout.statistics)
     for each in inputs.keys() - {"x"}:
         axes |= dict.fromkeys((each, f"g{each}"), layout.weight)
-    texts = _TEXTS if "w" in inputs else [text.replace(" * w", "") for text in _TEXTS]
+    texts = texts if "w" in inputs else [text.replace(" * w", "") for text in texts]
     numbers = {"1/m": 1 / math.prod(layout.shape[place] for place in layout.over)}
     equations = Equations(texts, axes, layout.extents, numbers)
     about = {"w": "the weight that xhat is multiplied by", "b": "the bias"}
@@ -142,7 +150,8 @@ def _case(
         sums=lambda arrays: equations.sums,
         formulas=equations.formulas,
         source=source,
-        inner=lambda arrays: _inner(layout, eps, centred, arrays),
+        inner=inner or (lambda arrays: _inner(layout, eps, centred, arrays)),
+        faults=() if inner else mistakes.normalization(name),
     )
 
 
@@ -156,7 +165,9 @@ _ROWS = (
     Setting("batch", 2, (1, 2, 3, 4), "samples"),
     Setting("features", 4, (2, 3, 4, 6), "numbers of each sample, which are normalised together"),
 )
+_TRAINING = switch("training", True, "by the statistics of the input; else by running ones, which are constants")
 _EPS = {"eps": 1e-5}
+_RUNNING = ("running_mean", "running_var")
 
 
 def _example_of_channels(options: Mapping[str, Any]) -> Arrays:
@@ -164,7 +175,10 @@ def _example_of_channels(options: Mapping[str, Any]) -> Arrays:
     groups = options.get("num_groups", 1)
     if C % groups:
         raise ValueError(f"channels={C} must be a multiple of num_groups={groups}")
-    return {"x": draw((N, C, size, size), values, 1), "w": draw((C,), values, 2, 1, 3), "b": draw((C,), values, 3)}
+    found = {"x": draw((N, C, size, size), values, 1), "w": draw((C,), values, 2, 1, 3), "b": draw((C,), values, 3)}
+    if options.get("training") == "False":
+        found |= {"running_mean": draw((C,), values, 5), "running_var": draw((C,), values, 6, 1, 4)}
+    return found
 
 
 def _example_of_rows(options: Mapping[str, Any]) -> Arrays:
@@ -174,12 +188,42 @@ def _example_of_rows(options: Mapping[str, Any]) -> Arrays:
 
 def _batch_norm(inputs: Arrays, options: Mapping[str, Any]) -> Case:
     given = arguments("batch_norm", options, {"training": True} | _EPS, (*_CHANNELS, VALUES))
-    if not given["training"]:
-        raise ValueError("explain: batch_norm with running statistics is a multiplication; take training=True")
-
+    statistics = [inputs[name] for name in _RUNNING if name in inputs]
+    inputs = {name: array for name, array in inputs.items() if name not in _RUNNING}
+    if not given["training"] and len(statistics) == 2:
+        return _fixed_batch_norm(inputs, statistics, given["eps"])
     call = _call(F.batch_norm, inputs, None, None, training=True, eps=given["eps"])
     source = f"F.batch_norm(x, None, None, {_named(inputs)}training=True)"
     return _case("batch_norm", _channels(inputs["x"], None, True), call, source, inputs, given["eps"])
+
+
+def _fixed_batch_norm(inputs: Arrays, statistics: list[np.ndarray], eps: float) -> Case:
+    """By running statistics, which are constants: each channel is multiplied and shifted."""
+    mean, var = (each.astype(np.float64) for each in statistics)
+
+    def call(x: Tensor, *affine: Tensor) -> Tensor:
+        constants = (Tensor(each.astype(x.array.dtype)) for each in statistics)
+        return _call(F.batch_norm, inputs, *constants, eps=eps)(x, *affine)
+
+    def inner(arrays: Arrays) -> dict[str, Array]:
+        shape, at = arrays["x"].shape, (slice(None), *(None,) * (arrays["x"].ndim - 2))
+        rstd = 1 / np.sqrt(var + eps)
+        gxhat = arrays["gy"] * (arrays["w"].astype(np.float64)[at] if "w" in arrays else 1.0)
+        found = {
+            "mean": (mean, "c", "the running mean, a constant"),
+            "rstd": (rstd, "c", f"1 / sqrt(running variance + {eps:g}), a constant"),
+            "xhat": ((arrays["x"] - mean[at]) * rstd[at], layout.shown, "x without the mean, divided by the deviation"),
+            "gxhat": (gxhat.reshape(shape), layout.shown, "how much the loss grows with each entry of xhat"),
+        }
+        return {name: Array(values, axes, "inner", about) for name, (values, axes, about) in found.items()}
+
+    layout = _channels(inputs["x"], None, True)
+    texts = ", ".join(f"rg.tensor({each.tolist()}, dtype=x.dtype)" for each in statistics)
+    case = _case(
+        "batch_norm", layout, call, f"F.batch_norm(x, mean, var, {_named(inputs)}".rstrip(", ") + ")", inputs, eps,
+        _FIXED, inner,
+    )  # fmt: skip
+    return replace(case, program=f"F.batch_norm(x, {texts}, {_named(inputs)}".rstrip(", ") + ")")
 
 
 def _instance_norm(inputs: Arrays, options: Mapping[str, Any]) -> Case:
@@ -210,7 +254,7 @@ def _of_last_axes(name: str, eps: float, centred: bool) -> Operator:
 
         call = _call(function, inputs, extents, eps=given["eps"])
         source = f"F.{name}(x, {extents}, {_named(inputs)}".rstrip(", ") + ")"
-        return _case(name, _last(x, extents), call, source, inputs, given["eps"], centred)
+        return _case(name, _last(x, extents), call, source, inputs, given["eps"])
 
     def example(options: Mapping[str, Any]) -> Arrays:
         found = _example_of_rows(options)
@@ -234,15 +278,15 @@ def _named(inputs: Arrays) -> str:
 
 
 def _of_channels(
-    name: str, settings: tuple[Setting, ...], case: Callable[[Arrays, Mapping[str, Any]], Case]
+    name: str, settings: tuple[Setting, ...], case: Callable[[Arrays, Mapping[str, Any]], Case], *optional: str
 ) -> Operator:
-    return Operator(name, ("x",), ("w", "b"), (*settings, VALUES), _example_of_channels, case)
+    return Operator(name, ("x",), ("w", "b", *optional), (*settings, VALUES), _example_of_channels, case)
 
 
 OPERATORS = {
     each.name: each
     for each in (
-        _of_channels("batch_norm", _CHANNELS, _batch_norm),
+        _of_channels("batch_norm", (*_CHANNELS, _TRAINING), _batch_norm, *_RUNNING),
         _of_channels("instance_norm", _CHANNELS, _instance_norm),
         _of_channels("group_norm", (*_CHANNELS, _GROUPS), _group_norm),
         _of_last_axes("layer_norm", 1e-5, True),

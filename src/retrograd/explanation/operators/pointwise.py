@@ -164,8 +164,15 @@ def _case(name: str, row: _Row, settings: tuple[Setting, ...], inputs: Arrays, o
     exact = row.exact and not replaced
     slope = "what the rule multiplies gy by, in place of the derivative" if not exact else "the derivative of y at x"
     about = {"x": "the input"}
-    curve = Curve(call, *row.domain)
+    curve = Curve(call, *_drawn(row.domain, inputs["x"]))
     return jacobian_case(name, call, inputs, source, exact, about, curve, slope, pointwise=True)
+
+
+def _drawn(domain: tuple[float, float], x: np.ndarray) -> tuple[float, float]:
+    """The range of the curve: x is in it, if the function is defined everywhere."""
+    if domain != _WIDE or not x.size or not np.isfinite(x).all():
+        return domain
+    return min(domain[0], float(x.min())), max(domain[1], float(x.max()))
 
 
 OPERATORS = {name: _operator(name, row) for name, row in _TABLE.items()}

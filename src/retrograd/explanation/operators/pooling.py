@@ -17,6 +17,7 @@ from ..explanation import Array, Case, Setting
 from ..measure import Arrays
 from ..sums import Products, along
 from .example import VALUES, distinct, draw
+from .mistakes import POOLING, of_kernel
 from .operator import Operator, arguments, call_text, differing, frozen, switch
 
 __all__ = ["OPERATORS"]
@@ -160,6 +161,7 @@ def _case(name: str, ndim: int, settings: tuple[Setting, ...], inputs: Arrays, o
         source=call_text(f"F.{name}", inputs, named),
         inner=inner,
         step=1e-3 if largest else 1.0,
+        faults=() if adaptive else of_kernel(POOLING, "max_pool_grad" if largest else "avg_pool_grad"),
     )
 
 

@@ -15,6 +15,7 @@ from ...recurrence import Weights, recurrence
 from ..explanation import Array, Case, Setting
 from ..measure import Arrays
 from ..sums import Products, along
+from . import mistakes
 from .equations import Equations
 from .example import VALUES, draw
 from .operator import Operator, arguments, switch
@@ -162,6 +163,7 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
         program=f"recurrent_layer(x, {', '.join(states)}, [Weights({', '.join(weights)})], recurrence({sizes}))[0]",
         imports=_IMPORTS,
         inner=inner,
+        faults=mistakes.recurrent(name),
     )  # fmt: skip
 
 

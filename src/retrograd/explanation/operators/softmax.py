@@ -12,6 +12,7 @@ from ..explanation import Array, Case, Setting
 from ..measure import Arrays
 from .equations import Equations
 from .example import VALUES, draw
+from .mistakes import SOFTMAX, of_kernel
 from .operator import Operator, arguments, call_text, leading
 
 __all__ = ["CLASSES", "OPERATORS", "SAMPLES", "softmax_of"]
@@ -61,6 +62,7 @@ def _along(
             formulas=equations.formulas,
             source=call_text(f"F.{name}", inputs, {"dim": dim}),
             inner=made,
+            faults=of_kernel(SOFTMAX, f"{name}_grad"),
         )
 
     return Operator(name, ("x",), (), settings, _example, case)

@@ -205,9 +205,12 @@ export class Grid {
 
   /** The entries that belong to the one that is taken. */
   drawLit() {
+    this.base.style.opacity = this.faded ? FAINT : 1;
+    const before = this.hasLit;
+    this.hasLit = Boolean(this.selection?.reading?.lit.has(this.array.name));
+    if (!before && !this.hasLit) return; // a canvas that is not touched is not sent to the screen again
     const context = this.over.getContext("2d");
     context.clearRect(0, 0, this.over.width, this.over.height);
-    this.base.style.opacity = this.faded ? FAINT : 1;
     this.paintLit(new CanvasPen(context));
   }
 

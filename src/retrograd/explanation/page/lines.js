@@ -11,9 +11,8 @@ export class Lines {
   }
 
   draw(selection) {
-    this.element.replaceChildren(
-      ...this.curves(selection).map(({ from, to, colour }) => this.#curve(from, to, colour)),
-    );
+    const curves = this.curves(selection).map(({ from, to, colour }) => this.#curve(from, to, colour));
+    if (curves.length || this.element.childElementCount) this.element.replaceChildren(...curves);
   }
 
   /** [{from, to, colour}] in the coordinates of the stage. */

@@ -5,7 +5,7 @@ import { Panels } from "page/panels";
 const COLUMN = 22; // between columns
 const ROW = 44; // caption of a grid and space below it
 const PASS = 32; // the words "forward" and "backward"
-const [SMALLEST, READABLE, LARGEST] = [4, 18, 38];
+const [SMALLEST, DISTINCT, READABLE, LARGEST] = [3, 8, 18, 38];
 
 /**
  * The size of cells, the columns of each band, and for each column whether its panels lie across or down.
@@ -35,7 +35,7 @@ export function planned(columns, captions, grid, width, height) {
       const cost = found.height - 45 * Math.min(cell, READABLE + 8);
       if (!best || cost < best.cost) best = { ...plan, cost };
     }
-    if (best && cell <= READABLE) return best;
+    if (best && (cell === READABLE || cell === DISTINCT)) return best;
   }
   return best ?? { cell: SMALLEST, across: ways[0], bands: columns.map((_, j) => [j]) };
 }

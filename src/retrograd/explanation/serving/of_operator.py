@@ -1,6 +1,7 @@
 """What the server answers about operators: documents of examples with the settings that the reader chooses.
 
     GET /api/explanation?operator=conv2d&stride=2     the document with these settings, see document.py
+        ...&typed=g*(abs(x)<=1)                       with this gradient in place of the function's own, see typed.py
     GET /api/traces?operator=...                      its code that ran, line by line
     GET /api/faults?operator=...                      its failure lab
 """
@@ -15,6 +16,7 @@ from ..document import as_dict, faults, traces
 from ..explanation import Explanation
 from ..operators import find
 from ..operators.operator import Operator
+from ..typed import retyped
 
 __all__ = ["answers_about", "answers_of"]
 
@@ -31,7 +33,9 @@ def answers_of(first: Operator) -> dict[str, Callable[[Query], dict[str, Any]]]:
     def explained(operator: str, settings: tuple[tuple[str, str], ...]) -> Explanation:
         found = first if operator == first.name else find(operator)
         kinds = {setting.name: type(setting.value) for setting in found.settings}
-        return found.with_settings({name: _as(kinds.get(name, str), name, value) for name, value in settings})
+        given = {name: _as(kinds.get(name, str), name, value) for name, value in settings if name != "typed"}
+        explanation, text = found.with_settings(given), dict(settings).get("typed", "")
+        return retyped(explanation, text) if text else explanation
 
     def answer(make: Callable[[Explanation], dict[str, Any]]) -> Callable[[Query], dict[str, Any]]:
         def to(query: Query) -> dict[str, Any]:

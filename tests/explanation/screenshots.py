@@ -1,0 +1,54 @@
+"""Pictures of the page in its main states, to be looked at: python tests/explanation/screenshots.py FOLDER
+
+Each state at the width of a desktop and of a phone, light and dark; with a word after the folder only states whose name
+has it.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from explanation.browser import chromium, opened, written  # noqa: E402
+from retrograd.explanation.operators import find  # noqa: E402
+
+LOOK = "window.retrograd.page.selection"
+STATES = {  # name: (operator, settings, address, what is done first)
+    "opening": ("conv2d", {}, "", ""),
+    "strided": ("conv2d", {"stride": 2, "padding": 2}, "entry=gx:12", f"{LOOK}.look(1)"),
+    "decimals": ("conv2d", {"values": "decimals", "batch": 2, "groups": 2}, "entry=y:40", ""),
+    "goes_into": ("conv2d", {}, "", f"{LOOK}.hover('x', 12)"),
+    "padding": ("conv2d", {"padding": 2}, "", f"{LOOK}.hover('x', -12)"),
+    "matrices": ("conv2d", {"stride": 2}, "tab=matrices", ""),
+    "code": ("conv2d", {}, "tab=code", "for (let i = 0; i < 11; i++) document.querySelectorAll('.steps button')[1].click()"),
+    "faults": ("conv2d", {"stride": 2}, "tab=faults", ""),
+    "time": ("lstm", {}, "entry=gc:0", f"{LOOK}.look(1)"),
+    "curves": ("gelu", {}, "tab=curves", ""),
+    "normalisation": ("layer_norm", {}, "entry=gx:1", ""),
+    "attention": ("scaled_dot_product_attention", {}, "entry=gq:1", ""),
+}
+SCREENS = {"desktop": {"width": 1280, "height": 860}, "phone": {"width": 375, "height": 740}}
+
+
+def main(folder: Path, only: str = "") -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with chromium() as browser, tempfile.TemporaryDirectory() as files:
+        for name, (operator, settings, place, code) in STATES.items():
+            if only not in name:
+                continue
+            address = written(Path(files), find(operator).with_settings(settings).to_html())
+            for screen, viewport in SCREENS.items():
+                for colours in ("light", "dark"):
+                    with opened(browser, f"{address}#{place}", viewport=viewport, color_scheme=colours) as page:
+                        if code:
+                            page.evaluate(f"() => {{ {code} }}")
+                        page.wait_for_timeout(300)
+                        page.screenshot(path=folder / f"{name}_{screen}_{colours}.png")
+    print(folder)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

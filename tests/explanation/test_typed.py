@@ -1,0 +1,101 @@
+"""A gradient that the reader types: what it computes, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.explanation.document import as_dict
+from retrograd.explanation.operators import find
+from retrograd.explanation.typed import FUNCTIONS, as_gradient, retyped
+
+
+def test_an_expression_is_evaluated_as_python_would() -> None:
+    rng = np.random.default_rng(0)
+    g, x = rng.standard_normal((2, 3, 4))
+    for text, expected in (
+        ("g * (abs(x) <= 1)", g * (np.abs(x) <= 1)),
+        ("g*exp(-x**2) + 1", g * np.exp(-(x**2)) + 1),
+        ("g * where(x > 0, 1, 0.1)", g * np.where(x > 0, 1, 0.1)),
+        ("g * ((-1 < x < 1) | (x > 2)) / pi", g * (((x > -1) & (x < 1)) | (x > 2)) / np.pi),
+        ("minimum(g, 0.5) - maximum(x, e)", np.minimum(g, 0.5) - np.maximum(x, np.e)),
+        ("clamp(g, -0.5, 0.5)", np.clip(g, -0.5, 0.5)),
+        ("3", np.full_like(g, 3)),
+        ("x != x", np.zeros_like(g)),
+        ("+g * (x == x)", g),
+    ):
+        found = as_gradient(text)(rg.tensor(g), rg.tensor(x))
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, err_msg=text)
+
+
+def test_every_function_is_known_to_numpy_or_computes_a_number() -> None:
+    one = rg.tensor([0.5], dtype=rg.float64)
+    for name, (count, _) in FUNCTIONS.items():
+        text = f"{name}({', '.join(['x > 0' if name == 'where' else 'x', 'g', '1'][:count])})"
+        assert np.isfinite(as_gradient(text)(one, one).numpy()).all(), text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("__import__('os').system('true')", "is not known here"),
+        ("x.array", "'x.array' is not known here"),
+        ("[g for g in x]", "is not known here"),
+        ("lambda: g", "is not known here"),
+        ("g if x else 1", "is not known here"),
+        ("'text'", "is not known here"),
+        ("True", "is not known here"),
+        ("y", "'y' is not known here; known are g, x, numbers, and abs"),
+        ("exp(g, x)", "exp takes 1 argument$"),
+        ("where(x, g)", "where takes 3 arguments"),
+        ("clamp(x, low=1, high=2)", "clamp takes 3 arguments"),
+        ("g.", "'g.' is no expression such as"),
+        ("", "is no expression"),
+        ("(" * 150, "is no expression"),
+        ("g" * 201, "has 201 characters, at most 200"),
+    ],
+)
+def test_what_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        as_gradient(text)
+
+
+def test_a_tower_of_powers_does_not_hang() -> None:
+    one = rg.tensor([1.0])
+    assert np.isinf(as_gradient("9**9**9**9")(one, one).numpy()).all()
+
+
+@pytest.mark.parametrize("name", ["relu", "Sign", "hardtanh", "BWN"])
+def test_the_page_shows_the_typed_gradient(name: str) -> None:
+    explanation = retyped(find(name).with_settings({}), "g * (abs(x) <= 0.5) * 2")
+    x, gx = explanation.arrays["x"].values, explanation.arrays["gx"].values
+    np.testing.assert_allclose(gx, explanation.gy * (np.abs(x) <= 0.5) * 2, rtol=1e-6)
+    totals = np.zeros(gx.size)
+    values = {each: array.values for each, array in explanation.arrays.items()}
+    for products in explanation.sums["gx"]:
+        products.add_to(totals, values)
+    np.testing.assert_allclose(totals, gx.ravel(), rtol=1e-6)
+    document: dict[str, Any] = as_dict(explanation)
+    assert document["typed"] == "g * (abs(x) <= 0.5) * 2" and not document["exact"] and document["gradcheck"] is None
+    (declared,) = [line["values"] for line in document["curves"]["lines"] if line["kind"] == "declared"]
+    np.testing.assert_allclose(declared, 2.0 * (np.abs(document["curves"]["x"]) <= 0.5))
+    if document["python"] is not None:
+        names: dict[str, Any] = {}
+        exec(document["python"], names)
+        np.testing.assert_allclose(names["x"].grad.numpy(), gx, rtol=1e-6)
+
+
+def test_a_rule_that_is_not_linear_in_g_is_shown_without_products() -> None:
+    explanation = retyped(find("relu").with_settings({}), "sign(g)")
+    assert np.array_equal(explanation.arrays["gx"].values, np.sign(explanation.gy))
+    assert "gx" not in explanation.sums
+
+
+def test_operators_of_several_arrays_take_no_rule() -> None:
+    explanation = find("conv2d").with_settings({})
+    assert "typed" not in as_dict(explanation)
+    with pytest.raises(ValueError, match="for functions of one array of numbers, not for conv2d"):
+        retyped(explanation, "g")
