@@ -85,29 +85,18 @@ def _write(path: Path, explanation: Any) -> int:
 
 
 def _serve(arguments: argparse.Namespace, operator: Operator, settings: dict[str, int | float | str]) -> int:
-    import webbrowser
     from urllib.parse import urlencode
 
+    return _show(operator, arguments, f"#{urlencode({'operator': operator.name, **settings})}")
+
+
+def _show(subject: Any, arguments: argparse.Namespace, place: str = "") -> int:
+    from ..explanation.showing import show
+
     try:
-        from ..explanation.serving.server import serve
+        show(subject, arguments.host, arguments.port, not arguments.no_browser, place, say)
     except ImportError as error:
-        if error.name not in ("starlette", "uvicorn", "anyio"):
-            raise
-        message = f"the page needs {error.name}: pip install 'retrograd[explain]'; or write it to a file with --html"
-        return complain(message, 1)
-
-    place = f"#{urlencode({'operator': operator.name, **settings})}"
-
-    def opened(address: str) -> None:
-        say(f"{address}{place}")
-        say("Ctrl-C ends it.")
-        if not arguments.no_browser:
-            webbrowser.open(address + place)
-
-    try:
-        serve(operator, arguments.host, arguments.port, opened)
-    except KeyboardInterrupt:
-        say("ended")
+        return complain(f"{error} with --html", 1)
     except OSError as error:
         return complain(f"{arguments.host}:{arguments.port} cannot be used: {error.strerror or error}", 1)
     return 0

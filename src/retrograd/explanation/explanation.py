@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from ..atomic import write_atomically
 from ..ops.kernel_set import active_kernels
 from .curves import Curve
 from .faults import Fault, Outcome, outcome
+from .framed import framed
 from .measure import Arrays, Call, gradients, numerical, ulps
 from .running import Algorithm, Run, backward_run, follow
 from .sums import Products
@@ -254,8 +254,23 @@ class Explanation:
         return page([self.to_dict()])
 
     def _repr_html_(self) -> str:
-        text = escape(self.to_html(), quote=True)
-        return f'<iframe srcdoc="{text}" style="width:100%;height:760px;border:0" title="see the gradient"></iframe>'
+        return framed(self.to_html())
+
+    def show(self, host: str = "127.0.0.1", port: int = 0, browser: bool = True) -> None:
+        """Open the page in the browser, served to this machine until Ctrl-C.
+
+        Args:
+            host: an address of this machine; 127.0.0.1 is reached from this machine only.
+            port: 0 takes a free one.
+            browser: whether to open it, besides printing its address.
+
+        Raises:
+            ImportError: the server's packages are not installed.
+            OSError: the address or port is not available.
+        """
+        from .showing import show
+
+        show(self, host, port, browser)
 
 
 def _factor(name: str, at: int, values: np.ndarray) -> tuple[str, tuple[int, ...] | None, float]:

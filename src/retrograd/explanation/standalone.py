@@ -20,26 +20,33 @@ from typing import Any
 __all__ = ["page"]
 
 _PACKED_FROM = 200_000  # characters of data from which they are compressed
-_STYLES = "base", "head", "arrays", "panel", "views", "narrow"  # the later ones change what the earlier ones say
+_STYLES = "base", "head", "arrays", "panel", "views", "map", "narrow"  # the later ones change what the earlier ones say
 _START = 'import "page/main";'
 
 
-def page(documents: Sequence[Mapping[str, Any]], served: Mapping[str, Any] | None = None) -> str:
+def page(
+    documents: Sequence[Mapping[str, Any]],
+    served: Mapping[str, Any] | None = None,
+    model: Mapping[str, Any] | None = None,
+) -> str:
     """A self-contained HTML page.
 
     documents: what ``Explanation.to_dict()`` gives, one for each combination of settings that the page offers; it
         begins with the first
     served: ``{"token": ...}`` if a program serves the page and answers ``/api/explanation``; with ``"operators"``, a
         list of names, the reader chooses among them
+    model: what ``ModelExplanation.to_dict()`` gives: then the page shows the model's layers. Without a program that
+        serves them, with ``"documents"``, those of small layers by path, and ``"answers"`` about the others
 
     Raises:
-        ValueError: there is neither a document nor a program that serves the page.
+        ValueError: there is neither a document nor a model nor a program that serves the page.
     """
-    if not documents and served is None:
+    if not documents and served is None and model is None:
         raise ValueError("page: documents is empty, expected at least one explanation as a dict")
-    data = json.dumps({"served": served, "documents": list(documents)}, separators=(",", ":"), allow_nan=False)
+    data = json.dumps({"served": served, "documents": list(documents), "model": model}, separators=(",", ":"), allow_nan=False)
     packed = len(data) > _PACKED_FROM
-    title = f"{documents[0]['operator']} · see the gradient" if documents else "see the gradient"
+    name = model["name"] if model else documents[0]["operator"] if documents else ""
+    title = f"{name} · see the gradient" if name else "see the gradient"
     parts = {
         "policy": _policy(served is not None),
         "title": escape(title),

@@ -11,10 +11,10 @@ from .explanation import Explanation
 from .numbers import number, numbers
 from .sums import Products
 
-__all__ = ["block", "outline", "rows_of", "taken"]
+__all__ = ["block", "first", "outline", "rows_of", "start_of", "taken", "window"]
 
 _MOST = 200  # products that are listed
-_EDGE = 32  # entries along an edge of a block
+_WHOLE, _PART = 32, 16  # entries along an edge of a block: of an axis that is no longer than _WHOLE, else
 
 
 def rows_of(explanation: Explanation, name: str, flat: int) -> Iterator[tuple[Products, np.ndarray, np.ndarray]]:
@@ -61,36 +61,92 @@ def taken(explanation: Explanation, name: str, flat: int) -> dict[str, Any]:
 
 
 def outline(explanation: Explanation) -> dict[str, Any]:
-    """The arrays of a layer without their entries, and the formulas of those that are sums."""
+    """The arrays of a layer without their entries, and of those that are sums the formula and the factors.
+
+    window: the extent of the blocks in which an array is shown; first: the entry that the page begins with
+    """
+    name, at = first(explanation)
     return {
         "operator": explanation.case.name,
         "call": explanation.case.source,
         "exact": explanation.case.exact,
+        "first": {"name": name, "at": at},
         "arrays": {
             name: {
                 "shape": [*array.values.shape],
+                "window": window(array.values.shape),
                 "axes": array.axes,
                 "dtype": str(array.values.dtype),
                 "role": array.role,
                 "about": array.about,
                 "padding": [[*pair] for pair in array.padding],
-                "largest": number(float(np.abs(array.values).max(initial=0))),
+                "view": array.view,
+                "largest": _largest(array.values),
             }
             for name, array in explanation.arrays.items()
         },
-        "sums": {name: explanation.case.formulas.get(name, "") for name in explanation.sums},
+        "sums": {
+            name: {"formula": explanation.case.formulas.get(name, ""), "factors": [[*each.factors] for each in products]}
+            for name, products in explanation.sums.items()
+        },
     }
 
 
-def block(array: np.ndarray, at: tuple[int, ...], row: int, column: int) -> dict[str, Any]:
-    """A part of at most 32x32 entries of the plane of the last two axes; at: the place on the axes before.
+def first(explanation: Explanation) -> tuple[str, int]:
+    """The entry that the page begins with: the largest of the weight's gradient, or of another gradient."""
+    gradients = [name for name, array in explanation.arrays.items()
+                 if name in explanation.sums and array.role == "gradient"]  # fmt: skip
+    weights = [name for name in gradients if explanation.arrays[name[1:]].role == "weight"]
+    name = next(iter([*weights, *gradients, *explanation.sums, "y"]))
+    values = explanation.arrays[name].values
+    return name, int(np.nanargmax(np.abs(values))) if values.size and not np.isnan(values).all() else 0
+
+
+def window(shape: tuple[int, ...]) -> list[int]:
+    """The extent of a block of an array: of the last two axes at most 32, of those before as many as are readable."""
+    extents = [extent if extent <= _WHOLE else _PART for extent in shape[-2:]]
+    cells = int(np.prod(extents, dtype=int))
+    panels = 16 if cells <= 16 else 4 if cells <= 256 else 1
+    side = int(panels**0.5)
+    lead = [1] * len(shape[:-2])
+    for axis in reversed(range(len(lead))):
+        lead[axis] = min(shape[axis], side, panels)
+        panels //= max(lead[axis], 1)
+    for axis in reversed(range(len(lead))):  # what is left, where another axis did not need its share
+        more = min(shape[axis], lead[axis] * panels)
+        panels //= max(more // max(lead[axis], 1), 1)
+        lead[axis] = more
+    return [*lead, *extents]
+
+
+def start_of(shape: tuple[int, ...], flat: int) -> tuple[int, ...]:
+    """Where the block begins in which an entry is shown."""
+    place = np.unravel_index(flat, shape) if shape else ()
+    return tuple(
+        max(min(int(i) // size * size, extent - size), 0)
+        for i, size, extent in zip(place, window(shape), shape, strict=True)
+    )
+
+
+def block(array: np.ndarray, start: tuple[int, ...]) -> dict[str, Any]:
+    """A part of an array, as large as its window.
 
     Raises:
         ValueError: there is no such place.
     """
-    lead = array.shape[:-2] if array.ndim > 1 else ()
-    if len(at) != len(lead) or any(not 0 <= i < extent for i, extent in zip(at, lead, strict=True)):
-        raise ValueError(f"explain: an array of shape {array.shape} has no plane at {at}")
-    plane = array[at] if array.ndim > 1 else array.reshape(1, -1)
-    part = plane[max(row, 0) : max(row, 0) + _EDGE, max(column, 0) : max(column, 0) + _EDGE]
-    return {"row": max(row, 0), "column": max(column, 0), "shape": [*part.shape], "values": numbers(part)}
+    if len(start) != array.ndim or any(not 0 <= i < max(extent, 1) for i, extent in zip(start, array.shape, strict=True)):
+        raise ValueError(f"explain: an array of shape {array.shape} has no block that begins at {start}")
+    part = array[tuple(slice(i, i + size) for i, size in zip(start, window(array.shape), strict=True))]
+    return {"start": [*start], "shape": [*part.shape], "values": _short(part)}
+
+
+def _short(values: np.ndarray) -> list[Any]:
+    """The entries with no more digits than tell them from their neighbours: a float32 has fewer than a float64."""
+    if values.dtype != np.float32:
+        return numbers(values)
+    return [number(float(str(each))) for each in values.ravel()]
+
+
+def _largest(values: np.ndarray) -> float:
+    finite = np.abs(values[np.isfinite(values)])
+    return float(finite.max(initial=0))

@@ -55,7 +55,7 @@ export class EntryPanel {
       this.selection.pinned && !this.selection.hovered
         ? h("button", { class: "plain", onclick: () => this.selection.release(), title: "Release (Esc)" }, "pinned ×")
         : null;
-    const value = at < 0 ? "0" : long(array.value(at));
+    const value = at < 0 ? "0" : array.value(at) === undefined ? "…" : long(array.value(at));
     return h(
       "header",
       {},
@@ -81,11 +81,12 @@ export class EntryPanel {
 
   #sum(reading) {
     const { products, sum } = reading;
+    if (sum.pending) return [h("p", { class: "why" }, sum.pending)];
     const why = reason(reading, this.selection.model);
     return [
       why ? h("p", { class: "why" }, why) : null,
       products.length > 1 ? this.#controls(products) : null,
-      this.#list(products, (each) => product(each, reading.array)),
+      this.#list(products, (each) => product(each, reading.array), 0, sum.rest),
       this.#checks(sum, products),
     ].filter(Boolean);
   }
@@ -95,7 +96,8 @@ export class EntryPanel {
       const copy =
         array.copies &&
         `a copy of ${this.selection.model.arrays.get(array.copies.array).label(array.copies.index[at])}`;
-      return [h("p", { class: "why" }, copy ?? "No product of this page has it as a factor.")];
+      const nothing = this.selection.model.nothing ?? "No product of this page has it as a factor.";
+      return [h("p", { class: "why" }, copy ?? nothing)];
     }
     const into = uses.map(({ target, products }) =>
       h(
@@ -128,7 +130,7 @@ export class EntryPanel {
     const sort =
       products.length > 2 && h("button", { class: "plain", onclick: () => this.#sort(next) }, `${this.order} ⇅`);
     this.running = h("span", { class: "running", "aria-hidden": "true" });
-    return h("div", { class: "controls" }, h("span", {}, count(products.length, "product")), play, this.running, sort);
+    return h("div", { class: "controls" }, h("span", {}, count(this.selection.reading.sum?.count ?? products.length, "product")), play, this.running, sort);
   }
 
   #sort(order) {
@@ -136,7 +138,8 @@ export class EntryPanel {
     this.draw();
   }
 
-  #list(products, write, first = 0) {
+  /** others: {count, total} of products that are not listed */
+  #list(products, write, first = 0, others = null) {
     let rows = products.map((each, j) => [each, first + j]);
     if (this.order !== "in order") rows.sort(([a], [b]) => Math.abs(b.value) - Math.abs(a.value));
     const rest = this.all ? [] : rows.slice(MOST);
@@ -160,6 +163,8 @@ export class EntryPanel {
       return item;
     });
     if (rest.length) items.push(this.#rest(rest));
+    if (others?.count)
+      items.push(h("li", { class: "rest" }, `the other ${others.count.toLocaleString("en")} add up to ${long(others.total)}`));
     return h(
       "ol",
       {
@@ -214,7 +219,7 @@ export class EntryPanel {
               "≠ declared",
             );
       rows.push(row("numerical gradient", long(sum.numerical), mark, `Δ ${small(difference)}`));
-    }
+    } else if (sum.awaited) rows.push(row("numerical gradient", "…", null, ""));
     return h("table", { class: "checks", hidden: !products }, h("tbody", {}, ...rows));
   }
 

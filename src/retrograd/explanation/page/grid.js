@@ -113,7 +113,7 @@ export class Grid {
 
   /** How the numbers are written so that the longest one fits: {decimals, size}; null if none does. */
   #letters(cell) {
-    if (cell < 14 || this.array.size > 20000) return null;
+    if (cell < 14 || this.array.values.length > 20000) return null;
     const side = cell - 2;
     for (const decimals of [2, 1]) {
       let longest = 1;
@@ -177,7 +177,8 @@ export class Grid {
       if (cell >= 20) pen.text(x + side / 2, y + side / 2, "0", muted, Math.min(13, cell * 0.4));
       return;
     }
-    const value = array.values[at];
+    const value = array.value(at);
+    if (value === undefined) return pen.outline(x + 0.5, y + 0.5, side - 1, side - 1, line, 1, { radius });
     const { fill, text } = colours(value, array.largest);
     pen.cell(x, y, side, side, fill, radius);
     if (value === 0 && cell >= 7) pen.outline(x + 0.5, y + 0.5, side - 1, side - 1, line, 1, { radius });

@@ -3,8 +3,8 @@
 /** {operator, settings, tab, entry: {name, at}} of an address; settings are still text. */
 export function parsed(hash) {
   const settings = Object.fromEntries(new URLSearchParams(hash.replace(/^#/, "")));
-  const { operator = null, tab = null, entry = null } = settings;
-  for (const name of ["operator", "tab", "entry"]) delete settings[name];
+  const { layer = null, operator = layer, tab = null, entry = null } = settings;
+  for (const name of ["layer", "operator", "tab", "entry"]) delete settings[name];
   const [, name, at] = entry?.match(/^(.+):(\d+)$/) ?? [];
   return { operator, tab, settings, entry: name ? { name, at: Number(at) } : null };
 }
@@ -19,10 +19,10 @@ export function applied(document, settings) {
   return found;
 }
 
-export function written({ operator, settings, defaults, tab, entry }) {
+export function written({ word = "operator", operator, settings, defaults, tab, entry }) {
   const changed = Object.entries(settings).filter(([name, value]) => defaults[name] !== value);
   const query = new URLSearchParams([
-    ["operator", operator],
+    [word, operator],
     ...changed,
     ...(tab ? [["tab", tab]] : []),
     ...(entry ? [["entry", `${entry.name}:${entry.at}`]] : []),

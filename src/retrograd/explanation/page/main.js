@@ -1,6 +1,7 @@
 // The page: opens the data, and joins its parts.
 
 import { Announcer } from "page/announce";
+import { Blocks } from "page/blocks";
 import { Code } from "page/code";
 import { forget } from "page/colour";
 import { Curves } from "page/curves";
@@ -8,13 +9,16 @@ import { h } from "page/dom";
 import { EntryPanel } from "page/entry";
 import { copied, saved, svg } from "page/export";
 import { Faults } from "page/faults";
+import { Layers } from "page/layers";
 import { Legend } from "page/legend";
 import { Lines } from "page/lines";
 import { applied, parsed, show, written } from "page/link";
 import { Matrices } from "page/matrices";
 import { Model } from "page/model";
+import { ModelView } from "page/network";
 import { count, long, small } from "page/number";
 import { sentence } from "page/reading";
+import { RemoteModel } from "page/remote";
 import { Selection } from "page/selection";
 import { Settings } from "page/settings";
 import { Carried, Served, opened, settingsOf } from "page/source";
@@ -31,21 +35,28 @@ const HINT = matchMedia("(pointer: coarse)").matches
 const $ = (id) => document.getElementById(id);
 
 class Page {
-  constructor({ served, documents }) {
-    this.source = served ? new Served(served, documents) : new Carried(documents);
+  constructor({ served, documents, model }) {
+    this.source = model ? new Layers(model, served) : served ? new Served(served, documents) : new Carried(documents);
     this.selection = new Selection();
     this.views = [
       {
         id: "time",
         title: "Through time",
-        has: (d) => Object.values(d.arrays).some(({ view }) => view === "time"),
+        has: (d) => !d.ask && Object.values(d.arrays).some(({ view }) => view === "time"),
         view: new Time(this.selection),
       },
-      { id: "entries", title: "Entry by entry", has: () => true, view: new Stage(this.selection) },
+      { id: "entries", title: "Entry by entry", has: (d) => !d.ask, view: new Stage(this.selection) },
+      { id: "blocks", title: "Entry by entry", has: (d) => d.ask, view: new Blocks(this.selection, "main") },
+      {
+        id: "between",
+        title: "In between",
+        has: (d) => d.ask && Object.values(d.arrays).some(({ view }) => view === "time"),
+        view: new Blocks(this.selection, "time"),
+      },
       {
         id: "matrices",
         title: "As matrices",
-        has: (d) => Object.values(d.arrays).some(({ view }) => view === "matrices"),
+        has: (d) => !d.ask && Object.values(d.arrays).some(({ view }) => view === "matrices"),
         view: new Matrices(this.selection),
       },
       { id: "curves", title: "Curves", has: (d) => Boolean(d.curves), view: new Curves(this.selection) },
@@ -75,6 +86,7 @@ class Page {
     new Announcer($("announce"), this.selection);
     new Theme($("theme"), () => this.#repaint());
     this.selection.listen((what) => this.#selected(what));
+    if (model) this.network = new ModelView(this, model);
     this.#listen();
   }
 
@@ -114,9 +126,10 @@ class Page {
     this.document = found;
     if (fresh || this.defaults?.operator !== found.operator)
       this.defaults = { operator: found.operator, values: settingsOf(found) };
-    this.model = new Model(found);
+    this.model = found.ask ? new RemoteModel(found, this.selection) : new Model(found);
+    this.network?.open(found);
     document.title = `${found.operator} · see the gradient`;
-    $("operator").replaceChildren(this.#operatorChoice(found.operator));
+    $("operator").replaceChildren(this.network ? found.operator : this.#operatorChoice(found.operator));
     $("call").textContent = found.call;
     this.#badge(found.agreement ?? {});
     this.settings.open(found);
@@ -211,8 +224,9 @@ class Page {
   }
 
   get hash() {
-    const tab = this.tabs.current === "entries" ? null : this.tabs.current;
+    const tab = ["entries", "blocks"].includes(this.tabs.current) ? null : this.tabs.current;
     return written({
+      word: this.source.word,
       operator: this.document.operator,
       settings: settingsOf(this.document),
       defaults: this.defaults.values,

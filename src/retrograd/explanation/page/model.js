@@ -125,11 +125,12 @@ export class Model {
       total,
       numerical,
       agrees: near(total, value, Math.max(size, 0.1 * array.largest)),
-      confirmed: this.#confirmed(array, value, numerical),
+      confirmed: this.confirmed(array, value, numerical),
     };
   }
 
-  #confirmed(array, value, numerical) {
+  /** Whether a gradient agrees with its central difference. */
+  confirmed(array, value, numerical) {
     if (numerical === null) return null;
     return near(value, numerical, 10 * Math.max(Math.abs(value), 0.1 * array.largest));
   }
@@ -182,7 +183,7 @@ export class Model {
 }
 
 /** Whether two numbers agree, up to the rounding of a float32 sum of this size. */
-function near(a, b, size) {
+export function near(a, b, size) {
   if (Object.is(a, b)) return true;
   if (!Number.isFinite(a) || !Number.isFinite(b)) return false;
   return Math.abs(a - b) <= 2e-5 * size + 1e-9;

@@ -64,6 +64,7 @@ export function sentence(reading, { long, count }) {
   const { array, at, sum, shown, products } = reading;
   if (at < 0) return `${array.label(at)} is padding, which is 0`;
   const value = long(array.value(at));
+  if (sum?.pending) return `${array.label(at)}: ${sum.pending}`;
   if (shown === "sum") {
     if (!products.length) return `${array.label(at)} = ${value}: nothing that the loss depends on reads it`;
     const kinds = [...new Set(products.map((each) => each.factors.map((factor) => factor.array.name).join(" · ")))];
@@ -75,7 +76,7 @@ export function sentence(reading, { long, count }) {
       return `${array.label(at)} = ${value}, which is ${scale === 1 ? one : `${long(scale)} · ${one}`}${check}`;
     }
     const which = kinds.length > 3 ? `of ${kinds.length} kinds` : kinds.join(" and ");
-    return `${array.label(at)} = ${value}, the sum of ${count(products.length, noun)} ${which}${check}`;
+    return `${array.label(at)} = ${value}, the sum of ${count(sum.count ?? products.length, noun)} ${which}${check}`;
   }
   const into = reading.uses.map(
     (each) => `${count(new Set(each.products.map(({ to }) => to)).size, "entry")} of ${each.target.name}`,

@@ -74,14 +74,22 @@ export class Served {
     Object.assign(document, await this.#ask(part, document.operator, settingsOf(document)));
   }
 
-  async #ask(what, operator, settings, signal) {
-    const answer = await fetch(`/api/${what}?${new URLSearchParams({ operator, ...settings })}`, {
-      headers: { "X-Retrograd-Token": this.token },
-      signal,
-      cache: "no-store",
-    });
-    const found = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
-    if (!answer.ok) throw new Error(found.error ?? `the server answered ${answer.status}`);
-    return found;
+  #ask(what, operator, settings, signal) {
+    return asked(this.token, what, { operator, ...settings }, signal);
   }
+}
+
+/** An answer of the program that serves the page. */
+export async function asked(token, what, query, signal) {
+  const request = fetch(`/api/${what}?${new URLSearchParams(query)}`, {
+    headers: { "X-Retrograd-Token": token },
+    signal,
+    cache: "no-store",
+  });
+  const answer = await request.catch((error) => {
+    throw error.name === "AbortError" ? error : new Error("the program that serves this page has ended");
+  });
+  const found = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
+  if (!answer.ok) throw new Error(found.error ?? `the server answered ${answer.status}`);
+  return found;
 }

@@ -48,6 +48,10 @@ export class Stage {
     return null;
   }
 
+  grid(array, options) {
+    return new Grid(array, this.selection, options);
+  }
+
   open(model) {
     this.arrays = this.pairs(model).map((pair) => pair.map((name) => name && model.arrays.get(name)));
     this.captions = this.arrays.map((pair) => Math.max(...pair.map((array) => (array ? captionWidth(array) : 0))));
@@ -63,7 +67,7 @@ export class Stage {
       this.ways = across.join();
       this.columns = this.arrays.map((pair, j) =>
         pair.map(
-          (array) => array && new Grid(array, this.selection, { across: Boolean(across[j]), grid: this.axes(array) }),
+          (array) => array && this.grid(array, { across: Boolean(across[j]), grid: this.axes(array) }),
         ),
       );
       this.grids = this.columns.flat().filter(Boolean);

@@ -35,11 +35,17 @@ _HEADERS = {
 }
 
 
-def application(token: str, hosts: list[str], served: Mapping[str, Any], answers: Mapping[str, Answer]) -> Guard:
+def application(
+    token: str,
+    hosts: list[str],
+    served: Mapping[str, Any],
+    answers: Mapping[str, Answer],
+    model: Mapping[str, Any] | None = None,
+) -> Guard:
     """The ASGI application.
 
     token: what the link must carry. hosts: the values of the Host header that name this server. served: what the page
-    is told besides. answers: by name; a ValueError becomes a 400 with its text
+    is told besides. answers: by name; a ValueError becomes a 400 with its text. model: the map of its layers
     """
     one_at_a_time = anyio.CapacityLimiter(1)
 
@@ -47,7 +53,7 @@ def application(token: str, hosts: list[str], served: Mapping[str, Any], answers
         if request.query_params.get("token", "") != token:
             text = "The token is missing or wrong: open the link that the command printed."
             return Response(text, 401, _HEADERS, "text/plain")
-        return HTMLResponse(page([], {"token": token, **served}), headers=_HEADERS)
+        return HTMLResponse(page([], {"token": token, **served}, model), headers=_HEADERS)
 
     async def answer(make: Answer, request: Request) -> Response:
         query = dict(request.query_params)

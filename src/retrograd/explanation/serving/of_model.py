@@ -1,8 +1,9 @@
 """What the server answers about a model: its map, and of one layer the part that the page shows.
 
     GET /api/model                                    the map of the layers
-    GET /api/layer?layer=features.3                   the arrays of a layer, without their entries
-    GET /api/block?layer=...&array=gw&at=0,2&row=0&column=0     at most 32x32 entries of a plane of the last two axes
+    GET /api/layer?layer=features.3                   a small layer's document; else its arrays without their entries
+    GET /api/traces?layer=...                         the code of a small layer that ran, line by line
+    GET /api/block?layer=...&array=gw&start=0,2,0,0   a part of an array, as large as its window
     GET /api/taken?layer=...&array=gw&index=17        an entry (its flat index) and its 200 largest products
     GET /api/numerical?layer=...&array=gw&index=17    its central difference
     GET /api/road?layer=...&array=gw&index=17         the largest products from this entry to the loss
@@ -16,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from ..document import traces
 from ..explanation import Explanation
 from ..model import ModelExplanation
 from ..numbers import number
+from ..small import is_small, whole
 from ..taking import block, outline, taken
 
 __all__ = ["answers_of"]
@@ -30,12 +33,19 @@ def answers_of(model: ModelExplanation) -> dict[str, Callable[[Query], dict[str,
     """The answers by name; each raises ValueError for a query that it has no answer to."""
 
     def layer(query: Query) -> dict[str, Any]:
-        return {"layer": query.get("layer", "")} | outline(_layer(model, query))
+        explanation = _layer(model, query)
+        found = whole(explanation, with_code=False) if is_small(explanation) else outline(explanation)
+        return {"layer": query.get("layer", "")} | found
+
+    def code(query: Query) -> dict[str, Any]:
+        explanation = _layer(model, query)
+        if not is_small(explanation):
+            raise ValueError(f"explain: {query['layer']} is too large to step through its code")
+        return traces(explanation)
 
     def part(query: Query) -> dict[str, Any]:
         values = _array(_layer(model, query), query)
-        at = tuple(_whole("at", each) for each in query.get("at", "").split(",") if each)
-        return block(values, at, _whole("row", query.get("row", "0")), _whole("column", query.get("column", "0")))
+        return block(values, tuple(_whole("start", each) for each in query.get("start", "").split(",") if each))
 
     def entry(query: Query) -> dict[str, Any]:
         return taken(_layer(model, query), query.get("array", ""), _whole("index", query.get("index", "")))
@@ -59,6 +69,7 @@ def answers_of(model: ModelExplanation) -> dict[str, Callable[[Query], dict[str,
     return {
         "model": lambda query: model.to_dict(),
         "layer": layer,
+        "traces": code,
         "block": part,
         "taken": entry,
         "numerical": numerical,

@@ -18,7 +18,7 @@ from ..operators import find
 from ..operators.operator import Operator
 from ..typed import retyped
 
-__all__ = ["answers_of"]
+__all__ = ["answers_about", "answers_of"]
 
 Query = Mapping[str, str]
 
@@ -46,6 +46,15 @@ def answers_of(first: Operator) -> dict[str, Callable[[Query], dict[str, Any]]]:
 
     return {"explanation": answer(lambda each: as_dict(each, whole=False)), "traces": answer(traces),
             "faults": answer(faults)}  # fmt: skip
+
+
+def answers_about(explanation: Explanation) -> dict[str, Callable[[Query], dict[str, Any]]]:
+    """The answers about an operator with arrays of the user's, which has no settings to choose."""
+    return {
+        "explanation": lambda query: as_dict(explanation, whole=False) | {"settings": []},
+        "traces": lambda query: traces(explanation),
+        "faults": lambda query: faults(explanation),
+    }
 
 
 def _as(kind: type, name: str, value: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import uvicorn
 
+from ..explanation import Explanation
 from ..model import ModelExplanation
 from ..operators import names
 from ..operators.operator import Operator
@@ -18,12 +19,14 @@ from .application import Answer, application
 
 __all__ = ["serve"]
 
+Subject = Operator | Explanation | ModelExplanation
 
-def serve(subject: Operator | ModelExplanation, host: str, port: int, opened: Callable[[str], None]) -> None:
+
+def serve(subject: Subject, host: str, port: int, opened: Callable[[str], None]) -> None:
     """Answer requests for the page until Ctrl-C; ``opened`` is called with its address once it is ready.
 
-    subject: a model that ran, or the operator that the page begins with; one of the user's own is offered besides those
-        of the library
+    subject: a model or an operator that ran; or the operator that the page begins with, where one of the user's own is
+        offered besides those of the library
     host: an address of this machine; 127.0.0.1 is reached from this machine only
     port: 0 takes a free one
 
@@ -48,12 +51,14 @@ def serve(subject: Operator | ModelExplanation, host: str, port: int, opened: Ca
         server.run(sockets=[listening])
 
 
-def _of(subject: Operator | ModelExplanation) -> tuple[Mapping[str, Any], Mapping[str, Answer]]:
-    """What the page is told, and the answers that it can ask for."""
+def _of(subject: Subject) -> tuple[Mapping[str, Any], Mapping[str, Answer], Mapping[str, Any] | None]:
+    """What the page is told, the answers that it can ask for, and the map of a model's layers."""
     if isinstance(subject, ModelExplanation):
-        return {"model": subject.to_dict()}, of_model.answers_of(subject)
+        return {}, of_model.answers_of(subject), subject.to_dict()
+    if isinstance(subject, Explanation):
+        return {"operators": [subject.case.name]}, of_operator.answers_about(subject), None
     operators = sorted({*names(), subject.name})
-    return {"operators": operators, "first": subject.name}, of_operator.answers_of(subject)
+    return {"operators": operators, "first": subject.name}, of_operator.answers_of(subject), None
 
 
 class _Announcing(uvicorn.Server):
