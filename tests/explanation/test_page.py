@@ -361,6 +361,27 @@ def test_settings_that_do_not_go_together_are_said_beside_them(browser, served):
         page.wait_for_function("() => !document.querySelector('.settings .error').textContent")
 
 
+def test_in_a_notebook(browser, tmp_path):
+    given = find("linear").with_settings({})
+    notebook = "<!doctype html><html data-ready lang=en><title>notebook</title><body>" + given._repr_html_()
+    with opened(browser, written(tmp_path, notebook)) as page:
+        frame = page.frames[1]
+        frame.wait_for_selector("html[data-ready]", state="attached")
+        shown = frame.evaluate(TAKE, ["gw", 2])
+        assert shown["agrees"] and shown["value"] == float(given.arrays["gw"].values.ravel()[2])
+        frame.locator(".paper").first.click()
+        assert frame.evaluate(PINNED)["name"] == "x"
+        frame.get_by_role("tab").last.click()
+        page.keyboard.press("Tab")
+        assert page.frames[1] is frame and frame.evaluate("() => location.href") == "about:srcdoc"
+
+
+def test_what_it_writes_of_one_product(browser, tmp_path):
+    with opened(browser, written(tmp_path, as_html([document("max_pool2d")]))) as page:
+        assert page.locator("#lead").inner_text().startswith("gx[0, 0, 1, 3] = 3, which is gy[0, 0, 0, 1].")
+        assert "x[0, 0, 1, 3] was passed on to one entry of y" in page.locator(".why").inner_text()
+
+
 # ---- the other parts
 
 

@@ -334,34 +334,6 @@ function reason({ array, at, products }, model) {
     const many = count(products.length, "entry");
     return `${entry} was added to ${many} of ${y}, and ${upstream} says how much the loss grows with each of them.`;
   }
-  const times = others.flatMap((factor) => [
-    h("span", { class: "times" }, "×"),
-    h("span", { class: "term" }, ...term(factor)),
-  ]);
-  return [
-    h(
-      "span",
-      { class: "terms" },
-      h("code", { class: `name role-${each.target.role}` }, each.target.label(each.to)),
-      ...times,
-    ),
-    h("span", { class: "value" }, long(each.value)),
-  ];
-}
-
-/** Why the gradient is this sum, where the forward pass multiplied the input by one other entry each time. */
-function reason({ array, at, products }, model) {
-  const factors = products[0]?.factors ?? [];
-  const upstream = factors.find((factor) => factor.array.role === "upstream")?.array.name;
-  const others = factors.filter((factor) => factor.array.role !== "upstream").map((factor) => factor.array.name);
-  if (array.role !== "gradient" || !upstream || others.length > 1) return null;
-  const [input, y] = [array.name, upstream].map((name) => name.slice(1));
-  if (!model.multiplies(y, input, ...others)) return null;
-  const entry = array.label(at).slice(1);
-  if (!others.length) {
-    const many = count(products.length, "entry");
-    return `${entry} was added to ${many} of ${y}, and ${upstream} says how much the loss grows with each of them.`;
-  }
   const times = products.length === 1 ? "once" : products.length === 2 ? "twice" : `${products.length} times`;
   const [other] = others;
   return (

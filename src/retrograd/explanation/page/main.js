@@ -277,6 +277,8 @@ class Page {
     ]) {
       $(id).addEventListener("click", async () => say($(id), "copied", await copied(text())));
     }
+    // not a link: inside another document its address would be that of the other one
+    $("skip").addEventListener("click", () => $("view").focus());
     $("save-svg").addEventListener("click", () => saved(`${this.document.operator}.svg`, this.svg(), "image/svg+xml"));
   }
 
