@@ -18,11 +18,11 @@ from explanation.browser import chromium, opened, written
 from retrograd.explanation.operators import find
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "static" / "explain.png"
-SCREEN = {"width": 1160, "height": 760}
+SCREEN = {"width": 1160, "height": 800}
 
 
 def main() -> None:
-    page_text = find("conv2d").with_settings({"size": 4, "padding": 1}).to_html()
+    page_text = find("conv2d").with_settings({"channels": 1, "filters": 1}).to_html()
     with chromium() as browser, tempfile.TemporaryDirectory() as folder:
         address = written(Path(folder), page_text)
         with opened(browser, address, viewport=SCREEN, color_scheme="light") as page:
