@@ -68,7 +68,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "distributions": ({"engine", "ops", "absent"}, {"numpy"}),
     "autograd": ({"ops", "engine", "absent"}, {"numpy"}),  # likewise, and what is made of both
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
-    "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
+    "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "explanation"}, {"numpy", "matplotlib", "tqdm"}),
     "explanation": (
         _LAYERS | _OPERATORS | {"atomic", "formulas", "lowbit", "printable", "rules"},
         {"numpy", "tensorboardX", "anyio", "starlette", "uvicorn"},

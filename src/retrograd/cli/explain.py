@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +20,20 @@ def add_command(commands: Any) -> None:
         "explain",
         help="see a gradient: every entry as the sum that it is",
         description="Open a page in the browser that takes the gradients of an operator apart: conv2d, linear, "
-        "lstm, batch_norm, gelu, ... or a function of your own. The page is served to this machine only, "
+        "lstm, batch_norm, gelu, ..., a function of your own, or the layers of a trained run. The page is served to this machine only, "
         "until Ctrl-C; --html writes it to one file instead, which needs neither server nor network.",
     )
     explain.add_argument(
-        "operator", nargs="?", default="conv2d", metavar="OPERATOR", help="its name, or module:name (conv2d)"
-    )
+        "operator", nargs="?", default="conv2d", metavar="OPERATOR",
+        help="its name, module:name, or the folder of a run, such as runs/digits (conv2d)",
+    )  # fmt: skip
     explain.add_argument("--list", action="store_true", help="print the names of all operators")
     explain.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, such as stride=2; may be repeated"
     )
     explain.add_argument("--html", type=Path, metavar="FILE", help="write the page to FILE")
+    explain.add_argument("--samples", type=int, metavar="N", help="of a run: how many held-out samples (8)")
+    explain.add_argument("--images", type=Path, metavar="DIR", help="of a run of images: the folder of these")
     explain.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="serve at this address (127.0.0.1)")
     explain.add_argument("--port", type=int, default=0, metavar="N", help="serve at this port (a free one)")
     explain.add_argument("--no-browser", action="store_true", help="print the link, and open no browser")
@@ -45,6 +49,12 @@ def _explain(arguments: argparse.Namespace) -> int:
         return 0
     if not 0 <= arguments.port < 65536:
         raise UsageError(f"--port {arguments.port} must be from 0 to 65535")
+    run = _run_of(arguments.operator)
+    if run is not None:
+        return _explain_run(arguments, run)
+    for name in ("samples", "images"):
+        if getattr(arguments, name) is not None:
+            raise UsageError(f"--{name} is for the folder of a run; leave it out")
     try:
         own = ":" in arguments.operator
         operator = from_module(arguments.operator) if own else find(arguments.operator)
@@ -56,6 +66,34 @@ def _explain(arguments: argparse.Namespace) -> int:
         assert explanation is not None
         return _write(arguments.html, explanation)
     return _serve(arguments, operator, settings)
+
+
+def _run_of(word: str) -> Path | None:
+    """The folder or checkpoint of a run, if the word is that of one rather than of an operator."""
+    path = Path(word)
+    is_path = path.suffix == ".npz" or "/" in word or os.sep in word or (path / "checkpoint.npz").exists()
+    return path if is_path else None
+
+
+def _explain_run(arguments: argparse.Namespace, run: Path) -> int:
+    """Open the layers of a run's network, as they ran on held-out samples."""
+    from ..explanation.explain import explain
+    from ..train import CheckpointError, TrainingError
+    from ..train.held_out import held_out
+
+    samples = 8 if arguments.samples is None else arguments.samples
+    if not 1 <= samples <= 1024:
+        raise UsageError(f"--samples {samples} must be from 1 to 1024")
+    if arguments.set:
+        raise UsageError("--set is for an operator; leave it out with a run")
+    try:
+        model, batch, loss = held_out(run, samples, arguments.images)
+    except (CheckpointError, TrainingError, RuntimeError, ImportError) as error:
+        return complain(str(error), 1)
+    explanation = explain(model, batch, loss)
+    if arguments.html is not None:
+        return _write(arguments.html, explanation)
+    return _show(explanation, arguments)
 
 
 def _settings(given: list[str], operator: Operator) -> dict[str, int | float | str]:

@@ -56,7 +56,10 @@ def case_of_layer(layer: Module, x: np.ndarray) -> Case:
         if getattr(layer, name, usual) != usual:
             raise ValueError(f"explain: {kind} with {name}={getattr(layer, name)!r} is not taken apart")
     word = f"rnn_{layer.nonlinearity}" if kind == "RNN" else kind
-    operator = find(word)
+    try:
+        operator = find(word)
+    except ValueError:
+        raise ValueError(f"explain: {kind} is not one of the layers that are taken apart") from None
     if getattr(layer, "batch_first", False):
         x = x.swapaxes(0, 1)
     tensors = {"x": x}

@@ -46,6 +46,16 @@ class Layer:
     dead: float = 0.0
     not_finite: int = 0
 
+    def add(self, g: np.ndarray) -> None:
+        """A gradient of the result."""
+        self.gy = g.copy() if self.gy is None else self.gy + g
+
+    def add_to_last(self, g: np.ndarray) -> None:
+        """A gradient of the last state of a recurrent layer, which is the result of the last step."""
+        whole = np.zeros_like(self.y)
+        whole[(slice(None), -1) if getattr(self.module, "batch_first", False) else -1] = g
+        self.add(whole)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -178,32 +188,30 @@ class ModelExplanation:
     @contextmanager
     def _recorded(self) -> Iterator[None]:
         """Inside, every layer without layers of its own keeps what it read, gave and got."""
-        handles = [
-            module.register_forward_hook(self._recorder(path))
-            for path, module in self.model.named_modules()
-            if not any(True for _ in module.children())
-        ]
+        leaves = [(path, each) for path, each in self.model.named_modules() if not any(True for _ in each.children())]
+        before: dict[str, np.ndarray] = {}
+        handles = [each.register_forward_pre_hook(_reading(path, before)) for path, each in leaves]
+        handles += [each.register_forward_hook(self._recorder(path, before)) for path, each in leaves]
         try:
             yield
         finally:
             for handle in handles:
                 handle.remove()
 
-    def _recorder(self, path: str) -> Callable[[Module, Any, Any], None]:
+    def _recorder(self, path: str, before: dict[str, np.ndarray]) -> Callable[[Module, Any, Any], None]:
         def record(module: Module, inputs: Any, output: Any) -> None:
-            x = next((each for each in inputs if isinstance(each, Tensor)), None)
+            x = before.pop(path, None)
             y = next((each for each in (output if isinstance(output, tuple) else (output,))), None)
             if x is None or not isinstance(y, Tensor):
                 return
             calls = self._layers.pop(path).calls + 1 if path in self._layers else 1
-            layer = Layer(path, type(module).__name__, module, x.array.copy(), y.array.copy(), calls)
+            layer = Layer(path, type(module).__name__, module, x, y.array.copy(), calls)
             self._layers[path] = layer
             if y.requires_grad:
-
-                def keep(g: Tensor) -> None:
-                    layer.gy = g.array.copy()
-
-                y.register_hook(keep)
+                y.register_hook(lambda g: layer.add(g.array))
+            last = _last_state(module, output)
+            if last is not None and last.requires_grad:
+                last.register_hook(lambda g: layer.add_to_last(g.array[0]))
 
         return record
 
@@ -234,6 +242,26 @@ class ModelExplanation:
         return None
 
 
+def _reading(path: str, before: dict[str, np.ndarray]) -> Callable[[Module, Any], None]:
+    """Keeps what a layer reads, which it may change in place."""
+
+    def read(module: Module, inputs: Any) -> None:
+        x = next((each for each in inputs if isinstance(each, Tensor)), None)
+        if x is not None:
+            before[path] = x.array.copy()
+
+    return read
+
+
+def _last_state(module: Module, output: Any) -> Tensor | None:
+    """h_n of a recurrent layer (1, N, H), where it is the last step of the result."""
+    plain = getattr(module, "num_layers", 0) == 1 and not module.bidirectional and not getattr(module, "proj_size", 0)
+    if not plain or not isinstance(output, tuple):
+        return None
+    state = output[1][0] if isinstance(output[1], tuple) else output[1]
+    return state if isinstance(state, Tensor) and state.array.ndim == 3 else None
+
+
 def _largest(explanation: Explanation, name: str, flat: int) -> tuple[int | None, float]:
     """The entry of gy that the largest products of an entry lead to, and the share that they have of the sums."""
     share, ways = 1.0, _ways_to_gy(explanation)
@@ -259,7 +287,8 @@ def _row(layer: Layer) -> dict[str, Any]:
         if layer.gy is None:
             why = "the loss does not depend on it"
     except ValueError as error:
-        operator, why = "", str(error).removeprefix("explain: ")
+        same = layer.x.size == layer.y.size and np.array_equal(layer.x.ravel(), layer.y.ravel())
+        operator, why = "", "it passes its input on" if same else str(error).removeprefix("explain: ")
     return {
         "path": layer.path,
         "kind": layer.kind,

@@ -106,14 +106,14 @@ def window(shape: tuple[int, ...]) -> list[int]:
     """The extent of a block of an array: of the last two axes at most 32, of those before as many as are readable."""
     extents = [extent if extent <= _WHOLE else _PART for extent in shape[-2:]]
     cells = int(np.prod(extents, dtype=int))
-    panels = 16 if cells <= 16 else 4 if cells <= 256 else 1
+    panels = 16 if cells <= 16 else 4 if cells <= 36 else 1
     side = int(panels**0.5)
     lead = [1] * len(shape[:-2])
     for axis in reversed(range(len(lead))):
         lead[axis] = min(shape[axis], side, panels)
         panels //= max(lead[axis], 1)
     for axis in reversed(range(len(lead))):  # what is left, where another axis did not need its share
-        more = min(shape[axis], lead[axis] * panels)
+        more = max(min(shape[axis], lead[axis] * panels, 4), lead[axis])
         panels //= max(more // max(lead[axis], 1), 1)
         lead[axis] = more
     return [*lead, *extents]

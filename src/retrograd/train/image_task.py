@@ -55,6 +55,7 @@ class ImageTask(Task):
     """
 
     samples = "images"
+    explained = 2
 
     classes: tuple[str, ...]
     image: Mapping[str, Any] = field(default_factory=dict)

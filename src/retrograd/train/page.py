@@ -52,7 +52,8 @@ def definitions(values: Mapping[str, Any]) -> str:
     return f"<dl>{''.join(items)}</dl>"
 
 
-def times_table(rows: Sequence[LayerTime]) -> str:
+def times_table(rows: Sequence[LayerTime], pages: Mapping[str, str]) -> str:
+    """A row for each layer; pages: by path, where its gradients are taken apart."""
     longest = max(row.forward + row.backward for row in rows) or 1.0
     lines = []
     for row in rows:
@@ -63,7 +64,7 @@ def times_table(rows: Sequence[LayerTime]) -> str:
             for kind, seconds in (("f", row.forward), ("b", row.backward))
         )
         lines.append(
-            f"<tr><td>{escape(f'{row.path} {name}'.strip())}"
+            f"<tr><td>{_linked(f'{row.path} {name}'.strip(), pages.get(row.path))}"
             f'<small class="wide">{escape(arguments.removesuffix(")"))}</small></td>'
             f'<td class="wide">{"×".join(map(str, row.output))}</td>'
             f'<td class="n wide">{f"{row.parameters:,}" if row.parameters else ""}</td>'
@@ -81,6 +82,10 @@ def times_table(rows: Sequence[LayerTime]) -> str:
         '<th class="n">forward</th><th class="n">backward</th><th></th></tr>'
     )
     return f'<table class="times">{head}{"".join(lines)}</table>'
+
+
+def _linked(text: str, page: str | None) -> str:
+    return escape(text) if page is None else f'<a href="{escape(page)}">{escape(text)}</a>'
 
 
 def bars_table(values: Mapping[str, float], form: str, unit: str) -> str:

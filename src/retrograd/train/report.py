@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from ..atomic import why_not_written, write_atomically
 from ..ops.kernel_set import use_kernels
 from .environment import machine, versions
+from .explained import EXPLANATION, explained, links
 from .gradient_report import gradients_section
 from .page import definitions, facts_tiles, filled, times_table
 from .profile import profile
@@ -28,21 +30,26 @@ class ReportError(RuntimeError):
 def write_report(trainer: Trainer) -> Path:
     """Evaluate held-out samples, time the layers, write ``report.html`` next to the checkpoint, and return its path.
 
+    Of a network for images ``explain.html`` stands beside it, where the gradients of held-out images are taken apart.
+
     Raises:
         PicturesMissing: Matplotlib is not installed.
         ReportError: the file could not be written; an earlier one is unchanged.
     """
     path = trainer.output / REPORT
-    page = report_page(trainer)
+    explanation = explained(trainer)
+    page = report_page(trainer, {} if explanation is None else links(explanation))
     try:
+        if explanation is not None:
+            explanation.save(trainer.output / EXPLANATION)
         write_atomically(path, lambda file: file.write(page.encode()))
     except OSError as error:
         raise ReportError(f"report {why_not_written(path, error)}") from error
     return path
 
 
-def report_page(trainer: Trainer) -> str:
-    """The page as text; the trainer must have finished at least one epoch."""
+def report_page(trainer: Trainer, pages: Mapping[str, str] | None = None) -> str:
+    """The page as text; the trainer must have finished at least one epoch. pages: of layers, by path."""
     task, settings = trainer.task, trainer.settings
     with use_kernels(settings.kernels):
         page = task.page(trainer)
@@ -60,8 +67,9 @@ def report_page(trainer: Trainer) -> str:
         curves=page.curves,
         body=page.body,
         gradients=gradients_section(trainer.history, trainer.model),
-        times=times_table(rows),
-        times_text=f"A training step on {count} {task.samples}, medians in milliseconds.",
+        times=times_table(rows, pages or {}),
+        times_text=f"A training step on {count} {task.samples}, medians in milliseconds."
+        + (" Each layer's name leads to its gradients on held-out samples, entry by entry." if pages else ""),
         settings=definitions({**chosen, **_more_settings(task)}),
         versions=definitions({**machine(), **versions()}),
         source=escape(f"{task.samples.capitalize()}: {task.source}." if task.source else "") + " Made by retrograd.",

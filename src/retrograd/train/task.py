@@ -87,12 +87,14 @@ class Task:
     warmup: the fraction of all steps in which the learning rate rises.
 
     Class attributes: ``samples``, the name of the samples; ``shuffle``, whether to shuffle them in each epoch;
-    ``held_out_batch``, the batch size of held-out samples.
+    ``held_out_batch``, the batch size of held-out samples; ``explained``, of how many held-out samples the gradients are
+    written beside the report, to be taken apart.
     """
 
     samples: ClassVar[str]
     shuffle: ClassVar[bool] = True
     held_out_batch: ClassVar[int] = 512
+    explained: ClassVar[int] = 0
 
     name: str
     title: str

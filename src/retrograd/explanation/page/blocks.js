@@ -2,6 +2,7 @@
 
 import { h } from "page/dom";
 import { Grid } from "page/grid";
+import { scaled } from "page/scaled";
 import { Stage, columns } from "page/stage";
 
 const KEYS = { ArrowUp: [-2, -1], ArrowDown: [-2, 1], ArrowLeft: [-1, -1], ArrowRight: [-1, 1] }; // axis from the last, step
@@ -56,23 +57,23 @@ class Block extends Grid {
   draw() {
     super.draw();
     for (const { show } of this.fields ?? []) show();
-    if (!this.array.complete) this.#load();
+    if (this.array.complete) this.note?.replaceChildren();
+    else this.#load();
   }
 
   async #load() {
     const start = this.array.start.join();
     if (this.loading === start) return;
     this.loading = start;
-    this.note.textContent = "";
     try {
       await this.array.load();
     } catch (error) {
-      this.note.textContent = error.message;
+      if (this.array.start.join() === start) this.note.textContent = error.message;
       return;
     } finally {
       this.loading = null;
     }
-    if (this.array.complete) this.setCell(this.cell);
+    this.setCell(this.cell);
   }
 
   follow(what) {
@@ -121,7 +122,7 @@ export class Blocks extends Stage {
   }
 
   grid(array, options) {
-    const made = new Block(array, this.selection, options);
+    const made = new Block(array, this.selection, { ...options, ...scaled(array) });
     made.moved = () => this.moved?.();
     return made;
   }

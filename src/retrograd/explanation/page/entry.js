@@ -19,6 +19,7 @@ export class EntryPanel {
   /** Another document is shown. */
   open(document) {
     this.document = document;
+    if (document.ask) this.order = "largest first"; // those of a large layer are not all listed
   }
 
   draw() {
@@ -329,7 +330,7 @@ function use(each, array, at) {
 }
 
 /** Why the gradient is this sum, where the forward pass multiplied the input by one other entry each time. */
-function reason({ array, at, products }, model) {
+function reason({ array, at, products, sum }, model) {
   const factors = products[0]?.factors ?? [];
   const upstream = factors.find((factor) => factor.array.role === "upstream")?.array.name;
   const others = factors.filter((factor) => factor.array.role !== "upstream").map((factor) => factor.array.name);
@@ -337,13 +338,13 @@ function reason({ array, at, products }, model) {
   const [input, y] = [array.name, upstream].map((name) => name.slice(1));
   if (!model.multiplies(y, input, ...others)) return null;
   const entry = array.label(at).slice(1);
+  const uses = sum.count ?? products.length;
   if (!others.length) {
-    if (products.length === 1)
-      return `${entry} was passed on to one entry of ${y}: the loss grows with it as with that.`;
-    const many = count(products.length, "entry");
+    if (uses === 1) return `${entry} was passed on to one entry of ${y}: the loss grows with it as with that.`;
+    const many = count(uses, "entry");
     return `${entry} was added to ${many} of ${y}, and ${upstream} says how much the loss grows with each of them.`;
   }
-  const times = products.length === 1 ? "once" : products.length === 2 ? "twice" : `${products.length} times`;
+  const times = uses === 1 ? "once" : uses === 2 ? "twice" : `${uses.toLocaleString("en")} times`;
   const [other] = others;
   return (
     `The run used ${entry} ${times}: multiplied by an entry of ${other}, it was added to an entry of ${y}. ` +

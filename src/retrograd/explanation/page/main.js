@@ -129,7 +129,7 @@ class Page {
     this.model = found.ask ? new RemoteModel(found, this.selection) : new Model(found);
     this.network?.open(found);
     document.title = `${found.operator} · see the gradient`;
-    $("operator").replaceChildren(this.network ? found.operator : this.#operatorChoice(found.operator));
+    $("operator").replaceChildren(...(this.network?.heading(found) ?? [this.#operatorChoice(found.operator)]));
     $("call").textContent = found.call;
     this.#badge(found.agreement ?? {});
     this.settings.open(found);

@@ -21,8 +21,8 @@ export class LayerMap {
       "details",
       { open: wide },
       h("summary", {}, h("b", {}, map.name), h("span", {}, count(map.layers.length, "layer"))),
-      list,
       this.say,
+      list,
       this.#legend(),
     );
     element.replaceChildren(this.details);
@@ -65,6 +65,10 @@ export class LayerMap {
     this.say.textContent = `${path}: ${why_not}.`;
   }
 
+  kind(path) {
+    return this.rows.get(path).layer.kind;
+  }
+
   /** Marks the layer that is shown. */
   open(path) {
     for (const [each, { button }] of this.rows) {
@@ -72,7 +76,10 @@ export class LayerMap {
       else button.removeAttribute("aria-current");
     }
     this.say.textContent = "";
-    this.rows.get(path)?.button.scrollIntoView({ block: "nearest" });
+    const { button } = this.rows.get(path);
+    const [top, bottom] = [button.offsetTop - 40, button.offsetTop + button.offsetHeight + 10];
+    const { scrollTop, clientHeight } = this.element;
+    if (top < scrollTop || bottom > scrollTop + clientHeight) this.element.scrollTop = top - clientHeight / 3;
   }
 
   #key(event) {
@@ -112,8 +119,9 @@ export class LayerMap {
     const arrived = to === paths.length - 1;
     this.end.classList.toggle("on-road", arrived);
     const rest = arrived ? "" : " It ends where the next layer is not one that is taken apart.";
-    this.say.textContent = `${label}: the largest product of each sum leads to the loss; together they carry ${percent(share)} of it.${rest}`;
+    this.say.textContent = `${label}: the largest product of each sum, from here to the loss. This way alone carries ${percent(share)}.${rest}`;
     this.details.open = true;
+    this.element.scrollTop = 0;
     this.say.scrollIntoView({ block: "nearest" });
   }
 
@@ -141,7 +149,7 @@ function norms({ gy_norm, weight_norms }) {
 function marks(layer) {
   const found = [];
   if (layer.not_finite) found.push(["wrong", `✗ ${count(layer.not_finite, "NaN or infinite entry")}`]);
-  if (layer.dead > 0) found.push(["dead", `○ ${percent(layer.dead)} dead: 0 for the whole batch`]);
+  if (layer.dead > 0 && !layer.why_not) found.push(["dead", `○ ${percent(layer.dead)} dead: 0 for the whole batch`]);
   if (layer.calls > 1) found.push(["often", `ran ${layer.calls} times; the last is shown`]);
   if (layer.gy_norm === 0) found.push(["wrong", "✗ its gradient is 0"]);
   if (layer.gy_norm === null) found.push(["often", "no gradient: the loss does not depend on it"]);

@@ -9,6 +9,7 @@ export class ModelView {
   /** page: what shows a layer */
   constructor(page, map) {
     this.page = page;
+    this.name = map.name;
     this.map = new LayerMap($("map"), map, {
       choose: (path) => this.#choose(path),
       follow: ({ path, array, index }) => this.#jump(path, array, index),
@@ -23,6 +24,10 @@ export class ModelView {
     // what was taken belongs to another layer
     if (this.path !== found.operator) this.page.selection.pinned = null;
     this.path = found.operator;
+  }
+
+  heading({ operator, kind }) {
+    return [operator || this.name, h("small", {}, operator ? this.map.kind(operator) : kind)];
   }
 
   async #choose(path) {

@@ -3,6 +3,7 @@
 import { h } from "page/dom";
 import { Grid, captionWidth } from "page/grid";
 import { planned } from "page/plan";
+import { scaled } from "page/scaled";
 
 /** Grids that stand together, in columns [forward, backward]: each array above its gradient. */
 export function columns(model, view) {
@@ -49,7 +50,7 @@ export class Stage {
   }
 
   grid(array, options) {
-    return new Grid(array, this.selection, options);
+    return new Grid(array, this.selection, { ...options, ...scaled(array) });
   }
 
   open(model) {

@@ -1,0 +1,81 @@
+"""The network of a run with held-out samples, to look at its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..engine.tensor import Tensor
+from ..entries import reason, text
+from ..nn.functional import cross_entropy, mse_loss
+from ..nn.module import Module
+from .checkpoint import CheckpointError, load_checkpoint
+from .networks import saved_network
+from .series import SeriesOptions, series_task
+from .task import Settings, Task
+from .tasks import ImageOptions, digits_task, images_task, mnist5k_task
+
+__all__ = ["HeldOut", "held_out"]
+
+
+class HeldOut(NamedTuple):
+    """A network in eval mode, a batch of (inputs, targets), and the loss of its task."""
+
+    model: Module
+    batch: tuple[Tensor, ...]
+    loss: Callable[[Tensor, Tensor], Tensor]
+
+
+def held_out(path: Path, samples: int, images: Path | None = None) -> HeldOut:
+    """The first held-out samples of a run, and its network.
+
+    path: the checkpoint, or the folder of the run
+    samples: how many, at most
+    images: of a run of images, the folder of these
+
+    Raises:
+        CheckpointError: there is no such checkpoint, it is damaged, or its samples cannot be found; the message says
+            what can be opened.
+        TrainingError, ImageFolderError, RuntimeError, ImportError: its data cannot be used.
+    """
+    from .trainer import CHECKPOINT
+
+    path = path / CHECKPOINT if path.is_dir() else path
+    state = load_checkpoint(path)
+    try:
+        name = text("task", state["task"])
+        if name == "text":
+            raise CheckpointError(
+                f"{path} is a run of text, whose samples carry on from each other; runs of images and of the sunspots "
+                "can be opened, and any network by retrograd.explain(model, batch, loss)"
+            )
+        task = _task(name, path, state, images)
+        model = saved_network(state, "series" if name == "series" else "images").eval()
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be opened: {reason(error)}") from error
+    batch = task.held_out.take(range(min(samples, len(task.held_out))))
+    return HeldOut(model, batch, mse_loss if name == "series" else cross_entropy)
+
+
+def _task(name: str, path: Path, state: dict[str, Any], images: Path | None) -> Task:
+    if name == "digits":
+        return digits_task()
+    if name == "mnist5k":
+        return mnist5k_task()
+    options = state["options"]
+    if name == "series":
+        chosen = SeriesOptions(**{each: options[each] for each in ("column", "period", "horizon")})
+        if chosen.column is not None:
+            raise CheckpointError(f"{path} is of a CSV file, which the run does not hold; of series, runs of the sunspots "
+                                  "can be opened")  # fmt: skip
+        return series_task(None, chosen)
+    if name != "images":
+        raise ValueError(f"there is no task {name!r}")
+    if images is None:
+        raise CheckpointError(f"{path} does not hold its images: name their folder with --images DIR")
+    kind = ImageOptions(**{each: options[each] for each in ("size", "channels", "held_out", "flip")})
+    task, _ = images_task(images, None, kind, Settings.from_dict(state["settings"]).seed)
+    if list(task.classes) != list(state["classes"]):
+        raise CheckpointError(f"{path} knows other classes than the folders in {images}: {', '.join(state['classes'])}")
+    return task
