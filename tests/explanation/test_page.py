@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import random
 import signal
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 
 from explanation.browser import chromium, opened, written
+from retrograd.explanation.explain import explain
 from retrograd.explanation.operators import find
 from retrograd.explanation.standalone import page as as_html
 
@@ -374,6 +376,50 @@ def test_in_a_notebook(browser, tmp_path):
         frame.get_by_role("tab").last.click()
         page.keyboard.press("Tab")
         assert page.frames[1] is frame and frame.evaluate("() => location.href") == "about:srcdoc"
+
+
+def test_long_lists_begin_with_300_products(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    given = explain("linear", rng.standard_normal((400, 2)), rng.standard_normal((1, 2)))
+    with opened(browser, written(tmp_path, given.to_html())) as page:
+        shown = page.evaluate(TAKE, ["gw", 1])
+        assert len(shown["products"]) == 400 and page.locator(".products li").count() == 301
+        rest = sum(each["value"] for each in shown["products"][300:])
+        text = page.locator(".products .rest").text_content()
+        assert text.startswith("and 100 others, whose sum is ")
+        assert float(text.split()[-1].replace("−", "-")) == pytest.approx(rest, rel=1e-5)
+        page.evaluate("() => window.retrograd.page.selection.pin('gw', 1)")
+        page.locator(".controls .plain").click()
+        first = [float(text.replace("−", "-")) for text in page.locator(".products .value").all_text_contents()]
+        assert [abs(each) for each in first] == sorted((abs(each) for each in first), reverse=True)
+        page.locator(".products .rest button").click()
+        assert page.locator(".products li").count() == 400
+
+
+def test_nan_and_infinity(browser, tmp_path):
+    x = np.array([[1.0, np.nan], [np.inf, 2.0]])
+    with np.errstate(all="ignore"):
+        given = explain("linear", x, np.array([[1.0, -2.0]]), np.array([[1.0], [3.0]]))
+        address = written(tmp_path, as_html([given.to_dict()]))
+    with opened(browser, address) as page:
+        assert math.isnan(page.evaluate(TAKE, ["gw", 1])["value"])
+        assert page.locator(".entry h2 strong").inner_text() == "NaN"
+        assert page.evaluate(TAKE, ["gw", 0])["total"] == math.inf
+        assert "∞" in page.locator("#lead").inner_text()
+
+
+def test_panels_that_do_not_fit_are_chosen(browser, tmp_path):
+    given = document("conv2d", batch=3, channels=4, filters=4)
+    with opened(browser, written(tmp_path, as_html([given]))) as page:
+        figure = page.locator("figure[data-array=x]")
+        assert figure.locator("output").inner_text() == "n 0"
+        figure.get_by_role("button", name="next n").click()
+        assert figure.locator("output").inner_text() == "n 1"
+        page.evaluate(TAKE, ["y", 4 * 25 * 2 + 7])  # of the last sample: its x is shown
+        assert figure.locator("output").inner_text() == "n 2"
+        find_grid = "() => window.retrograd.page.view.grids.find((grid) => grid.array.name === 'x')"
+        lit = f"() => [...({find_grid})().selection.reading.lit.get('x').keys()].every((at) => ({find_grid})().middle(at))"
+        assert page.evaluate(lit)
 
 
 def test_what_it_writes_of_one_product(browser, tmp_path):

@@ -131,7 +131,14 @@ export class EntryPanel {
     const sort =
       products.length > 2 && h("button", { class: "plain", onclick: () => this.#sort(next) }, `${this.order} ⇅`);
     this.running = h("span", { class: "running", "aria-hidden": "true" });
-    return h("div", { class: "controls" }, h("span", {}, count(this.selection.reading.sum?.count ?? products.length, "product")), play, this.running, sort);
+    return h(
+      "div",
+      { class: "controls" },
+      h("span", {}, count(this.selection.reading.sum?.count ?? products.length, "product")),
+      play,
+      this.running,
+      sort,
+    );
   }
 
   #sort(order) {
@@ -165,7 +172,9 @@ export class EntryPanel {
     });
     if (rest.length) items.push(this.#rest(rest));
     if (others?.count)
-      items.push(h("li", { class: "rest" }, `the other ${others.count.toLocaleString("en")} add up to ${long(others.total)}`));
+      items.push(
+        h("li", { class: "rest" }, `the other ${others.count.toLocaleString("en")} add up to ${long(others.total)}`),
+      );
     return h(
       "ol",
       {
