@@ -65,7 +65,7 @@ def test_the_page_is_complete_and_loads_nothing(trainer):
     assert path.name == "report.html" and bits(trainer) == before
     text = path.read_text(encoding="utf-8")
     page = Page(text)
-    assert page.links and all(link.startswith(("data:image/png", "#")) for link in page.links)
+    assert page.links and all(link.startswith(("data:image/png", "#", "explain.html#layer=")) for link in page.links)
     assert not re.search(r"url\((?!#)|@import|<script|<link", text)
     assert set(re.findall(r"https?://[\w./-]*", text)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
     assert len(page.ids) == len(set(page.ids)) and {link[1:] for link in page.links if link[0] == "#"} <= set(page.ids)
@@ -114,7 +114,7 @@ def test_a_full_disk_keeps_the_earlier_report(trainer, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(ReportError, match=r"report.html was not written, the earlier one is unchanged: no space"):
         write_report(trainer)
-    assert path.read_bytes() == before and sorted(os.listdir(trainer.output)) == ["checkpoint.npz", "report.html"]
+    assert path.read_bytes() == before and sorted(os.listdir(trainer.output)) == ["checkpoint.npz", "explain.html", "report.html"]
 
 
 def test_curves_are_svg_in_the_colours_of_the_page():

@@ -53,7 +53,9 @@ def _part(model: ModelExplanation, path: str, explanation: Explanation) -> Itera
             yield from _of("block", model, path, each, start)
 
 
-def _of(question: str, model: ModelExplanation, path: str, name: str, at: int | tuple[int, ...]) -> Iterator[tuple[str, Any]]:
+def _of(
+    question: str, model: ModelExplanation, path: str, name: str, at: int | tuple[int, ...]
+) -> Iterator[tuple[str, Any]]:
     """The server's answer about an entry or a block, under its key; nothing where it has none."""
     place = ",".join(map(str, at)) if isinstance(at, tuple) else str(at)
     query = {"layer": path, "array": name, "start" if isinstance(at, tuple) else "index": place}

@@ -43,7 +43,8 @@ def page(
     """
     if not documents and served is None and model is None:
         raise ValueError("page: documents is empty, expected at least one explanation as a dict")
-    data = json.dumps({"served": served, "documents": list(documents), "model": model}, separators=(",", ":"), allow_nan=False)
+    content = {"served": served, "documents": list(documents)} | ({} if model is None else {"model": model})
+    data = json.dumps(content, separators=(",", ":"), allow_nan=False)
     packed = len(data) > _PACKED_FROM
     name = model["name"] if model else documents[0]["operator"] if documents else ""
     title = f"{name} · see the gradient" if name else "see the gradient"

@@ -86,7 +86,10 @@ def outline(explanation: Explanation) -> dict[str, Any]:
             for name, array in explanation.arrays.items()
         },
         "sums": {
-            name: {"formula": explanation.case.formulas.get(name, ""), "factors": [[*each.factors] for each in products]}
+            name: {
+                "formula": explanation.case.formulas.get(name, ""),
+                "factors": [[*each.factors] for each in products],
+            }
             for name, products in explanation.sums.items()
         },
     }
@@ -134,7 +137,8 @@ def block(array: np.ndarray, start: tuple[int, ...]) -> dict[str, Any]:
     Raises:
         ValueError: there is no such place.
     """
-    if len(start) != array.ndim or any(not 0 <= i < max(extent, 1) for i, extent in zip(start, array.shape, strict=True)):
+    inside = len(start) == array.ndim and all(0 <= i < max(n, 1) for i, n in zip(start, array.shape, strict=True))
+    if not inside:
         raise ValueError(f"explain: an array of shape {array.shape} has no block that begins at {start}")
     part = array[tuple(slice(i, i + size) for i, size in zip(start, window(array.shape), strict=True))]
     return {"start": [*start], "shape": [*part.shape], "values": _short(part)}

@@ -33,5 +33,5 @@ def explained(trainer: Trainer) -> ModelExplanation | None:
 
 def links(explanation: ModelExplanation) -> dict[str, str]:
     """For each layer that can be taken apart, its place in the page beside the report."""
-    layers = explanation.to_dict()["layers"]
-    return {each["path"]: f"{EXPLANATION}#{urlencode({'layer': each['path']})}" for each in layers if not each["why_not"]}
+    paths = [each["path"] for each in explanation.to_dict()["layers"] if not each["why_not"]]
+    return {path: f"{EXPLANATION}#{urlencode({'layer': path})}" for path in paths}

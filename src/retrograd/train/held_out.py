@@ -67,8 +67,8 @@ def _task(name: str, path: Path, state: dict[str, Any], images: Path | None) -> 
     if name == "series":
         chosen = SeriesOptions(**{each: options[each] for each in ("column", "period", "horizon")})
         if chosen.column is not None:
-            raise CheckpointError(f"{path} is of a CSV file, which the run does not hold; of series, runs of the sunspots "
-                                  "can be opened")  # fmt: skip
+            message = "is of a CSV file, which the run does not hold; of series, runs of the sunspots can be opened"
+            raise CheckpointError(f"{path} {message}")
         return series_task(None, chosen)
     if name != "images":
         raise ValueError(f"there is no task {name!r}")

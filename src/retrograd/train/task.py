@@ -87,8 +87,8 @@ class Task:
     warmup: the fraction of all steps in which the learning rate rises.
 
     Class attributes: ``samples``, the name of the samples; ``shuffle``, whether to shuffle them in each epoch;
-    ``held_out_batch``, the batch size of held-out samples; ``explained``, of how many held-out samples the gradients are
-    written beside the report, to be taken apart.
+    ``held_out_batch``, the batch size of held-out samples; ``explained``, how many of these run once more for the page
+    beside the report, on which their gradients are taken apart.
     """
 
     samples: ClassVar[str]
