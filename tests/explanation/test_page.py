@@ -158,6 +158,7 @@ def test_what_is_wrong_gets_a_cross(browser, tmp_path):
 def middle(page: Any, name: str, at: int) -> tuple[float, float]:
     """Where an entry is on the screen."""
     find_grid = "([name, at]) => window.retrograd.page.view.grids.find((grid) => grid.array.name === name).middle(at)"
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")  # laid out
     place = page.evaluate(find_grid, [name, at])
     return place["x"], place["y"]
 
@@ -417,8 +418,10 @@ def test_panels_that_do_not_fit_are_chosen(browser, tmp_path):
         assert figure.locator("output").inner_text() == "n 1"
         page.evaluate(TAKE, ["y", 4 * 25 * 2 + 7])  # of the last sample: its x is shown
         assert figure.locator("output").inner_text() == "n 2"
-        find_grid = "() => window.retrograd.page.view.grids.find((grid) => grid.array.name === 'x')"
-        lit = f"() => [...({find_grid})().selection.reading.lit.get('x').keys()].every((at) => ({find_grid})().middle(at))"
+        lit = """() => {
+          const grid = window.retrograd.page.view.grids.find((grid) => grid.array.name === "x");
+          return [...grid.selection.reading.lit.get("x").keys()].every((at) => grid.middle(at));
+        }"""
         assert page.evaluate(lit)
 
 
