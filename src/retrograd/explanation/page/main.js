@@ -153,6 +153,10 @@ class Page {
       { "aria-label": "operator", onchange: () => this.go(choice.value, null) },
       ...this.source.operators.map((name) => h("option", { value: name, selected: name === operator }, name)),
     );
+    // a list is as wide as its longest name: this one is as wide as the name that is chosen
+    const context = h("canvas").getContext("2d");
+    context.font = getComputedStyle($("operator")).font;
+    choice.style.width = `${Math.ceil(context.measureText(operator).width) + 34}px`;
     return choice;
   }
 
