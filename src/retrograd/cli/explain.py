@@ -20,8 +20,8 @@ def add_command(commands: Any) -> None:
         "explain",
         help="see a gradient: every entry as the sum that it is",
         description="Open a page in the browser that takes the gradients of an operator apart: conv2d, linear, "
-        "lstm, batch_norm, gelu, ..., a function of your own, or the layers of a trained run. The page is served to this "
-        "machine only, until Ctrl-C; --html writes it to one file instead, which needs neither server nor network.",
+        "lstm, batch_norm, gelu, ..., a function of your own, or the layers of a trained run. The page is served to "
+        "this machine only, until Ctrl-C; --html writes it to one file, which needs neither server nor network.",
     )
     explain.add_argument(
         "operator", nargs="?", default="conv2d", metavar="OPERATOR",

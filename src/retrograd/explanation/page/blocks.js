@@ -57,6 +57,7 @@ class Block extends Grid {
   draw() {
     super.draw();
     for (const { show } of this.fields ?? []) show();
+    this.steppers.style.maxWidth = `${Math.max(180, this.size(this.cell).width)}px`;
     if (this.array.complete) this.note?.replaceChildren();
     else this.#load();
   }
