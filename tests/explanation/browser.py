@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from retrograd.explanation.operators import find
+
 NAMES = "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 QUIET = [
     f"--{each}"
@@ -18,6 +20,14 @@ QUIET = [
         "disable-component-update", "disable-sync", "force-color-profile=srgb",
     )
 ]  # fmt: skip
+
+
+TAKE = "([name, at]) => window.retrograd.take(name, at)"  # what pointing at an entry does
+
+
+def document(name: str, **settings: Any) -> dict[str, Any]:
+    """What the page of an operator is drawn from."""
+    return find(name).with_settings(settings).to_dict()
 
 
 @contextmanager
