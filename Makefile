@@ -14,13 +14,14 @@ PYTEST := RETROGRAD_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxproces
 # Hundreds of processes of the tests import the package: but for the first they find it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help train explain test nightly peers bench docs lint clean
+.PHONY: help train explain test browser nightly peers bench docs lint clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make train     train the default network on the digits in the package; ends with a report'
 	@echo 'make explain   open the page that takes a gradient apart, entry by entry'
 	@echo 'make test      run the tests'
+	@echo 'make browser   run the tests of the page in a Chromium of this machine'
 	@echo 'make nightly   run the tests that take long as well'
 	@echo 'make peers     compare every operator with PyTorch 2.13'
 	@echo 'make bench     measure speed and memory side by side with PyTorch 2.13'
@@ -38,6 +39,9 @@ explain: .venv/.explain
 test: .venv/.test
 	$(BIN)/retrograd warmup
 	$(PYTEST) $(ARGS)
+
+browser: .venv/.browser
+	$(BIN)/python -m pytest -q tests/explanation/test_page.py $(ARGS)
 
 nightly: .venv/.test
 	$(BIN)/retrograd warmup

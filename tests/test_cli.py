@@ -74,7 +74,7 @@ def test_a_run_ends_with_a_checkpoint_a_report_and_exit_code_0(capsys, whole):
     assert re.search(r"held-out accuracy \d\d\.\d\d% \(\d+ of 355\) after 2 epochs", out)
     assert "runs/digits/checkpoint.npz" in out and "runs/digits/report.html" in out
     assert "training on 1,442 images, 355 held out; seed 0, textbook kernels" in err and "epoch 2/2" in err
-    assert sorted(os.listdir("runs/digits")) == ["checkpoint.npz", "report.html"]
+    assert sorted(os.listdir("runs/digits")) == ["checkpoint.npz", "explain.html", "report.html"]
     assert weights("runs/digits") == whole and active_kernels() == before
 
 
@@ -110,7 +110,7 @@ def test_two_runs_do_not_share_a_folder(capsys):
     shutil.rmtree("run")
     with RunLock("runs/digits"):  # a run that has just begun
         assert train(*QUICK, "--epochs", "1") == 0
-        assert sorted(os.listdir("runs/digits-2")) == ["checkpoint.npz", "report.html"]
+        assert sorted(os.listdir("runs/digits-2")) == ["checkpoint.npz", "explain.html", "report.html"]
     assert os.listdir("runs") == ["digits-2"]
 
 
@@ -203,6 +203,7 @@ def test_a_learning_rate_that_blows_up_ends_in_one_message(capsys):
 
 def test_without_matplotlib_training_still_finishes(capsys, monkeypatch, finished):
     os.remove("run/report.html")
+    os.remove("run/explain.html")
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib", None)
         assert train("--resume", "--output", "run") == 0

@@ -32,14 +32,15 @@ def test_every_block_is_of_a_kind_that_runs() -> None:
 
 
 def test_first_screen() -> None:
-    """One sentence, how to install it, the picture of speed, and a gradient that is opened and changed."""
+    """One sentence, how to install it, the page, the picture of speed, and a gradient that is opened and changed."""
     first, rest = README.split("\n## ", 1)
-    title, sentence, install, picture = first.split("\n\n")[:4]
+    title, sentence, install, page, _, speed = first.split("\n\n")[:6]
     assert title == "# retrograd"
     assert sentence.count(". ") == 0 and sentence.endswith(".")
     assert install.startswith("```sh\npip install ") and install.count("\n") == 2
-    (path,) = re.findall(r"^!\[[^]]{40,}\]\((.*)\)$", picture)
-    assert path == "docs/static/speed.svg" and (ROOT / path).is_file()  # see test_picture.py
+    paths = [path for text in (page, speed) for path in re.findall(r"^!\[[^]]{40,}\]\((.*)\)$", text)]
+    assert paths == ["docs/static/explain.png", "docs/static/speed.svg"]  # see test_picture.py
+    assert all((ROOT / path).stat().st_size < 120_000 for path in paths)  # explanation/readme_picture.py draws the first
     assert first.index(SESSIONS[0]) < first.index(SESSIONS[1])
     assert "conv2d" in SESSIONS[0] and "backward_source" in SESSIONS[0] and "override_backward" in SESSIONS[1]
     assert first.count("\n") <= 60

@@ -10,6 +10,7 @@ from retrograd import Tensor, nn
 from retrograd.nn import functional
 
 X, Y, FAR = normal(3, 5), distinct(3, 5), uniform(0.5, 2.0, 3, 5)
+SCORES = 0.93 * Y  # no two differ by a margin of 1
 P, Q = uniform(0.1, 0.9, 3, 5), uniform(0.1, 0.9, 3, 5, seed=1)
 SIGNS = np.where(normal(3, 5, seed=2) > 0, 1, -1)
 LABELS, CLASSES = np.array([4, 0, 2]), np.array([[1, 3, -1, 0, 0], [-1, 0, 0, 0, 0], [4, 2, 0, 1, -1]])
@@ -252,7 +253,7 @@ OPERATORS = [
     Op(
         "multi_margin_loss",
         F.multi_margin_loss,
-        Y,
+        SCORES,
         LABELS,
         oracle=mean(lambda x, t: multi_margin(x, t, 1, 1.0)),
         **ALL,
@@ -273,7 +274,7 @@ OPERATORS = [
     Op(
         "multilabel_margin_loss",
         F.multilabel_margin_loss,
-        Y,
+        SCORES,
         CLASSES,
         oracle=mean(multilabel_margin),
         errors=[
@@ -343,8 +344,8 @@ LAYERS = [
     ),
     layer("TripletMarginLoss", X, Y, FAR, oracle=triplet, batch=(0, 1, 2)),
     layer("TripletMarginWithDistanceLoss", X, Y, FAR, oracle=triplet, batch=(0, 1, 2)),
-    layer("MultiMarginLoss", Y, LABELS, oracle=lambda x, t: multi_margin(x, t, 1, 1.0)),
-    layer("MultiLabelMarginLoss", Y, CLASSES, oracle=multilabel_margin),
+    layer("MultiMarginLoss", SCORES, LABELS, oracle=lambda x, t: multi_margin(x, t, 1, 1.0)),
+    layer("MultiLabelMarginLoss", SCORES, CLASSES, oracle=multilabel_margin),
     layer("MultiLabelSoftMarginLoss", X, Q, oracle=lambda x, t: logits(x, t).mean(-1)),
     layer("CrossEntropyLoss", X, LABELS, oracle=lambda x, t: picked(logs(x), t)),
     layer("NLLLoss", X, LABELS, oracle=picked),

@@ -12,10 +12,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from explanation.browser import chromium, opened, written  # noqa: E402
-from retrograd.explanation.operators import find  # noqa: E402
+from explanation.browser import chromium, opened, written
+from retrograd.explanation.operators import find
 
 LOOK = "window.retrograd.page.selection"
+FORWARD = "for (let i = 0; i < 11; i++) document.querySelector('.steps button + button').click()"
 STATES = {  # name: (operator, settings, address, what is done first)
     "opening": ("conv2d", {}, "", ""),
     "strided": ("conv2d", {"stride": 2, "padding": 2}, "entry=gx:12", f"{LOOK}.look(1)"),
@@ -23,7 +24,7 @@ STATES = {  # name: (operator, settings, address, what is done first)
     "goes_into": ("conv2d", {}, "", f"{LOOK}.hover('x', 12)"),
     "padding": ("conv2d", {"padding": 2}, "", f"{LOOK}.hover('x', -12)"),
     "matrices": ("conv2d", {"stride": 2}, "tab=matrices", ""),
-    "code": ("conv2d", {}, "tab=code", "for (let i = 0; i < 11; i++) document.querySelectorAll('.steps button')[1].click()"),
+    "code": ("conv2d", {}, "tab=code", FORWARD),
     "faults": ("conv2d", {"stride": 2}, "tab=faults", ""),
     "time": ("lstm", {}, "entry=gc:0", f"{LOOK}.look(1)"),
     "curves": ("gelu", {}, "tab=curves", ""),

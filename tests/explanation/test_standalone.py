@@ -81,11 +81,12 @@ def test_the_policy_lets_in_what_is_in_the_file_and_no_more(document):
     assert set(policy["script-src"].split()) == {*map(allowed, scripts), "data:"}
     assert policy["style-src"] == allowed(re.findall("<style>(.*?)</style>", html, re.DOTALL)[0])
     served = standalone.page([], {"token": "t"})
-    assert "connect-src 'self'" in served and data(served) == {"served": {"token": "t"}, "documents": []}
+    assert "connect-src 'self'" in served and data(served)["served"] == {"token": "t"}
 
 
 def test_the_data_come_back_as_they_were(document):
-    assert data(standalone.page([document])) == {"served": None, "documents": [document]}
+    found = data(standalone.page([document]))
+    assert found["served"] is None and found["documents"] == [document]
     large = document | {"python": "x" * 300_000}
     html = standalone.page([large])
     assert " data-packed>" in html and len(html) < 400_000 and data(html)["documents"] == [large]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ...geometry import Window, as_pairs, conv_transpose_window, conv_window
+from ...geometry import Window, as_tuple, conv_padding, conv_transpose_window, conv_window
 from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ..explanation import Array, Case, Padding, Setting
 from ..measure import Arrays
@@ -24,7 +24,7 @@ from .algorithms import algorithms_of
 from .example import VALUES, draw
 from .matrices import matrices, sums_of_matrices
 from .mistakes import CONVOLUTION
-from .operator import Operator, call_text, frozen
+from .operator import Operator, arguments, call_text, frozen
 
 __all__ = ["OPERATORS"]
 
@@ -69,8 +69,9 @@ _ARGUMENTS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
 
 
 def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mapping[str, Any]) -> Case:
-    given = {key: options.get(key, default) for key, default in _ARGUMENTS.items()}
-    extra = {"output_padding": options["output_padding"]} if transposed and options.get("output_padding") else {}
+    more = {"output_padding": 0} if transposed else {}
+    given = arguments(name, options, _ARGUMENTS | more, _settings(ndim, transposed))
+    extra = {key: value for key in more if (value := given.pop(key))}
     function = getattr(F, name)
     x, w = inputs["x"], inputs["w"]
     if transposed:
@@ -79,14 +80,11 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
             frozen(extra.get("output_padding", 0)), frozen(given["dilation"]), given["groups"],
         )  # fmt: skip
     else:
-        window = conv_window(
-            x.shape[2:], w.shape[2:], frozen(given["stride"]), frozen(given["padding"]), frozen(given["dilation"]),
-            given["groups"],
-        )
+        window = _window(x.shape[2:], w.shape[2:], **{key: frozen(value) for key, value in given.items()})
     space, taps = _SPACE[ndim], _TAPS[ndim]
     x_axes, y_axes = f"nc{space}", f"nk{space}"
     w_axes = f"ck{taps}" if transposed else f"kc{taps}"
-    padding: Padding = () if transposed else as_pairs(frozen(given["padding"]), ndim)
+    padding: Padding = () if transposed else window.padding
     shown = {
         "x": Array(x, x_axes, "input", "the input", padding),
         "w": Array(w, w_axes, "weight", "the kernels: one for each channel of the result and of the input"),
@@ -117,6 +115,16 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
         faults=() if transposed else CONVOLUTION,
         step=1.0,
     )
+
+
+def _window(
+    size: tuple[int, ...], kernel: tuple[int, ...], stride: Any, padding: Any, dilation: Any, groups: int
+) -> Window:
+    """That of a convolution, whose padding may be a word."""
+    if isinstance(padding, str):
+        steps, apart = (as_tuple(each, len(size), "stride or dilation", at_least=1) for each in (stride, dilation))
+        padding = conv_padding(padding, size, kernel, steps, apart)
+    return conv_window(size, kernel, stride, padding, dilation, groups)
 
 
 def _sums(window: Window, transposed: bool, arrays: Arrays) -> dict[str, list[Products]]:

@@ -61,10 +61,13 @@ def arguments(
 ) -> dict[str, Any]:
     """The options that an operator takes, with its defaults; a switch's "True" and "False" become truth values.
 
+    settings: of its example, which are all given where the example is meant
+
     Raises:
-        ValueError: there is an option that is neither of the operator nor a setting of its example.
+        ValueError: there is another option.
     """
-    unknown = options.keys() - defaults.keys() - {setting.name for setting in settings}
+    example = {setting.name for setting in settings}
+    unknown = options.keys() - defaults.keys() - (example if example <= options.keys() else set())
     if unknown:
         known = ", ".join(defaults) or "none"
         raise ValueError(f"explain: {name} with {', '.join(sorted(unknown))} cannot be taken apart; known are: {known}")

@@ -106,7 +106,7 @@ def _at_first(factor: str, cell: Cell) -> str:
 
 
 def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> Case:
-    arguments(name, options, {}, (*_SETTINGS, _VALUES))
+    arguments(name, options, {}, _settings(name))
     (T, N, Ci), H = inputs["x"].shape, inputs["w_hh"].shape[1]
     many = "q" * (len(cell.gates) > 1)
     axes = {"x": "tni", "w_ih": f"{many}hi", "w_hh": f"{many}hj", "b_ih": f"{many}h", "b_hh": f"{many}h"}
@@ -175,12 +175,16 @@ def _road(gate: str, steps: int, size: int) -> dict[str, list[Products]]:
                      for t in range(steps)]}  # fmt: skip
 
 
+def _settings(name: str) -> tuple[Setting, ...]:
+    return _SETTINGS if name == "rnn_relu" else (*_SETTINGS, _VALUES)  # whole numbers meet the kink of relu
+
+
 def _operator(name: str, cell: Cell) -> Operator:
     return Operator(
         name,
         ("x", "w_ih", "w_hh"),
         ("b_ih", "b_hh", *(f"{state}0" for state in cell.states)),
-        (*_SETTINGS, _VALUES) if name != "rnn_relu" else _SETTINGS,  # whole numbers meet the kink of relu
+        _settings(name),
         lambda options: _example(cell, options),
         lambda inputs, options: _case(name, cell, inputs, options),
     )

@@ -131,7 +131,14 @@ export class EntryPanel {
     const sort =
       products.length > 2 && h("button", { class: "plain", onclick: () => this.#sort(next) }, `${this.order} ⇅`);
     this.running = h("span", { class: "running", "aria-hidden": "true" });
-    return h("div", { class: "controls" }, h("span", {}, count(this.selection.reading.sum?.count ?? products.length, "product")), play, this.running, sort);
+    return h(
+      "div",
+      { class: "controls" },
+      h("span", {}, count(this.selection.reading.sum?.count ?? products.length, "product")),
+      play,
+      this.running,
+      sort,
+    );
   }
 
   #sort(order) {
@@ -165,7 +172,9 @@ export class EntryPanel {
     });
     if (rest.length) items.push(this.#rest(rest));
     if (others?.count)
-      items.push(h("li", { class: "rest" }, `the other ${others.count.toLocaleString("en")} add up to ${long(others.total)}`));
+      items.push(
+        h("li", { class: "rest" }, `the other ${others.count.toLocaleString("en")} add up to ${long(others.total)}`),
+      );
     return h(
       "ol",
       {
@@ -331,6 +340,7 @@ function reason({ array, at, products, sum }, model) {
   const entry = array.label(at).slice(1);
   const uses = sum.count ?? products.length;
   if (!others.length) {
+    if (uses === 1) return `${entry} was passed on to one entry of ${y}: the loss grows with it as with that.`;
     const many = count(uses, "entry");
     return `${entry} was added to ${many} of ${y}, and ${upstream} says how much the loss grows with each of them.`;
   }

@@ -29,6 +29,9 @@ import { Time } from "page/time";
 
 /** Whether the server makes a part of a document when it is asked for. */
 const promised = (document, part) => Boolean(document.later?.includes(part));
+const HINT = matchMedia("(pointer: coarse)").matches
+  ? " Tap any number to take it apart."
+  : " Point at any number to take it apart, click to keep it.";
 const $ = (id) => document.getElementById(id);
 
 class Page {
@@ -150,6 +153,10 @@ class Page {
       { "aria-label": "operator", onchange: () => this.go(choice.value, null) },
       ...this.source.operators.map((name) => h("option", { value: name, selected: name === operator }, name)),
     );
+    // a list is as wide as its longest name: this one is as wide as the name that is chosen
+    const context = h("canvas").getContext("2d");
+    context.font = getComputedStyle($("operator")).font;
+    choice.style.width = `${Math.ceil(context.measureText(operator).width) + 34}px`;
     return choice;
   }
 
@@ -217,7 +224,7 @@ class Page {
     const lead = reading
       ? [h("code", { class: `role-${reading.array.role}` }, name), text.slice(name.length), "."]
       : [text, "."];
-    $("lead").replaceChildren(...lead, h("span", { class: "hint" }, " Point at any number to take it apart."));
+    $("lead").replaceChildren(...lead, h("span", { class: "hint" }, HINT));
   }
 
   get hash() {
@@ -274,6 +281,8 @@ class Page {
     ]) {
       $(id).addEventListener("click", async () => say($(id), "copied", await copied(text())));
     }
+    // not a link: inside another document its address would be that of the other one
+    $("skip").addEventListener("click", () => $("view").focus());
     $("save-svg").addEventListener("click", () => saved(`${this.document.operator}.svg`, this.svg(), "image/svg+xml"));
   }
 

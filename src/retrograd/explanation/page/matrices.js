@@ -88,7 +88,18 @@ export class Matrices {
       "div",
       { class: "equation" },
       h("p", { class: "math" }, ...title()),
-      h("p", {}, this.model.formulas[target.name] || target.about),
+      h("p", {}, this.#about(target)),
+      h(
+        "p",
+        {},
+        "Every entry is a row times a column. Point at one of ",
+        named(result.array.role, target.name),
+        ": the row of ",
+        named(left.array.role, a.options.title),
+        " and the column of ",
+        named(right.array.role, b.options.title),
+        " that meet in it light up, and above them what they are copies of.",
+      ),
     );
     const element = h("section", { class: "product" }, a.element, result.element, text, b.element);
     return {
@@ -111,7 +122,8 @@ export class Matrices {
       "div",
       { class: "equation" },
       h("p", { class: "math" }, ...title()),
-      h("p", {}, this.model.formulas[target.name] || target.about),
+      h("p", {}, this.#about(target)),
+      h("p", {}, "Where windows overlap, several entries came from one entry. What they get is added up there."),
     );
     const element = h(
       "section",
@@ -127,6 +139,11 @@ export class Matrices {
       columns: 1.1 * (source.panels.columns + 2 * result.panels.columns * result.panels.panelColumns),
       rows: source.panels.rows,
     };
+  }
+
+  #about(target) {
+    const text = this.model.formulas[target.name] || target.about;
+    return `${text[0].toUpperCase()}${text.slice(1)}.`;
   }
 
   /** How many entries are added to each entry. */

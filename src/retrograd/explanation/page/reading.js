@@ -69,9 +69,12 @@ export function sentence(reading, { long, count }) {
     if (!products.length) return `${array.label(at)} = ${value}: nothing that the loss depends on reads it`;
     const kinds = [...new Set(products.map((each) => each.factors.map((factor) => factor.array.name).join(" · ")))];
     const noun = products.some((each) => each.factors.length > 1) ? "product" : "entry";
-    const check = sum.agrees ? "" : "; they do not add up to it";
-    if (products.length === 1 && noun === "product")
-      return `${array.label(at)} = ${value}, the product ${kinds[0]}${check}`;
+    const check = sum.agrees ? "" : "; the numbers do not add up to it";
+    if (products.length === 1) {
+      const [{ factors, scale }] = products;
+      const one = factors.map((factor) => factor.array.label(factor.at)).join(" · ");
+      return `${array.label(at)} = ${value}, which is ${scale === 1 ? one : `${long(scale)} · ${one}`}${check}`;
+    }
     const which = kinds.length > 3 ? `of ${kinds.length} kinds` : kinds.join(" and ");
     return `${array.label(at)} = ${value}, the sum of ${count(sum.count ?? products.length, noun)} ${which}${check}`;
   }

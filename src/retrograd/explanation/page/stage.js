@@ -67,9 +67,7 @@ export class Stage {
     if (this.ways !== across.join()) {
       this.ways = across.join();
       this.columns = this.arrays.map((pair, j) =>
-        pair.map(
-          (array) => array && this.grid(array, { across: Boolean(across[j]), grid: this.axes(array) }),
-        ),
+        pair.map((array) => array && this.grid(array, { across: Boolean(across[j]), grid: this.axes(array) })),
       );
       this.grids = this.columns.flat().filter(Boolean);
     }

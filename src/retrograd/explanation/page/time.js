@@ -30,7 +30,23 @@ export class Time extends Stage {
     const attributes = { type: "range", min: 0, max: length - 1, value: 0, "aria-label": "time step" };
     this.slider = h("input", { ...attributes, oninput: () => this.#scrub() });
     this.now = h("output", {});
-    this.element.prepend(h("p", { class: "scrub" }, h("label", {}, "time step ", this.slider), this.now));
+    this.element.prepend(
+      h("p", { class: "scrub" }, h("label", {}, "time step ", this.slider), this.now),
+      h("p", { class: "say" }, ...this.#story()),
+    );
+  }
+
+  /** Which arrays are made of themselves at another moment: what a recurrent network hands on. */
+  #story() {
+    const own = ({ name }) => this.model.products.get(name)?.some(({ factors }) => factors.includes(name));
+    const back = this.timed.filter((array) => own(array) && this.model.isBackward(array.name));
+    if (!back.length) return ["Time runs to the right, gradients run back to the left."];
+    const names = back.map(({ name, role }) => [h("code", { class: `role-${role}` }, name), " "]).flat();
+    return [
+      "Time runs to the right, gradients run back to the left: an entry of ",
+      ...names,
+      "is made of those one step later. Take one apart, and move through time.",
+    ];
   }
 
   /** Another moment: the same entry there is taken apart. */
