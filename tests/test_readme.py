@@ -40,7 +40,7 @@ def test_first_screen() -> None:
     assert install.startswith("```sh\npip install ") and install.count("\n") == 2
     paths = [path for text in (page, speed) for path in re.findall(r"^!\[[^]]{40,}\]\((.*)\)$", text)]
     assert paths == ["docs/static/explain.png", "docs/static/speed.svg"]  # see test_picture.py
-    assert all((ROOT / path).stat().st_size < 120_000 for path in paths)  # explanation/readme_picture.py draws the first
+    assert all((ROOT / path).stat().st_size < 120_000 for path in paths)  # readme_picture.py draws the first
     assert first.index(SESSIONS[0]) < first.index(SESSIONS[1])
     assert "conv2d" in SESSIONS[0] and "backward_source" in SESSIONS[0] and "override_backward" in SESSIONS[1]
     assert first.count("\n") <= 60

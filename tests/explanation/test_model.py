@@ -12,11 +12,11 @@ import retrograd as rg
 from retrograd import nn
 from retrograd.explanation.model import ModelExplanation
 from retrograd.explanation.taking import block, first, outline, start_of, taken, window
-from retrograd.nn import functional as F
+from retrograd.nn.functional import cross_entropy
 
 
 class Network(nn.Module):
-    """Convolutions, normalisation, a layer that is used twice, an LSTM with the batch first, and a layer without use."""
+    """Convolution, normalisation, a layer that is used twice, an LSTM with the batch first, and a layer without use."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ def made(training: bool) -> tuple[Network, tuple[rg.Tensor, rg.Tensor]]:
 @pytest.fixture(scope="module", params=[True, False], ids=["training", "eval"])
 def explained(request) -> tuple[Network, Any, ModelExplanation]:
     model, batch = made(request.param)
-    return model, batch, rg.explain(model, batch, F.cross_entropy)
+    return model, batch, rg.explain(model, batch, cross_entropy)
 
 
 def added(explanation: Any, name: str) -> np.ndarray:
@@ -66,7 +66,7 @@ def added(explanation: Any, name: str) -> np.ndarray:
 def test_the_sums_of_every_layer_are_the_models_gradients(explained):
     model, (x, target), explanation = explained
     model.zero_grad()
-    F.cross_entropy(model(x), target).backward()
+    cross_entropy(model(x), target).backward()
     grads = {name: each.grad.numpy() for name, each in model.named_parameters() if each.grad is not None}
     model.zero_grad()
     names = {"weight": "gw", "bias": "gb", "weight_ih_l0": "gw_ih", "weight_hh_l0": "gw_hh", "bias_ih_l0": "gb_ih",
@@ -88,10 +88,10 @@ def test_the_sums_of_every_layer_are_the_models_gradients(explained):
 
 def test_the_model_stays_as_it_was():
     model, batch = made(True)
-    F.cross_entropy(model(batch[0]), batch[1]).backward()
+    cross_entropy(model(batch[0]), batch[1]).backward()
     before = {name: each.numpy(force=True).copy() for name, each in model.state_dict().items()}
     grads = {name: each.grad.numpy().copy() for name, each in model.named_parameters() if each.grad is not None}
-    explanation = rg.explain(model, batch, F.cross_entropy)
+    explanation = rg.explain(model, batch, cross_entropy)
     explanation.to_html()
     for name, each in model.state_dict().items():
         np.testing.assert_array_equal(each.numpy(force=True), before[name], name)
@@ -127,7 +127,7 @@ def test_dead_and_not_finite_entries_are_counted():
     model[2].weight.data = rg.tensor(np.array([[1, 1, 1, np.nan], [1, 1, 1, 1]], np.float32))
     rows = rg.explain(model, rg.ones(2, 3), lambda y: y[:, 1].sum()).to_dict()["layers"]
     assert rows[1]["dead"] == 0.5
-    # NaN is in a column of the last result; 0 times it in a column of the first gy, and in the row of gw and the gb of it
+    # NaN is in a column of the last result, and 0 times it in one of the first gy, so in a row of gw and in gb
     assert [each["not_finite"] for each in rows] == [2 + 3 + 1, 2, 2]
 
 

@@ -9,6 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from ..engine.function import Function
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from .explanation import Case, Explanation
@@ -96,6 +97,9 @@ def _known(operator: str | Callable[..., Any]) -> Operator | None:
 
 def _takes(function: Callable[..., Any], count: int, options: Mapping[str, Any]) -> bool:
     """Whether a function can be called with so many tensors."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, type) and issubclass(owner, Function):  # apply takes anything; forward takes ctx as well
+        function, count = owner.forward, count + 1
     try:
         inspect.signature(function).bind(*range(count), **options)
     except (TypeError, ValueError):

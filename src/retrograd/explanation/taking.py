@@ -152,5 +152,10 @@ def _short(values: np.ndarray) -> list[Any]:
 
 
 def _largest(values: np.ndarray) -> float:
-    finite = np.abs(values[np.isfinite(values)])
-    return float(finite.max(initial=0))
+    """The magnitude of the largest finite entry."""
+    if not values.size:
+        return 0.0
+    ends = abs(float(values.min())), abs(float(values.max()))
+    if np.isfinite(ends).all():
+        return max(ends)
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0))

@@ -58,6 +58,7 @@ export class ModelView {
     button.textContent = "Following …";
     try {
       const { steps } = await this.page.source.ask("road", { layer: this.path, array: array.name, index: at });
+      $("entry").classList.remove("open"); // on a phone it lies over the map
       this.map.way(`${this.path} ${array.label(at)}`, steps);
       button.textContent = "Follow it to the loss";
     } catch (error) {
