@@ -268,12 +268,14 @@ export class EntryPanel {
     const { products } = this.selection.reading;
     if (products.length < 2) return;
     this.playButton.textContent = "■ stop";
+    const order = products.map((_, j) => j);
+    if (this.order !== "in order") order.sort((a, b) => Math.abs(products[b].value) - Math.abs(products[a].value));
     let number = 0;
     let total = 0;
     const step = () => {
       if (number >= products.length) return this.stop();
-      this.selection.look(number);
-      total += products[number].value;
+      this.selection.look(order[number]);
+      total += products[order[number]].value;
       this.running.textContent = `so far ${long(total)}`;
       number += 1;
       this.playing = setTimeout(step, Math.max(120, Math.min(700, 9000 / products.length)));
