@@ -17,6 +17,7 @@ import pytest
 from explanation.browser import TAKE, chromium, document, opened, written
 from retrograd.explanation.operators import find
 from retrograd.explanation.standalone import page as as_html
+from retrograd.explanation.typed import retyped
 
 PINNED = "() => window.retrograd.page.selection.pinned"
 HOVERED = "() => window.retrograd.page.selection.hovered"
@@ -358,6 +359,27 @@ def test_curves(browser, tmp_path):
         assert page.locator(".curves path.curve").count() >= 2
         page.mouse.move(*(page.locator(".curves svg").bounding_box()[each] + 200 for each in ("x", "y")))
         assert page.locator(".readout").inner_text().startswith("at ")
+
+
+def test_another_gradient_is_typed(browser, served):
+    """What is typed is what runs, in the picture, the entries and the link; what is wrong is said beside it."""
+    with opened(browser, served.replace("operator=conv2d", "operator=relu&tab=curves"), refused=1) as page:
+        typed = page.get_by_label("Type another gradient")
+        typed.fill("g * (abs(x) <= 1")
+        typed.press("Enter")
+        page.wait_for_function("() => document.getElementById('typed-message').textContent.includes('no expression')")
+        typed.fill("g * (abs(x) <= 1)")
+        typed.press("Enter")
+        page.wait_for_function("() => location.hash.includes('typed=')")
+        values = retyped(find("relu").with_settings({}), "g * (abs(x) <= 1)").arrays["gx"].values.ravel()
+        shown = [page.evaluate(TAKE, ["gx", at]) for at in range(values.size)]
+        assert [each["value"] for each in shown] == values.tolist() and all(each["agrees"] for each in shown)
+        address = page.url
+    with opened(browser, address) as page:
+        assert page.get_by_label("Type another gradient").input_value() == "g * (abs(x) <= 1)"
+        page.get_by_role("button", name="its own again").click()
+        page.wait_for_function("() => !location.hash.includes('typed=')")
+        assert page.get_by_label("Type another gradient").input_value() == ""
 
 
 # ---- screens and readers

@@ -7,14 +7,16 @@ import { long } from "page/number";
 const MARGIN = { left: 44, top: 16, bottom: 32 };
 
 export class Curves {
-  constructor(selection) {
-    this.selection = selection;
+  /** retype(text, say): asks for the gradient of this text in place of the declared one; null where nobody answers */
+  constructor(selection, retype = null) {
+    Object.assign(this, { selection, retype });
     this.element = h("div", { class: "curves" });
     this.grids = [];
   }
 
   open(model) {
     this.model = model;
+    this.draft = null; // what is being typed
     const { x, lines } = model.document.curves;
     this.x = numbers(x);
     // the declared gradient lies below the derivative, so that both are seen where they are equal
@@ -54,9 +56,46 @@ export class Curves {
     this.readout = h("p", { class: "readout" });
     const keys = this.lines.map(({ name, kind }) => h("li", { class: `kind-${kind}` }, h("i", {}), name));
     const names = right > 16 ? [] : [h("ul", { class: "keys" }, ...keys)];
-    this.element.replaceChildren(picture, ...names, this.readout);
+    this.element.replaceChildren(picture, ...names, this.readout, ...this.#rule());
     this.picture = picture;
     this.follow();
+  }
+
+  /** Where another gradient is typed. */
+  #rule() {
+    const { typed } = this.model.document;
+    if (typed === undefined) return [];
+    if (!this.retype) return typed ? [h("p", { class: "rule" }, "gx = ", h("code", {}, typed))] : [];
+    const input = h("input", {
+      id: "typed",
+      value: this.draft ?? typed,
+      oninput: () => (this.draft = input.value),
+      maxlength: 200,
+      spellcheck: "false",
+      autocomplete: "off",
+      placeholder: "g * (abs(x) <= 1)",
+      "aria-describedby": "typed-message",
+    });
+    const message = h("p", { id: "typed-message", class: "wrong", role: "alert" });
+    const submit = async (event) => {
+      event.preventDefault();
+      this.typing = true;
+      await this.retype(input.value.trim(), (text) => (message.textContent = text));
+      this.typing = false;
+    };
+    const own = h("button", { type: "button", hidden: !typed, onclick: () => this.retype("") }, "its own again");
+    if (this.typing) setTimeout(() => input.focus());
+    return [
+      h(
+        "form",
+        { class: "rule", onsubmit: submit },
+        h("label", { for: "typed" }, "Type another gradient: gx = "),
+        input,
+        h("button", {}, "use it"),
+        own,
+      ),
+      message,
+    ];
   }
 
   /** The picture as a file, with the colours that the style sheet gives it. */

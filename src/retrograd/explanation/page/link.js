@@ -16,6 +16,7 @@ export function applied(document, settings) {
     const choice = choices.find((each) => String(each) === settings[name]);
     if (choice !== undefined) found[name] = choice;
   }
+  if (settings.typed && document.typed !== undefined) found.typed = settings.typed;
   return found;
 }
 

@@ -59,7 +59,12 @@ class Page {
         has: (d) => !d.ask && Object.values(d.arrays).some(({ view }) => view === "matrices"),
         view: new Matrices(this.selection),
       },
-      { id: "curves", title: "Curves", has: (d) => Boolean(d.curves), view: new Curves(this.selection) },
+      {
+        id: "curves",
+        title: "Curves",
+        has: (d) => Boolean(d.curves),
+        view: new Curves(this.selection, served ? (text, say) => this.#retype(text, say) : null),
+      },
       {
         id: "code",
         title: "The code that ran",
@@ -80,7 +85,7 @@ class Page {
     this.tabs = new Tabs($("tabs"), $("view"), this.views, () => this.#showView());
     this.settings = new Settings($("settings"), {
       has: (values) => this.source.has(this.document.operator, values),
-      choose: (values) => this.go(this.document.operator, values),
+      choose: (values) => this.go(this.document.operator, { ...settingsOf(this.document), ...values }),
     });
     this.lines = new Lines($("view"), []);
     new Announcer($("announce"), this.selection);
@@ -109,17 +114,23 @@ class Page {
   }
 
   /** Shows an operator with these settings; on an error the page stays as it was. */
-  async go(operator, settings) {
+  async go(operator, settings, say = (text) => this.settings.message(text)) {
     let found;
     try {
       found = await this.source.get(operator, settings);
     } catch (error) {
       if (error.name === "AbortError") return;
-      if (this.document) this.settings.message(error.message);
+      if (this.document) say(error.message);
       else $("lead").textContent = error.message;
       return;
     }
     this.#open(found, !settings);
+  }
+
+  /** The same function with a gradient that the reader typed in place of its own; none brings its own back. */
+  #retype(typed, say) {
+    const { typed: _, ...settings } = settingsOf(this.document);
+    return this.go(this.document.operator, typed ? { ...settings, typed } : settings, say);
   }
 
   #open(found, fresh) {

@@ -14,7 +14,11 @@ async function unpacked(text) {
 
 const key = (operator, settings) =>
   JSON.stringify([operator, Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1))]);
-export const settingsOf = (document) => Object.fromEntries(document.settings.map(({ name, value }) => [name, value]));
+/** The settings of a document, and the gradient that was typed for it. */
+export const settingsOf = ({ settings, typed }) => ({
+  ...Object.fromEntries(settings.map(({ name, value }) => [name, value])),
+  ...(typed ? { typed } : {}),
+});
 
 /** Documents in the file: those of some combinations of settings. */
 export class Carried {
