@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
@@ -28,6 +28,14 @@ def _functions() -> dict[str, Callable[..., Any]]:
             if inspect.isfunction(value) and not name.startswith("_") and value not in found.values():
                 found[f"{getattr(module, '__name__', '?').rpartition('.')[2]}.{name}"] = value
     return found
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    """What a function sets for the process is as before."""
+    yield
+    rg.set_printoptions(profile="default")
+    rg.use_deterministic_algorithms(False)
 
 
 FUNCTIONS = _functions()
