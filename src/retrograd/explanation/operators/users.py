@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...engine.function import Function
+from ...engine.tensor import Tensor
 from ..explanation import Case, Setting
 from ..measure import Arrays
 from .example import VALUES, draw
@@ -50,12 +51,21 @@ def from_module(place: str) -> Operator:
     if not parameters:
         raise ValueError(f"explain: {place!r} must be a function of one or more Tensors")
 
+    def checked(*tensors: Tensor) -> Tensor:
+        try:
+            result = call(*tensors)
+        except Exception as error:  # of the user's function: the page says it
+            raise ValueError(f"explain: {place} raised {type(error).__name__}: {error}") from error
+        if not isinstance(result, Tensor):
+            raise ValueError(f"explain: {place} returns {type(result).__name__}, needs one Tensor")
+        return result
+
     def example(options: Mapping[str, Any]) -> Arrays:
         shape = options["rows"], options["columns"]
         return {each: draw(shape, options["values"], 1 + j) for j, each in enumerate(parameters)}
 
     def case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
-        return jacobian_case(name, call, inputs, call_text(name, inputs, {}), False)
+        return jacobian_case(name, checked, inputs, call_text(name, inputs, {}), False)
 
     return Operator(place, tuple(parameters), (), _SETTINGS, example, case)
 
