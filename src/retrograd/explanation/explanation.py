@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..atomic import write_atomically
 from ..ops.kernel_set import active_kernels
 from .curves import Curve
 from .faults import Fault, Outcome, outcome
-from .framed import framed
 from .measure import Arrays, Call, gradients, numerical, ulps
 from .running import Algorithm, Run, backward_run, follow
+from .shown import Shown
 from .sums import Products
 
 __all__ = ["Array", "Case", "Entry", "Explanation", "Product", "Setting"]
@@ -128,7 +126,7 @@ class Entry:
 
 
 @dataclass
-class Explanation:
+class Explanation(Shown):
     """An operator that ran, forward and backward, and whose gradients can be taken apart entry by entry."""
 
     case: Case
@@ -239,38 +237,11 @@ class Explanation:
 
         return as_dict(self, whole)
 
-    def save(self, path: str | Path) -> None:
-        """Write the page as one HTML file, which works from a disk without network and server.
-
-        Raises:
-            OSError: the file could not be written.
-        """
-        write_atomically(Path(path), lambda file: file.write(self.to_html().encode()))
-
     def to_html(self) -> str:
         """The page as the text of one HTML file."""
         from .standalone import page
 
         return page([self.to_dict()])
-
-    def _repr_html_(self) -> str:
-        return framed(self.to_html())
-
-    def show(self, host: str = "127.0.0.1", port: int = 0, browser: bool = True) -> None:
-        """Open the page in the browser, served to this machine until Ctrl-C.
-
-        Args:
-            host: an address of this machine; 127.0.0.1 is reached from this machine only.
-            port: 0 takes a free one.
-            browser: whether to open it, besides printing its address.
-
-        Raises:
-            ImportError: the server's packages are not installed.
-            OSError: the address or port is not available.
-        """
-        from .showing import show
-
-        show(self, host, port, browser)
 
 
 def _factor(name: str, at: int, values: np.ndarray) -> tuple[str, tuple[int, ...] | None, float]:

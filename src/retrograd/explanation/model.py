@@ -6,20 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..atomic import write_atomically
 from ..engine.grad_mode import enable_grad
 from ..engine.sweep import grad
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from .explanation import Explanation
-from .framed import framed
 from .layers import case_of_layer
 from .numbers import number
+from .shown import Shown
 from .taking import rows_of
 
 __all__ = ["Layer", "ModelExplanation", "Step"]
@@ -68,7 +66,7 @@ class Step:
     share: float
 
 
-class ModelExplanation:
+class ModelExplanation(Shown):
     """The layers of a model in the order in which they ran.
 
     Args:
@@ -149,41 +147,11 @@ class ModelExplanation:
             "layers": [_row(layer) for layer in self.layers],
         }
 
-    def save(self, path: str | Path) -> None:
-        """Write the page as one HTML file, which works from a disk without network and server.
-
-        It holds small layers whole. Of the others it holds the largest entry of the gradient, taken apart, and the
-        parts of the arrays around it; ``show()`` has all of them.
-
-        Raises:
-            OSError: the file could not be written.
-        """
-        write_atomically(Path(path), lambda file: file.write(self.to_html().encode()))
-
     def to_html(self) -> str:
         """The page as the text of one HTML file, see ``save``."""
         from .carried import as_page
 
         return as_page(self)
-
-    def _repr_html_(self) -> str:
-        return framed(self.to_html())
-
-    def show(self, host: str = "127.0.0.1", port: int = 0, browser: bool = True) -> None:
-        """Open the page in the browser, served to this machine until Ctrl-C. `show` of an `Explanation` likewise.
-
-        Args:
-            host: an address of this machine; 127.0.0.1 is reached from this machine only.
-            port: 0 takes a free one.
-            browser: whether to open it, besides printing its address.
-
-        Raises:
-            ImportError: the server's packages are not installed.
-            OSError: the address or port is not available.
-        """
-        from .showing import show
-
-        show(self, host, port, browser)
 
     @contextmanager
     def _recorded(self) -> Iterator[None]:
