@@ -45,7 +45,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "sparse": ({"engine", "ops", "absent"}, set()),
     "cuda": ({"ops", "absent", "accelerator", "amp"}, set()),
     **dict.fromkeys(("jit", "multiprocessing"), ({"nn", "absent"}, set())),
-    **dict.fromkeys(("distributed", "hub", "onnx"), ({"absent"}, set())),
+    **dict.fromkeys(("hub", "onnx"), ({"absent"}, set())),
     "serialization": ({"interop", "absent"}, set()),
     "after_import": (set(), set()),  # registers with packages that ask which libraries are there
     "absent": (set(), set()),  # what is not here, for whoever is asked for it
@@ -77,8 +77,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         _LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "lowbit"},
         {"numpy", "pyfive", "safetensors", "einops"},
     ),
+    "distributed": (_LAYERS | _OPERATORS | {"absent", "interop"}, {"numpy", "mpi4py"}),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
-    "cli": (_TOOLS | {"studies"} | _LAYERS | _OPERATORS | {"atomic", "printable", "entries"}, {"numpy"}),
+    "cli": (_TOOLS | {"studies", "distributed"} | _LAYERS | _OPERATORS | {"atomic", "printable", "entries"}, {"numpy"}),
     "__main__": ({"cli"}, set()),
     "__init__": (
         _TOOLS | _LAYERS | _OPERATORS
@@ -103,6 +104,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "version.py": ("__version__",),
     "cli/machine.py": ("kernels",),  # warmup and info: the compile cache, the CPU
     **dict.fromkeys(("cli/train.py", "cli/study.py"), ("kernels.machine.launch",)),  # the number of threads
+    "distributed/threads.py": ("kernels.machine.launch",),  # the threads of each worker
     "nn/conv_recurrent_cell.py": ("formulas.gates",),  # it composes its cells of operators itself
     "optim/swa_utils.py": ("nn.module", "nn.normalization"),  # an average of a Module is a Module
     "testing/operator.py": ("kernels.machine.launch",),  # the same bits with 1 and 2 threads

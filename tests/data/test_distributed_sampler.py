@@ -68,8 +68,8 @@ def test_is_under_pytorchs_paths():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({}, RuntimeError, "there is no process group to ask; pass num_replicas and rank"),
-        ({"num_replicas": 2}, RuntimeError, "pass num_replicas and rank"),
+        ({}, RuntimeError, r"there is no process group to ask; call distributed.init_process_group\(\) first"),
+        ({"num_replicas": 2}, RuntimeError, "or pass num_replicas and rank"),
         ({"num_replicas": 0, "rank": 0}, ValueError, "num_replicas=0 must be a positive int"),
         ({"num_replicas": 2.0, "rank": 0}, ValueError, "num_replicas=2.0 must be a positive int"),
         ({"num_replicas": 2, "rank": 2}, ValueError, "rank=2 must be an int from 0 to 1"),

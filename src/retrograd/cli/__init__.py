@@ -1,4 +1,4 @@
-"""The command ``retrograd``: train, predict, sample, study, explain, warmup, info.
+"""The command ``retrograd``: train, predict, sample, study, explain, launch, warmup, info.
 
 Heavy imports happen inside the commands, so that ``--help`` and argument errors are instant.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from . import explain, machine, predict, sample, study, train
+from . import explain, launch, machine, predict, sample, study, train
 from .answers import UsageError, complain
 from .streams import guarded
 
@@ -39,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     sample.add_command(commands)
     study.add_command(commands)
     explain.add_command(commands)
+    launch.add_command(commands)
     machine.add_commands(commands)
     return parser
 

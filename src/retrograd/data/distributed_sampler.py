@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sized
 
 import numpy as np
 
+from ..engine.later import LATER
 from ..ops.arguments.checks import as_flag
 from .sampler import Sampler
 
@@ -15,15 +16,14 @@ __all__ = ["DistributedSampler"]
 class DistributedSampler(Sampler):
     """Every ``num_replicas``-th index from ``rank`` on, of an order that all ranks draw from the same seed.
 
-    The order is filled up with its own beginning until every rank has the same number of indices. There are no process
-    groups here that could be asked, so both numbers are given; start the processes yourself.
+    The order is filled up with its own beginning until every rank has the same number of indices.
 
-    num_replicas: number of shares. rank: the number of this share, from 0.
+    num_replicas: number of shares. rank: the number of this share, from 0. None: those of the process group.
     shuffle: a new random order for each epoch, from ``seed + epoch``; False keeps the dataset's order.
     drop_last: shorten the order instead of filling it up.
 
     Raises:
-        RuntimeError: num_replicas or rank is not given.
+        RuntimeError: num_replicas or rank is not given, and there is no process group.
         ValueError: num_replicas is not a positive int, rank is not an int from 0 to num_replicas - 1, or seed is not an
             int of at least 0.
         TypeError: shuffle or drop_last is not a bool.
@@ -41,10 +41,13 @@ class DistributedSampler(Sampler):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise RuntimeError(
-                "DistributedSampler: there is no process group to ask; pass num_replicas and rank, for one process "
-                "num_replicas=1, rank=0"
-            )
+            world = LATER["world"]()
+            if world is None:
+                raise RuntimeError(
+                    "DistributedSampler: there is no process group to ask; call distributed.init_process_group() first, "
+                    "or pass num_replicas and rank"
+                )
+            num_replicas, rank = world[0] if num_replicas is None else num_replicas, world[1] if rank is None else rank
         if not _is_int(num_replicas) or num_replicas < 1:
             raise ValueError(f"DistributedSampler: num_replicas={num_replicas!r} must be a positive int")
         if not _is_int(rank) or not 0 <= rank < num_replicas:

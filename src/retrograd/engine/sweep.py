@@ -7,7 +7,7 @@ one thread at a time may sweep a graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from heapq import heappop, heappush
 from typing import Any
 
@@ -17,6 +17,7 @@ from .anomaly import describe_origin
 from .arguments import as_flag
 from .arithmetic import arithmetic
 from .deliver import Entry, deliver, own
+from .early import Early
 from .grad_mode import enable_grad, no_grad, thread
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
 from .node import FREED, Node
@@ -145,6 +146,23 @@ def grad(
     return tuple(results)  # type: ignore[arg-type]  # None only with allow_unused
 
 
+def grad_early(
+    outputs: Sequence[Tensor],
+    leaves: Sequence[Tensor],
+    grad_outputs: Sequence[Tensor | None],
+    each: Callable[[int, Tensor], object],
+) -> None:
+    """Call each(position, gradient) for every one of `leaves` that has a gradient, as soon as it is complete.
+
+    The gradient may share memory with others and is only to be read. Hooks of leaves do not run, and what `each` raises
+    ends the sweep. Otherwise as `grad`.
+    """
+    roots, wanted = as_tuple(outputs, "grad", "outputs"), as_wanted(leaves, "grad")
+    upstream = check_upstream(roots, grad_outputs, "grad", False)
+    starts: list[Any] = [root._edge or root for root in roots]
+    _sweep(starts, upstream, False, False, find_paths(roots, wanted), early=Early(roots, wanted, each))
+
+
 def _is_part(array: np.ndarray, view: np.ndarray) -> bool:
     """Whether `view` is `array` or a writable view of it, which a result of `expand` is not."""
     if view is array:
@@ -179,6 +197,7 @@ def _sweep(
     paths: Paths | None = None,
     capture: Set[tuple[int, int]] = frozenset(),
     inner: Inner | None = None,
+    early: Early | None = None,
 ) -> tuple[list[Entry], dict[tuple[int, int], Entry]]:
     """Run the nodes that `edges` lead to; with `paths`, only those in it.
 
@@ -186,6 +205,7 @@ def _sweep(
     of the results in `capture`, by (order of the node, output).
 
     inner: this sweep is the true backward of one region; hooks of its ends and roots run in the sweep around it.
+    early: hands out the gradients of leaves as soon as they are complete.
     """
     captured: dict[tuple[int, int], Entry] = {}
     heap: list[int] = []
@@ -260,6 +280,8 @@ def _sweep(
                     else:
                         leaf[1] = _sum(leaf[1], gradient, create_graph, leaf[2])
                         leaf[2] = True
+            if early is not None and heap and early.order < heap[0]:
+                early.emit(heap[0], leaves)
             if not heap:
                 break
             gradient = data = entry = grads = None  # so that nothing outlives its use
@@ -336,7 +358,9 @@ def _sweep(
                 node.saved = FREED
         if zeros:
             spread_zeros(zeros, paths, leaves, captured, capture)
-        if registered.leaves and inner is None:
+        if early is not None:
+            early.emit(float("inf"), leaves)
+        elif registered.leaves and inner is None:
             run_leaf_hooks(leaves.values())
     finally:
         mode.enabled, mode.watch, mode.rules, mode.sweeping, mode.keeping = previous

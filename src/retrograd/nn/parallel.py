@@ -1,10 +1,12 @@
-"""DataParallel on one device: a module around another one."""
+"""DataParallel on one device: a module around another one. DistributedDataParallel stands in retrograd.distributed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from ..absent import missing
+from ..engine.later import LATER
 from .module import Module
 
 __all__ = ["DataParallel"]
@@ -40,12 +42,7 @@ class DataParallel(Module):
         return self.module(*inputs, **kwargs)
 
 
-class DistributedDataParallel(Module):
-    """Training in several processes, which is not here.
-
-    Raises:
-        RuntimeError: always.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError("DistributedDataParallel: training runs in one process; use the module itself")
+def __getattr__(name: str) -> Any:
+    if name == "DistributedDataParallel":  # it stands on this package
+        return LATER[name]()
+    raise missing(__name__, name)

@@ -1,0 +1,45 @@
+"""``retrograd launch``: a script in several processes."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .answers import UsageError, complain
+
+__all__ = ["add_command"]
+
+
+def add_command(commands: Any) -> None:
+    launch = commands.add_parser(
+        "launch",
+        help="run a script in several processes with MPI",
+        description="Run a script in several processes: mpiexec with the flags that it needs, and the environment that "
+        "scripts for torchrun read. The script calls retrograd.distributed.init_process_group().",
+    )
+    launch.add_argument("-n", "--workers", type=int, required=True, metavar="N", help="number of processes")
+    launch.add_argument(
+        "--max-restarts", type=int, default=0, metavar="N", help="start a job that fails again, at most N times (0)"
+    )
+    launch.add_argument("--mpi", action="append", default=[], metavar="OPTION", help="an option for mpiexec itself")
+    launch.add_argument("script", help="the script, or -m for a module")
+    launch.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    launch.set_defaults(run=_launch)
+
+
+def _launch(arguments: argparse.Namespace) -> int:
+    from ..distributed.errors import DistBackendError
+    from ..distributed.launcher import launch
+
+    try:
+        return launch(
+            arguments.workers,
+            [arguments.script, *arguments.arguments],
+            restarts=arguments.max_restarts,
+            options=[word for option in arguments.mpi for word in option.split()],
+            say=lambda text: complain(text, 0),
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    except DistBackendError as error:
+        return complain(str(error), 1)

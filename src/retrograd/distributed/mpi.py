@@ -1,0 +1,82 @@
+"""MPI: found and started when the first process group is made, and finished when the program ends.
+
+mpi4py stands on the MPI of the cluster or on the wheel of Open MPI or MPICH. A program that no launcher has started is
+a world of one process, which needs neither.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+import sys
+from functools import lru_cache
+from types import TracebackType
+from typing import Any
+
+from .errors import DistBackendError, DistError, WorkerLostError
+
+# what mpiexec (Open MPI, MPICH and its kin) and srun tell the processes that they start
+_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE")
+_RANKS = ("PMIX_RANK", "PMI_RANK")
+
+
+def is_launched() -> bool:
+    """Whether a launcher of MPI programs has started this process."""
+    return any(name in os.environ for name in (*_SIZES, *_RANKS))
+
+
+@lru_cache(maxsize=1)
+def library() -> Any:
+    """``mpi4py.MPI``, started.
+
+    Raises:
+        DistBackendError: it is not installed, or finds no MPI.
+    """
+    try:
+        import mpi4py
+
+        mpi4py.rc.finalize = False  # a program that fails must end, not wait for the others
+        mpi = importlib.import_module("mpi4py.MPI")
+    except (ImportError, RuntimeError) as error:
+        raise DistBackendError(
+            f"distributed: this process was started by mpiexec, and MPI cannot be loaded ({error}); "
+            "pip install 'retrograd[mpi]', or pip install mpi4py where the cluster has an MPI of its own"
+        ) from error
+    before = sys.excepthook
+
+    def failed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        _state.failed = True
+        before(kind, error, trace)
+
+    sys.excepthook = failed
+    atexit.register(_finish, mpi)
+    return mpi
+
+
+class _State:
+    """`failed`: the program ends by an error, or a process was lost: MPI's end would wait for the others."""
+
+    failed = False
+
+
+_state = _State()
+
+
+def give_up() -> None:
+    """Leave out MPI's end, which waits for all processes."""
+    _state.failed = True
+
+
+def _finish(mpi: Any) -> None:
+    if not _state.failed and not mpi.Is_finalized():
+        mpi.Finalize()
+
+
+def converted(error: Exception, what: str) -> DistError:
+    """One of our errors for an exception of MPI's within `what`."""
+    mpi = library()
+    kind = error.Get_error_class() if isinstance(error, mpi.Exception) else None
+    if kind in (getattr(mpi, "ERR_PROC_FAILED", None), getattr(mpi, "ERR_REVOKED", None)):
+        return WorkerLostError(f"{what}: a process that takes part in it has died ({error})")
+    return DistBackendError(f"{what}: MPI reports {error}")

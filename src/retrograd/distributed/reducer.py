@@ -1,0 +1,113 @@
+"""The reducer: gradients of shards go in, the sums over all workers come out.
+
+Buckets leave in a fixed order, each as soon as the last shard of this worker has completed it; between the backwards of
+operators it looks after those that are under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import mpi
+from .buckets import in_buckets
+from .entered import enter
+from .exchange import Exchange
+from .group import ProcessGroup
+from .tree import share
+from .waiting import wait
+
+
+class Reducer:
+    """Sums of the gradients of some parameters over all shards of all workers.
+
+    parameters: their arrays. shards: how many there are in all. tree: add in the fixed tree. most: bytes of a bucket.
+
+    `waited`: seconds that this worker has waited for the others since the reducer was made.
+    """
+
+    def __init__(
+        self, group: ProcessGroup, parameters: Sequence[np.ndarray], shards: int, tree: bool, most: int
+    ) -> None:
+        self._group, alone = group, group.comm is None
+        self._comms: tuple[Any, Any] = (None, None) if alone else (group.comm.Dup(), group.comm.Dup())
+        self.own = share(shards, group.size(), group.rank())
+        self._shapes = [each.shape for each in parameters]
+        self._buckets = in_buckets(self._shapes, [each.dtype for each in parameters], self.own, shards, most)
+        self._home = {position: k for k, bucket in enumerate(self._buckets) for position in bucket.places}
+        self._exchanges = [Exchange(group, self._comms, shards, bucket, tree) for bucket in self._buckets]
+        self._used = np.zeros(len(parameters), np.uint8)
+        self._complete: list[bool] = []
+        self._begun = 0
+        self._shard = self.own.start
+        self._scale = 1.0
+        self.waited = 0.0
+
+    def start(self, scale: float) -> None:
+        """Begin a step; the sums will be multiplied by `scale`."""
+        self._scale, self._begun = scale, 0
+        self._used[:] = 0
+        self._complete = [False] * len(self._buckets)
+        for bucket in self._buckets:
+            bucket.clear()
+
+    def begin(self, shard: int) -> None:
+        """Begin the gradients of one of this worker's shards; they come in order."""
+        self._shard = shard
+        for bucket in self._buckets:
+            bucket.begin(shard)
+
+    def add(self, position: int, gradient: np.ndarray) -> None:
+        """The gradient of one parameter for the current shard."""
+        home = self._home[position]
+        self._used[position] = 1
+        if self._buckets[home].add(self._shard, position, gradient):
+            self._bucket_done(home)
+        elif self._begun:
+            self._advance()
+
+    def end(self) -> None:
+        """The current shard has no further gradients."""
+        for home, bucket in enumerate(self._buckets):
+            if bucket.end(self._shard):
+                self._bucket_done(home)
+
+    def finish(self) -> list[np.ndarray | None]:
+        """Wait for the others: the sum for each parameter; None for what no shard of any worker has used.
+
+        Raises:
+            DistNetworkError: a worker did not come in time. WorkerLostError: one has died.
+        """
+        group = self._group
+        entered = enter(group.count, f"the gradients of {len(self._shapes)} parameters")
+        used = self._used
+        if group.comm is not None:
+            request = self._comms[0].Iallreduce(mpi.library().IN_PLACE, used, mpi.library().MAX)
+            for exchange in self._exchanges:
+                self.waited += exchange.wait(entered)
+            self.waited += wait(group, [request], entered)
+        else:
+            self._advance()
+        found: list[np.ndarray | None] = [None] * len(self._shapes)
+        for bucket, exchange in zip(self._buckets, self._exchanges, strict=True):
+            for position, place in bucket.places.items():
+                if used[position]:
+                    found[position] = exchange.total[place].reshape(self._shapes[position])
+        return found
+
+    def _bucket_done(self, home: int) -> None:
+        if self._shard != self.own.stop - 1:
+            return
+        self._complete[home] = True
+        while self._begun < len(self._buckets) and self._complete[self._begun]:
+            self._exchanges[self._begun].begin(self._scale)
+            self._begun += 1
+        self._advance()
+
+    def _advance(self) -> None:
+        """Look after the exchanges under way. The second half of each begins in order as well."""
+        for exchange in self._exchanges[: self._begun]:
+            if not exchange.advance() and exchange.receives:
+                return

@@ -1,0 +1,70 @@
+"""The fixed tree in which the gradients of shards are added.
+
+The shards of a global batch are the leaves of a binary tree that depends on their number alone. A worker adds up the
+whole subtrees of its own shards; where they meet those of others, the sums are exchanged. So every addition has the
+same two operands with any number of workers, and the result the same bits: floating-point addition is commutative, but
+not associative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+Node = tuple[int, int]  # the shards from the first to the one before the second
+
+
+def share(shards: int, workers: int, rank: int) -> range:
+    """The shards of worker `rank`: neighbours, as many as the others have, or one fewer."""
+    return range(rank * shards // workers, (rank + 1) * shards // workers)
+
+
+def middle(node: Node) -> int:
+    """Where a node of two shards or more is cut: the left part has a power of 2, and no fewer than the right."""
+    first, end = node
+    return first + (1 << ((end - first - 1).bit_length() - 1))
+
+
+def path(shard: int, shards: int) -> list[Node]:
+    """The nodes above a leaf, from the leaf to the root."""
+    node, found = (0, shards), []
+    while True:
+        found.append(node)
+        if node[1] - node[0] == 1:
+            return found[::-1]
+        cut = middle(node)
+        node = (node[0], cut) if shard < cut else (cut, node[1])
+
+
+def merges(shard: int, own: range, shards: int) -> int:
+    """How many whole subtrees end with this shard: as often its sum is added to that of the neighbours on the left."""
+    nodes = path(shard, shards)
+    found = 0
+    for node in nodes[1:]:
+        if node[1] != shard + 1 or node[0] < own.start:
+            break
+        found += 1
+    return found
+
+
+def subtrees(own: range, shards: int) -> list[Node]:
+    """The largest whole subtrees of some neighbouring shards, from left to right."""
+    found, shard = [], own.start
+    while shard < own.stop:
+        node = max((n for n in path(shard, shards) if n[0] == shard and n[1] <= own.stop), key=lambda n: n[1])
+        found.append(node)
+        shard = node[1]
+    return found
+
+
+def add_up(parts: Mapping[Node, np.ndarray], shards: int, node: Node | None = None) -> np.ndarray:
+    """The sum of all shards, from the sums of subtrees that cover them; the arrays of `parts` are used up."""
+    node = (0, shards) if node is None else node
+    found = parts.get(node)
+    if found is not None:
+        return found
+    cut = middle(node)
+    left = add_up(parts, shards, (node[0], cut))
+    left += add_up(parts, shards, (cut, node[1]))
+    return left

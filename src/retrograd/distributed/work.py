@@ -1,0 +1,59 @@
+"""Work: a collective that has begun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import mpi
+from .entered import Entered
+from .waiting import wait
+
+if TYPE_CHECKING:
+    from .group import ProcessGroup
+
+__all__ = ["Work"]
+
+
+class Work:
+    """The handle of a collective with ``async_op=True``. Tensors hold its result once ``wait`` has returned."""
+
+    def __init__(
+        self,
+        group: ProcessGroup | None = None,
+        requests: Sequence[Any] = (),
+        entered: Entered | None = None,
+        finish: Callable[[], object] | None = None,
+    ) -> None:
+        self._group, self._requests, self._entered, self._finish = group, list(requests), entered, finish
+        self.seconds = 0.0  # spent in `wait`
+
+    def wait(self, timeout: Any = None) -> bool:
+        """Wait until it is done; returns True.
+
+        timeout: the group's own is used.
+
+        Raises:
+            DistNetworkError: a rank did not take part in time. WorkerLostError: one has died.
+        """
+        if self._requests and self._group is not None and self._entered is not None:
+            self.seconds += wait(self._group, self._requests, self._entered)
+        self._end()
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether it is done; does not wait."""
+        if self._requests and not mpi.library().Request.Testall(self._requests):
+            return False
+        self._end()
+        return True
+
+    def is_success(self) -> bool:
+        """Whether it is done without an error."""
+        return self.is_completed()
+
+    def _end(self) -> None:
+        self._requests = []
+        finish, self._finish = self._finish, None
+        if finish is not None:
+            finish()

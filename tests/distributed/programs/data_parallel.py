@@ -1,0 +1,121 @@
+"""The gradients of DistributedDataParallel against those of one process that has the whole batch."""
+
+import copy
+import sys
+
+import numpy as np
+import pytest
+from network import Network, batches
+
+import retrograd as rg
+import retrograd.distributed as dist
+from retrograd import nn
+from retrograd.nn.functional import cross_entropy
+from retrograd.nn.parallel import DistributedDataParallel
+
+dist.init_process_group(timeout=60)
+rank, size = dist.get_rank(), dist.get_world_size()
+kind = {"tree": {"shards": 4}, "mpi": {"reproducible": False}}[sys.argv[1]]
+
+
+def part(array):
+    return rg.tensor(array[rank * len(array) // size : (rank + 1) * len(array) // size])
+
+
+def grads(module):
+    return {name: None if p.grad is None else p.grad.numpy().copy() for name, p in module.named_parameters()}
+
+
+def assert_same(found, expected):
+    assert found.keys() == expected.keys()
+    for name, each in expected.items():
+        if each is None:
+            assert found[name] is None, name
+        else:
+            np.testing.assert_allclose(found[name], each, rtol=2e-4, atol=2e-6, err_msg=name)
+
+
+class Net(nn.Module):
+    """Without batch norm, whose statistics are those of a shard."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 4, 3, groups=1)
+        self.gru = nn.GRU(4, 6, batch_first=True)
+        self.shared = nn.Linear(6, 6)
+        self.last = nn.Linear(6, 5)
+        self.unused = nn.Linear(2, 2)
+
+    def forward(self, x):
+        h = rg.relu(self.conv(x)).flatten(2).permute(0, 2, 1)
+        h = self.shared(rg.tanh(self.shared(self.gru(h)[0][:, -1])))
+        return {"scores": self.last(h), "pair": (h, [h.mean()])}
+
+
+rg.manual_seed(3)
+plain = Net()
+model = DistributedDataParallel(copy.deepcopy(plain), bucket_cap_mb=0.0005, **kind)
+(x, y), (x2, y2) = batches(2, 12)
+
+
+def loss_of(module, x, y):
+    out = module(x)
+    return cross_entropy(out["scores"], y) + 0.1 * (out["pair"][0] ** 2).mean() + 0.3 * out["pair"][1][0]
+
+
+loss_of(plain, rg.tensor(x), rg.tensor(y)).backward()
+loss_of(model, part(x), part(y)).backward()
+first = grads(plain)
+assert_same(grads(model.module), first)
+assert first["unused.weight"] is None and model.waited >= 0
+
+# the gradients of a second batch are added, exchanged or not
+loss_of(plain, rg.tensor(x2), rg.tensor(y2)).backward()
+loss_of(model, part(x2), part(y2)).backward()
+assert_same(grads(model.module), grads(plain))
+model.zero_grad()
+with model.no_sync():
+    loss_of(model, part(x), part(y)).backward()
+loss_of(model, part(x2), part(y2)).backward()
+assert_same(grads(model.module), grads(plain))
+
+# a penalty outside the module, "write" instead of "add", a hook, a rule, frozen parameters
+for module in (plain, model.module):
+    module.zero_grad()
+    module.last.weight.grad_req = "write"
+    module.gru.weight_hh_l0.register_hook(lambda g: 2 * g)
+    module.conv.weight.requires_grad = False
+for module, a, b in ((plain, rg.tensor(x), rg.tensor(y)), (model, part(x), part(y))):
+    inner = getattr(module, "module", module)
+    (loss_of(module, a, b) + 0.5 * (inner.last.weight**2).sum()).backward()
+assert_same(grads(model.module), grads(plain))
+assert model.module.conv.weight.grad is None
+
+# gradients of the input
+a, b = rg.tensor(x).requires_grad_(), part(x).requires_grad_()
+loss_of(plain, a, rg.tensor(y)).backward()
+loss_of(model, b, part(y)).backward()
+np.testing.assert_allclose(b.grad.numpy() / size, part(a.grad.numpy()).numpy(), rtol=2e-4, atol=2e-6)
+
+# evaluation is the module's own, on any number of samples
+model.eval()
+with rg.no_grad():
+    np.testing.assert_array_equal(model(rg.tensor(x[:1]))["scores"].numpy(),
+                                  model.module(rg.tensor(x[:1]))["scores"].numpy())  # fmt: skip
+assert [*model.state_dict()] == [f"module.{name}" for name in plain.state_dict()]
+
+if sys.argv[1] == "tree":
+    model.train()
+    if size < 4:
+        with pytest.raises(ValueError, match=r"at least \d samples: one for each of this process's shards"):
+            model(rg.tensor(x[:1]))
+    with pytest.raises(ValueError, match=r"shards=0 must be an int of at least"):
+        DistributedDataParallel(Net(), shards=0)
+with pytest.raises(TypeError, match="module must be a Module"):
+    DistributedDataParallel(3)
+with pytest.raises(RuntimeError, match="one device, the CPU"):
+    DistributedDataParallel(Net(), device_ids=[0])
+frozen = Network().requires_grad_(False)
+with pytest.raises(ValueError, match="no parameter that requires a gradient"):
+    DistributedDataParallel(frozen)
+print(f"rank {rank} of {size} passed")

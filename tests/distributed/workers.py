@@ -1,0 +1,30 @@
+"""Programs in several processes, under a real mpiexec."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+_MISSING = "mpi4py is not installed: pip install retrograd[mpi]"
+needs_mpi = pytest.mark.skipif(find_spec("mpi4py") is None, reason=_MISSING)
+
+
+def run(
+    workers: int, program: str, *arguments: object, seconds: float = 120, code: int | None = 0, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a file of PROGRAMS in `workers` processes of one thread each; its exit code must be `code`, if given."""
+    line = [sys.executable, "-m", "retrograd", "launch", "-n", str(workers), str(PROGRAMS / program)]
+    variables = {**os.environ, "RETROGRAD_NUM_THREADS": "1", **environment}
+    ended = subprocess.run(
+        [*line, *map(str, arguments)], env=variables, capture_output=True, text=True, timeout=seconds, check=False
+    )
+    if code is not None:
+        assert ended.returncode == code, f"{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
+    return ended
