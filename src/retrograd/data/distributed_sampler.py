@@ -44,8 +44,8 @@ class DistributedSampler(Sampler):
             world = LATER["world"]()
             if world is None:
                 raise RuntimeError(
-                    "DistributedSampler: there is no process group to ask; call distributed.init_process_group() first, "
-                    "or pass num_replicas and rank"
+                    "DistributedSampler: there is no process group to ask; call distributed.init_process_group() "
+                    "first, or pass num_replicas and rank"
                 )
             num_replicas, rank = world[0] if num_replicas is None else num_replicas, world[1] if rank is None else rank
         if not _is_int(num_replicas) or num_replicas < 1:

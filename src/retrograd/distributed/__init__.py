@@ -9,9 +9,11 @@ from ..absent import attach_to_module
 from .collectives import *
 from .data_parallel import *
 from .errors import *
-from .group import *
+from .loader import *
 from .objects import *
 from .point_to_point import *
+from .process_group import *
+from .trainer import *
 from .work import *
 
 attach_to_module(__name__)

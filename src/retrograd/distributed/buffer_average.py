@@ -21,6 +21,7 @@ class BufferAverage:
         self._buffers, self._reducer = buffers, reducer
         self._old = [tensor.array.copy() for tensor in buffers]
         self._floats = [k for k, tensor in enumerate(buffers) if is_float(tensor)]
+        self._changes: list[np.ndarray | None] = []
         reducer.start(1 / shards)
 
     def before(self) -> None:
@@ -35,13 +36,17 @@ class BufferAverage:
             self._reducer.add(position, self._buffers[k].array - self._old[k])
         self._reducer.end()
 
-    def finish(self) -> None:
-        """Wait for the changes of the other processes, and make the mean of all.
+    def wait(self) -> None:
+        """Wait for the changes of the other processes.
 
         Raises:
             DistNetworkError: a process did not come in time. WorkerLostError: one has died.
         """
-        for k, change in zip(self._floats, self._reducer.finish(), strict=True):
+        self._changes = self._reducer.finish()
+
+    def store(self) -> None:
+        """Change the buffers by the mean of the changes."""
+        for k, change in zip(self._floats, self._changes, strict=True):
             if change is not None:
                 np.add(self._old[k], change, out=self._buffers[k].array)
         mark([tensor.array for tensor in self._buffers], "DistributedDataParallel")

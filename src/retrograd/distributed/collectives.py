@@ -17,7 +17,7 @@ import numpy as np
 from ..engine.tensor import Tensor
 from . import mpi
 from .buffers import Buffer, as_list, as_tensor, kind, same_kind
-from .group import ProcessGroup, get_group_rank, member
+from .process_group import ProcessGroup, get_group_rank, member
 from .work import Work
 
 __all__ = [
@@ -368,10 +368,8 @@ def run(
     if group.comm is None:
         work = Work(finish=finish)
     else:
-        try:
+        with mpi.errors(entered):
             request = start(group.comm)
-        except mpi.library().Exception as error:
-            raise mpi.converted(error, f"{entered}") from error
         work = Work(group, [request], entered, finish)
     if async_op:
         return work

@@ -24,14 +24,15 @@ from ..ops.arguments.checks import as_flag
 from ..ops.random.random import default_generator
 from .buffer_average import BufferAverage, is_float
 from .errors import DistError
-from .group import ProcessGroup, member
 from .objects import exchange_objects, from_root
+from .process_group import ProcessGroup, member
 from .reducer import Reducer
 from .shards import bounds, random_numbers, replaced, tensors_in
 
 __all__ = ["DistributedDataParallel"]
 
 _NAME = "DistributedDataParallel"
+MOST_BYTES = 4_000_000  # of a bucket
 
 
 class DistributedDataParallel(Module):
@@ -91,10 +92,11 @@ class DistributedDataParallel(Module):
         self.process_group = member(process_group, _NAME)
         self.reproducible = as_flag(_NAME, "reproducible", reproducible)
         self.broadcast_buffers = as_flag(_NAME, "broadcast_buffers", broadcast_buffers)
-        self.shards = _shards(shards, self.process_group.size()) if self.reproducible else self.process_group.size()
+        size = self.process_group.size()
+        self.shards = checked_shards(_NAME, shards, size) if self.reproducible else size
         if bucket_cap_mb is not None and not bucket_cap_mb > 0:
             raise ValueError(f"{_NAME}: bucket_cap_mb={bucket_cap_mb!r} must be above 0")
-        self._most = int(1e6 * (4 if bucket_cap_mb is None else bucket_cap_mb))
+        self._most = MOST_BYTES if bucket_cap_mb is None else int(1e6 * bucket_cap_mb)
         self.module, self.dim = module, dim
         self.require_backward_grad_sync = True
         self._steps = 0
@@ -104,7 +106,7 @@ class DistributedDataParallel(Module):
         self._unsynced: set[int] = set()  # parameters whose grad a backward without exchange has changed
         self._average: BufferAverage | None = None  # of the last forward, under way
         if init_sync:
-            self._begin_alike()
+            begin_alike(_NAME, self.process_group, module)
         self._seed = from_root(self.process_group, int(default_generator.integers(2**62)), 0, f"{_NAME}: the seed")
         if not self._parameters_to_train():
             raise ValueError(f"{_NAME}: module has no parameter that requires a gradient; use the module itself")
@@ -188,30 +190,12 @@ class DistributedDataParallel(Module):
     def _parameters_to_train(self) -> list[Tensor]:
         return [parameter for parameter in self.module.parameters() if parameter.requires_grad]
 
-    def _begin_alike(self) -> None:
-        """Give all processes the parameters and buffers of process 0, after a check that they have the same ones."""
-        group = self.process_group
-        named = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
-        own = [f"{name}: {t.array.dtype} {tuple(t.array.shape)}" for name, t in named.items()]
-        for rank, others in enumerate(exchange_objects(group, own, f"{_NAME}()")):
-            if others != own:
-                pairs = zip([*own, *["nothing"] * len(others)], [*others, *["nothing"] * len(own)], strict=False)
-                mine, theirs = next((a, b) for a, b in pairs if a != b)
-                raise DistError(
-                    f"{_NAME}: the processes have different parameters: rank {group.rank()} has {mine}, rank {rank} "
-                    f"has {theirs}; build the same module in all"
-                )
-        if group.comm is None:
-            return
-        first = from_root(group, [t.detach() for t in named.values()], 0, f"{_NAME}: parameters")
-        for tensor, other in zip(named.values(), first, strict=True):
-            tensor.array[...] = other.array
-
     def _average_buffers(self) -> None:
         """Finish what the last forward has begun."""
         average, self._average = self._average, None
         if average is not None:
-            average.finish()
+            average.wait()
+            average.store()
 
 
 class _Run:
@@ -361,10 +345,34 @@ class _OverShards(Function):
         return None, *ctx.run.backward(grads)
 
 
-def _shards(shards: Any, workers: int) -> int:
+def begin_alike(caller: str, group: ProcessGroup, module: Module) -> None:
+    """Give all processes the parameters and buffers of process 0, after a check that they have the same ones.
+
+    Raises:
+        DistError: they have not.
+    """
+    named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    own = [f"{name}: {t.array.dtype} {tuple(t.array.shape)}" for name, t in named.items()]
+    for rank, others in enumerate(exchange_objects(group, own, f"{caller}()")):
+        if others != own:
+            pairs = zip([*own, *["nothing"] * len(others)], [*others, *["nothing"] * len(own)], strict=False)
+            mine, theirs = next((a, b) for a, b in pairs if a != b)
+            raise DistError(
+                f"{caller}: the processes have different parameters: rank {group.rank()} has {mine}, rank {rank} "
+                f"has {theirs}; build the same module in all"
+            )
+    if group.comm is None:
+        return
+    first = from_root(group, [t.detach() for t in named.values()], 0, f"{caller}: parameters")
+    for tensor, other in zip(named.values(), first, strict=True):
+        tensor.array[...] = other.array
+
+
+def checked_shards(caller: str, shards: Any, workers: int) -> int:
+    """shards, which must be a number of at least that of the processes."""
     if isinstance(shards, bool) or not isinstance(shards, int) or shards < workers:
         raise ValueError(
-            f"{_NAME}: shards={shards!r} must be an int of at least {workers}, the number of processes; the result "
+            f"{caller}: shards={shards!r} must be an int of at least {workers}, the number of processes; the result "
             "does not depend on the number of processes, but on that of shards"
         )
     return shards

@@ -13,7 +13,7 @@ import numpy as np
 from . import mpi
 from .buckets import Bucket
 from .entered import Entered
-from .group import ProcessGroup
+from .process_group import ProcessGroup
 from .tree import Node, add_up, share, subtrees
 from .waiting import wait
 

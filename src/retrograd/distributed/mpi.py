@@ -10,6 +10,8 @@ import atexit
 import importlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from types import TracebackType
 from typing import Any
@@ -50,6 +52,7 @@ def library() -> Any:
         before(kind, error, trace)
 
     sys.excepthook = failed
+    _state.errors = mpi.Exception
     atexit.register(_finish, mpi)
     return mpi
 
@@ -58,6 +61,7 @@ class _State:
     """`failed`: the program ends by an error, or a process was lost: MPI's end would wait for the others."""
 
     failed = False
+    errors: Any = None  # MPI's class of exceptions, once it is started
 
 
 _state = _State()
@@ -71,6 +75,18 @@ def give_up() -> None:
 def _finish(mpi: Any) -> None:
     if not _state.failed and not mpi.Is_finalized():
         mpi.Finalize()
+
+
+@contextmanager
+def errors(what: object) -> Iterator[None]:
+    """Within the block, exceptions of MPI's become ours; `what` names what is done in it."""
+    if _state.errors is None:  # MPI is not used
+        yield
+        return
+    try:
+        yield
+    except _state.errors as error:
+        raise converted(error, f"{what}") from error
 
 
 def converted(error: Exception, what: str) -> DistError:

@@ -14,7 +14,7 @@ from ..interop.pt import load, save
 from . import mpi
 from .collectives import _check_list, _root
 from .entered import Entered
-from .group import ProcessGroup, member
+from .process_group import ProcessGroup, member
 from .waiting import wait
 
 __all__ = ["all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list"]
@@ -127,10 +127,8 @@ def from_root(group: ProcessGroup, obj: Any, root: int, call: str) -> Any:
 
 
 def _wait(group: ProcessGroup, start: Any, entered: Entered) -> None:
-    try:
+    with mpi.errors(entered):
         request = start()
-    except mpi.library().Exception as error:
-        raise mpi.converted(error, f"{entered}") from error
     wait(group, [request], entered)
 
 

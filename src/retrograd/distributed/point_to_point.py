@@ -15,7 +15,7 @@ from . import mpi
 from .buffers import Buffer, as_tensor, kind
 from .entered import Entered, enter
 from .errors import DistError
-from .group import ProcessGroup, get_group_rank, member
+from .process_group import ProcessGroup, get_group_rank, member
 from .waiting import wait
 from .work import Work
 
@@ -50,10 +50,8 @@ def isend(tensor: Tensor, dst: int, group: ProcessGroup | None = None, tag: int 
     to = _other("send", "dst", where, dst)
     entered = enter(0, f"send({kind(tensor)}, dst={dst})")
     header, number = entered.row(), _tag("send", tag)
-    try:
+    with mpi.errors(entered):
         requests = [where.comm.Isend(header, to, number), where.comm.Isend(buffer.array, to, number)]
-    except mpi.library().Exception as error:
-        raise mpi.converted(error, f"{entered}") from error
     return Work(where, requests, entered)
 
 
@@ -90,7 +88,7 @@ class _Receiving(Work):
         comm, entered = self._where.comm, self._entered
         assert entered is not None
         if self._first is not None:
-            wait(self._where, [self._first], entered, [self._status])
+            wait(self._where, [self._first], entered, self._status)
             self._first = None
         sender = self._status.Get_source() if self.source < 0 else self._where.ranks.index(self.source)
         sent = Entered.of_row(self._header)

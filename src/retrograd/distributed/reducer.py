@@ -7,7 +7,6 @@ operators it looks after those that are under way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,9 +14,11 @@ from . import mpi
 from .buckets import in_buckets
 from .entered import enter
 from .exchange import Exchange
-from .group import ProcessGroup
+from .process_group import ProcessGroup
 from .tree import share
 from .waiting import wait
+
+_WHAT = "the exchange of gradients"
 
 
 class Reducer:
@@ -31,8 +32,7 @@ class Reducer:
     def __init__(
         self, group: ProcessGroup, parameters: Sequence[np.ndarray], shards: int, tree: bool, most: int
     ) -> None:
-        self._group, alone = group, group.comm is None
-        self._comms: tuple[Any, Any] = (None, None) if alone else (group.comm.Dup(), group.comm.Dup())
+        self._group, self._comms = group, (group.duplicate(), group.duplicate())
         self.own = share(shards, group.size(), group.rank())
         self._shapes = [each.shape for each in parameters]
         self._buckets = in_buckets(self._shapes, [each.dtype for each in parameters], self.own, shards, most)
@@ -84,9 +84,10 @@ class Reducer:
         entered = enter(group.count, f"the gradients of {len(self._shapes)} parameters")
         used = self._used
         if group.comm is not None:
-            request = self._comms[0].Iallreduce(mpi.library().IN_PLACE, used, mpi.library().MAX)
-            for exchange in self._exchanges:
-                self.waited += exchange.wait(entered)
+            with mpi.errors(_WHAT):
+                request = self._comms[0].Iallreduce(mpi.library().IN_PLACE, used, mpi.library().MAX)
+                for exchange in self._exchanges:
+                    self.waited += exchange.wait(entered)
             self.waited += wait(group, [request], entered)
         else:
             self._advance()
@@ -102,12 +103,14 @@ class Reducer:
             return
         self._complete[home] = True
         while self._begun < len(self._buckets) and self._complete[self._begun]:
-            self._exchanges[self._begun].begin(self._scale)
+            with mpi.errors(_WHAT):
+                self._exchanges[self._begun].begin(self._scale)
             self._begun += 1
         self._advance()
 
     def _advance(self) -> None:
         """Look after the exchanges under way. The second half of each begins in order as well."""
-        for exchange in self._exchanges[: self._begun]:
-            if not exchange.advance() and exchange.receives:
-                return
+        with mpi.errors(_WHAT):
+            for exchange in self._exchanges[: self._begun]:
+                if not exchange.advance() and exchange.receives:
+                    return

@@ -14,7 +14,7 @@ from .entered import Entered
 from .errors import DistNetworkError
 
 if TYPE_CHECKING:
-    from .group import ProcessGroup
+    from .process_group import ProcessGroup
 
 _SPIN = 2e-4  # seconds of asking again and again before it sleeps in between
 _LONGEST_SLEEP = 1e-3
@@ -23,10 +23,9 @@ _GRACE = 1.0  # seconds for the others to answer
 _QUESTION, _ANSWER = 1, 2  # tags
 
 
-def wait(
-    group: ProcessGroup, requests: Sequence[Any], entered: Entered, statuses: list[Any] | None = None
-) -> float:
-    """Wait until all of MPI's `requests` are done; returns the seconds that it took. `statuses` says of each how.
+def wait(group: ProcessGroup, requests: Sequence[Any], entered: Entered, status: Any = None) -> float:
+    """Wait until all of MPI's `requests` are done; returns the seconds that it took. `status`: what MPI says of the
+    last one.
 
     Raises:
         DistNetworkError: it took longer than the group's timeout; the message names the ranks that are missing.
@@ -35,8 +34,10 @@ def wait(
     library = mpi.library()
     start = now = time.perf_counter()
     listen, sleep = start + _LISTEN_EVERY, 5e-5
-    try:
-        while not library.Request.Testall(requests, statuses):
+    pending = list(requests)
+    with mpi.errors(entered):
+        # one by one: the errors of several at once do not say that a process has died
+        while pending := [request for request in pending if not request.Test(status)]:
             now = time.perf_counter()
             if now - start < _SPIN:
                 os.sched_yield()
@@ -48,8 +49,6 @@ def wait(
                 _answer(group, entered)
                 if now - start > group.timeout:
                     raise _late(group, entered, now - start)
-    except library.Exception as error:
-        raise mpi.converted(error, f"{entered}") from error
     return time.perf_counter() - start
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import mpi
 from .entered import Entered
 from .waiting import wait
 
 if TYPE_CHECKING:
-    from .group import ProcessGroup
+    from .process_group import ProcessGroup
 
 __all__ = ["Work"]
 
@@ -43,7 +42,7 @@ class Work:
 
     def is_completed(self) -> bool:
         """Whether it is done; does not wait."""
-        if self._requests and not mpi.library().Request.Testall(self._requests):
+        if not all(request.Test() for request in self._requests):
             return False
         self._end()
         return True

@@ -41,6 +41,8 @@ class ProcessGroup:
         self.count = 0  # collectives so far
         self.last: dict[int, Entered] = {}  # of each rank, the last collective that it entered
         self.unfinished: list[Any] = []  # answers under way
+        self._others: list[Any] = []  # communicators made by `duplicate`
+        self.recoverable = comm is not None and _recovers(comm)
 
     def rank(self) -> int:
         """The number of this process in the group."""
@@ -57,6 +59,36 @@ class ProcessGroup:
     def __repr__(self) -> str:
         return f"<ProcessGroup of {self.size()} processes, this is rank {self.rank()}>"
 
+    def duplicate(self) -> Any:
+        """Another communicator of the same processes; None for this process alone."""
+        if self.comm is None:
+            return None
+        self._others.append(self.comm.Dup())
+        return self._others[-1]
+
+    def revoke(self) -> None:
+        """Make the collectives under way fail in all processes, after one has died."""
+        if self.comm is not None and self.recoverable:
+            for comm in (*self._others, self.control, self.comm):
+                comm.Revoke()
+
+    def all_agree(self, value: bool) -> bool:
+        """Whether the value is true in all processes and none has died; the answer is the same in all that live."""
+        if self.comm is None or not self.recoverable:
+            return value
+        try:
+            return bool(self.comm.Agree(int(value)))
+        except mpi.library().Exception:
+            return False
+
+    def of_the_living(self) -> ProcessGroup:
+        """The group of the processes that are still there; all of them call it."""
+        mpi.give_up()
+        comm = self.comm.Shrink()
+        found = np.empty(comm.Get_size(), np.int64)
+        comm.Allgather(np.array([self.ranks[self.rank()]]), found)
+        return ProcessGroup(comm, found.tolist(), self.timeout)
+
     def agree(self, call: str) -> Entered:
         """Tell the others which collective comes, and make sure that it is the same for all.
 
@@ -70,10 +102,8 @@ class ProcessGroup:
             return entered
         row = entered.row()
         rows = np.empty((self.size(), row.size), np.uint8)
-        try:
+        with mpi.errors(entered):
             request = self.control.Iallgather(row, rows)
-        except mpi.library().Exception as error:
-            raise mpi.converted(error, f"{entered}") from error
         wait(self, [request], entered)
         if not all_equal(rows):
             raise DistError(f"the processes call different collectives, or with other arguments: {difference(rows)}")
@@ -310,9 +340,24 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
     return fallback_rank
 
 
+def replace_world(old: ProcessGroup, new: ProcessGroup) -> None:
+    """Make `new` the world if `old` was, after processes have died."""
+    if _world.group is old:
+        new.ranks = list(range(new.size()))
+        _world.group = new
+
+
 def world() -> tuple[int, int] | None:
     """The number of processes, and of this one; None before init_process_group."""
     return None if _world.group is None else (_world.group.size(), _world.group.rank())
+
+
+def _recovers(comm: Any) -> bool:
+    """Whether this MPI can go on after the death of a process (ULFM)."""
+    try:
+        return bool(comm.Agree(1))
+    except (mpi.library().Exception, NotImplementedError, AttributeError):
+        return False
 
 
 def _seconds(caller: str, timeout: Any) -> float:

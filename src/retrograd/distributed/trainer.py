@@ -1,0 +1,232 @@
+"""ShardedTrainer: training steps that all processes do, or none, and that survive the death of some of them.
+
+A step computes the gradients of the shards that this process has, adds those of all in the fixed tree, and changes the
+weights only when every process has said that it has the sum. When a process dies, the others hear of it in one of their
+collectives, leave the group of those with the dead one, share its shards among themselves, and do the step again. Since
+shards do not depend on the number of processes, the weights are the same bits as if nothing had happened.
+
+Source: W. Bland et al., "Post-failure recovery of MPI communication capability", 2013 (User-Level Failure Mitigation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ..engine.deliver import deliver
+from ..engine.grad_mode import enable_grad
+from ..engine.hooks import run_leaf_hooks, run_post_hooks
+from ..engine.sweep import grad_early
+from ..engine.tensor import Tensor, wrap
+from ..nn.module import Module
+from ..ops.random.random import default_generator
+from . import mpi
+from .buffer_average import BufferAverage, is_float
+from .data_parallel import MOST_BYTES, begin_alike, checked_shards
+from .entered import enter
+from .errors import WorkerLostError
+from .loader import ShardedBatch
+from .objects import from_root
+from .process_group import ProcessGroup, member, replace_world
+from .reducer import Reducer
+from .shards import random_numbers
+from .waiting import wait
+
+__all__ = ["ShardedTrainer"]
+
+_NAME = "ShardedTrainer"
+
+
+class ShardedTrainer:
+    """Steps of ``model`` and ``optimizer`` over all processes.
+
+    All processes begin with the parameters and buffers of process 0.
+
+    shards: into how many pieces each batch is cut; the result depends on it, and not on the number of processes.
+    seed: of the random numbers of each shard, such as dropout's; None: drawn from the default generator of process 0.
+
+    ``group`` is the group of the processes that live; ``lost`` counts those that have died. ``waited`` is the seconds
+    that this process has waited for others, ``busy`` those of its steps in all.
+
+    Raises:
+        TypeError: model is not a Module. ValueError: there are more processes than shards, or nothing to train.
+        DistError: the processes have other parameters. RuntimeError: there is no process group.
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        optimizer: Any,
+        *,
+        shards: int = 8,
+        process_group: ProcessGroup | None = None,
+        seed: int | None = None,
+    ) -> None:
+        if not isinstance(model, Module):
+            raise TypeError(f"{_NAME}: model must be a Module, got {type(model).__name__}")
+        self.model, self.optimizer = model, optimizer
+        self.group = member(process_group, _NAME)
+        self.shards = checked_shards(_NAME, shards, self.group.size())
+        self.steps = self.lost = 0
+        self.waited = self.busy = 0.0
+        begin_alike(_NAME, self.group, model)
+        drawn = int(default_generator.integers(2**62)) if seed is None else seed
+        self.seed = from_root(self.group, drawn, 0, f"{_NAME}: the seed")
+        self._trained: list[Tensor] = []
+        self._reducers: tuple[Reducer, Reducer | None] | None = None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process prints, and writes files: the first of those that live."""
+        return self.group.rank() == 0
+
+    def step(
+        self,
+        batch: ShardedBatch,
+        loss: Callable[..., Any],
+        before: Callable[[], object] | None = None,
+    ) -> np.ndarray:
+        """One step; returns a row of numbers for each shard: the loss, then what ``loss`` has returned besides.
+
+        loss: called with what ``batch[shard]`` holds; returns the mean loss of the shard's samples, a Tensor of one
+            element, alone or in a tuple with further numbers, whose count is always the same.
+        before: called before the optimizer's step, when ``grad`` holds the gradients of the whole batch.
+
+        Raises:
+            DistNetworkError: a process did not come in time. WorkerLostError: one has died, and this MPI cannot go on
+            without it. What ``loss`` raises; the other processes then count this one as lost.
+        """
+        start = perf_counter()
+        while True:
+            try:
+                totals, numbers = self._attempt(batch, loss)
+                done = True
+            except WorkerLostError:
+                done = False
+                if not self.group.recoverable:
+                    raise
+                self._undo_buffers()
+            if self._all(done):
+                break
+            self._undo_buffers()
+            self._go_on_without_the_dead()
+        if self._average is not None:
+            self._average.store()
+        self._deliver(totals)
+        if before is not None:
+            before()
+        self.optimizer.step()
+        self.steps += 1
+        self.busy += perf_counter() - start
+        return numbers
+
+    # ---- one attempt ---------------------------------------------------------------------------------------------
+
+    _average: BufferAverage | None = None
+
+    def _attempt(self, batch: ShardedBatch, loss: Callable[..., Any]) -> tuple[list[np.ndarray | None], np.ndarray]:
+        if len(batch) != self.shards:
+            raise ValueError(f"{_NAME}: the batch has {len(batch)} shards, expected {self.shards}, as the trainer has")
+        reducer, of_buffers = self._made_reducers()
+        before = reducer.waited + (of_buffers.waited if of_buffers else 0.0)
+        buffers = [*self.model.buffers()]
+        self._average = None if of_buffers is None else BufferAverage(buffers, of_buffers, self.shards)
+        rows: list[list[float]] = []
+        reducer.start(1.0)
+        for shard in reducer.own:
+            rows.append(self._shard(reducer, shard, batch, loss))
+        totals = reducer.finish()
+        if self._average is not None:
+            self._average.wait()
+        numbers = self._gathered(reducer.own, rows)
+        self.waited += reducer.waited + (of_buffers.waited if of_buffers else 0.0) - before
+        return totals, numbers
+
+    def _shard(self, reducer: Reducer, shard: int, batch: ShardedBatch, loss: Callable[..., Any]) -> list[float]:
+        """The gradients of one shard go to the reducer; returns its numbers."""
+        average = self._average
+        if average is not None:
+            average.before()
+        reducer.begin(shard)
+        row: list[float] = []
+        if batch.sizes[shard]:
+            with random_numbers(self.seed, self.steps, shard), enable_grad():
+                loaded = batch[shard]
+                result = loss(*loaded) if isinstance(loaded, (list, tuple)) else loss(loaded)
+            value, *further = result if isinstance(result, tuple) else (result,)
+            row = [value.item(), *map(float, further)]
+            share = np.asarray(batch.sizes[shard] / batch.samples, value.array.dtype)
+            upstream = wrap(np.full(value.array.shape, share))
+            grad_early([value], self._trained, [upstream], lambda position, g: reducer.add(position, g.array))
+        reducer.end()
+        if average is not None:
+            average.after(shard)
+        return row
+
+    def _gathered(self, own: range, rows: Sequence[list[float]]) -> np.ndarray:
+        """The numbers of all shards, in every process; NaN for a shard without samples."""
+        group = self.group
+        width = max((len(row) for row in rows), default=0)
+        if group.comm is not None:
+            entered = enter(group.count, f"{_NAME}: the losses")
+            found = np.array([width])
+            with mpi.errors(entered):
+                request = group.comm.Iallreduce(mpi.library().IN_PLACE, found, mpi.library().MAX)
+            wait(group, [request], entered)
+            width = int(found[0])
+        table = np.zeros((self.shards, width))
+        for shard, row in zip(own, rows, strict=True):
+            table[shard] = row or np.nan
+        if group.comm is not None:
+            with mpi.errors(entered):
+                request = group.comm.Iallreduce(mpi.library().IN_PLACE, table)
+            wait(group, [request], entered)
+        return table
+
+    def _deliver(self, totals: Sequence[np.ndarray | None]) -> None:
+        """Store the gradients as a backward does, in place of those of the last step."""
+        entries: list[Any] = []
+        for parameter, total in zip(self._trained, totals, strict=True):
+            parameter.grad = None
+            if total is not None:
+                entries.append([parameter, wrap(total), True])
+        run_leaf_hooks(entries)
+        deliver(entries, False)
+        run_post_hooks(entries)
+
+    def _made_reducers(self) -> tuple[Reducer, Reducer | None]:
+        trained: list[Tensor] = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        if self._reducers is None or [*map(id, trained)] != [*map(id, self._trained)]:
+            if not trained:
+                raise ValueError(f"{_NAME}: model has no parameter that requires a gradient")
+            self._trained = trained
+            arrays = [parameter.array for parameter in trained]
+            floats = [tensor.array for tensor in self.model.buffers() if is_float(tensor)]
+            self._reducers = (
+                Reducer(self.group, arrays, self.shards, True, MOST_BYTES),
+                Reducer(self.group, floats, self.shards, True, MOST_BYTES) if floats else None,
+            )
+        return self._reducers
+
+    # ---- when a process has died ---------------------------------------------------------------------------------
+
+    def _all(self, done: bool) -> bool:
+        """Whether all processes have done the step; it is the same answer in all that live."""
+        if not done:
+            self.group.revoke()
+        return self.group.all_agree(done)
+
+    def _undo_buffers(self) -> None:
+        if self._average is not None:
+            self._average.before()
+            self._average = None
+
+    def _go_on_without_the_dead(self) -> None:
+        before = self.group
+        self.group = before.of_the_living()
+        replace_world(before, self.group)
+        self.lost += before.size() - self.group.size()
+        self._reducers = None
