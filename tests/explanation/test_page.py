@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -397,29 +396,3 @@ def test_a_phone(browser, tmp_path, name):
         assert not page.locator(".entry .products").first.is_visible()
         page.locator(".entry .handle").tap()
         assert page.locator(".entry .products").first.is_visible()
-
-
-def axe() -> str:
-    """The source of axe-core where npm has it, or a skip."""
-    places = [Path(os.environ.get("AXE_CORE", "/none")), Path("node_modules/axe-core/axe.min.js")]
-    try:
-        root = subprocess.run(["npm", "root", "-g"], capture_output=True, text=True, timeout=60).stdout.strip()
-        places.append(Path(root, "axe-core/axe.min.js"))
-    except (OSError, subprocess.TimeoutExpired):
-        pass
-    found = next((each for each in places if each.is_file()), None)
-    if found is None:
-        pytest.skip("axe-core is not installed: npm install -g axe-core, or AXE_CORE=the path of axe.min.js")
-    return found.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("colours", ["light", "dark"])
-@pytest.mark.parametrize(("name", "tab"), [("conv2d", "entries"), ("conv2d", "matrices"), ("conv2d", "code"),
-                                           ("conv2d", "faults"), ("lstm", "time"), ("gelu", "curves")])  # fmt: skip
-def test_axe_finds_nothing(browser, tmp_path, name, tab, colours):
-    source = axe()
-    address = written(tmp_path, find(name).with_settings({}).to_html())
-    with opened(browser, f"{address}#operator={name}&tab={tab}", color_scheme=colours) as page:
-        page.evaluate(source)
-        found = page.evaluate("() => axe.run()")
-        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]] == []

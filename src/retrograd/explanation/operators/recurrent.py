@@ -19,6 +19,7 @@ from . import mistakes
 from .equations import Equations
 from .example import VALUES, draw
 from .operator import Operator, arguments, switch
+from .recurrent_stories import stories
 from .unrolled import CELLS, Cell, unrolled
 
 __all__ = ["OPERATORS"]
@@ -164,6 +165,7 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
         imports=_IMPORTS,
         inner=inner,
         faults=mistakes.recurrent(name),
+        stories=lambda arrays, sums: stories(cell, arrays, sums),
     )  # fmt: skip
 
 

@@ -15,8 +15,12 @@ export function forget() {
 }
 
 function make() {
-  const style = getComputedStyle(document.documentElement);
-  const read = (name) => style.getPropertyValue(`--${name}`).trim();
+  // a variable holds the colours of both themes: that of an element is the one that is shown
+  const probe = document.body.appendChild(document.createElement("i"));
+  const read = (name) => {
+    probe.style.color = `var(--${name})`;
+    return getComputedStyle(probe).color;
+  };
   const paper = rgb(read("zero"));
   const scale = [];
   for (let j = -STEPS; j <= STEPS; j++) {
@@ -26,7 +30,7 @@ function make() {
   }
   const roles = {};
   for (const role of ["input", "weight", "output", "upstream", "gradient", "inner"]) roles[role] = read(role);
-  return {
+  const found = {
     scale,
     roles,
     ink: read("ink"),
@@ -38,6 +42,8 @@ function make() {
     dark: rgb(read("dark-text")),
     light: rgb(read("light-text")),
   };
+  probe.remove();
+  return found;
 }
 
 /** The colours of a cell: of its ground and of its text. */
@@ -52,10 +58,7 @@ export function colours(value, largest) {
 
 const css = ([r, g, b]) => `rgb(${Math.round(r)} ${Math.round(g)} ${Math.round(b)})`;
 
-function rgb(hex) {
-  const digits = parseInt(hex.replace("#", ""), 16);
-  return [(digits >> 16) & 255, (digits >> 8) & 255, digits & 255];
-}
+const rgb = (text) => text.match(/[\d.]+/g).map(Number); // "rgb(1, 2, 3)"
 
 const linear = (c) => (c <= 10.31475 ? c / 3294.6 : ((c / 255 + 0.055) / 1.055) ** 2.4);
 const gamma = (c) => 255 * (c <= 0.0031308 ? 12.92 * c : 1.055 * c ** (1 / 2.4) - 0.055);

@@ -40,6 +40,7 @@ export class EntryPanel {
     this.rows = new Map(
       [...this.element.querySelectorAll("[data-product]")].map((row) => [Number(row.dataset.product), row]),
     );
+    this.#mark();
   }
 
   /** On a phone the panel is a sheet at the lower edge, which opens and closes. */
@@ -85,7 +86,7 @@ export class EntryPanel {
     if (sum.pending) return [h("p", { class: "why" }, sum.pending)];
     const why = reason(reading, this.selection.model);
     return [
-      why ? h("p", { class: "why" }, why) : null,
+      why ? h("p", { class: "why reason" }, why) : null,
       products.length > 1 ? this.#controls(products) : null,
       this.#list(products, (each) => product(each, reading.array), 0, sum.rest),
       this.#checks(sum, products),

@@ -14,7 +14,7 @@ export const ROLES = {
   output: "result",
   upstream: "upstream gradient",
   gradient: "gradient",
-  inner: "in between",
+  inner: "intermediate",
 };
 /** What stands beside the name of an array. */
 const what = (array) => (array.role === "upstream" ? "upstream" : (ROLES[array.role] ?? ""));
@@ -120,8 +120,9 @@ export class Grid {
       this.array.values.forEach((value, at) => {
         longest = Math.max(longest, (this.options.text?.(value, at) ?? short(value, decimals)).length);
       });
-      const size = Math.min(14, Math.max(7.5, cell * 0.42));
-      if (longest <= 2 || (side * 1.66) / longest >= (decimals === 2 ? 8 : 6.6)) return { decimals, size };
+      const room = (side * 1.6) / longest; // a letter is 0.6 as wide as high
+      const size = Math.min(14, Math.max(7.5, cell * 0.52), room);
+      if (longest <= 2 || room >= (decimals === 2 ? 8 : 6.6)) return { decimals, size };
     }
     return null;
   }
@@ -184,13 +185,7 @@ export class Grid {
     if (value === 0 && cell >= 7) pen.outline(x + 0.5, y + 0.5, side - 1, side - 1, line, 1, { radius });
     if (this.letters) {
       const words = this.options.text?.(value, at) ?? short(value, this.letters.decimals);
-      pen.text(
-        x + side / 2,
-        y + side / 2 + 0.5,
-        words,
-        text,
-        Math.min(this.letters.size, (side * 1.66) / words.length),
-      );
+      pen.text(x + side / 2, y + side / 2 + 0.5, words, text, this.letters.size);
     }
     if (this.options.marked?.(at)) {
       pen.outline(x, y, side, side, palette().wrong, Math.max(2, cell / 12), { radius });
