@@ -1,6 +1,7 @@
 // An array as a grid of cells, which is pointed at, tapped, or walked with the arrow keys.
 //
-// Two canvases lie on each other: the cells, drawn once, and above them what is lit, drawn when the selection changes.
+// Two canvases lie on each other: the cells, drawn once, and above them what is lit, drawn when the selection changes. The
+// upper one is no larger than what it shows.
 
 import { colours, palette } from "page/colour";
 import { h, still } from "page/dom";
@@ -23,6 +24,8 @@ export const captionWidth = (array) =>
   22 + (lengthy(array.name) ? 8.5 : 10.3) * array.name.length + (array.size > 8 ? 4 + 6.8 * what(array).length : 0);
 
 export const FAINT = 0.5;
+const spare = []; // pairs of canvases
+const AROUND = 6; // pixels around the cells that are lit: their outlines
 const KEYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 export class Grid {
@@ -36,8 +39,7 @@ export class Grid {
     this.panels = new Panels(array, options);
     this.cell = 28;
     this.cursor = 0;
-    this.base = h("canvas", { class: "cells" });
-    this.over = h("canvas", { class: "lit" });
+    [this.base, this.over] = spare.pop() ?? [h("canvas", { class: "cells" }), h("canvas", { class: "lit" })];
     const spoken = `${array.name}, ${ROLES[array.role] ?? array.role}, ${array.extent}`;
     this.paper = h(
       "div",
@@ -63,6 +65,11 @@ export class Grid {
     );
     this.#makeSteppers();
     if (selection) this.#listen();
+  }
+
+  /** It is shown no more: another grid takes its canvases, a new one of which takes a millisecond. */
+  release() {
+    spare.push([this.base, this.over]);
   }
 
   #caption() {
@@ -129,21 +136,14 @@ export class Grid {
 
   draw() {
     const { width, height } = this.size(this.cell);
-    const scale = Math.min(devicePixelRatio || 1, 3);
-    for (const canvas of [this.base, this.over]) {
-      canvas.width = Math.ceil(width * scale);
-      canvas.height = Math.ceil(height * scale);
-      canvas.style.width = `${width}px`;
-      canvas.style.height = `${height}px`;
-      canvas.getContext("2d").setTransform(scale, 0, 0, scale, 0, 0);
-    }
+    const context = sized(this.base, 0, 0, width, height);
     this.paper.style.width = `${width}px`;
     this.paper.style.height = `${height}px`;
     this.panels.steps.forEach((axis, j) => {
       this.values[j].textContent =
         `${this.array.axes[axis] ?? ""} ${this.panels.chosen.get(axis) - this.array.low[axis]}`;
     });
-    this.paintCells(new CanvasPen(this.base.getContext("2d")));
+    this.paintCells(new CanvasPen(context));
     this.drawLit();
   }
 
@@ -201,11 +201,17 @@ export class Grid {
   /** The entries that belong to the one that is taken. */
   drawLit() {
     this.base.style.opacity = this.faded ? FAINT : 1;
-    const before = this.hasLit;
-    this.hasLit = Boolean(this.selection?.reading?.lit.has(this.array.name));
-    if (!before && !this.hasLit) return; // a canvas that is not touched is not sent to the screen again
-    const context = this.over.getContext("2d");
-    context.clearRect(0, 0, this.over.width, this.over.height);
+    const lit = this.selection?.reading?.lit.get(this.array.name);
+    const corners = lit ? [...lit.keys(), ...this.#activeCells()].map((at) => this.panels.corner(at, this.cell)) : [];
+    const shown = corners.filter(Boolean);
+    this.over.hidden = !shown.length;
+    if (!shown.length) return; // a canvas that is not touched is not sent to the screen again
+    const box = shown.reduce(
+      ([x0, y0, x1, y1], { x, y }) => [Math.min(x0, x), Math.min(y0, y), Math.max(x1, x), Math.max(y1, y)],
+      [Infinity, Infinity, -Infinity, -Infinity],
+    );
+    const [x, y] = [box[0] - AROUND, box[1] - AROUND];
+    const context = sized(this.over, x, y, box[2] - x + this.cell + AROUND, box[3] - y + this.cell + AROUND);
     this.paintLit(new CanvasPen(context));
   }
 
@@ -335,4 +341,21 @@ export class Grid {
   describe(at) {
     return `${this.array.label(at)} = ${long(this.array.value(at))}`;
   }
+}
+
+/** The empty canvas at this place and of this size, as a context whose coordinates are those of the paper. */
+function sized(canvas, x, y, width, height) {
+  const scale = Math.min(devicePixelRatio || 1, 3);
+  const [across, down] = [Math.ceil(width * scale), Math.ceil(height * scale)];
+  const context = canvas.getContext("2d");
+  if (canvas.width === across && canvas.height === down) {
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, across, down);
+  } else {
+    [canvas.width, canvas.height] = [across, down];
+    [canvas.style.width, canvas.style.height] = [`${width}px`, `${height}px`];
+  }
+  [canvas.style.left, canvas.style.top] = [`${x}px`, `${y}px`];
+  context.setTransform(scale, 0, 0, scale, -x * scale, -y * scale);
+  return context;
 }

@@ -6,6 +6,8 @@ const NAMED = `dominant-baseline="central" font-family="${FONT}"`;
 export class CanvasPen {
   constructor(context) {
     this.context = context;
+    context.textBaseline = "middle";
+    [this.size, this.anchor] = [null, null]; // as the context has them: setting a font takes longer than writing
   }
 
   cell(x, y, width, height, fill, radius) {
@@ -48,10 +50,10 @@ export class CanvasPen {
 
   text(x, y, text, fill, size, anchor = "middle") {
     const { context } = this;
-    context.font = `${size}px ${FONT}`;
+    if (size !== this.size) context.font = `${size}px ${FONT}`;
+    if (anchor !== this.anchor) context.textAlign = anchor === "middle" ? "center" : anchor;
+    [this.size, this.anchor] = [size, anchor];
     context.fillStyle = fill;
-    context.textAlign = anchor === "middle" ? "center" : anchor;
-    context.textBaseline = "middle";
     context.fillText(text, x, y);
   }
 }
