@@ -28,10 +28,12 @@ function make() {
     // the small ones stay visible: their share of the colour grows faster than they do
     scale.push(mixed(paper, end, Math.abs(j / STEPS) ** 0.8));
   }
+  const [dark, light] = ["dark-text", "light-text"].map((name) => rgb(read(name)));
+  const readable = (ground) => css(contrast(ground, dark) >= contrast(ground, light) ? dark : light);
   const roles = {};
   for (const role of ["input", "weight", "output", "upstream", "gradient", "inner"]) roles[role] = read(role);
   const found = {
-    scale,
+    cells: scale.map((ground) => ({ fill: css(ground), text: readable(ground) })),
     roles,
     ink: read("ink"),
     muted: read("muted"),
@@ -39,8 +41,7 @@ function make() {
     paper: read("paper"),
     wrong: read("wrong"),
     nan: read("nan"),
-    dark: rgb(read("dark-text")),
-    light: rgb(read("light-text")),
+    dark: css(dark),
   };
   probe.remove();
   return found;
@@ -48,12 +49,11 @@ function make() {
 
 /** The colours of a cell: of its ground and of its text. */
 export function colours(value, largest) {
-  const { scale, nan, ink, dark, light } = palette();
-  if (Number.isNaN(value)) return { fill: nan, text: css(dark) };
+  const { cells, nan, ink, dark } = palette();
+  if (Number.isNaN(value)) return { fill: nan, text: dark };
   const share = largest > 0 ? Math.max(-1, Math.min(1, value / largest)) : 0;
-  if (share === 0) return { fill: css(scale[STEPS]), text: ink };
-  const ground = scale[STEPS + Math.round(share * STEPS)];
-  return { fill: css(ground), text: css(contrast(ground, dark) >= contrast(ground, light) ? dark : light) };
+  if (share === 0) return { fill: cells[STEPS].fill, text: ink };
+  return cells[STEPS + Math.round(share * STEPS)];
 }
 
 const css = ([r, g, b]) => `rgb(${Math.round(r)} ${Math.round(g)} ${Math.round(b)})`;

@@ -201,46 +201,56 @@ export class Grid {
   /** The entries that belong to the one that is taken. */
   drawLit() {
     this.base.style.opacity = this.faded ? FAINT : 1;
-    const lit = this.selection?.reading?.lit.get(this.array.name);
-    const corners = lit ? [...lit.keys(), ...this.#activeCells()].map((at) => this.panels.corner(at, this.cell)) : [];
-    const shown = corners.filter(Boolean);
-    this.over.hidden = !shown.length;
-    if (!shown.length) return; // a canvas that is not touched is not sent to the screen again
-    const box = shown.reduce(
-      ([x0, y0, x1, y1], { x, y }) => [Math.min(x0, x), Math.min(y0, y), Math.max(x1, x), Math.max(y1, y)],
-      [Infinity, Infinity, -Infinity, -Infinity],
-    );
-    const [x, y] = [box[0] - AROUND, box[1] - AROUND];
-    const context = sized(this.over, x, y, box[2] - x + this.cell + AROUND, box[3] - y + this.cell + AROUND);
-    this.paintLit(new CanvasPen(context));
+    const corners = this.#litCorners();
+    this.over.hidden = !corners.size;
+    if (!corners.size) return; // a canvas that is not touched is not sent to the screen again
+    let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+    for (const { x, y } of corners.values()) {
+      [left, top] = [Math.min(left, x), Math.min(top, y)];
+      [right, bottom] = [Math.max(right, x), Math.max(bottom, y)];
+    }
+    [left, top] = [left - AROUND, top - AROUND];
+    const edge = this.cell + AROUND;
+    this.paintLit(new CanvasPen(sized(this.over, left, top, right - left + edge, bottom - top + edge)), corners);
   }
 
-  paintLit(pen) {
+  /** Where the cells are that are lit and shown: {entry: corner}. */
+  #litCorners() {
+    const found = new Map();
     const lit = this.selection?.reading?.lit.get(this.array.name);
-    if (!lit) return;
-    const { cell, array, panels } = this;
+    if (!lit) return found;
+    for (const at of [...lit.keys(), ...this.#activeCells()]) {
+      const corner = this.panels.corner(at, this.cell);
+      if (corner) found.set(at, corner);
+    }
+    return found;
+  }
+
+  paintLit(pen, corners = this.#litCorners()) {
+    if (!corners.size) return;
+    const lit = this.selection.reading.lit.get(this.array.name);
+    const { cell, array } = this;
     const { ink, roles } = palette();
     const side = cell - (cell >= 16 ? 2 : cell >= 7 ? 1 : 0);
     const radius = cell >= 16 ? 3 : 0;
     const accent = roles[array.role];
-    const active = this.#activeCells();
-    let target = null;
-    for (const [at, as] of lit) {
-      const corner = panels.corner(at, cell);
-      if (!corner) continue;
-      this.#paintCell(pen, at, corner.x, corner.y);
-      if (as === "target") target = corner;
-      else if (as === "copy")
-        pen.outline(corner.x + 1, corner.y + 1, side - 2, side - 2, accent, 1.5, { dash: [3, 2], radius });
-      else if (cell >= 5)
-        pen.outline(corner.x + 0.75, corner.y + 0.75, side - 1.5, side - 1.5, accent, cell >= 12 ? 1.75 : 1, {
-          radius,
-        });
+    const inset = (by) => (at) => ({ x: corners.get(at).x + by, y: corners.get(at).y + by });
+    const kinds = { target: [], copy: [], factor: [] };
+    for (const [at, as] of lit) if (corners.has(at)) kinds[as].push(at);
+    const small = cell >= 5 && cell < 12; // their outline is the ground on which the value lies: many are drawn quickly
+    for (const [at, { x, y }] of corners) {
+      if (!small || lit.get(at) !== "factor" || at < 0) this.#paintCell(pen, at, x, y);
+      else {
+        pen.cell(x, y, side, side, accent, 0);
+        pen.cell(x + 1, y + 1, side - 2, side - 2, colours(array.value(at), array.largest).fill, 0);
+      }
     }
-    for (const at of active) {
-      const corner = panels.corner(at, cell);
-      if (corner) pen.outline(corner.x - 1.5, corner.y - 1.5, side + 3, side + 3, accent, 3.5, { radius: radius + 2 });
-    }
+    pen.outlines(kinds.copy.map(inset(1)), side - 2, side - 2, accent, 1.5, { dash: [3, 2], radius });
+    const outlined = cell >= 12 ? kinds.factor : small ? kinds.factor.filter((at) => at < 0) : [];
+    pen.outlines(outlined.map(inset(0.75)), side - 1.5, side - 1.5, accent, cell >= 12 ? 1.75 : 1, { radius });
+    const active = this.#activeCells().filter((at) => corners.has(at));
+    pen.outlines(active.map(inset(-1.5)), side + 3, side + 3, accent, 3.5, { radius: radius + 2 });
+    const target = corners.get(kinds.target[0]);
     if (target) {
       pen.outline(target.x - 1, target.y - 1, side + 2, side + 2, ink, 2.5, { radius: radius + 1 });
       pen.outline(target.x - 4, target.y - 4, side + 8, side + 8, ink, 1, { radius: radius + 3 });

@@ -37,13 +37,22 @@ export class CanvasPen {
     context.restore();
   }
 
-  outline(x, y, width, height, stroke, thickness, { dash = [], radius = 0 } = {}) {
+  outline(x, y, width, height, stroke, thickness, options = {}) {
+    this.outlines([{ x, y }], width, height, stroke, thickness, options);
+  }
+
+  /** Many of one size, which is quicker than one after the other. */
+  outlines(corners, width, height, stroke, thickness, { dash = [], radius = 0 } = {}) {
+    if (!corners.length) return;
     const { context } = this;
     context.strokeStyle = stroke;
     context.lineWidth = thickness;
     context.setLineDash(dash);
     context.beginPath();
-    context.roundRect(x, y, width, height, radius);
+    for (const { x, y } of corners) {
+      if (radius) context.roundRect(x, y, width, height, radius);
+      else context.rect(x, y, width, height);
+    }
     context.stroke();
     context.setLineDash([]);
   }
@@ -97,6 +106,10 @@ export class SvgPen {
       height,
       `fill="none" stroke="${stroke}" stroke-width="${thickness}" rx="${radius}"${dashes}`,
     );
+  }
+
+  outlines(corners, ...rest) {
+    for (const { x, y } of corners) this.outline(x, y, ...rest);
   }
 
   text(x, y, text, fill, size, anchor = "middle") {
