@@ -69,6 +69,7 @@ class Case:
     curve: what is drawn of a function of single numbers
     algorithms: ways to compute y and the gradients that can be stepped through, from the arrays
     faults: mistakes to try in its backward
+    diagram: how a step of a recurrent layer is drawn, see operators/diagram.py
     """
 
     name: str
@@ -86,6 +87,7 @@ class Case:
     curve: Curve | None = None
     algorithms: Callable[[Arrays], list[Algorithm]] = lambda arrays: []
     faults: tuple[Fault, ...] = ()
+    diagram: Mapping[str, Any] | None = None
 
     @property
     def takes_rules(self) -> bool:
