@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,8 @@ class Layer:
     states: those that a recurrent layer began with, "h0" and "c0", (1, N, H) each
     end: of the names of the weights of a recurrent layer, "_l0_reverse" for example
     why_not: why it cannot be taken apart, if that was seen in the run
+    operator, operands, options: what it computed, where that does not follow from the module
+    order: when it ran, counted down
     """
 
     path: str
@@ -37,6 +40,10 @@ class Layer:
     states: dict[str, np.ndarray] = field(default_factory=dict)
     end: str = ""
     why_not: str = ""
+    operator: str = ""
+    operands: dict[str, np.ndarray] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    order: float = 0.0
 
     def add(self, g: np.ndarray) -> None:
         """A gradient of the result."""
@@ -72,4 +79,4 @@ class Layer:
 
     def owns(self, parameter: str) -> bool:
         """Whether a parameter of its module belongs to it."""
-        return not self.end or parameter.endswith(self.end)
+        return not self.operator and (not self.end or parameter.endswith(self.end))

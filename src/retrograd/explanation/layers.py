@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from ..engine.tensor import Tensor
+from ..nn.module import Module
 from .explanation import Case
 from .layer import Layer
 from .operators import find
+from .operators.operator import Operator
 
 __all__ = ["case_of_layer"]
 
@@ -53,14 +57,12 @@ def case_of_layer(recorded: Layer) -> Case:
     layer, kind = recorded.module, recorded.kind
     if recorded.why_not:
         raise ValueError(f"explain: {recorded.why_not}")
+    if recorded.operator:
+        return find(recorded.operator).case(recorded.operands, recorded.options)
     for name, usual in _REFUSED:
         if getattr(layer, name, usual) != usual:
             raise ValueError(f"explain: {kind} with {name}={getattr(layer, name)!r} is not taken apart")
-    word = f"rnn_{layer.nonlinearity}" if kind == "RNN" else kind
-    try:
-        operator = find(word)
-    except ValueError:
-        raise ValueError(f"explain: {kind} is not one of the layers that are taken apart") from None
+    operator = _operator(layer)
     tensors = {"x": recorded.as_read(recorded.x), **recorded.states}
     for name in (*operator.tensors[1:], *operator.optional):
         value = getattr(layer, f"{_TENSORS.get(name, name)}{recorded.end}", None)
@@ -74,3 +76,16 @@ def case_of_layer(recorded: Layer) -> Case:
     if kind in ("Softmax", "LogSoftmax") and "dim" not in options:
         raise ValueError(f"explain: {kind} needs its dim")
     return operator.case(tensors, options)
+
+
+def _operator(layer: Module) -> Operator:
+    """The operator of a layer's class, or of one whose forward it has.
+
+    Raises:
+        ValueError: there is none.
+    """
+    kinds = [each.__name__ for each in type(layer).__mro__ if getattr(each, "forward", None) is type(layer).forward]
+    for kind in kinds:
+        with suppress(ValueError):
+            return find(f"rnn_{layer.nonlinearity}" if kind == "RNN" else kind)
+    raise ValueError(f"explain: {kinds[0]} is not one of the layers that are taken apart")

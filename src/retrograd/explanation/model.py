@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.changes import next_order
 from ..engine.grad_mode import enable_grad
 from ..engine.sweep import grad
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..nn.recurrent import RNNBase
+from .attention_calls import AttentionCalls
 from .explanation import Explanation
 from .layer import Layer
 from .layers import case_of_layer
@@ -62,19 +64,22 @@ class ModelExplanation(Shown):
         self.model = model
         self._layers: dict[str, Layer] = {}
         self._given: dict[str, Given] = {}  # to the recurrent ones
-        with _unchanged(model), enable_grad(), self._recorded():
+        calls = AttentionCalls()
+        with _unchanged(model), enable_grad(), calls.recorded(model), self._recorded():
             value = loss(model(inputs), *target)
             if not isinstance(value, Tensor) or value.array.size != 1:
                 raise ValueError("explain: the loss must be a Tensor with one number, such as cross_entropy gives")
             self.loss = float(value.array.reshape(-1)[0])
+            calls.listen(value)
             parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
             found = grad(value.reshape(()), [*parameters.values()], allow_unused=True)
-            self._layers = {
-                each.path: each
-                for layer in self._layers.values()
-                for each in (unstacked(layer, self._given[layer.path]) if layer.path in self._given else [layer])
-            }
+        with _unchanged(model):
+            ran = sorted([*self._layers.values(), *calls.layers()], key=lambda layer: -layer.order)
+            self._layers = {each.path: each for layer in ran for each in self._parts(layer)}
         self._look(dict(zip(parameters, found, strict=True)))
+
+    def _parts(self, layer: Layer) -> list[Layer]:
+        return unstacked(layer, self._given[layer.path]) if layer.path in self._given else [layer]
 
     @property
     def layers(self) -> list[Layer]:
@@ -152,12 +157,12 @@ class ModelExplanation(Shown):
             if x is None or not isinstance(y, Tensor):
                 return
             calls = self._layers.pop(path).calls + 1 if path in self._layers else 1
-            layer = Layer(path, type(module).__name__, module, x, y.array.copy(), calls)
+            layer = Layer(path, type(module).__name__, module, x, y.array.copy(), calls, order=next_order())
             self._layers[path] = layer
             if y.requires_grad:
                 y.register_hook(lambda g: layer.add(g.array))
             if path in self._given:
-                self._given[path].listen(module, output)
+                self._given[path].listen(output)
 
         return record
 

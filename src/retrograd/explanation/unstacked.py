@@ -47,11 +47,11 @@ class Given:
             self.states = {}
         self.states = {name: state.array.copy() for name, state in self.states.items()}
 
-    def listen(self, module: RNNBase, output: Any) -> None:
+    def listen(self, output: Any) -> None:
         """Keeps the gradients of the last states in the output."""
         if not isinstance(output, tuple):
             return
-        last = output[1] if module.mode == "LSTM" else (output[1],)
+        last = output[1] if isinstance(output[1], tuple) else (output[1],)
         for name, state in zip(("hn", "cn"), last, strict=False):
             if isinstance(state, Tensor) and state.requires_grad:
                 state.register_hook(self._keeper(name))
@@ -100,7 +100,8 @@ def _refusal(module: RNNBase, given: Given) -> str:
 def _repeated(layer: Layer, module: RNNBase, given: Given) -> list[Layer]:
     """The layers and directions; none where the result is not that of the run."""
     several = len(module.layers) * len(module.layers[0].reverse) > 1
-    found, outputs = [], []
+    found: list[Layer] = []
+    outputs: list[Tensor] = []
     first = replace(layer, end="_l0")  # in the layout of the network's input
     with enable_grad():
         x = Tensor(first.as_read(layer.x).copy(), requires_grad=True)
