@@ -6,7 +6,7 @@
 import { colours } from "page/colour";
 import { h, s } from "page/dom";
 import { styled } from "page/export";
-import { long, short } from "page/number";
+import { long, short, small } from "page/number";
 import { Step, head, route } from "page/step";
 import { meanings, told } from "page/told";
 
@@ -178,7 +178,7 @@ export class Diagram {
         onpointerleave: () => this.selection.leave(),
         onclick: () => this.selection.pin(...this.#place(node)),
         onfocus: () => this.#focus(node),
-        onblur: () => this.selection.leave(),
+        onblur: () => this.moving || this.selection.leave(),
       },
       label ? s("text", anchor, t < 0 ? `${label.text}0` : label.text) : "",
       node.ground,
@@ -270,7 +270,7 @@ export class Diagram {
         const { fill, text } = colours(value, array.largest);
         const { share, word, width } = node.cell;
         node.key = `${array.name} ${at}`;
-        const words = word ?? (share ? `road ${short(value)}` : short(value));
+        const words = word ?? (share ? `road ${Math.abs(value) < 0.005 ? small(value) : short(value)}` : short(value));
         if (!share) node.ground.style.fill = fill;
         if (!share) node.text.style.fill = text;
         node.text.textContent = words;
@@ -404,16 +404,15 @@ export class Diagram {
   /** The same array at another step, or the next cell of the step. */
   #move(node, t, j, across, down) {
     const same = ({ cell }) => cell.name === node.cell.name && cell.unit === node.cell.unit;
-    if (across && t + across < this.steps && t + across >= this.first + MOST) {
-      this.first = Math.min(this.steps - MOST, this.first + 1);
-      this.#draw();
-    } else if (across && t + across >= 0 && t + across < this.first) {
-      this.first -= 1;
-      this.#draw();
+    this.moving = true; // other steps may have to be drawn, and the focused cell with them
+    if (across) {
+      const there = t + across >= -1 && this.#entry(node.cell.name, t + across, node.cell.unit);
+      if (there) this.selection.hover(there.array.name, there.at);
     }
     const nodes = this.columns.get(t + across) ?? [];
     const next = across ? nodes.find(same) : nodes[Math.max(0, Math.min(nodes.length - 1, j + down))];
     next?.element.focus();
+    this.moving = false;
   }
 
   svg() {

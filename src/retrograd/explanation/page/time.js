@@ -45,8 +45,9 @@ export class Time extends Stage {
     const extent = shape[axes.indexOf(letter)];
     if (extent < 2) return null;
     const options = Array.from({ length: extent }, (_, j) => h("option", { value: j }, String(j)));
-    const select = h("select", { onchange: () => this.#go(letter, Number(select.value)) }, ...options);
-    select.dataset.axis = letter;
+    const attributes = { "data-axis": letter, "aria-label": `${CHOSEN[letter]} that is shown` };
+    const go = () => this.#go(letter, Number(select.value));
+    const select = h("select", { ...attributes, onchange: go }, ...options);
     return h("label", {}, `${CHOSEN[letter]} `, select);
   }
 
