@@ -346,7 +346,7 @@ def test_a_broken_line_marks_wrong_entries(browser, tmp_path):
 def test_time_is_scrubbed(browser, tmp_path):
     with opened(browser, written(tmp_path, as_html([document("lstm")]))) as page:
         assert page.locator("[role=tab][aria-selected=true]").inner_text() == "Through time"
-        page.mouse.click(*middle(page, "gc", 0))
+        page.locator(".diagram [aria-label^='gc[0, 0, 0]']").click()
         page.get_by_label("time step").fill("2")
         pinned = page.evaluate(PINNED)
         assert pinned["name"] == "gc" and page.locator(".entry h2 code").inner_text().startswith("gc[2,")
@@ -391,6 +391,7 @@ def test_a_phone(browser, tmp_path, name):
         assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
         assert page.evaluate("() => document.getElementById('view').scrollWidth") <= 375
         grid = page.evaluate("() => window.retrograd.page.view.grids[0].array.name")
+        page.evaluate("() => window.retrograd.page.view.grids[0].element.scrollIntoView()")
         page.touchscreen.tap(*middle(page, grid, 0))
         assert page.evaluate(PINNED) == {"name": grid, "at": 0}
         assert not page.locator(".entry .products").first.is_visible()

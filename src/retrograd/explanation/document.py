@@ -52,6 +52,8 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
     }
     if case.curve is not None:
         found["curves"] = _curves(case.curve, case.name)
+    if case.diagram is not None:
+        found["diagram"] = case.diagram
     if case.takes_rules:
         found["typed"] = explanation.typed
         if explanation.typed and not case.program:  # a typed rule of a quantiser cannot be said in one expression

@@ -71,6 +71,7 @@ class Case:
     algorithms: ways to compute y and the gradients that can be stepped through, from the arrays
     faults: mistakes to try in its backward
     stories: what leads a reader to the reasons, from the arrays and their sums
+    diagram: how a step of a recurrent layer is drawn, see operators/diagram.py
     """
 
     name: str
@@ -89,6 +90,7 @@ class Case:
     algorithms: Callable[[Arrays], list[Algorithm]] = lambda arrays: []
     faults: tuple[Fault, ...] = ()
     stories: Callable[[Arrays, Mapping[str, Sequence[Products]]], list[Story]] = lambda arrays, sums: []
+    diagram: Mapping[str, Any] | None = None
 
     @property
     def takes_rules(self) -> bool:

@@ -16,6 +16,7 @@ from ..explanation import Array, Case, Setting
 from ..measure import Arrays
 from ..sums import Products, along
 from . import mistakes
+from .diagram import DIAGRAMS
 from .equations import Equations
 from .example import VALUES, draw
 from .operator import Operator, arguments, switch
@@ -166,6 +167,7 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
         inner=inner,
         faults=mistakes.recurrent(name),
         stories=lambda arrays, sums: stories(cell, arrays, sums),
+        diagram=DIAGRAMS[name].to_dict(),
     )  # fmt: skip
 
 
