@@ -16,9 +16,13 @@ from explanation.browser import chromium, opened, written
 from retrograd.explanation.operators import find
 
 LOOK = "window.retrograd.page.selection"
+READ = "window.retrograd.page.stories.read"
 FORWARD = "for (let i = 0; i < 11; i++) document.querySelector('.steps button + button').click()"
 STATES = {  # name: (operator, settings, address, what is done first)
     "opening": ("conv2d", {}, "", ""),
+    "story_weight": ("conv2d", {}, "", f"{READ}(0, 3)"),
+    "story_input": ("conv2d", {"stride": 2}, "", f"{READ}(1, 2)"),
+    "story_time": ("lstm", {}, "", f"{READ}(0, 1)"),
     "strided": ("conv2d", {"stride": 2, "padding": 2}, "entry=gx:12", f"{LOOK}.look(1)"),
     "decimals": ("conv2d", {"values": "decimals", "batch": 2, "groups": 2}, "entry=y:40", ""),
     "goes_into": ("conv2d", {}, "", f"{LOOK}.hover('x', 12)"),

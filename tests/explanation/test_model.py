@@ -161,15 +161,13 @@ def test_what_is_refused(model, loss, error, words):
 
 
 def test_layers_that_cannot_be_taken_apart_say_why():
-    model = nn.Sequential(nn.Linear(2, 2), nn.Flatten(), nn.LSTM(2, 3, num_layers=2))
-    explanation = rg.explain(model[:2], rg.ones(3, 2), lambda y: y.sum())
+    model = nn.Sequential(nn.Linear(2, 2), nn.Flatten())
+    explanation = rg.explain(model, rg.ones(3, 2), lambda y: y.sum())
     assert explanation.to_dict()["layers"][1]["why_not"] == "it passes its input on"
     with pytest.raises(KeyError, match="no layer 'x' ran; there are 0, 1"):
         explanation.layer("x")
     with pytest.raises(ValueError, match="Flatten is not one of the layers"):
         explanation.layer("1")
-    deep = rg.explain(nn.Sequential(model[2]), rg.ones(3, 1, 2), lambda y: y[0].sum())
-    assert "num_layers=2" in deep.to_dict()["layers"][0]["why_not"]
     part = rg.explain(Network(), made(True)[1][0], lambda y: (y * 0 + 1.0).sum())
     assert part.to_dict()["layers"][0]["gy_norm"] == 0.0
 

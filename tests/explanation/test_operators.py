@@ -208,9 +208,22 @@ def test_settings_that_do_not_fit() -> None:
         ("mse_loss", {"x": x, "t": x[0]}, {}, r"mse_loss is taken apart for equal shapes; these are \(2, 3\) and"),
         ("embedding", {"x": x, "w": x}, {}, "explain: embedding takes indices; x holds float32"),
         ("scaled_dot_product_attention", {"q": x, "k": x[None], "v": x}, {}, "is taken apart for equal leading axes"),
+        ("scaled_dot_product_attention", {"q": x, "k": x, "v": x, "attn_mask": x}, {},
+         r"attn_mask has the shape \(2, 3\), and the scores \(2, 2\); it must fit them"),
     ):
         with pytest.raises(ValueError, match=message):
             find(name).case(inputs, options)
+
+
+@pytest.mark.parametrize("mask", ["truth values", "numbers"])
+def test_attention_with_a_mask(mask: str) -> None:
+    explanation = find("scaled_dot_product_attention").with_settings({"attn_mask": mask})
+    check(explanation)
+    values = {name: array.values for name, array in explanation.arrays.items()}
+    if mask == "numbers":
+        np.testing.assert_allclose(values["gattn_mask"], values["gs"].sum(0), rtol=1e-5, atol=1e-6)
+    else:
+        assert np.array_equal(values["p"] > 0, np.broadcast_to(values["attn_mask"], values["p"].shape))
 
 
 def explained(name: str, inputs: dict[str, Any], **options: Any) -> Explanation:
@@ -252,6 +265,9 @@ def test_the_users_own_arrays(dtype: str) -> None:
     for options in ({}, {"is_causal": True}, {"scale": 0.3}):
         operands = {"q": x, "k": normal(2, 5, 4, seed=2, dtype=dtype), "v": normal(2, 5, 3, seed=3, dtype=dtype)}
         check(explained("scaled_dot_product_attention", operands, **options))
+    seen = np.array([[True] * 5, [False] * 5, [True, False] * 2 + [True]])  # the second query sees nothing
+    for mask in (seen, normal(5, seed=4, dtype=dtype), normal(2, 1, 5, seed=5, dtype=dtype)):
+        check(explained("scaled_dot_product_attention", operands | {"attn_mask": mask}, scale=0.3))
     image = normal(1, 2, 5, 7, dtype=dtype)
     kernels = normal(4, 1, 2, 3, seed=6, dtype=dtype)
     for padding in ("same", "valid", "causal", ((1, 0), (0, 2))):

@@ -31,7 +31,6 @@ def wait(group: ProcessGroup, requests: Sequence[Any], entered: Entered, status:
         DistNetworkError: it took longer than the group's timeout; the message names the ranks that are missing.
         WorkerLostError: a process has died. DistBackendError: MPI reports something else.
     """
-    library = mpi.library()
     start = now = time.perf_counter()
     listen, sleep = start + _LISTEN_EVERY, 5e-5
     pending = list(requests)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import faults as breaking
-from . import running
+from . import running, story
 from .curves import Curve, lines
 from .numbers import numbers
 from .snippets import as_gradcheck, as_python
@@ -46,11 +46,14 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
         },
         "numerical": {name: numbers(explanation.numerical(name)) for name in gradients},
         "agreement": explanation.agreement,
+        "stories": story.as_dicts(explanation.stories),
         "python": as_python(program, inputs, explanation.gy, case.imports),
         "gradcheck": as_gradcheck(case.name, program, inputs, case.imports) if case.exact else None,
     }
     if case.curve is not None:
         found["curves"] = _curves(case.curve, case.name)
+    if case.diagram is not None:
+        found["diagram"] = case.diagram
     if case.takes_rules:
         found["typed"] = explanation.typed
         if explanation.typed and not case.program:  # a typed rule of a quantiser cannot be said in one expression

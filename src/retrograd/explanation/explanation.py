@@ -15,6 +15,7 @@ from .faults import Fault, Outcome, outcome
 from .measure import Arrays, Call, gradients, numerical, ulps
 from .running import Algorithm, Run, backward_run, follow
 from .shown import Shown
+from .story import Story
 from .sums import Products
 
 __all__ = ["Array", "Case", "Entry", "Explanation", "Product", "Setting"]
@@ -69,6 +70,8 @@ class Case:
     curve: what is drawn of a function of single numbers
     algorithms: ways to compute y and the gradients that can be stepped through, from the arrays
     faults: mistakes to try in its backward
+    stories: what leads a reader to the reasons, from the arrays and their sums
+    diagram: how a step of a recurrent layer is drawn, see operators/diagram.py
     """
 
     name: str
@@ -86,6 +89,8 @@ class Case:
     curve: Curve | None = None
     algorithms: Callable[[Arrays], list[Algorithm]] = lambda arrays: []
     faults: tuple[Fault, ...] = ()
+    stories: Callable[[Arrays, Mapping[str, Sequence[Products]]], list[Story]] = lambda arrays, sums: []
+    diagram: Mapping[str, Any] | None = None
 
     @property
     def takes_rules(self) -> bool:
@@ -173,6 +178,11 @@ class Explanation(Shown):
     def sums(self) -> dict[str, list[Products]]:
         """For each array that is a sum of products: which ones."""
         return self.case.sums({name: array.values for name, array in self.arrays.items()})
+
+    @cached_property
+    def stories(self) -> list[Story]:
+        """Questions and the ways to their answers, with the numbers of this run."""
+        return self.case.stories({name: array.values for name, array in self.arrays.items()}, self.sums)
 
     def numerical(self, name: str, entries: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
         """Central differences to an input's entries (default: all), for comparison with its gradient.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from contextlib import suppress
 
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from .explanation import Case
+from .layer import Layer
 from .operators import find
+from .operators.operator import Operator
 
 __all__ = ["case_of_layer"]
 
@@ -37,34 +39,33 @@ _OPTIONS = {  # operator without its number of axes -> the attributes of its lay
     "threshold": ("threshold", "value"),
     "gelu": ("approximate",),
 }
-_TENSORS = {"w": "weight", "b": "bias", **{name: f"{word}_l0" for name, word in (
-    ("w_ih", "weight_ih"), ("w_hh", "weight_hh"), ("b_ih", "bias_ih"), ("b_hh", "bias_hh"))}}  # fmt: skip
+_TENSORS = {
+    "w": "weight", "b": "bias", "w_ih": "weight_ih", "w_hh": "weight_hh", "b_ih": "bias_ih", "b_hh": "bias_hh",
+}  # fmt: skip
 _REFUSED = (  # what a layer may have that its operator's page does not take apart
-    ("padding_mode", "zeros"), ("num_layers", 1), ("bidirectional", False), ("proj_size", 0), ("return_indices", False),
-    ("padding_idx", None), ("max_norm", None), ("scale_grad_by_freq", False), ("sparse", False),
+    ("padding_mode", "zeros"), ("return_indices", False), ("padding_idx", None), ("max_norm", None),
+    ("scale_grad_by_freq", False), ("sparse", False),
 )  # fmt: skip
 
 
-def case_of_layer(layer: Module, x: np.ndarray) -> Case:
-    """The layer as an operator that ran on x, with its weights.
+def case_of_layer(recorded: Layer) -> Case:
+    """The layer as an operator that ran on its x, with its weights.
 
     Raises:
         ValueError: the layer is none of the operators that can be taken apart, or has an option that cannot.
     """
-    kind = type(layer).__name__
+    layer, kind = recorded.module, recorded.kind
+    if recorded.why_not:
+        raise ValueError(f"explain: {recorded.why_not}")
+    if recorded.operator:
+        return find(recorded.operator).case(recorded.operands, recorded.options)
     for name, usual in _REFUSED:
         if getattr(layer, name, usual) != usual:
             raise ValueError(f"explain: {kind} with {name}={getattr(layer, name)!r} is not taken apart")
-    word = f"rnn_{layer.nonlinearity}" if kind == "RNN" else kind
-    try:
-        operator = find(word)
-    except ValueError:
-        raise ValueError(f"explain: {kind} is not one of the layers that are taken apart") from None
-    if getattr(layer, "batch_first", False):
-        x = x.swapaxes(0, 1)
-    tensors = {"x": x}
+    operator = _operator(layer)
+    tensors = {"x": recorded.as_read(recorded.x), **recorded.states}
     for name in (*operator.tensors[1:], *operator.optional):
-        value = getattr(layer, _TENSORS.get(name, name), None)
+        value = getattr(layer, f"{_TENSORS.get(name, name)}{recorded.end}", None)
         if isinstance(value, Tensor):
             tensors[name] = value.numpy(force=True).copy()
     missing = [name for name in operator.tensors if name not in tensors]
@@ -75,3 +76,16 @@ def case_of_layer(layer: Module, x: np.ndarray) -> Case:
     if kind in ("Softmax", "LogSoftmax") and "dim" not in options:
         raise ValueError(f"explain: {kind} needs its dim")
     return operator.case(tensors, options)
+
+
+def _operator(layer: Module) -> Operator:
+    """The operator of a layer's class, or of one whose forward it has.
+
+    Raises:
+        ValueError: there is none.
+    """
+    kinds = [each.__name__ for each in type(layer).__mro__ if getattr(each, "forward", None) is type(layer).forward]
+    for kind in kinds:
+        with suppress(ValueError):
+            return find(f"rnn_{layer.nonlinearity}" if kind == "RNN" else kind)
+    raise ValueError(f"explain: {kinds[0]} is not one of the layers that are taken apart")

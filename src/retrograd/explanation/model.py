@@ -4,55 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from ..engine.changes import next_order
 from ..engine.grad_mode import enable_grad
 from ..engine.sweep import grad
 from ..engine.tensor import Tensor
 from ..nn.module import Module
+from ..nn.recurrent import RNNBase
+from .attention_calls import AttentionCalls
 from .explanation import Explanation
+from .layer import Layer
 from .layers import case_of_layer
 from .numbers import number
 from .shown import Shown
 from .taking import rows_of
+from .unstacked import Given, unstacked
 
 __all__ = ["Layer", "ModelExplanation", "Step"]
-
-
-@dataclass
-class Layer:
-    """What one layer did: its arrays, and what is wrong with them.
-
-    path: its name in the model; kind: its class; calls: how often it ran, of which the last is kept
-    weight_norms: the norm of the gradient of each of its own parameters
-    dead: the share of its channels or features that are 0 for the whole batch
-    not_finite: how many entries of result and gradients are NaN or infinite
-    """
-
-    path: str
-    kind: str
-    module: Module
-    x: np.ndarray
-    y: np.ndarray
-    calls: int = 1
-    gy: np.ndarray | None = None
-    weight_norms: dict[str, float] = field(default_factory=dict)
-    dead: float = 0.0
-    not_finite: int = 0
-
-    def add(self, g: np.ndarray) -> None:
-        """A gradient of the result."""
-        self.gy = g.copy() if self.gy is None else self.gy + g
-
-    def add_to_last(self, g: np.ndarray) -> None:
-        """A gradient of the last state of a recurrent layer, which is the result of the last step."""
-        whole = np.zeros_like(self.y)
-        whole[(slice(None), -1) if getattr(self.module, "batch_first", False) else -1] = g
-        self.add(whole)
 
 
 @dataclass(frozen=True)
@@ -90,14 +63,23 @@ class ModelExplanation(Shown):
         inputs, *target = (each if isinstance(each, Tensor) else Tensor(np.asarray(each)) for each in (inputs, *target))
         self.model = model
         self._layers: dict[str, Layer] = {}
-        with _unchanged(model), enable_grad(), self._recorded():
+        self._given: dict[str, Given] = {}  # to the recurrent ones
+        calls = AttentionCalls()
+        with _unchanged(model), enable_grad(), calls.recorded(model), self._recorded():
             value = loss(model(inputs), *target)
             if not isinstance(value, Tensor) or value.array.size != 1:
                 raise ValueError("explain: the loss must be a Tensor with one number, such as cross_entropy gives")
             self.loss = float(value.array.reshape(-1)[0])
+            calls.listen(value)
             parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
             found = grad(value.reshape(()), [*parameters.values()], allow_unused=True)
+        with _unchanged(model):
+            ran = sorted([*self._layers.values(), *calls.layers()], key=lambda layer: -layer.order)
+            self._layers = {each.path: each for layer in ran for each in self._parts(layer)}
         self._look(dict(zip(parameters, found, strict=True)))
+
+    def _parts(self, layer: Layer) -> list[Layer]:
+        return unstacked(layer, self._given[layer.path]) if layer.path in self._given else [layer]
 
     @property
     def layers(self) -> list[Layer]:
@@ -117,9 +99,7 @@ class ModelExplanation(Shown):
         layer = self._layers[path]
         if layer.gy is None:
             raise ValueError(f"explain: {path} got no gradient: the loss does not depend on it")
-        case = case_of_layer(layer.module, layer.x)
-        gy = layer.gy.swapaxes(0, 1) if getattr(layer.module, "batch_first", False) else layer.gy
-        return Explanation(case, gy)
+        return Explanation(case_of_layer(layer), layer.as_read(layer.gy))
 
     def road(self, path: str, name: str, index: tuple[int, ...]) -> list[Step]:
         """From an entry of a gradient towards the loss: the largest product of its sum, and of that one's, and so on.
@@ -136,7 +116,9 @@ class ModelExplanation(Shown):
                 break
             place = tuple(int(i) for i in np.unravel_index(at, explanation.gy.shape))
             steps.append(Step(path, "gy", place, float(explanation.gy[place]), share))
-            reads, name, flat = self._reader(path), "gx", at
+            reads, name, flat = self._reader(path), "gx", self._layers[path].entry_of_y(at)
+            if reads is not None:
+                flat = self._layers[reads].entry_of_x(flat)
         return steps
 
     def to_dict(self) -> dict[str, Any]:
@@ -158,7 +140,9 @@ class ModelExplanation(Shown):
         """Inside, every layer without layers of its own keeps what it read, gave and got."""
         leaves = [(path, each) for path, each in self.model.named_modules() if not any(True for _ in each.children())]
         before: dict[str, np.ndarray] = {}
-        handles = [each.register_forward_pre_hook(_reading(path, before)) for path, each in leaves]
+        handles = [
+            each.register_forward_pre_hook(self._reader_of(path, before), with_kwargs=True) for path, each in leaves
+        ]
         handles += [each.register_forward_hook(self._recorder(path, before)) for path, each in leaves]
         try:
             yield
@@ -173,22 +157,37 @@ class ModelExplanation(Shown):
             if x is None or not isinstance(y, Tensor):
                 return
             calls = self._layers.pop(path).calls + 1 if path in self._layers else 1
-            layer = Layer(path, type(module).__name__, module, x, y.array.copy(), calls)
+            layer = Layer(path, type(module).__name__, module, x, y.array.copy(), calls, order=next_order())
             self._layers[path] = layer
             if y.requires_grad:
                 y.register_hook(lambda g: layer.add(g.array))
-            last = _last_state(module, output)
-            if last is not None and last.requires_grad:
-                last.register_hook(lambda g: layer.add_to_last(g.array[0]))
+            if path in self._given:
+                self._given[path].listen(output)
 
         return record
 
+    def _reader_of(self, path: str, before: dict[str, np.ndarray]) -> Callable[[Module, Any, Any], None]:
+        """Keeps what a layer reads, which it may change in place."""
+
+        def read(module: Module, inputs: Any, options: Any) -> None:
+            every = (*inputs, *options.values())
+            x = next((each for each in every if isinstance(each, Tensor)), None)
+            if isinstance(module, RNNBase) and x is not (options["input"] if "input" in options else inputs[0]):
+                return  # a PackedSequence
+            if x is not None:
+                before[path] = x.array.copy()
+                if isinstance(module, RNNBase):
+                    self._given[path] = Given(module, inputs, options)
+
+        return read
+
     def _look(self, gradients: dict[str, Tensor | None]) -> None:
+        modules = dict(self.model.named_modules())
         for layer in self._layers.values():
             arrays = [layer.y, *([] if layer.gy is None else [layer.gy])]
             for name, found in gradients.items():
                 owner, _, own = name.rpartition(".")
-                if owner == layer.path and found is not None:
+                if modules[owner] is layer.module and layer.owns(own) and found is not None:
                     layer.weight_norms[own] = float(np.linalg.norm(found.array.ravel().astype(np.float64)))
                     arrays.append(found.array)
             layer.not_finite = sum(int(np.count_nonzero(~np.isfinite(each))) for each in arrays)
@@ -205,29 +204,9 @@ class ModelExplanation(Shown):
             if layer.gy is None or layer.x.size != y.size or not np.array_equal(layer.x.ravel(), y.ravel()):
                 continue
             with suppress(ValueError):
-                case_of_layer(layer.module, layer.x)
+                case_of_layer(layer)
                 return later
         return None
-
-
-def _reading(path: str, before: dict[str, np.ndarray]) -> Callable[[Module, Any], None]:
-    """Keeps what a layer reads, which it may change in place."""
-
-    def read(module: Module, inputs: Any) -> None:
-        x = next((each for each in inputs if isinstance(each, Tensor)), None)
-        if x is not None:
-            before[path] = x.array.copy()
-
-    return read
-
-
-def _last_state(module: Module, output: Any) -> Tensor | None:
-    """h_n of a recurrent layer (1, N, H), where it is the last step of the result."""
-    plain = getattr(module, "num_layers", 0) == 1 and not module.bidirectional and not getattr(module, "proj_size", 0)
-    if not plain or not isinstance(output, tuple):
-        return None
-    state = output[1][0] if isinstance(output[1], tuple) else output[1]
-    return state if isinstance(state, Tensor) and state.array.ndim == 3 else None
 
 
 def _largest(explanation: Explanation, name: str, flat: int) -> tuple[int | None, float]:
@@ -251,7 +230,7 @@ def _largest(explanation: Explanation, name: str, flat: int) -> tuple[int | None
 def _row(layer: Layer) -> dict[str, Any]:
     why = ""
     try:
-        operator = case_of_layer(layer.module, layer.x).name
+        operator = case_of_layer(layer).name
         if layer.gy is None:
             why = "the loss does not depend on it"
     except ValueError as error:

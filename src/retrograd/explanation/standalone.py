@@ -20,7 +20,8 @@ from typing import Any
 __all__ = ["page"]
 
 _PACKED_FROM = 200_000  # characters of data from which they are compressed
-_STYLES = "base", "head", "arrays", "panel", "views", "map", "narrow"  # the later ones change what the earlier ones say
+# the later ones change what the earlier ones say
+_STYLES = "base", "head", "story", "arrays", "panel", "views", "time", "map", "narrow"
 _START = 'import "page/main";'
 
 

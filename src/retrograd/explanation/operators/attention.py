@@ -25,15 +25,18 @@ _SETTINGS = (
     Setting("keys", 3, (1, 2, 3, 4), "positions that are asked"),
     Setting("features", 2, (1, 2, 4), "numbers of each query and key"),
     switch("is_causal", False, "a query sees only the keys up to its own position"),
+    Setting("attn_mask", "none", ("none", "truth values", "numbers"), "keys that are seen, or added scores"),
     VALUES,
 )
 _TEXTS = (
     "s = scale * q * k",
+    "a = s + attn_mask",
     "y = p * v",
     "gv = p * gy",
     "gp = gy * v",
     "dot = gp * p",
     "gs = p * gp - p * dot",
+    "gattn_mask = gs",
     "gq = scale * gs * k",
     "gk = scale * gs * q",
 )
@@ -41,7 +44,12 @@ _TEXTS = (
 
 def _example(options: Mapping[str, Any]) -> Arrays:
     N, L, S, E, values = (options[name] for name in ("batch", "queries", "keys", "features", "values"))
-    return {"q": draw((N, L, E), values, 1), "k": draw((N, S, E), values, 2), "v": draw((N, S, E), values, 3)}
+    found = {"q": draw((N, L, E), values, 1), "k": draw((N, S, E), values, 2), "v": draw((N, S, E), values, 3)}
+    if options["attn_mask"] == "numbers":
+        return found | {"attn_mask": draw((L, S), values, 5)}
+    if options["attn_mask"] == "truth values":  # the first key is seen by all
+        return found | {"attn_mask": (np.arange(S) == 0) | (draw((L, S), values, 5) > 0)}
+    return found
 
 
 def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
@@ -55,38 +63,78 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
     lead = leading(q.ndim - 2)
     axes = {"q": f"{lead}le", "k": f"{lead}se", "v": f"{lead}sd", "s": f"{lead}ls", "y": f"{lead}ld", "dot": f"{lead}l"}
     axes["p"] = axes["s"]
-    axes |= {f"g{each}": axes[each] for each in "qkvspy"}
     extents = dict(zip(f"{lead}le", q.shape, strict=True)) | {"s": k.shape[-2], "d": v.shape[-1]}
-    equations = Equations(_TEXTS, axes, extents, {"scale": float(scale)})
+    mask = inputs.get("attn_mask")
+    adds = mask is not None and mask.dtype.kind == "f"
+    if mask is not None:
+        axes["attn_mask"] = _axes_of_mask(mask.shape, axes["s"], extents)
+    if adds:
+        assert mask is not None
+        axes |= {"a": axes["s"], "gattn_mask": axes["attn_mask"]}
+        # axes along which the mask is the same for all have letters of their own
+        extents |= {letter: 1 for letter in axes["attn_mask"] if letter not in extents}
+    axes |= {f"g{each}": axes[each] for each in "qkvspy"}
+    equations = Equations(_TEXTS, axes if adds else {each: axes[each] for each in axes if each != "attn_mask"}, extents,
+                          {"scale": float(scale)})  # fmt: skip
 
     def inner(arrays: Arrays) -> dict[str, Array]:
         q, k, v, gy = (arrays[each].astype(np.float64) for each in ("q", "k", "v", "gy"))
         s = scale * q @ k.swapaxes(-1, -2)
-        seen = np.tri(*s.shape[-2:]) > 0 if given["is_causal"] else np.ones(s.shape[-2:], bool)
-        p, _, _ = softmax_of(np.where(seen, s, -np.inf), -1)
+        scores = s + arrays["attn_mask"].astype(np.float64) if adds else s
+        if given["is_causal"]:
+            scores = np.where(np.tri(*s.shape[-2:]) > 0, scores, -np.inf)
+        elif mask is not None and not adds:
+            scores = np.where(mask, scores, -np.inf)
+        sees = (scores > -np.inf).any(-1, keepdims=True)
+        p = np.where(sees, softmax_of(np.where(sees, scores, 0.0), -1)[0], 0.0)
         gp = gy @ v.swapaxes(-1, -2)
         dot = (gp * p).sum(-1)
+        hidden = scores is not s
         found = {
-            "s": (s, "the scores: how well each query fits each key" + ", before the mask" * given["is_causal"]),
+            "s": (s, "the scores: how well each query fits each key" + ", before the mask" * hidden),
+            "a": (scores, "the scores with the mask added"),
             "p": (p, "softmax of the scores of each query: how much it takes of each value"),
             "gp": (gp, "how much the loss grows with each entry of p"),
             "dot": (dot, "the sum of gp · p: what all scores of a query lose together, since p adds up to 1"),
             "gs": (p * (gp - dot[..., np.newaxis]), "how much the loss grows with each score"),
         }
-        return {each: Array(values, axes[each], "inner", about) for each, (values, about) in found.items()}
+        return {each: Array(values, axes[each], "inner", about)
+                for each, (values, about) in found.items() if each in axes}  # fmt: skip
 
-    about = {"q": "the queries", "k": "the keys", "v": "the values"}
+    operands = {each: inputs[each] for each in _TENSORS if each in inputs}
+    about = {
+        "q": "the queries",
+        "k": "the keys",
+        "v": "the values",
+        "attn_mask": "what is added to the scores" if adds else "which keys a query sees: 1 yes, 0 no",
+    }
     return Case(
         name=_NAME,
-        call=lambda q, k, v: F.scaled_dot_product_attention(q, k, v, **given),
-        inputs={each: Array(inputs[each], axes[each], "input", about[each]) for each in "qkv"},
+        call=lambda q, k, v, attn_mask=None: F.scaled_dot_product_attention(q, k, v, attn_mask, **given),
+        inputs={each: Array(array, axes[each], "input", about[each]) for each, array in operands.items()},
         output=(axes["y"], "the result: for each query a mean of the values"),
         sums=lambda arrays: equations.sums,
         formulas=equations.formulas,
-        source=call_text(f"F.{_NAME}", inputs, differing(given, defaults)),
+        source=call_text(f"F.{_NAME}", operands, differing(given, defaults)),
         inner=inner,
         faults=ATTENTION,
     )
 
 
-OPERATORS = {_NAME: Operator(_NAME, ("q", "k", "v"), (), _SETTINGS, _example, _case)}
+def _axes_of_mask(shape: tuple[int, ...], scores: str, extents: Mapping[str, int]) -> str:
+    """Its letters: those of the scores, counted from the last axis, and others where it is broadcast.
+
+    Raises:
+        ValueError: it does not fit.
+    """
+    letters = scores[len(scores) - len(shape) :] if len(shape) <= len(scores) else ""
+    fits = [extent in (1, extents[letter]) for extent, letter in zip(shape, letters, strict=False)]
+    if len(letters) != len(shape) or not all(fits):
+        wanted = ", ".join(str(extents[letter]) for letter in scores)
+        raise ValueError(f"explain: attn_mask has the shape {shape}, and the scores ({wanted}); it must fit them")
+    return "".join(letter if extent == extents[letter] else "abcfghij"[place]
+                   for place, (extent, letter) in enumerate(zip(shape, letters, strict=True)))  # fmt: skip
+
+
+_TENSORS = ("q", "k", "v", "attn_mask")
+OPERATORS = {_NAME: Operator(_NAME, _TENSORS[:3], _TENSORS[3:], _SETTINGS, _example, _case)}

@@ -21,6 +21,7 @@ from ..explanation import Array, Case, Padding, Setting
 from ..measure import Arrays
 from ..sums import Products, convolved
 from .algorithms import algorithms_of
+from .convolution_stories import stories
 from .example import VALUES, draw
 from .matrices import matrices, sums_of_matrices
 from .mistakes import CONVOLUTION
@@ -113,6 +114,7 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
         inner=lambda arrays: matrices(window, arrays) if as_matrices else {},
         algorithms=lambda arrays: [] if transposed else algorithms_of(window, arrays),
         faults=() if transposed else CONVOLUTION,
+        stories=lambda arrays, sums: stories(window, transposed, arrays, sums),
         step=1.0,
     )
 

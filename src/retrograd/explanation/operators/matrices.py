@@ -9,6 +9,8 @@ the entry of x that the same entry of X_col was copied from.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ...geometry import Window
@@ -76,10 +78,10 @@ def _indices(window: Window, arrays: Arrays) -> tuple[np.ndarray, np.ndarray, np
     """Flat indices of x (G, C*R, N*O), of w (G, K, C*R) and of y (G, K, N*O)."""
     x, w, y = arrays["x"], arrays["w"], arrays["y"]
     G, N, C = window.groups, len(x), w.shape[1]
-    K, R = len(w) // G, window.taps
-    table = convolution(window, N, x.shape[1], w.shape)["x"].reshape(N, G, K, -1, C, R)
-    reads = table[:, :, 0].transpose(1, 3, 4, 0, 2).reshape(G, C * R, -1)  # (N, G, O, C, R) -> (G, C*R, N*O)
-    outputs = _all(y).reshape(N, G, K, -1).transpose(1, 2, 0, 3).reshape(G, K, -1)
+    K, R, places = len(w) // G, window.taps, math.prod(window.output)
+    table = convolution(window, N, x.shape[1], w.shape)["x"].reshape(N, G, K, places, C, R)
+    reads = table[:, :, 0].transpose(1, 3, 4, 0, 2).reshape(G, C * R, N * places)  # (N, G, O, C, R) -> (G, C*R, N*O)
+    outputs = _all(y).reshape(N, G, K, places).transpose(1, 2, 0, 3).reshape(G, K, N * places)
     return reads, _all(w).reshape(G, K, C * R), outputs
 
 

@@ -16,9 +16,11 @@ from ..explanation import Array, Case, Setting
 from ..measure import Arrays
 from ..sums import Products, along
 from . import mistakes
+from .diagram import DIAGRAMS
 from .equations import Equations
 from .example import VALUES, draw
 from .operator import Operator, arguments, switch
+from .recurrent_stories import stories
 from .unrolled import CELLS, Cell, unrolled
 
 __all__ = ["OPERATORS"]
@@ -164,6 +166,8 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
         imports=_IMPORTS,
         inner=inner,
         faults=mistakes.recurrent(name),
+        stories=lambda arrays, sums: stories(cell, arrays, sums),
+        diagram=DIAGRAMS[name].to_dict(),
     )  # fmt: skip
 
 

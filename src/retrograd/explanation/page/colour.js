@@ -15,8 +15,12 @@ export function forget() {
 }
 
 function make() {
-  const style = getComputedStyle(document.documentElement);
-  const read = (name) => style.getPropertyValue(`--${name}`).trim();
+  // a variable holds the colours of both themes: that of an element is the one that is shown
+  const probe = document.body.appendChild(document.createElement("i"));
+  const read = (name) => {
+    probe.style.color = `var(--${name})`;
+    return getComputedStyle(probe).color;
+  };
   const paper = rgb(read("zero"));
   const scale = [];
   for (let j = -STEPS; j <= STEPS; j++) {
@@ -24,10 +28,12 @@ function make() {
     // the small ones stay visible: their share of the colour grows faster than they do
     scale.push(mixed(paper, end, Math.abs(j / STEPS) ** 0.8));
   }
+  const [dark, light] = ["dark-text", "light-text"].map((name) => rgb(read(name)));
+  const readable = (ground) => css(contrast(ground, dark) >= contrast(ground, light) ? dark : light);
   const roles = {};
   for (const role of ["input", "weight", "output", "upstream", "gradient", "inner"]) roles[role] = read(role);
-  return {
-    scale,
+  const found = {
+    cells: scale.map((ground) => ({ fill: css(ground), text: readable(ground) })),
     roles,
     ink: read("ink"),
     muted: read("muted"),
@@ -35,27 +41,24 @@ function make() {
     paper: read("paper"),
     wrong: read("wrong"),
     nan: read("nan"),
-    dark: rgb(read("dark-text")),
-    light: rgb(read("light-text")),
+    dark: css(dark),
   };
+  probe.remove();
+  return found;
 }
 
 /** The colours of a cell: of its ground and of its text. */
 export function colours(value, largest) {
-  const { scale, nan, ink, dark, light } = palette();
-  if (Number.isNaN(value)) return { fill: nan, text: css(dark) };
+  const { cells, nan, ink, dark } = palette();
+  if (Number.isNaN(value)) return { fill: nan, text: dark };
   const share = largest > 0 ? Math.max(-1, Math.min(1, value / largest)) : 0;
-  if (share === 0) return { fill: css(scale[STEPS]), text: ink };
-  const ground = scale[STEPS + Math.round(share * STEPS)];
-  return { fill: css(ground), text: css(contrast(ground, dark) >= contrast(ground, light) ? dark : light) };
+  if (share === 0) return { fill: cells[STEPS].fill, text: ink };
+  return cells[STEPS + Math.round(share * STEPS)];
 }
 
 const css = ([r, g, b]) => `rgb(${Math.round(r)} ${Math.round(g)} ${Math.round(b)})`;
 
-function rgb(hex) {
-  const digits = parseInt(hex.replace("#", ""), 16);
-  return [(digits >> 16) & 255, (digits >> 8) & 255, digits & 255];
-}
+const rgb = (text) => text.match(/[\d.]+/g).map(Number); // "rgb(1, 2, 3)"
 
 const linear = (c) => (c <= 10.31475 ? c / 3294.6 : ((c / 255 + 0.055) / 1.055) ** 2.4);
 const gamma = (c) => 255 * (c <= 0.0031308 ? 12.92 * c : 1.055 * c ** (1 / 2.4) - 0.055);

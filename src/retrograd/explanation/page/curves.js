@@ -2,6 +2,7 @@
 
 import { numbers } from "page/array";
 import { h, s } from "page/dom";
+import { styled } from "page/export";
 import { long } from "page/number";
 
 const MARGIN = { left: 44, top: 16, bottom: 32 };
@@ -98,17 +99,8 @@ export class Curves {
     ];
   }
 
-  /** The picture as a file, with the colours that the style sheet gives it. */
   svg() {
-    const copy = this.picture.cloneNode(true);
-    const [from, to] = [this.picture, copy].map((each) => [...each.querySelectorAll("*")]);
-    from.forEach((each, j) => {
-      const style = getComputedStyle(each);
-      for (const name of ["fill", "stroke", "stroke-width", "stroke-dasharray", "font"])
-        to[j].style.setProperty(name, style.getPropertyValue(name));
-    });
-    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-    return new XMLSerializer().serializeToString(copy);
+    return styled(this.picture);
   }
 
   #axes(first, last, low, high) {

@@ -5,7 +5,7 @@ import { count, long, small } from "page/number";
 import { colours } from "page/colour";
 import { ROLES } from "page/grid";
 
-const MOST = 300; // rows that are written out
+const [MOST, MOST_IN_PASSING] = [300, 40]; // rows that are written out: of a list that can be scrolled, and of any other
 
 export class EntryPanel {
   constructor(element, selection, document) {
@@ -40,6 +40,7 @@ export class EntryPanel {
     this.rows = new Map(
       [...this.element.querySelectorAll("[data-product]")].map((row) => [Number(row.dataset.product), row]),
     );
+    this.#mark();
   }
 
   /** On a phone the panel is a sheet at the lower edge, which opens and closes. */
@@ -85,7 +86,7 @@ export class EntryPanel {
     if (sum.pending) return [h("p", { class: "why" }, sum.pending)];
     const why = reason(reading, this.selection.model);
     return [
-      why ? h("p", { class: "why" }, why) : null,
+      why ? h("p", { class: "why reason" }, why) : null,
       products.length > 1 ? this.#controls(products) : null,
       this.#list(products, (each) => product(each, reading.array), 0, sum.rest),
       this.#checks(sum, products),
@@ -150,8 +151,9 @@ export class EntryPanel {
   #list(products, write, first = 0, others = null) {
     let rows = products.map((each, j) => [each, first + j]);
     if (this.order !== "in order") rows.sort(([a], [b]) => Math.abs(b.value) - Math.abs(a.value));
-    const rest = this.all ? [] : rows.slice(MOST);
-    if (!this.all) rows = rows.slice(0, MOST);
+    const most = this.selection.hovered ? MOST_IN_PASSING : MOST;
+    const rest = this.all ? [] : rows.slice(most);
+    if (!this.all) rows = rows.slice(0, most);
     const largest = Math.max(...rows.map(([each]) => Math.abs(each.value)), 0);
     const items = rows.map(([each, number]) => {
       const item = h(

@@ -62,6 +62,24 @@ export function svg({ stage, grids, lines, selection, title, sentence }) {
   ].join("\n");
 }
 
+const STYLES = [
+  ...["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "fill-opacity", "stroke-opacity", "font"],
+  ...["text-anchor", "dominant-baseline", "paint-order", "stroke-linecap", "stroke-linejoin", "display"],
+];
+
+/** A picture as a file, with the colours that the style sheet gives it. */
+export function styled(picture) {
+  const copy = picture.cloneNode(true);
+  const [from, to] = [picture, copy].map((each) => [...each.querySelectorAll("*")]);
+  from.forEach((each, j) => {
+    const style = getComputedStyle(each);
+    for (const name of STYLES) to[j].style.setProperty(name, style.getPropertyValue(name));
+  });
+  copy.style.background = palette().paper;
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  return new XMLSerializer().serializeToString(copy);
+}
+
 /** Hands a text to the reader as a file. */
 export function saved(name, text, type) {
   const address = URL.createObjectURL(new Blob([text], { type }));

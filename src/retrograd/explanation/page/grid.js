@@ -1,6 +1,7 @@
 // An array as a grid of cells, which is pointed at, tapped, or walked with the arrow keys.
 //
-// Two canvases lie on each other: the cells, drawn once, and above them what is lit, drawn when the selection changes.
+// Two canvases lie on each other: the cells, drawn once, and above them what is lit, drawn when the selection changes. The
+// upper one is no larger than what it shows.
 
 import { colours, palette } from "page/colour";
 import { h, still } from "page/dom";
@@ -14,7 +15,7 @@ export const ROLES = {
   output: "result",
   upstream: "upstream gradient",
   gradient: "gradient",
-  inner: "in between",
+  inner: "intermediate",
 };
 /** What stands beside the name of an array. */
 const what = (array) => (array.role === "upstream" ? "upstream" : (ROLES[array.role] ?? ""));
@@ -23,6 +24,8 @@ export const captionWidth = (array) =>
   22 + (lengthy(array.name) ? 8.5 : 10.3) * array.name.length + (array.size > 8 ? 4 + 6.8 * what(array).length : 0);
 
 export const FAINT = 0.5;
+const spare = []; // pairs of canvases
+const AROUND = 6; // pixels around the cells that are lit: their outlines
 const KEYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 export class Grid {
@@ -36,8 +39,7 @@ export class Grid {
     this.panels = new Panels(array, options);
     this.cell = 28;
     this.cursor = 0;
-    this.base = h("canvas", { class: "cells" });
-    this.over = h("canvas", { class: "lit" });
+    [this.base, this.over] = spare.pop() ?? [h("canvas", { class: "cells" }), h("canvas", { class: "lit" })];
     const spoken = `${array.name}, ${ROLES[array.role] ?? array.role}, ${array.extent}`;
     this.paper = h(
       "div",
@@ -63,6 +65,11 @@ export class Grid {
     );
     this.#makeSteppers();
     if (selection) this.#listen();
+  }
+
+  /** It is shown no more: another grid takes its canvases, a new one of which takes a millisecond. */
+  release() {
+    spare.push([this.base, this.over]);
   }
 
   #caption() {
@@ -120,29 +127,23 @@ export class Grid {
       this.array.values.forEach((value, at) => {
         longest = Math.max(longest, (this.options.text?.(value, at) ?? short(value, decimals)).length);
       });
-      const size = Math.min(14, Math.max(7.5, cell * 0.42));
-      if (longest <= 2 || (side * 1.66) / longest >= (decimals === 2 ? 8 : 6.6)) return { decimals, size };
+      const room = (side * 1.6) / longest; // a letter is 0.6 as wide as high
+      const size = Math.min(14, Math.max(7.5, cell * 0.52), room);
+      if (longest <= 2 || room >= (decimals === 2 ? 8 : 6.6)) return { decimals, size };
     }
     return null;
   }
 
   draw() {
     const { width, height } = this.size(this.cell);
-    const scale = Math.min(devicePixelRatio || 1, 3);
-    for (const canvas of [this.base, this.over]) {
-      canvas.width = Math.ceil(width * scale);
-      canvas.height = Math.ceil(height * scale);
-      canvas.style.width = `${width}px`;
-      canvas.style.height = `${height}px`;
-      canvas.getContext("2d").setTransform(scale, 0, 0, scale, 0, 0);
-    }
+    const context = sized(this.base, 0, 0, width, height);
     this.paper.style.width = `${width}px`;
     this.paper.style.height = `${height}px`;
     this.panels.steps.forEach((axis, j) => {
       this.values[j].textContent =
         `${this.array.axes[axis] ?? ""} ${this.panels.chosen.get(axis) - this.array.low[axis]}`;
     });
-    this.paintCells(new CanvasPen(this.base.getContext("2d")));
+    this.paintCells(new CanvasPen(context));
     this.drawLit();
   }
 
@@ -184,13 +185,7 @@ export class Grid {
     if (value === 0 && cell >= 7) pen.outline(x + 0.5, y + 0.5, side - 1, side - 1, line, 1, { radius });
     if (this.letters) {
       const words = this.options.text?.(value, at) ?? short(value, this.letters.decimals);
-      pen.text(
-        x + side / 2,
-        y + side / 2 + 0.5,
-        words,
-        text,
-        Math.min(this.letters.size, (side * 1.66) / words.length),
-      );
+      pen.text(x + side / 2, y + side / 2 + 0.5, words, text, this.letters.size);
     }
     if (this.options.marked?.(at)) {
       pen.outline(x, y, side, side, palette().wrong, Math.max(2, cell / 12), { radius });
@@ -206,40 +201,56 @@ export class Grid {
   /** The entries that belong to the one that is taken. */
   drawLit() {
     this.base.style.opacity = this.faded ? FAINT : 1;
-    const before = this.hasLit;
-    this.hasLit = Boolean(this.selection?.reading?.lit.has(this.array.name));
-    if (!before && !this.hasLit) return; // a canvas that is not touched is not sent to the screen again
-    const context = this.over.getContext("2d");
-    context.clearRect(0, 0, this.over.width, this.over.height);
-    this.paintLit(new CanvasPen(context));
+    const corners = this.#litCorners();
+    this.over.hidden = !corners.size;
+    if (!corners.size) return; // a canvas that is not touched is not sent to the screen again
+    let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+    for (const { x, y } of corners.values()) {
+      [left, top] = [Math.min(left, x), Math.min(top, y)];
+      [right, bottom] = [Math.max(right, x), Math.max(bottom, y)];
+    }
+    [left, top] = [left - AROUND, top - AROUND];
+    const edge = this.cell + AROUND;
+    this.paintLit(new CanvasPen(sized(this.over, left, top, right - left + edge, bottom - top + edge)), corners);
   }
 
-  paintLit(pen) {
+  /** Where the cells are that are lit and shown: {entry: corner}. */
+  #litCorners() {
+    const found = new Map();
     const lit = this.selection?.reading?.lit.get(this.array.name);
-    if (!lit) return;
-    const { cell, array, panels } = this;
+    if (!lit) return found;
+    for (const at of [...lit.keys(), ...this.#activeCells()]) {
+      const corner = this.panels.corner(at, this.cell);
+      if (corner) found.set(at, corner);
+    }
+    return found;
+  }
+
+  paintLit(pen, corners = this.#litCorners()) {
+    if (!corners.size) return;
+    const lit = this.selection.reading.lit.get(this.array.name);
+    const { cell, array } = this;
     const { ink, roles } = palette();
     const side = cell - (cell >= 16 ? 2 : cell >= 7 ? 1 : 0);
     const radius = cell >= 16 ? 3 : 0;
     const accent = roles[array.role];
-    const active = this.#activeCells();
-    let target = null;
-    for (const [at, as] of lit) {
-      const corner = panels.corner(at, cell);
-      if (!corner) continue;
-      this.#paintCell(pen, at, corner.x, corner.y);
-      if (as === "target") target = corner;
-      else if (as === "copy")
-        pen.outline(corner.x + 1, corner.y + 1, side - 2, side - 2, accent, 1.5, { dash: [3, 2], radius });
-      else if (cell >= 5)
-        pen.outline(corner.x + 0.75, corner.y + 0.75, side - 1.5, side - 1.5, accent, cell >= 12 ? 1.75 : 1, {
-          radius,
-        });
+    const inset = (by) => (at) => ({ x: corners.get(at).x + by, y: corners.get(at).y + by });
+    const kinds = { target: [], copy: [], factor: [] };
+    for (const [at, as] of lit) if (corners.has(at)) kinds[as].push(at);
+    const small = cell >= 5 && cell < 12; // their outline is the ground on which the value lies: many are drawn quickly
+    for (const [at, { x, y }] of corners) {
+      if (!small || lit.get(at) !== "factor" || at < 0) this.#paintCell(pen, at, x, y);
+      else {
+        pen.cell(x, y, side, side, accent, 0);
+        pen.cell(x + 1, y + 1, side - 2, side - 2, colours(array.value(at), array.largest).fill, 0);
+      }
     }
-    for (const at of active) {
-      const corner = panels.corner(at, cell);
-      if (corner) pen.outline(corner.x - 1.5, corner.y - 1.5, side + 3, side + 3, accent, 3.5, { radius: radius + 2 });
-    }
+    pen.outlines(kinds.copy.map(inset(1)), side - 2, side - 2, accent, 1.5, { dash: [3, 2], radius });
+    const outlined = cell >= 12 ? kinds.factor : small ? kinds.factor.filter((at) => at < 0) : [];
+    pen.outlines(outlined.map(inset(0.75)), side - 1.5, side - 1.5, accent, cell >= 12 ? 1.75 : 1, { radius });
+    const active = this.#activeCells().filter((at) => corners.has(at));
+    pen.outlines(active.map(inset(-1.5)), side + 3, side + 3, accent, 3.5, { radius: radius + 2 });
+    const target = corners.get(kinds.target[0]);
     if (target) {
       pen.outline(target.x - 1, target.y - 1, side + 2, side + 2, ink, 2.5, { radius: radius + 1 });
       pen.outline(target.x - 4, target.y - 4, side + 8, side + 8, ink, 1, { radius: radius + 3 });
@@ -340,4 +351,21 @@ export class Grid {
   describe(at) {
     return `${this.array.label(at)} = ${long(this.array.value(at))}`;
   }
+}
+
+/** The empty canvas at this place and of this size, as a context whose coordinates are those of the paper. */
+function sized(canvas, x, y, width, height) {
+  const scale = Math.min(devicePixelRatio || 1, 3);
+  const [across, down] = [Math.ceil(width * scale), Math.ceil(height * scale)];
+  const context = canvas.getContext("2d");
+  if (canvas.width === across && canvas.height === down) {
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, across, down);
+  } else {
+    [canvas.width, canvas.height] = [across, down];
+    [canvas.style.width, canvas.style.height] = [`${width}px`, `${height}px`];
+  }
+  [canvas.style.left, canvas.style.top] = [`${x}px`, `${y}px`];
+  context.setTransform(scale, 0, 0, scale, -x * scale, -y * scale);
+  return context;
 }

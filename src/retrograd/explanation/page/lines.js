@@ -23,7 +23,8 @@ export class Lines {
     const found = [];
     for (const { array, at } of product.factors) {
       const from = this.#place(array, at);
-      if (from && target) found.push({ from, to: target, colour: palette().roles[array.role] });
+      if (from && target)
+        found.push({ from: edge(from, target), to: edge(target, from), colour: palette().roles[array.role] });
     }
     return found;
   }
@@ -34,7 +35,11 @@ export class Lines {
       if (grid.array !== array) continue;
       const middle = grid.middle(at);
       if (middle)
-        return { x: middle.x - box.left + this.stage.scrollLeft, y: middle.y - box.top + this.stage.scrollTop };
+        return {
+          x: middle.x - box.left + this.stage.scrollLeft,
+          y: middle.y - box.top + this.stage.scrollTop,
+          half: grid.cell / 2,
+        };
     }
     return null;
   }
@@ -46,6 +51,15 @@ export class Lines {
     end.style.fill = colour;
     return s("g", {}, path, end);
   }
+}
+
+/** Where a line from the middle of one cell to that of another one leaves it: the number stays readable. */
+function edge(from, to) {
+  const [dx, dy] = [to.x - from.x, to.y - from.y];
+  const share = from.half / Math.max(Math.abs(dx), Math.abs(dy), from.half);
+  return Math.abs(dx) > Math.abs(dy)
+    ? { x: from.x + dx * share, y: from.y }
+    : { x: from.x, y: from.y + dy * share };
 }
 
 /** A curve that leaves and arrives along the longer direction. */

@@ -31,8 +31,13 @@ export function written({ word = "operator", operator, settings, defaults, tab, 
   return `#${String(query).replaceAll("%3A", ":")}`;
 }
 
+let shown = null;
+addEventListener("hashchange", () => (shown = null));
+
 /** Changes the address without a step in the history. */
 export function show(hash) {
+  if (hash === shown) return; // browsers take long for it, and allow it only so often
+  shown = hash;
   try {
     history.replaceState(null, "", hash);
   } catch {

@@ -23,6 +23,7 @@ import { Selection } from "page/selection";
 import { Settings } from "page/settings";
 import { Carried, Served, opened, settingsOf } from "page/source";
 import { Stage } from "page/stage";
+import { Stories } from "page/story";
 import { Tabs } from "page/tabs";
 import { Theme } from "page/theme";
 import { Time } from "page/time";
@@ -49,7 +50,7 @@ class Page {
       { id: "blocks", title: "Entry by entry", has: (d) => d.ask, view: new Blocks(this.selection, "main") },
       {
         id: "between",
-        title: "In between",
+        title: "Intermediate",
         has: (d) => d.ask && Object.values(d.arrays).some(({ view }) => view === "time"),
         view: new Blocks(this.selection, "time"),
       },
@@ -87,6 +88,7 @@ class Page {
       has: (values) => this.source.has(this.document.operator, values),
       choose: (values) => this.go(this.document.operator, { ...settingsOf(this.document), ...values }),
     });
+    this.stories = new Stories($("story"), { show: (step) => this.#tell(step) });
     this.lines = new Lines($("view"), []);
     new Announcer($("announce"), this.selection);
     new Theme($("theme"), () => this.#repaint());
@@ -155,6 +157,14 @@ class Page {
     this.quiet = false;
     this.#showView();
     this.legend.open(this.model);
+    this.stories.open(this.model);
+  }
+
+  /** A step of a story: its part of the page, with its entry taken apart. */
+  #tell(step) {
+    if (step && step.view !== this.tabs.current) this.tabs.choose(step.view);
+    this.selection.tell(step && { ...step.entry, into: step.into, product: step.product });
+    this.layout();
   }
 
   #operatorChoice(operator) {

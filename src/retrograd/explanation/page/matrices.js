@@ -47,6 +47,13 @@ export class Matrices {
     );
   }
 
+  /** What a story takes apart is shown. */
+  follow() {
+    const { told, hovered } = this.selection;
+    const number = told && !hovered ? this.#belonging() : -1;
+    if (number >= 0 && number !== this.chosen) this.choose(number);
+  }
+
   /** The reader chose an equation. */
   choose(number) {
     this.#show(number);

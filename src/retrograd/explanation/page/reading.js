@@ -7,12 +7,13 @@ const key = (array, at) => `${array.name} ${at}`;
  * What the page says of an entry.
  *
  * sum: the entry as the sum of its products, or null; uses: what it goes into; shown: "sum" or "uses";
+ * into: the only target of its uses that counts, if there is one
  * products: those in the order of the panel; lit: {array name: {position: "target" | "factor" | "copy"}}
  */
-export function read(model, name, at, wish = "sum") {
+export function read(model, name, at, wish = "sum", into = null) {
   const array = model.arrays.get(name);
   const sum = model.entry(name, at);
-  const uses = model.uses(name, at);
+  const uses = model.uses(name, at).filter(({ target }) => !into || target.name === into);
   const shown = sum && (wish === "sum" || !uses.length) ? "sum" : "uses";
   const products = shown === "sum" ? sum.products : uses.flatMap((each) => each.products);
   const lit = new Map();

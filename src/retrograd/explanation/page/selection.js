@@ -12,6 +12,7 @@ export class Selection {
     this.active = null; // the number of a product
     this.wish = "sum";
     this.reading = null;
+    this.told = null;
   }
 
   /** Calls back with "entry" or "product" after each change; returns how to stop. */
@@ -23,9 +24,11 @@ export class Selection {
   #changed(what) {
     if (what === "entry") {
       const taken = this.hovered ?? this.pinned;
-      this.reading = taken && read(this.model, taken.name, taken.at, this.wish);
+      const told = taken && this.told?.name === taken.name && this.told.at === taken.at ? this.told : null;
+      const wish = told ? (told.into ? "uses" : "sum") : this.wish;
+      this.reading = taken && read(this.model, taken.name, taken.at, wish, told?.into);
       this.numberOf = this.reading ? numbered(this.reading) : () => null;
-      this.active = null;
+      this.active = told?.product ?? null;
     }
     for (const callback of this.#listeners) callback(what);
   }
@@ -64,6 +67,12 @@ export class Selection {
     this.#changed("entry");
   }
 
+  /** What a story says of an entry: of its uses only those in the array `into`, and which product is looked at. */
+  tell(told) {
+    this.told = told;
+    if (told) this.pin(told.name, told.at);
+  }
+
   release() {
     this.hovered = null;
     this.pinned = null;
@@ -71,6 +80,7 @@ export class Selection {
   }
 
   prefer(wish) {
+    this.told = null;
     this.wish = wish;
     this.#changed("entry");
   }

@@ -66,6 +66,7 @@ export class Stage {
     const { cell, across, bands } = planned(this.arrays, this.captions, this.axes, width, height);
     if (this.ways !== across.join()) {
       this.ways = across.join();
+      for (const grid of this.grids) grid.release();
       this.columns = this.arrays.map((pair, j) =>
         pair.map((array) => array && this.grid(array, { across: Boolean(across[j]), grid: this.axes(array) })),
       );

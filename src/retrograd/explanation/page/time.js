@@ -1,9 +1,11 @@
 // The tab "through time": a recurrent network unrolled, time from left to right.
 
+import { Diagram } from "page/diagram";
 import { h } from "page/dom";
 import { Stage, columns } from "page/stage";
 
 const ORDER = ["input", "inner", "gradient", "output", "upstream"];
+const CHOSEN = { h: "unit", n: "sequence" };
 
 export class Time extends Stage {
   /** What has a time axis, in the order of the computation; then the weights. */
@@ -28,36 +30,56 @@ export class Time extends Stage {
     this.timed = this.arrays.flat().filter((array) => array?.axes.includes("t"));
     const length = Math.max(...this.timed.map((array) => array.shape[array.axes.indexOf("t")]));
     const attributes = { type: "range", min: 0, max: length - 1, value: 0, "aria-label": "time step" };
-    this.slider = h("input", { ...attributes, oninput: () => this.#scrub() });
+    this.slider = h("input", { ...attributes, oninput: () => this.#go("t", Number(this.slider.value)) });
     this.now = h("output", {});
-    this.element.prepend(
-      h("p", { class: "scrub" }, h("label", {}, "time step ", this.slider), this.now),
-      h("p", { class: "say" }, ...this.#story()),
-    );
+    this.diagram = new Diagram(this.selection);
+    this.diagram.open(model);
+    const choices = Object.keys(CHOSEN).map((letter) => this.#choice(letter));
+    const scrub = h("label", {}, "time step ", this.slider);
+    this.element.prepend(h("p", { class: "scrub" }, scrub, this.now, ...choices), this.diagram.element);
   }
 
-  /** Which arrays are made of themselves at another moment: what a recurrent network hands on. */
-  #story() {
-    const own = ({ name }) => this.model.products.get(name)?.some(({ factors }) => factors.includes(name));
-    const back = this.timed.filter((array) => own(array) && this.model.isBackward(array.name));
-    if (!back.length) return ["Time runs to the right, gradients run back to the left."];
-    const names = back.map(({ name, role }) => [h("code", { class: `role-${role}` }, name), " "]).flat();
-    return [
-      "Time runs to the right, gradients run back to the left: an entry of ",
-      ...names,
-      "is made of those one step later. Take one apart, and move through time.",
-    ];
+  /** Which unit or sequence the picture shows. */
+  #choice(letter) {
+    const { axes, shape } = this.timed.find((array) => array.axes.includes(letter));
+    const extent = shape[axes.indexOf(letter)];
+    if (extent < 2) return null;
+    const options = Array.from({ length: extent }, (_, j) => h("option", { value: j }, String(j)));
+    const attributes = { "data-axis": letter, "aria-label": `${CHOSEN[letter]} that is shown` };
+    const go = () => this.#go(letter, Number(select.value));
+    const select = h("select", { ...attributes, onchange: go }, ...options);
+    return h("label", {}, `${CHOSEN[letter]} `, select);
   }
 
-  /** Another moment: the same entry there is taken apart. */
-  #scrub() {
+  /** What is saved as a file. */
+  get picture() {
+    return this.diagram.picture;
+  }
+
+  svg() {
+    return this.diagram.svg();
+  }
+
+  layout(width, height) {
+    this.diagram.layout(width);
+    super.layout(width, height);
+  }
+
+  /** Another moment, unit or sequence: the same entry there is taken apart. */
+  #go(letter, position) {
     const { pinned } = this.selection;
+    const has = ({ axes }) => axes.includes(letter);
     const array =
-      this.timed.find(({ name }) => name === pinned?.name) ?? this.timed.find(({ name }) => this.model.isSum(name));
+      this.timed.find((each) => each.name === pinned?.name && has(each)) ??
+      this.timed.find((each) => has(each) && this.model.isSum(each.name) && this.model.isBackward(each.name)) ??
+      this.timed.find((each) => has(each) && this.model.isSum(each.name));
     if (!array) return;
+    const known = { ...this.diagram.at, t: Number(this.slider.value), [letter]: position };
     const place = array.place(array.name === pinned?.name ? pinned.at : 0);
-    const axis = array.axes.indexOf("t");
-    place[axis] = Math.min(Number(this.slider.value), array.shape[axis] - 1);
+    [...array.axes].forEach((each, axis) => {
+      if (array.name !== pinned?.name || each === letter)
+        place[axis] = Math.min(known[each] ?? place[axis], array.shape[axis] - 1);
+    });
     this.selection.pin(array.name, array.at(place));
   }
 
@@ -68,5 +90,7 @@ export class Time extends Stage {
     if (axis >= 0) this.slider.value = reading.array.index(reading.at)[axis];
     this.now.textContent = `t = ${this.slider.value}`;
     this.slider.style.setProperty("--part", `${(100 * this.slider.value) / Math.max(1, this.slider.max)}%`);
+    this.diagram.follow();
+    for (const select of this.element.querySelectorAll(".scrub select")) select.value = this.diagram.at[select.dataset.axis];
   }
 }

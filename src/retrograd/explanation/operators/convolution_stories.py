@@ -1,0 +1,239 @@
+"""Why the gradients of a convolution and of a transposed one are what they are, told with the numbers of a run.
+
+One entry of w, or of x, is followed: what it was multiplied by and added to, what one of these uses adds to its
+gradient, and what all of them together are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ...engine.grad_mode import no_grad
+from ...engine.tensor import Tensor
+from ...geometry import Window
+from ...nn import functional as F  # noqa: N812  PyTorch's name
+from ..measure import Arrays
+from ..story import Picture, Step, Story, label, said
+from ..sums import Products
+
+__all__ = ["stories"]
+
+Sums = Mapping[str, Sequence[Products]]
+
+_TURNED = {1: "read backwards", 2: "turned by 180°", 3: "reversed on every axis"}
+
+
+def stories(window: Window, transposed: bool, arrays: Arrays, sums: Sums) -> list[Story]:
+    """Those of a run that has entries at all."""
+    if not arrays["gw"].size or not arrays["gx"].size or not arrays["y"].size:
+        return []
+    told = [_of_weight(arrays, sums), _of_input(window, transposed, arrays, sums)]
+    return [each for each in told if each is not None]
+
+
+def _of_weight(arrays: Arrays, sums: Sums) -> Story | None:
+    at = int(np.abs(arrays["gw"]).argmax())
+    use = _use(arrays, sums["gw"][0], at)
+    if use is None:
+        return None
+    number, rows, (gy, x) = use
+    w = label("w", at, arrays["w"].shape)
+    padded = int((rows[:, 1] < 0).sum())
+    of_them = f" In {padded} of them the x is padding, 0." if padded else ""
+    steps = [
+        Step(
+            f"gw, in books dW or ∂L/∂w, says how much the loss grows with each weight. Take one: {w} = "
+            f"{said(arrays['w'].flat[at])}. While its kernel slides over x it is used {_times(len(rows))}: "
+            f"multiplied by an entry of x, and added to an entry of y. These light up.{of_them}",
+            "entries", "w", at, into="y",
+        ),
+        Step(f"One of these uses. {_one_use(arrays, 'w', at, 'x', x, gy)}", "entries", "gw", at, product=number),
+        Step(
+            f"Every use counts, so they are added up: Σ gy · x = {said(arrays['gw'].flat[at])}. This is the gradient "
+            f"of {w}. The last line of the list checks it without any of this: w is made larger and smaller, and the "
+            "forward pass runs again.",
+            "entries", "gw", at,
+        ),
+    ]  # fmt: skip
+    if "dW_row" not in arrays:
+        return Story("Why is dW a sum of gy · x?", tuple(steps))
+    _, filters, entries = arrays["dW_row"].shape
+    row, column = at // entries, at % entries
+    steps += [
+        Step(
+            "Now as matrices. Each column of X_col is all that one output reads, so each row of X_col is all that "
+            f"one weight meets. Row {column}, that of {w}, lights up (X_col is drawn on its side, ᵀ: the row stands "
+            f"upright), and row {row % filters} of G_row, the gy of this filter in the same order. Multiplied entry "
+            f"by entry and added up: {said(arrays['gw'].flat[at])} again.",
+            "matrices", "dW_row", at,
+        ),
+        Step(
+            "Every other entry of dW likewise: a row of G times a row of X_col. But a product of matrices takes rows "
+            "times columns, and so X_col has to lie on its side: dW = G · X_colᵀ. In C++ this reads "
+            "`dw += Mult(grad_b, col_data.T())`.",
+            "matrices", "dW_row", at,
+        ),
+    ]  # fmt: skip
+    return Story("Why is dW = G · X_colᵀ?", tuple(steps))
+
+
+def _of_input(window: Window, transposed: bool, arrays: Arrays, sums: Sums) -> Story | None:
+    products = sums["gx"][0]
+    uses = np.bincount(products.index[:, 0], minlength=arrays["gx"].size)
+    at = int(np.where(uses == uses.max(), np.abs(arrays["gx"]).ravel(), -1.0).argmax())
+    use = _use(arrays, products, at)
+    if use is None:
+        return None
+    number, rows, (gy, w) = use
+    x = label("x", at, arrays["x"].shape)
+    total = said(arrays["gx"].flat[at])
+    first = (
+        f"{x} = {said(arrays['x'].flat[at])} is multiplied by every tap of its kernels, and the products are added to "
+        f"{len(rows)} entries of y, which light up: like a stamp, which moves on by the stride for the next x."
+        if transposed else
+        f"gx, in books dX or ∂L/∂x, says how much the loss grows with each entry of x. Take one: {x} = "
+        f"{said(arrays['x'].flat[at])}. While the kernels slide over x it is under them {_times(len(rows))}: so many "
+        "entries of y were made with it. These light up."
+    )  # fmt: skip
+    steps = [
+        Step(first, "entries", "x", at, into="y"),
+        Step(
+            f"One of these uses. {_one_use(arrays, 'x', at, 'w', w, gy)} All {len(rows)} together: {total}.",
+            "entries", "gx", at, product=number,
+        ),
+        _met(window, transposed, arrays, at, gy, w, number),
+    ]  # fmt: skip
+    same = _by_the_other(window, transposed, arrays)
+    if same:
+        steps.append(Step(same, "entries", "gx", at))
+    if "dX_col" in arrays:
+        entry = int(sums["col2im"][0].of(at)[0, 0])
+        steps.append(
+            Step(
+                "Why “transposed”? As matrices the forward pass is Y_row = W_row · X_col. Backwards, each column of "
+                "G_row is multiplied by the same matrix on its side: dX_col = W_rowᵀ · G_row. It says what each "
+                "output sends back to each x that it read; col2im adds up what arrives at the same x.",
+                "matrices", "dX_col", entry,
+            )
+        )  # fmt: skip
+    question = "Why is dX a plain convolution of gy?" if transposed else "Why is dX a transposed convolution?"
+    return Story(question, tuple(steps))
+
+
+def _use(arrays: Arrays, products: Products, at: int) -> tuple[int, np.ndarray, tuple[int, int]] | None:
+    """Of a gradient's entry the largest product that is not with padding: its number, all rows, its two factors."""
+    rows = products.of(at)
+    size = np.abs(products.values(rows, arrays))
+    number = int(np.where((rows >= 0).all(1), size, -1.0).argmax()) if len(rows) else 0
+    if not len(rows) or not size[number] > 0:
+        return None
+    return number, rows, (int(rows[number, 0]), int(rows[number, 1]))
+
+
+def _one_use(arrays: Arrays, name: str, at: int, other: str, place: int, gy: int) -> str:
+    """That an entry was multiplied by another one and added to y, and what this adds to its gradient."""
+    y, upstream = (label(each, gy, arrays["y"].shape) for each in ("y", "gy"))
+    factor, slope = arrays[other].flat[place], arrays["gy"].flat[gy]
+    return (
+        f"{y} contains {label(name, at, arrays[name].shape)} · {label(other, place, arrays[other].shape)}, whose "
+        f"second factor is {said(factor)}: were {name} larger by 1, this y would be larger by {said(factor)}. "
+        f"{upstream} = {said(slope)}, which comes from the layers after this one, says that the loss grows "
+        f"{_by(slope)} this y. So this use adds {said(slope)} · {said(factor)} = {said(slope * factor)}."
+    )
+
+
+def _met(window: Window, transposed: bool, arrays: Arrays, at: int, gy: int, w: int, number: int) -> Step:
+    """The window of gy and the kernel that are multiplied entry by entry for one filter."""
+    n, _, *place = (int(i) for i in np.unravel_index(at, arrays["x"].shape))
+    channel = int(np.unravel_index(gy, arrays["y"].shape)[1])
+    kernel = arrays["w"][np.unravel_index(w, arrays["w"].shape)[:2]]
+    upstream = arrays["gy"][n, channel]
+    patch = np.zeros_like(kernel)
+    for taps in np.ndindex(*window.kernel):
+        if transposed:  # x is at an output of the window, and gy along its input
+            found = [o * s + r * d - low for o, r, s, d, (low, _) in
+                     zip(place, taps, window.stride, window.dilation, window.padding, strict=True)]  # fmt: skip
+            steps = (1,) * window.ndim
+        else:
+            found = [i - r * d + low for i, r, d, (low, _) in
+                     zip(place, taps, window.dilation, window.padding, strict=True)]  # fmt: skip
+            steps = window.stride
+        o = [i // s for i, s in zip(found, steps, strict=True)]
+        exact = all(i % s == 0 for i, s in zip(found, steps, strict=True))
+        if exact and all(0 <= i < extent for i, extent in zip(o, upstream.shape, strict=True)):
+            patch[taps] = upstream[tuple(o)]
+    part = said(float((patch.astype(np.float64) * kernel).sum()))
+    if transposed:
+        text = (
+            "The stamp fell on a window of y, tap by tap. So gx reads this window of gy and multiplies it by the "
+            f"kernel entry by entry, not turned: that is what a convolution does. Filter {channel} gives {part}."
+        )
+        pictures = Picture("gy there", patch, "upstream"), Picture("w", kernel, "weight")
+        return Step(text, "entries", "gx", at, product=number, pictures=pictures)
+    axes = tuple(range(window.ndim))
+    gaps = " Where the stride leaves gaps between the windows, gy has zeros." if max(window.stride) > 1 else ""
+    text = (
+        "Look at the order. An output further to the right has this x further to the left in its window, where it "
+        f"meets a tap further left. So gy around this x meets the flipped kernel, {_TURNED[window.ndim]}.{gaps} "
+        f"Multiplied entry by entry and added up, filter {channel} gives {part}; the others likewise."
+    )
+    pictures = (
+        Picture("gy around it", np.flip(patch, axes), "upstream"),
+        Picture("w, flipped", np.flip(kernel, axes), "weight"),
+    )
+    return Step(text, "entries", "gx", at, product=number, pictures=pictures)
+
+
+def _by_the_other(window: Window, transposed: bool, arrays: Arrays) -> str:
+    """That the other operator, applied to gy and w, was run and gives gx; nothing where it cannot be called so."""
+    if any(low != high for low, high in window.padding):
+        return ""
+    name = f"conv{window.ndim}d" if transposed else f"conv_transpose{window.ndim}d"
+    options = {
+        "stride": (window.stride, 1), "padding": (tuple(low for low, _ in window.padding), 0),
+        "dilation": (window.dilation, 1), "groups": (window.groups, 1),
+    }  # fmt: skip
+    given = {key: value for key, (value, usual) in options.items() if value not in (usual, (usual,) * window.ndim)}
+    if not transposed:
+        rest = tuple(
+            i + 2 * low - d * (r - 1) - 1 - (o - 1) * s
+            for i, (low, _), d, r, o, s in zip(
+                window.input, window.padding, window.dilation, window.kernel, window.output, window.stride, strict=True
+            )
+        )
+        given |= {"output_padding": rest} if any(rest) else {}
+    with no_grad():
+        found = getattr(F, name)(Tensor(arrays["gy"]), Tensor(arrays["w"]), **given).numpy()
+    if found.shape != arrays["gx"].shape:
+        return ""
+    difference = float(np.abs(found.astype(np.float64) - arrays["gx"]).max(initial=0))
+    words = ", ".join(["gy", "w", *(f"{key}={_brief(value)}" for key, value in given.items())])
+    outcome = "the same numbers" if difference == 0 else f"the same numbers up to {difference:.1g}"
+    ran = f"`F.{name}({words})` was run: its {found.size} entries are those of gx, {outcome}."
+    if transposed:
+        return (
+            "Everywhere the same: gx is the convolution of gy with the same kernels, the same stride, and channels "
+            f"and filters in each other's place. {ran}"
+        )
+    full = "; zeros around gy let it slide over the rim too: a full convolution"
+    spread = f", with {max(window.stride) - 1} between its entries for the stride" if max(window.stride) > 1 else ""
+    return (
+        "The same for every x: gx is gy convolved with flipped kernels, filters and channels in each other's "
+        f"place{full}{spread}. This has a name of its own, the transposed convolution. {ran}"
+    )
+
+
+def _brief(value: object) -> object:
+    """(2, 2) as 2."""
+    return value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
+
+
+def _by(slope: float) -> str:
+    """How the loss follows y."""
+    return f"{said(slope)} times as fast as"
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -1,0 +1,421 @@
+// The picture of a recurrent layer unrolled in time: a column for each step, values going right, gradients coming back.
+//
+// It shows one unit of one sequence. Its cells are taken apart like those of the grids; the numbers on its arrows are
+// products of the document, added up.
+
+import { colours } from "page/colour";
+import { h, s } from "page/dom";
+import { styled } from "page/export";
+import { long, short, small } from "page/number";
+import { Step, head, route } from "page/step";
+import { meanings, told } from "page/told";
+
+const [LEFT, RIGHT] = [10, 10];
+const MOST = 12; // steps that are drawn
+const [LEAST, LARGEST] = [0.86, 1.3]; // of the picture's natural size
+const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+const THICKEST = 4.5;
+
+export class Diagram {
+  constructor(selection) {
+    this.selection = selection;
+    this.box = h("div", { class: "box" });
+    this.caption = h("figcaption", { class: "told" });
+    this.keys = h("ul", { class: "ways" });
+    this.element = h("figure", { class: "diagram" }, this.box, this.keys, this.caption);
+  }
+
+  open(model) {
+    this.model = model;
+    this.data = model.document.diagram;
+    const { shape } = this.#array("x");
+    const [state] = this.data.states[0];
+    [this.steps, this.batch, this.units] = this.#array(state).shape;
+    this.step = new Step(this.data, shape[2]);
+    this.at = { t: 0, n: 0, h: 0 };
+    this.first = 0;
+    this.scale = 1;
+    this.keys.replaceChildren(...meanings(this.data));
+  }
+
+  #array(name) {
+    return this.model.arrays.get(name);
+  }
+
+  /** The entry of an array at a step, for the unit and sequence that are shown; before the first step there are h0, c0. */
+  #entry(name, t, unit = null) {
+    const array = this.#array(t < 0 ? `${name}0` : name);
+    if (!array || t >= this.steps) return null;
+    const place = { t, n: this.at.n, h: this.at.h, i: this.#input(unit), d: 0 };
+    return { array, at: array.at([...array.axes].map((letter) => place[letter])) };
+  }
+
+  /** Which number of the input stands in a cell: they begin with the one that is taken, if there are many. */
+  #input(unit) {
+    const { reading } = this.selection;
+    const extent = this.#array("x").shape[2];
+    if (extent <= this.step.inputs) return unit;
+    const taken = reading && ["x", "gx"].includes(reading.array.name) ? reading.array.index(reading.at)[2] : 0;
+    return Math.min(taken, extent - this.step.inputs) + unit;
+  }
+
+  layout(width) {
+    const { step, steps } = this;
+    const shown = Math.min(steps, MOST);
+    const begins = this.#array(`${this.data.states.at(-1)[0]}0`) ? step.width - step.state.left + 24 : 0;
+    this.left = LEFT + begins;
+    this.wide = this.left + shown * step.width + RIGHT;
+    this.scale = Math.max(LEAST, Math.min(LARGEST, (width - 2) / this.wide));
+    this.#draw();
+  }
+
+  #x(t) {
+    return this.left + (t - this.first) * this.step.width;
+  }
+
+  #draw() {
+    const { step } = this;
+    const last = Math.min(this.steps, this.first + MOST);
+    this.nodes = new Map();
+    this.columns = new Map();
+    this.tracks = [];
+    this.labels = [];
+    this.grounds = new Map();
+    const layers = { ground: s("g", {}), road: s("g", { class: "road" }), lines: s("g", {}), ways: s("g", {}), cells: s("g", {}) };
+    for (let t = this.first - 1; t < last; t++) {
+      if (t < 0 && this.left === LEFT) continue;
+      const own = t >= this.first;
+      const at = `translate(${this.#x(t)} 0)`;
+      if (own) layers.ground.append(this.#ground(t, at));
+      if (own || t < 0) layers.cells.append(this.#column(t, at, own));
+      const [lines, ways] = [s("g", { transform: at }), s("g", { transform: at })];
+      if (own) for (const line of step.lines) lines.append(this.#track(line, t, t));
+      if (t + 1 < last && (own || t < 0)) for (const line of step.onward) lines.append(this.#track(line, t, t + 1));
+      if (own || t < 0) for (const way of this.data.ways) ways.append(...this.#way(way, t));
+      layers.lines.append(lines);
+      layers.ways.append(ways);
+      if (this.data.road && own && t + 1 < last) layers.road.append(this.#fade(t));
+    }
+    this.picture = s(
+      "svg",
+      {
+        viewBox: `0 0 ${this.wide} ${step.height}`,
+        width: Math.round(this.wide * this.scale),
+        height: Math.round(step.height * this.scale),
+        role: "group",
+        "aria-roledescription": "picture of the steps in time",
+        "aria-label": `${this.steps} steps in time, values to the right, gradients back to the left`,
+        onkeydown: (event) => this.#key(event),
+      },
+      ...Object.values(layers),
+    );
+    this.box.replaceChildren(this.picture);
+    this.#values();
+  }
+
+  #ground(t, transform) {
+    const { step } = this;
+    const ground = s("rect", { class: "ground", x: 0, y: 1, width: step.width, height: step.height - 2, rx: 8, transform });
+    this.grounds.set(t, ground);
+    return s(
+      "g",
+      {},
+      ground,
+      s("rect", { class: "gates", ...step.frame, rx: 7, transform }),
+      s("text", { class: "moment", x: 10, y: 15, transform }, `t = ${t}`),
+    );
+  }
+
+  /** The cells of a step; before the first one only the states. */
+  #column(t, transform, own) {
+    const group = s("g", { transform });
+    const states = this.data.states.flat();
+    const nodes = [];
+    for (const cell of this.step.cells) {
+      if (!own && !states.includes(cell.name)) continue;
+      if (!this.#entry(cell.name, t, cell.unit)) continue;
+      const node = this.#cell(cell, t);
+      group.append(node.element);
+      nodes.push(node);
+    }
+    const between = own && this.data.between && this.#entry(this.data.between, t);
+    if (between) {
+      const { state, frame } = this.step;
+      const node = this.#cell(
+        { name: this.data.between, x: state.middle - 17, y: frame.y - 28, width: 34, height: 18, word: "tanh" },
+        t,
+      );
+      group.append(node.element);
+      nodes.push(node);
+    }
+    if (own) for (const sign of this.step.signs) group.append(this.#sign(sign));
+    if (own && this.data.road) {
+      const { x, y } = this.step.share;
+      const node = this.#cell({ name: this.data.road, x: x - 33, y: y - 9, width: 56, height: 17, share: true }, t);
+      group.append(node.element);
+      nodes.push(node);
+    }
+    this.columns.set(t, nodes);
+    return group;
+  }
+
+  #cell(cell, t) {
+    const { x, y, width, height, label } = cell;
+    const { array } = this.#entry(cell.name, t, cell.unit);
+    const box = { x: x + 1, y: y + 1, width: width - 2, height: height - 2, rx: 3 };
+    const ring = { x: x - 2, y: y - 2, width: width + 4, height: height + 4, rx: 5 };
+    const node = { cell, t };
+    node.ground = s("rect", { class: "cell", ...box });
+    node.text = s("text", { x: x + width / 2, y: y + height / 2 + 0.5, class: "number" });
+    const anchor = label && { x: label.x, y: label.y, "text-anchor": label.anchor, class: `name role-${array.role}` };
+    node.element = s(
+      "g",
+      {
+        class: `node role-${array.role}${cell.share ? " share" : ""}`,
+        role: "button",
+        tabindex: -1,
+        onpointerenter: (event) => event.pointerType !== "touch" && this.selection.hover(...this.#place(node)),
+        onpointerleave: () => this.selection.leave(),
+        onclick: () => this.selection.pin(...this.#place(node)),
+        onfocus: () => this.#focus(node),
+        onblur: () => this.moving || this.selection.leave(),
+      },
+      label ? s("text", anchor, t < 0 ? `${label.text}0` : label.text) : "",
+      node.ground,
+      node.text,
+      s("rect", { class: "ring outer", ...ring }),
+      s("rect", { class: "ring", ...box }),
+    );
+    return node;
+  }
+
+  #place({ cell, t }) {
+    const { array, at } = this.#entry(cell.name, t, cell.unit);
+    return [array.name, at];
+  }
+
+  #sign({ x, y, text, title }) {
+    const width = Math.max(14, text.length * 6.4 + 8);
+    const box = { x: x - width / 2, y: y - 7, width, height: 14, rx: 7 };
+    return s("g", { class: "sign" }, s("title", {}, title), s("rect", box), s("text", { x, y: y + 0.5 }, text));
+  }
+
+  /** A line between two entries, or an entry and the gates. */
+  #track({ from, to, unit, points, back = false }, t, later) {
+    const element = s(
+      "g",
+      { class: back ? "track back" : "track" },
+      s("path", { class: "halo", d: route(points) }),
+      s("path", { d: route(points) }),
+      s("path", { d: head(points, 3.5), class: "head" }),
+    );
+    const source = () => from && this.#entry(from, t, unit);
+    const target = () => to && this.#entry(to, later, unit);
+    this.tracks.push({ element, source, target, back });
+    return element;
+  }
+
+  /** One of the ways of the gradient to a state: as thick as what comes over it, with the number beside it. */
+  #way(way, t) {
+    if (!this.#entry(way.to, t) || t + way.by < this.first || t + way.by >= Math.min(this.steps, this.first + MOST)) return [];
+    const { points, label } = this.step.way(way);
+    const line = s("path", { d: route(points) });
+    const element = s(
+      "g",
+      { class: `track back way ${way.kind}` },
+      s("title", {}, way.about),
+      s("path", { class: "halo", d: route(points) }),
+      line,
+      s("path", { d: head(points, 6), class: "head" }),
+    );
+    const number = label && s("text", { class: `worth ${way.kind}`, x: label.x, y: label.y, "text-anchor": label.anchor });
+    this.tracks.push({ element, way, t, line, number, back: true });
+    return number ? [element, number] : [element];
+  }
+
+  /** The road from a step back to the one before it, as wide as what is left. */
+  #fade(t) {
+    const { step } = this;
+    const y = step.level(this.data.states[0][1]);
+    const [from, to] = [this.#x(t + 1) + step.state.left, this.#x(t) + step.state.right];
+    const band = s("path", { class: "fade" });
+    this.labels.push(() => {
+      const [late, early] = [t + 1, t].map((each) => this.value(this.data.road, each));
+      const [a, b] = [late, early].map((value) => 0.75 + 12 * Math.min(1, Math.abs(value)));
+      band.setAttribute("d", `M${from} ${y - a}L${to} ${y - b}V${y + b}L${from} ${y + a}Z`);
+      band.style.opacity = 0.1 + 0.35 * Math.min(1, (Math.abs(late) + Math.abs(early)) / 2);
+    });
+    return band;
+  }
+
+  value(name, t) {
+    const { array, at } = this.#entry(name, t);
+    return array.value(at);
+  }
+
+  /** The products that come over a way, and their sum. */
+  over({ way, t }) {
+    const { array, at } = this.#entry(way.to, t);
+    const products = this.model.entry(array.name, at)?.products ?? [];
+    const own = products.filter((each) => each.factors.some((factor) => way.sources.includes(factor.array.name)));
+    return { products: own, total: own.reduce((sum, { value }) => sum + value, 0) };
+  }
+
+  /** Writes the numbers of the unit and sequence that are shown. */
+  #values() {
+    for (const nodes of this.columns.values())
+      for (const node of nodes) {
+        const { array, at } = this.#entry(node.cell.name, node.t, node.cell.unit);
+        const value = array.value(at);
+        const { fill, text } = colours(value, array.largest);
+        const { share, word, width } = node.cell;
+        node.key = `${array.name} ${at}`;
+        const words = word ?? (share ? `road ${Math.abs(value) < 0.005 ? small(value) : short(value)}` : short(value));
+        if (!share) node.ground.style.fill = fill;
+        if (!share) node.text.style.fill = text;
+        node.text.textContent = words;
+        node.text.style.fontSize = `${Math.min(11.5, ((width - 3) * 1.62) / words.length)}px`;
+        node.element.setAttribute("aria-label", `${array.label(at)} = ${long(value)}, ${array.about}`);
+      }
+    for (const write of this.labels) write();
+    const ways = this.tracks.filter(({ way }) => way).map((track) => ({ track, ...this.over(track) }));
+    const largest = Math.max(...ways.map(({ total }) => Math.abs(total)).filter(Number.isFinite), 1e-12);
+    for (const { track, total } of ways) {
+      const { way, t, line, number } = track;
+      const part = Math.min(1, Math.abs(total) / largest);
+      line.style.strokeWidth = Number.isFinite(part) ? 1 + (THICKEST - 1) * part : THICKEST;
+      if (!number) continue;
+      const gate = way.gate && `× ${way.times} ${short(this.value(way.gate, t + way.by))} → `;
+      number.replaceChildren(gate ? s("tspan", { class: "gate" }, gate) : "", short(total));
+    }
+    this.#light();
+  }
+
+  /** What belongs to the taken entry, and the caption. */
+  follow() {
+    const { reading } = this.selection;
+    if (!this.picture) return;
+    const { t, n, h: unit } = this.#seen(reading);
+    const inputs = reading && ["x", "gx"].includes(reading.array.name) && this.#array("x").shape[2] > this.step.inputs;
+    const turned = inputs || n !== this.at.n || unit !== this.at.h;
+    this.at = { t, n, h: unit };
+    if (t < this.first || t >= this.first + MOST) {
+      this.first = Math.max(0, Math.min(this.steps - MOST, t - Math.floor(MOST / 2)));
+      this.#draw();
+    } else if (turned) this.#values();
+    else this.#light();
+    this.caption.replaceChildren(...told(this, reading));
+    this.#scroll(t);
+  }
+
+  /** The step, sequence and unit of an entry, or else of those that belong to it. */
+  #seen(reading) {
+    const found = { ...this.at };
+    if (!reading || reading.at < 0) return found;
+    const { axes } = reading.array;
+    const place = reading.array.index(reading.at);
+    for (const letter of "tnh") if (axes.includes(letter)) found[letter] = place[axes.indexOf(letter)];
+    if (axes.includes("d")) found.t = 0;
+    if (axes.includes("t") || axes.includes("d")) return found;
+    const states = [...reading.lit].map(([name, places]) => [this.#array(name), places]);
+    const own = states.filter(([array]) => array?.axes === "tnh").flatMap(([array, places]) => [...places.keys()].map((at) => array.index(at)));
+    if (own.length && !own.some(([, n, unit]) => n === found.n && unit === found.h)) [, found.n, found.h] = own[0];
+    return found;
+  }
+
+  #light() {
+    const { reading } = this.selection;
+    const lit = reading?.lit ?? new Map();
+    const taken = reading && `${reading.array.name} ${reading.at}`;
+    let focusable = null;
+    for (const nodes of this.columns.values())
+      for (const node of nodes) {
+        const [name, at] = this.#place(node);
+        node.element.classList.toggle("taken", node.key === taken);
+        node.element.classList.toggle("lit", Boolean(lit.get(name)?.has(at)));
+        node.element.setAttribute("aria-pressed", String(this.#isPinned(name, at)));
+        node.element.setAttribute("tabindex", -1);
+        if (node.key === taken || (!focusable && node.t === this.at.t)) focusable = node;
+      }
+    focusable?.element.setAttribute("tabindex", 0);
+    for (const track of this.tracks) track.element.classList.toggle("lit", this.#carries(track, reading));
+    this.picture.classList.toggle("some", this.tracks.some(({ way, element }) => way && element.matches(".lit")));
+    for (const [t, ground] of this.grounds) ground.classList.toggle("now", t === this.at.t);
+  }
+
+  #isPinned(name, at) {
+    const { pinned } = this.selection;
+    return pinned?.name === name && pinned.at === at;
+  }
+
+  /** Whether a product of the taken entry goes along a line. */
+  #carries(track, reading) {
+    if (!reading?.products.length) return false;
+    const has = ({ factors }, { array, at }) => factors.some((factor) => factor.array === array && factor.at === at);
+    const gives = (product, { array, at }) => product.target === array && product.to === at;
+    if (track.way) {
+      const target = this.#entry(track.way.to, track.t);
+      const { sources } = track.way;
+      return reading.products.some(
+        (each) => gives(each, target) && each.factors.some(({ array }) => sources.includes(array.name.replace(/0$/, ""))),
+      );
+    }
+    const [source, target] = [track.source(), track.target()];
+    const shown = (array) => this.step.cells.some(({ name }) => name === array.name);
+    return reading.products.some(
+      (each) =>
+        (source ? has(each, source) : gives(each, target)) &&
+        (target ? gives(each, target) : !shown(each.target) && !this.model.isBackward(each.target.name)),
+    );
+  }
+
+  /** The step is in sight, where not all of them are. */
+  #scroll(t) {
+    const { box, scale } = this;
+    if (box.scrollWidth <= box.clientWidth + 1) return;
+    const [from, to] = [this.#x(t) * scale, this.#x(t + 1) * scale];
+    if (from < box.scrollLeft) box.scrollLeft = from - 12;
+    else if (to > box.scrollLeft + box.clientWidth) box.scrollLeft = to - box.clientWidth + 12;
+  }
+
+  #focus(node) {
+    if (node.element.matches(":focus-visible")) this.selection.hover(...this.#place(node));
+  }
+
+  #key(event) {
+    const place = this.#focused();
+    if (!place) return;
+    const { node, t, j } = place;
+    if (event.key === "Enter" || event.key === " ") this.selection.pin(...this.#place(node));
+    else if (KEYS[event.key]) this.#move(node, t, j, ...KEYS[event.key]);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  #focused() {
+    for (const [t, nodes] of this.columns) {
+      const j = nodes.findIndex(({ element }) => element === document.activeElement);
+      if (j >= 0) return { node: nodes[j], t, j };
+    }
+    return null;
+  }
+
+  /** The same array at another step, or the next cell of the step. */
+  #move(node, t, j, across, down) {
+    const same = ({ cell }) => cell.name === node.cell.name && cell.unit === node.cell.unit;
+    this.moving = true; // other steps may have to be drawn, and the focused cell with them
+    if (across) {
+      const there = t + across >= -1 && this.#entry(node.cell.name, t + across, node.cell.unit);
+      if (there) this.selection.hover(there.array.name, there.at);
+    }
+    const nodes = this.columns.get(t + across) ?? [];
+    const next = across ? nodes.find(same) : nodes[Math.max(0, Math.min(nodes.length - 1, j + down))];
+    next?.element.focus();
+    this.moving = false;
+  }
+
+  svg() {
+    return styled(this.picture);
+  }
+}
