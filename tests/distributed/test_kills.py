@@ -4,6 +4,7 @@ import random
 import re
 
 import pytest
+
 from distributed.workers import needs_mpi, run
 
 pytestmark = needs_mpi

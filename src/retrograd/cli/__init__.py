@@ -6,6 +6,7 @@ Heavy imports happen inside the commands, so that ``--help`` and argument errors
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 from . import explain, launch, machine, predict, sample, study, train
@@ -22,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     arguments = _parser().parse_args(argv)
+    arguments.line = sys.argv[1:] if argv is None else list(argv)
     try:
         return int(arguments.run(arguments))
     except UsageError as error:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .answers import UsageError, complain, option, options_set, say
+from .workers import is_worker, joined, start_workers
 
 if TYPE_CHECKING:
     from ..train import Progress, Settings, Task, Trainer
@@ -49,6 +51,8 @@ def add_command(commands: Any) -> None:
     add("--output", type=Path, metavar="DIR", help="folder for checkpoint and report (a new one in runs/)")
     add("--checkpoint-every", type=int, metavar="STEPS", help="steps between checkpoints (one epoch)")
     add("--gradients-every", type=int, metavar="STEPS", help="measure gradients in one of STEPS steps (never)")
+    add("--workers", type=int, metavar="N", help="processes that train together (with the same result for any N)")
+    add("--max-restarts", type=int, default=0, metavar="N", help="start --workers that fail again, at most N times (0)")
     add("--resume", action="store_true", help="resume from the checkpoint in --output, or of the latest run")
     add = train.add_argument_group("with --images").add_argument
     add("--size", type=int, metavar="PIXELS", help="images are cropped to a square and resized to this, 8 to 256 (64)")
@@ -73,26 +77,49 @@ def _train(arguments: argparse.Namespace) -> int:
         arguments.usage_error(f"pass one TASK ({', '.join(_TASKS[:-1])} or {_TASKS[-1]}), or --images DIR")
     name = arguments.task or "images"
     _check_data_options(arguments)
+    if is_worker():
+        return _train_as_worker(arguments, name)
+    if arguments.workers is None and arguments.max_restarts:
+        raise UsageError("--max-restarts is for --workers; leave it out")
+    if arguments.workers is not None and name == "text":
+        raise UsageError("--workers: the task text hands states on from batch to batch; train it in one process")
     try:
         lock = _output(arguments, name)
     except CheckpointError as error:
         return complain(str(error), 1)
     with lock:
-        return _train_in(lock, arguments, name)
+        if arguments.workers is not None:
+            return start_workers(arguments, arguments.line, lock.folder)
+        return _train_in(lock, lock.folder, arguments, name, None)
 
 
-def _train_in(lock: RunLock, arguments: argparse.Namespace, name: str) -> int:
-    """Train in the folder of the lock."""
-    from ..train import CheckpointError, Stopped, Trainer, TrainingError, make_progress
+def _train_as_worker(arguments: argparse.Namespace, name: str) -> int:
+    """Train with the other processes; those that are started again continue from the checkpoint."""
+    from ..distributed.errors import DistError
+    from ..train.trainer import CHECKPOINT
 
-    output = lock.folder
+    try:
+        workers = joined()
+        if int(os.environ.get("RETROGRAD_RESTART", 0)) and (arguments.output / CHECKPOINT).exists():
+            arguments.resume = True
+        return _train_in(None, arguments.output, arguments, name, workers)
+    except DistError as error:
+        return complain(str(error), 1)
+
+
+def _train_in(lock: RunLock | None, output: Path, arguments: argparse.Namespace, name: str, workers: Any) -> int:
+    """Train in a folder, with the other processes if there are any."""
+    from ..train import CheckpointError, Progress, Stopped, Trainer, TrainingError, make_progress
+
     files = options_set(arguments, ("images", "held_out_images", "text", "csv"))
     words = [f"{option(key, path)} {shlex.quote(str(path))}" for key, path in files.items()]
     data = " ".join([*([name] if arguments.task else []), *words])
     if arguments.csv is not None:
         data += f" --column {shlex.quote(arguments.column)}"
-    command = f"retrograd train {data} --resume --output {shlex.quote(str(output))}"
-    progress = make_progress()
+    count = "" if arguments.workers is None else f" --workers {arguments.workers}"
+    command = f"retrograd train {data}{count} --resume --output {shlex.quote(str(output))}"
+    silent = workers is not None and not workers.is_first
+    progress = Progress() if silent else make_progress()
     trainer: Trainer | None = None
     try:
         saved = _saved(arguments, name, output)
@@ -101,7 +128,7 @@ def _train_in(lock: RunLock, arguments: argparse.Namespace, name: str) -> int:
         task = _seeded_task(arguments, name, settings, saved, progress)
         try:
             trainer = Trainer(
-                task, settings, output, arguments.checkpoint_every, progress, lock, arguments.gradients_every
+                task, settings, output, arguments.checkpoint_every, progress, lock, arguments.gradients_every, workers
             )
         except ValueError as error:
             raise UsageError(str(error)) from None
@@ -110,12 +137,15 @@ def _train_in(lock: RunLock, arguments: argparse.Namespace, name: str) -> int:
         progress.unit = task.samples
         _introduce(trainer, progress)
         trainer.run()
-        return _finish(trainer, command)
+        shares = [] if workers is None else workers.shares()
+        return 0 if workers is not None and not workers.is_first else _finish(trainer, command, shares)
     except (TrainingError, CheckpointError) as error:
         if trainer is not None and trainer.monitor is not None and trainer.monitor.statistics is not None:
             progress.say(f"the gradients when they were last measured:\n{trainer.monitor.statistics}")
         return complain(str(error), 1)
     except Stopped as stop:
+        if silent:
+            return stop.exit_code
         return complain(f"{stop}. Continue with: {command}", stop.exit_code)
     except KeyboardInterrupt:
         if trainer is None or not trainer.path.exists():
@@ -327,8 +357,11 @@ def _introduce(trainer: Trainer, progress: Progress) -> None:
         )
 
 
-def _finish(trainer: Trainer, command: str) -> int:
-    """Print the result and write the report; a missing report does not undo the training."""
+def _finish(trainer: Trainer, command: str, shares: Sequence[dict[str, Any]]) -> int:
+    """Print the result and write the report; a missing report does not undo the training.
+
+    shares: what each worker has done.
+    """
     from ..train.gradients import gradients_text, rows_of
     from ..train.pictures import PicturesMissing
     from ..train.report import ReportError, write_report
@@ -339,7 +372,7 @@ def _finish(trainer: Trainer, command: str) -> int:
         say(f"gradients, means of the last epoch\n{gradients_text(rows)}")
     say(f"checkpoint  {trainer.path}")
     try:
-        say(f"report      {write_report(trainer)}")
+        say(f"report      {write_report(trainer, shares)}")
     except PicturesMissing as missing:
         return complain(f"no report was written: {missing}; then {command} writes it", 0)
     except ReportError as error:

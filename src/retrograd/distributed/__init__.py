@@ -15,5 +15,6 @@ from .point_to_point import *
 from .process_group import *
 from .trainer import *
 from .work import *
+from .workers import *
 
 attach_to_module(__name__)

@@ -21,7 +21,7 @@ class ShardedBatch:
     """
 
     def __init__(self, sizes: Sequence[int], load: Callable[[int], Any]) -> None:
-        self.sizes, self._load = list(sizes), load
+        self.sizes, self._load = np.array(sizes, np.int64), load
 
     def __len__(self) -> int:
         """The number of shards."""
@@ -33,7 +33,7 @@ class ShardedBatch:
     @property
     def samples(self) -> int:
         """The number of samples of the whole batch."""
-        return sum(self.sizes)
+        return int(self.sizes.sum())
 
 
 class ShardedLoader(DataLoader):

@@ -87,13 +87,13 @@ class ShardedTrainer:
         self,
         batch: ShardedBatch,
         loss: Callable[..., Any],
-        before: Callable[[], object] | None = None,
+        before: Callable[[np.ndarray], object] | None = None,
     ) -> np.ndarray:
         """One step; returns a row of numbers for each shard: the loss, then what ``loss`` has returned besides.
 
         loss: called with what ``batch[shard]`` holds; returns the mean loss of the shard's samples, a Tensor of one
             element, alone or in a tuple with further numbers, whose count is always the same.
-        before: called before the optimizer's step, when ``grad`` holds the gradients of the whole batch.
+        before: called with the rows before the optimizer's step, when ``grad`` holds the gradients of the whole batch.
 
         Raises:
             DistNetworkError: a process did not come in time. WorkerLostError: one has died, and this MPI cannot go on
@@ -117,7 +117,7 @@ class ShardedTrainer:
             self._average.store()
         self._deliver(totals)
         if before is not None:
-            before()
+            before(numbers)
         self.optimizer.step()
         self.steps += 1
         self.busy += perf_counter() - start

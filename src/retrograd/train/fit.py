@@ -100,6 +100,7 @@ class Fit:
     held_out: the batches to evaluate after each epoch, or None.
     callbacks: called in this order.
     progress: the progress display.
+    workers: the other processes that take part (retrograd.distributed.Workers); the loader is then theirs.
 
     ``epoch`` counts the finished epochs, ``steps`` the steps; ``history`` has one record per epoch.
     """
@@ -114,10 +115,12 @@ class Fit:
         augment: Callable[[np.ndarray], np.ndarray] | None = None,
         callbacks: Iterable[Callback] = (),
         progress: Progress | None = None,
+        workers: Any = None,
     ) -> None:
         self.model, self.loader, self.optimizer, self.loss = model, loader, optimizer, loss
         self.held_out, self.augment, self.callbacks = held_out, augment, list(callbacks)
         self.progress = progress or Progress()
+        self.workers = workers
         self.epochs = 0
         self.epoch = 0
         self.steps = 0
@@ -140,9 +143,9 @@ class Fit:
                 self._notify("on_start")
                 self.progress.start(epochs, samples, self.epoch * samples + self.sums["samples"])
                 while self.epoch < epochs and self.stopped is None:
-                    for x, target in self.loader:
-                        self._step(x, target)
-                        self._notify("on_step_end", len(target))
+                    for batch in self.loader:
+                        samples = self._step(*batch) if self.workers is None else self._step_of_all(batch)
+                        self._notify("on_step_end", samples)
                     self._end_epoch()
                 self._notify("on_end")
         finally:
@@ -152,7 +155,8 @@ class Fit:
         """End training after the current epoch."""
         self.stopped = why
 
-    def _step(self, x: Tensor, target: Tensor) -> None:
+    def _step(self, x: Tensor, target: Tensor) -> int:
+        """One step; returns the number of samples."""
         start = perf_counter()
         self.steps += 1
         self._notify("on_step_start")
@@ -172,6 +176,39 @@ class Fit:
         _add(self.sums, value, output, target)
         self.sums["seconds"] += perf_counter() - start
         self.progress.step(self.epoch + 1, len(target), *_means(self.sums))
+        return len(target)
+
+    def _step_of_all(self, batch: Any) -> int:
+        """One step of all processes, of which this one computes its shards of the batch."""
+        start = perf_counter()
+        self.steps += 1
+        self._notify("on_step_start")
+        self.model.train()
+        last: list[Tensor] = []
+
+        def loss_of(x: Tensor, target: Tensor) -> tuple[Tensor, float]:
+            if self.augment is not None:
+                x = Tensor(self.augment(x.array))
+            last[:] = [x]
+            output = self.model(x)
+            right = _right(output, target)
+            return self.loss(output, target), math.nan if right is None else right
+
+        def before(numbers: np.ndarray) -> None:
+            losses = numbers[batch.sizes > 0, 0]
+            if not np.isfinite(losses).all():
+                self.fail(f"the loss is {losses.sum()}", *last)
+            self._notify("on_gradients")
+
+        numbers = self.workers.step(batch, loss_of, before)
+        filled = batch.sizes > 0
+        self.sums["loss"] += float((numbers[filled, 0] * batch.sizes[filled]).sum())
+        right = numbers[filled, 1].sum()
+        self.sums["correct"] = None if math.isnan(right) else self.sums["correct"] + int(right)
+        self.sums["samples"] += batch.samples
+        self.sums["seconds"] += perf_counter() - start
+        self.progress.step(self.epoch + 1, batch.samples, *_means(self.sums))
+        return int(batch.samples)
 
     def _end_epoch(self) -> None:
         if not self.sums["samples"]:
@@ -226,8 +263,14 @@ def _add(sums: dict[str, Any], loss: float, output: Tensor, target: Tensor) -> N
     count = len(target)
     sums["loss"] += loss * count
     sums["samples"] += count
+    right = _right(output, target)
+    sums["correct"] = None if right is None else sums["correct"] + right
+
+
+def _right(output: Tensor, target: Tensor) -> int | None:
+    """How many of the samples are classified right; None if the targets are no classes."""
     classes = target.array.dtype == np.int64 and target.array.ndim == 1 and output.array.ndim == 2
-    sums["correct"] = sums["correct"] + int((output.array.argmax(1) == target.array).sum()) if classes else None
+    return int((output.array.argmax(1) == target.array).sum()) if classes else None
 
 
 def _means(sums: Mapping[str, Any]) -> tuple[float, float | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,12 @@ class ReportError(RuntimeError):
     """The report could not be written; the checkpoint is not affected."""
 
 
-def write_report(trainer: Trainer) -> Path:
+def write_report(trainer: Trainer, shares: Sequence[Mapping[str, Any]] = ()) -> Path:
     """Evaluate held-out samples, time the layers, write ``report.html`` next to the checkpoint, and return its path.
 
     Of a network for images ``explain.html`` stands beside it, where the gradients of held-out images are taken apart.
+
+    shares: of each worker its shards, its seconds in steps, and those that it waited for others.
 
     Raises:
         PicturesMissing: Matplotlib is not installed.
@@ -38,7 +40,7 @@ def write_report(trainer: Trainer) -> Path:
     """
     path = trainer.output / REPORT
     explanation = explained(trainer)
-    page = report_page(trainer, {} if explanation is None else links(explanation))
+    page = report_page(trainer, {} if explanation is None else links(explanation), shares)
     try:
         if explanation is not None:
             explanation.save(trainer.output / EXPLANATION)
@@ -48,7 +50,9 @@ def write_report(trainer: Trainer) -> Path:
     return path
 
 
-def report_page(trainer: Trainer, pages: Mapping[str, str] | None = None) -> str:
+def report_page(
+    trainer: Trainer, pages: Mapping[str, str] | None = None, shares: Sequence[Mapping[str, Any]] = ()
+) -> str:
     """The page as text; the trainer must have finished at least one epoch. pages: of layers, by path."""
     task, settings = trainer.task, trainer.settings
     with use_kernels(settings.kernels):
@@ -70,10 +74,22 @@ def report_page(trainer: Trainer, pages: Mapping[str, str] | None = None) -> str
         times=times_table(rows, pages or {}),
         times_text=f"A training step on {count} {task.samples}, medians in milliseconds."
         + (" Each layer's name leads to its gradients on held-out samples, entry by entry." if pages else ""),
-        settings=definitions({**chosen, **_more_settings(task)}),
+        settings=definitions({**chosen, **_more_settings(task), **_workers(shares)}),
         versions=definitions({**machine(), **versions()}),
         source=escape(f"{task.samples.capitalize()}: {task.source}." if task.source else "") + " Made by retrograd.",
     )
+
+
+def _workers(shares: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What each worker has done, in words."""
+    found = {}
+    for rank, share in enumerate(shares):
+        waiting = share["waited"] / share["busy"] if share["busy"] else 0.0
+        shards = f"{share['shards']} shard{'s' if share['shards'] != 1 else ''} of each batch"
+        found[f"worker {rank}"] = f"{shards}, waited {waiting:.0%} of {share['busy']:.1f} s"
+    if shares and shares[0]["lost"]:
+        found["workers lost"] = shares[0]["lost"]
+    return found
 
 
 def _more_settings(task: Task) -> dict[str, Any]:

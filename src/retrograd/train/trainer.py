@@ -37,6 +37,7 @@ class Trainer(Fit):
     checkpoint_every: steps between checkpoints; None writes one after every epoch. There is always one before the first
         step and one after the last.
     lock: the lock of ``output``, if the caller holds it; otherwise ``run`` acquires it.
+    workers: the other processes that take part (retrograd.distributed.Workers); the first one writes the files.
     gradients_every: steps from one measurement of the gradients to the next, for the history and the report; None
         measures none. The weights are the same.
 
@@ -56,21 +57,26 @@ class Trainer(Fit):
         progress: Progress | None = None,
         lock: RunLock | None = None,
         gradients_every: int | None = None,
+        workers: Any = None,
     ) -> None:
         for name, steps in (("checkpoint-every", checkpoint_every), ("gradients-every", gradients_every)):
             if steps is not None and steps < 1:
                 raise ValueError(f"{name}={steps} must be at least 1")
         self.task, self.settings, self.output, self.lock = task, settings, Path(output), lock
+        make = DataLoader if workers is None else workers.loader
         super().__init__(
             task.model,
-            DataLoader(task.train, settings.batch_size, shuffle=task.shuffle),
+            make(task.train, settings.batch_size, shuffle=task.shuffle),
             Adam(task.model.parameters(), lr=settings.lr),
             task.loss,
             DataLoader(task.held_out, task.held_out_batch),
             augment=task.augment,
             callbacks=[CosineSchedule(settings.lr, task.warmup)],
             progress=progress,
+            workers=workers,
         )
+        if workers is not None:
+            workers.start(self.model, self.optimizer, settings.seed)
         self.monitor = None if gradients_every is None else GradientMonitor(gradients_every)
         if self.monitor is not None:
             self.callbacks.append(self.monitor)
@@ -89,7 +95,8 @@ class Trainer(Fit):
             Stopped: on Ctrl-C or SIGTERM, after the current step and with a checkpoint.
         """
         self.task.check()
-        with RunLock(self.output) if self.lock is None else nullcontext(), use_kernels(self.settings.kernels):
+        own = self.lock is None and self.workers is None  # those who start workers hold the lock
+        with RunLock(self.output) if own else nullcontext(), use_kernels(self.settings.kernels):
             compile_ahead(self.task.kernels)  # nothing to save yet, so Ctrl-C stops at once
             with StopRequest() as self.stop_request:
                 self.train(self.settings.epochs)
@@ -123,6 +130,8 @@ class Trainer(Fit):
             TrainingError: a parameter holds NaN or infinity; the earlier checkpoint is kept.
             CheckpointError: it could not be written; the earlier one is unchanged.
         """
+        if self.workers is not None and not self.workers.is_first:
+            return
         if bad := bad_parameter(self.model):
             raise TrainingError(
                 f"after step {self.steps}, {bad}; {self.path} still holds the last checkpoint; "
@@ -137,6 +146,8 @@ class Trainer(Fit):
             CheckpointError: there is no checkpoint, it is damaged, or its task, settings or network differ.
         """
         state = load_checkpoint(self.path)
+        if self.workers is None and "shards" in state:
+            raise CheckpointError(f"{self.path} is of a run with --workers; continue it with --workers, if only 1")
         try:
             self.load_state_dict(state)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -144,7 +155,8 @@ class Trainer(Fit):
 
     def _identity(self) -> dict[str, Any]:
         """The task, data and settings, which must be the same when a run resumes."""
-        return {"task": self.task.name, "settings": self.settings.as_dict(), **self.task.identity()}
+        shards = {} if self.workers is None else {"shards": self.workers.shards}
+        return {"task": self.task.name, "settings": self.settings.as_dict(), **shards, **self.task.identity()}
 
     def state_dict(self) -> dict[str, Any]:
         """The trainer's state; arrays are shared with the model and the optimiser."""
@@ -183,6 +195,8 @@ class Trainer(Fit):
         set_rng_state(state["random"])
         self.epoch, self.steps, self.seconds = state["epoch"], state["steps"], state["seconds"]
         self.sums, self.history = dict(state["sums"]), History(state["history"])
+        if self.workers is not None:
+            self.workers.steps = self.steps
 
 
 class _Checkpoints(Callback):
@@ -207,10 +221,13 @@ class _Checkpoints(Callback):
 
     def _stop_if_requested(self) -> None:
         trainer = self.trainer
-        if trainer.stop_request.number is not None:
+        number = trainer.stop_request.number
+        if trainer.workers is not None:
+            number = trainer.workers.largest(number)
+        if number is not None:
             trainer.save_checkpoint()
             raise Stopped(
                 f"stopped after step {trainer.steps} of {trainer.epochs * len(trainer.loader)}; "
                 f"{trainer.path} holds everything to resume",
-                trainer.stop_request.number,
+                number,
             )

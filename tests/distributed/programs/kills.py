@@ -68,7 +68,7 @@ while trainer.steps < int(steps):
         if trainer.steps == int(steps):
             break
         start = time.perf_counter()
-        numbers = trainer.step(batch, loss, before=lambda: come_to("optimizer"))
+        numbers = trainer.step(batch, loss, before=lambda _: come_to("optimizer"))
         longest = max(longest, time.perf_counter() - start)
         come_to("after the step")
         assert numbers.shape == (8, 2) and np.isfinite(numbers).all()
