@@ -71,7 +71,7 @@ def test_it_begins_with_the_largest_entry_taken_apart(browser, request, which):
         assert found["agrees"] and found["confirmed"]
         assert "the other 232 add up to" in page.text_content("#entry .rest")
         rows = page.locator("#map .layer")
-        assert rows.count() == 5 and "wide" in rows.nth(0).inner_text() and "12 × 12" in rows.nth(0).inner_text()
+        assert rows.count() == 5 and "wide" in rows.nth(0).inner_text() and "12×12" in rows.nth(0).inner_text()
         assert page.locator("#map [aria-current]").count() == 1
 
 

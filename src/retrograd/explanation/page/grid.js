@@ -127,9 +127,9 @@ export class Grid {
       this.array.values.forEach((value, at) => {
         longest = Math.max(longest, (this.options.text?.(value, at) ?? short(value, decimals)).length);
       });
-      const room = (side * 1.6) / longest; // a letter is 0.6 as wide as high
-      const size = Math.min(14, Math.max(7.5, cell * 0.52), room);
-      if (longest <= 2 || room >= (decimals === 2 ? 8 : 6.6)) return { decimals, size };
+      // a letter is 0.6 as wide as high; most numbers of a grid have one size, the longest are smaller
+      const size = Math.min(14, Math.max(7.5, cell * 0.52), (side * 1.6) / Math.min(longest, 4));
+      if (longest <= 2 || (side * 1.66) / longest >= (decimals === 2 ? 8 : 6.6)) return { decimals, size };
     }
     return null;
   }
@@ -185,7 +185,8 @@ export class Grid {
     if (value === 0 && cell >= 7) pen.outline(x + 0.5, y + 0.5, side - 1, side - 1, line, 1, { radius });
     if (this.letters) {
       const words = this.options.text?.(value, at) ?? short(value, this.letters.decimals);
-      pen.text(x + side / 2, y + side / 2 + 0.5, words, text, this.letters.size);
+      const size = Math.min(this.letters.size, (side * 1.6) / words.length);
+      pen.text(x + side / 2, y + side / 2 + 0.5, words, text, size);
     }
     if (this.options.marked?.(at)) {
       pen.outline(x, y, side, side, palette().wrong, Math.max(2, cell / 12), { radius });

@@ -31,8 +31,8 @@ import { Time } from "page/time";
 /** Whether the server makes a part of a document when it is asked for. */
 const promised = (document, part) => Boolean(document.later?.includes(part));
 const HINT = matchMedia("(pointer: coarse)").matches
-  ? " Tap any number to take it apart."
-  : " Point at any number to take it apart, click to keep it.";
+  ? " Tap any number."
+  : " Point at any number, click to keep it.";
 const $ = (id) => document.getElementById(id);
 
 class Page {

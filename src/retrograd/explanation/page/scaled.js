@@ -5,9 +5,9 @@ import { short } from "page/number";
 
 const DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
-/** Options of a grid whose largest number is below 0.05: its numbers are written in units of 10⁻ⁿ. */
-export function scaled(array) {
-  if (!(array.largest > 0) || array.largest >= 0.05) return {};
+/** Options of a grid whose largest number is below a limit: its numbers are written in units of 10⁻ⁿ. */
+export function scaled(array, limit = 0.05) {
+  if (!(array.largest > 0) || array.largest >= limit) return {};
   const places = Math.ceil(-Math.log10(array.largest));
   const power = [...String(places)].map((digit) => DIGITS[digit]).join("");
   const role = array.role === "upstream" ? "upstream" : (ROLES[array.role] ?? array.role);
