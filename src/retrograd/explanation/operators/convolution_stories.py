@@ -45,8 +45,8 @@ def _of_weight(arrays: Arrays, sums: Sums) -> Story | None:
     steps = [
         Step(
             f"gw, in books dW or ∂L/∂w, says how much the loss grows with each weight. Take one: {w} = "
-            f"{said(arrays['w'].flat[at])}. While its kernel slides over x it is used {_times(len(rows))}: "
-            f"multiplied by an entry of x, and added to an entry of y. These light up.{of_them}",
+            f"{said(arrays['w'].flat[at])}. The forward pass uses it {_times(len(rows))}: multiplied by an entry of x, "
+            f"and added to an entry of y. These light up.{of_them}",
             "entries", "w", at, into="y",
         ),
         Step(f"One of these uses. {_one_use(arrays, 'w', at, 'x', x, gy)}", "entries", "gw", at, product=number),
