@@ -7,7 +7,9 @@ import { colours } from "page/colour";
 import { h, s } from "page/dom";
 import { styled } from "page/export";
 import { long, short, small } from "page/number";
-import { Step, head, route } from "page/step";
+import { unit } from "page/scaled";
+import { box, line, mark } from "page/shapes";
+import { Step } from "page/step";
 import { meanings, told } from "page/told";
 
 const [LEFT, RIGHT] = [10, 10];
@@ -35,7 +37,12 @@ export class Diagram {
     this.at = { t: 0, n: 0, h: 0 };
     this.first = 0;
     this.scale = 1;
-    this.keys.replaceChildren(...meanings(this.data));
+    // all gradients in one unit: how they shrink is what is to be seen
+    const gradients = [...this.data.states, ...this.data.gates, ["y", "gy"], ["x", "gx"]].map(([, name]) => name);
+    this.gradients = new Set(gradients.flatMap((name) => [name, `${name}0`]));
+    const unitOfAll = unit(Math.max(...gradients.map((name) => this.#array(name).largest)));
+    this.factor = unitOfAll?.factor ?? 1;
+    this.keys.replaceChildren(...meanings(this.data, unitOfAll?.name));
   }
 
   #array(name) {
@@ -89,8 +96,8 @@ export class Diagram {
       if (own) layers.ground.append(this.#ground(t, at));
       if (own || t < 0) layers.cells.append(this.#column(t, at, own));
       const [lines, ways] = [s("g", { transform: at }), s("g", { transform: at })];
-      if (own) for (const line of step.lines) lines.append(this.#track(line, t, t));
-      if (t + 1 < last && (own || t < 0)) for (const line of step.onward) lines.append(this.#track(line, t, t + 1));
+      if (own) for (const each of step.lines) lines.append(this.#track(each, t, t));
+      if (t + 1 < last && (own || t < 0)) for (const each of step.onward) lines.append(this.#track(each, t, t + 1));
       if (own || t < 0) for (const way of this.data.ways) ways.append(...this.#way(way, t));
       layers.lines.append(lines);
       layers.ways.append(ways);
@@ -148,7 +155,7 @@ export class Diagram {
       group.append(node.element);
       nodes.push(node);
     }
-    if (own) for (const sign of this.step.signs) group.append(this.#sign(sign));
+    if (own) for (const sign of this.step.signs) group.append(mark(sign));
     if (own && this.data.road) {
       const { x, y } = this.step.share;
       const node = this.#cell({ name: this.data.road, x: x - 33, y: y - 9, width: 56, height: 17, share: true }, t);
@@ -160,33 +167,16 @@ export class Diagram {
   }
 
   #cell(cell, t) {
-    const { x, y, width, height, label } = cell;
-    const { array } = this.#entry(cell.name, t, cell.unit);
-    const box = { x: x + 1, y: y + 1, width: width - 2, height: height - 2, rx: 3 };
-    const ring = { x: x - 2, y: y - 2, width: width + 4, height: height + 4, rx: 5 };
+    const { role } = this.#entry(cell.name, t, cell.unit).array;
     const node = { cell, t };
-    node.ground = s("rect", { class: "cell", ...box });
-    node.text = s("text", { x: x + width / 2, y: y + height / 2 + 0.5, class: "number" });
-    const anchor = label && { x: label.x, y: label.y, "text-anchor": label.anchor, class: `name role-${array.role}` };
-    node.element = s(
-      "g",
-      {
-        class: `node role-${array.role}${cell.share ? " share" : ""}`,
-        role: "button",
-        tabindex: -1,
-        onpointerenter: (event) => event.pointerType !== "touch" && this.selection.hover(...this.#place(node)),
-        onpointerleave: () => this.selection.leave(),
-        onclick: () => this.selection.pin(...this.#place(node)),
-        onfocus: () => this.#focus(node),
-        onblur: () => this.moving || this.selection.leave(),
-      },
-      label ? s("text", anchor, t < 0 ? `${label.text}0` : label.text) : "",
-      node.ground,
-      node.text,
-      s("rect", { class: "ring outer", ...ring }),
-      s("rect", { class: "ring", ...box }),
-    );
-    return node;
+    const handlers = {
+      onpointerenter: (event) => event.pointerType !== "touch" && this.selection.hover(...this.#place(node)),
+      onpointerleave: () => this.selection.leave(),
+      onclick: () => this.selection.pin(...this.#place(node)),
+      onfocus: () => this.#focus(node),
+      onblur: () => this.moving || this.selection.leave(),
+    };
+    return Object.assign(node, box(cell, role, t < 0 ? "0" : "", handlers));
   }
 
   #place({ cell, t }) {
@@ -194,21 +184,9 @@ export class Diagram {
     return [array.name, at];
   }
 
-  #sign({ x, y, text, title }) {
-    const width = Math.max(14, text.length * 6.4 + 8);
-    const box = { x: x - width / 2, y: y - 7, width, height: 14, rx: 7 };
-    return s("g", { class: "sign" }, s("title", {}, title), s("rect", box), s("text", { x, y: y + 0.5 }, text));
-  }
-
   /** A line between two entries, or an entry and the gates. */
   #track({ from, to, unit, points, back = false }, t, later) {
-    const element = s(
-      "g",
-      { class: back ? "track back" : "track" },
-      s("path", { class: "halo", d: route(points) }),
-      s("path", { d: route(points) }),
-      s("path", { d: head(points, 3.5), class: "head" }),
-    );
+    const { element } = line(points, back ? "track back" : "track", 3.5);
     const source = () => from && this.#entry(from, t, unit);
     const target = () => to && this.#entry(to, later, unit);
     this.tracks.push({ element, source, target, back });
@@ -219,17 +197,10 @@ export class Diagram {
   #way(way, t) {
     if (!this.#entry(way.to, t) || t + way.by < this.first || t + way.by >= Math.min(this.steps, this.first + MOST)) return [];
     const { points, label } = this.step.way(way);
-    const line = s("path", { d: route(points) });
-    const element = s(
-      "g",
-      { class: `track back way ${way.kind}` },
-      s("title", {}, way.about),
-      s("path", { class: "halo", d: route(points) }),
-      line,
-      s("path", { d: head(points, 6), class: "head" }),
-    );
+    const { element, path } = line(points, `track back way ${way.kind}`, 6);
+    element.prepend(s("title", {}, way.about));
     const number = label && s("text", { class: `worth ${way.kind}`, x: label.x, y: label.y, "text-anchor": label.anchor });
-    this.tracks.push({ element, way, t, line, number, back: true });
+    this.tracks.push({ element, way, t, path, number, back: true });
     return number ? [element, number] : [element];
   }
 
@@ -270,7 +241,8 @@ export class Diagram {
         const { fill, text } = colours(value, array.largest);
         const { share, word, width } = node.cell;
         node.key = `${array.name} ${at}`;
-        const words = word ?? (share ? `road ${Math.abs(value) < 0.005 ? small(value) : short(value)}` : short(value));
+        const number = short(value * (this.gradients.has(array.name) ? this.factor : 1));
+        const words = word ?? (share ? `road ${Math.abs(value) < 0.005 ? small(value) : short(value)}` : number);
         if (!share) node.ground.style.fill = fill;
         if (!share) node.text.style.fill = text;
         node.text.textContent = words;
@@ -281,12 +253,12 @@ export class Diagram {
     const ways = this.tracks.filter(({ way }) => way).map((track) => ({ track, ...this.over(track) }));
     const largest = Math.max(...ways.map(({ total }) => Math.abs(total)).filter(Number.isFinite), 1e-12);
     for (const { track, total } of ways) {
-      const { way, t, line, number } = track;
+      const { way, t, path, number } = track;
       const part = Math.min(1, Math.abs(total) / largest);
-      line.style.strokeWidth = Number.isFinite(part) ? 1 + (THICKEST - 1) * part : THICKEST;
+      path.style.strokeWidth = Number.isFinite(part) ? 1 + (THICKEST - 1) * part : THICKEST;
       if (!number) continue;
       const gate = way.gate && `× ${way.times} ${short(this.value(way.gate, t + way.by))} → `;
-      number.replaceChildren(gate ? s("tspan", { class: "gate" }, gate) : "", short(total));
+      number.replaceChildren(gate ? s("tspan", { class: "gate" }, gate) : "", short(total * this.factor));
     }
     this.#light();
   }
