@@ -11,6 +11,7 @@ import { unit } from "page/scaled";
 import { box, line, mark } from "page/shapes";
 import { Step } from "page/step";
 import { meanings, told } from "page/told";
+import { Worth } from "page/worth";
 
 const [LEFT, RIGHT] = [10, 10];
 const MOST = 12; // steps that are drawn
@@ -34,8 +35,9 @@ export class Diagram {
     const [state] = this.data.states[0];
     [this.steps, this.batch, this.units] = this.#array(state).shape;
     this.step = new Step(this.data, shape[2]);
-    this.at = { t: 0, n: 0, h: 0 };
-    this.first = 0;
+    this.at = { t: this.steps > MOST ? this.steps - 1 : 0, n: 0, h: 0, i: 0 }; // of many steps the one nearest to the loss
+    this.worth = new Worth(model, this.data.ways, (message) => this.#changed(message));
+    this.first = Math.max(0, Math.min(this.steps - MOST, this.at.t));
     this.scale = 1;
     // all gradients in one unit: how they shrink is what is to be seen
     const gradients = [...this.data.states, ...this.data.gates, ["y", "gy"], ["x", "gx"]].map(([, name]) => name);
@@ -54,16 +56,12 @@ export class Diagram {
     const array = this.#array(t < 0 ? `${name}0` : name);
     if (!array || t >= this.steps) return null;
     const place = { t, n: this.at.n, h: this.at.h, i: this.#input(unit), d: 0 };
-    return { array, at: array.at([...array.axes].map((letter) => place[letter])) };
+    return { array, at: array.flat(array.letters.map((letter) => place[letter])) };
   }
 
-  /** Which number of the input stands in a cell: they begin with the one that is taken, if there are many. */
+  /** Which number of the input stands in a cell: of many, they begin with the one that is taken. */
   #input(unit) {
-    const { reading } = this.selection;
-    const extent = this.#array("x").shape[2];
-    if (extent <= this.step.inputs) return unit;
-    const taken = reading && ["x", "gx"].includes(reading.array.name) ? reading.array.index(reading.at)[2] : 0;
-    return Math.min(taken, extent - this.step.inputs) + unit;
+    return this.at.i + (unit ?? 0);
   }
 
   layout(width) {
@@ -211,7 +209,7 @@ export class Diagram {
     const [from, to] = [this.#x(t + 1) + step.state.left, this.#x(t) + step.state.right];
     const band = s("path", { class: "fade" });
     this.labels.push(() => {
-      const [late, early] = [t + 1, t].map((each) => this.value(this.data.road, each));
+      const [late, early] = [t + 1, t].map((each) => this.value(this.data.road, each) ?? 0);
       const [a, b] = [late, early].map((value) => 0.75 + 12 * Math.min(1, Math.abs(value)));
       band.setAttribute("d", `M${from} ${y - a}L${to} ${y - b}V${y + b}L${from} ${y + a}Z`);
       band.style.opacity = 0.1 + 0.35 * Math.min(1, (Math.abs(late) + Math.abs(early)) / 2);
@@ -224,41 +222,58 @@ export class Diagram {
     return array.value(at);
   }
 
-  /** The products that come over a way, and their sum. */
+  /** The largest gradient of a state of this unit, at all steps: what the widths of the ways are measured by. */
+  #largest() {
+    let found = 1e-30;
+    for (const [, name] of this.data.states)
+      for (let t = 0; t < this.steps; t++) {
+        const size = Math.abs(this.value(name, t));
+        if (Number.isFinite(size)) found = Math.max(found, size);
+      }
+    return found;
+  }
+
+  /** What comes over a way. */
   over({ way, t }) {
-    const { array, at } = this.#entry(way.to, t);
-    const products = this.model.entry(array.name, at)?.products ?? [];
-    const own = products.filter((each) => each.factors.some((factor) => way.sources.includes(factor.array.name)));
-    return { products: own, total: own.reduce((sum, { value }) => sum + value, 0) };
+    return this.worth.over(way, t, this.#entry(way.to, t), this.at);
+  }
+
+  #changed(message) {
+    if (message) return this.caption.replaceChildren(h("p", {}, message));
+    this.#values();
+    this.caption.replaceChildren(...told(this, this.selection.reading));
   }
 
   /** Writes the numbers of the unit and sequence that are shown. */
   #values() {
+    this.worth.want(this.at);
     for (const nodes of this.columns.values())
       for (const node of nodes) {
         const { array, at } = this.#entry(node.cell.name, node.t, node.cell.unit);
         const value = array.value(at);
-        const { fill, text } = colours(value, array.largest);
+        const { fill, text } = value === undefined ? { fill: "none", text: "" } : colours(value, array.largest);
         const { share, word, width } = node.cell;
         node.key = `${array.name} ${at}`;
         const number = short(value * (this.gradients.has(array.name) ? this.factor : 1));
-        const words = word ?? (share ? `road ${Math.abs(value) < 0.005 ? small(value) : short(value)}` : number);
+        const part = share && (Math.abs(value) < 0.005 ? small(value) : short(value));
+        const words = word ?? (value === undefined ? "…" : share ? `road ${part}` : number);
         if (!share) node.ground.style.fill = fill;
         if (!share) node.text.style.fill = text;
         node.text.textContent = words;
         node.text.style.fontSize = `${Math.min(11.5, ((width - 3) * 1.62) / words.length)}px`;
-        node.element.setAttribute("aria-label", `${array.label(at)} = ${long(value)}, ${array.about}`);
+        const says = value === undefined ? "…" : long(value);
+        node.element.setAttribute("aria-label", `${array.label(at)} = ${says}, ${array.about}`);
       }
     for (const write of this.labels) write();
-    const ways = this.tracks.filter(({ way }) => way).map((track) => ({ track, ...this.over(track) }));
-    const largest = Math.max(...ways.map(({ total }) => Math.abs(total)).filter(Number.isFinite), 1e-12);
+    const ways = this.tracks.filter(({ way }) => way).map((track) => ({ track, total: this.over(track) }));
+    const largest = this.#largest();
     for (const { track, total } of ways) {
       const { way, t, path, number } = track;
       const part = Math.min(1, Math.abs(total) / largest);
-      path.style.strokeWidth = Number.isFinite(part) ? 1 + (THICKEST - 1) * part : THICKEST;
+      path.style.strokeWidth = Number.isNaN(part) ? 1 : 1 + (THICKEST - 1) * part;
       if (!number) continue;
-      const gate = way.gate && `× ${way.times} ${short(this.value(way.gate, t + way.by))} → `;
-      number.replaceChildren(gate ? s("tspan", { class: "gate" }, gate) : "", short(total * this.factor));
+      const gate = way.gate && Number.isFinite(total) && `× ${way.times} ${short(this.value(way.gate, t + way.by))} → `;
+      number.replaceChildren(gate ? s("tspan", { class: "gate" }, gate) : "", Number.isNaN(total) ? "" : short(total * this.factor));
     }
     this.#light();
   }
@@ -267,10 +282,9 @@ export class Diagram {
   follow() {
     const { reading } = this.selection;
     if (!this.picture) return;
-    const { t, n, h: unit } = this.#seen(reading);
-    const inputs = reading && ["x", "gx"].includes(reading.array.name) && this.#array("x").shape[2] > this.step.inputs;
-    const turned = inputs || n !== this.at.n || unit !== this.at.h;
-    this.at = { t, n, h: unit };
+    const { t, n, h: unit, i } = this.#seen(reading);
+    const turned = n !== this.at.n || unit !== this.at.h || i !== this.at.i;
+    this.at = { t, n, h: unit, i };
     if (t < this.first || t >= this.first + MOST) {
       this.first = Math.max(0, Math.min(this.steps - MOST, t - Math.floor(MOST / 2)));
       this.#draw();
@@ -284,13 +298,19 @@ export class Diagram {
   #seen(reading) {
     const found = { ...this.at };
     if (!reading || reading.at < 0) return found;
-    const { axes } = reading.array;
+    const { letters } = reading.array;
     const place = reading.array.index(reading.at);
-    for (const letter of "tnh") if (axes.includes(letter)) found[letter] = place[axes.indexOf(letter)];
-    if (axes.includes("d")) found.t = 0;
-    if (axes.includes("t") || axes.includes("d")) return found;
-    const states = [...reading.lit].map(([name, places]) => [this.#array(name), places]);
-    const own = states.filter(([array]) => array?.axes === "tnh").flatMap(([array, places]) => [...places.keys()].map((at) => array.index(at)));
+    letters.forEach((letter, axis) => {
+      if ("tnh".includes(letter)) found[letter] = place[axis];
+    });
+    if (letters.join("") === "tni") {
+      const most = this.#array("x").shape[2] - this.step.inputs;
+      if (place[2] < found.i || place[2] >= found.i + this.step.inputs) found.i = Math.min(place[2], most);
+    }
+    if (letters.includes("d")) found.t = 0;
+    if (letters.includes("t") || letters.includes("d")) return found;
+    const timed = [...reading.lit].filter(([name]) => this.#array(name)?.letters.join("") === "tnh");
+    const own = timed.flatMap(([name, places]) => [...places.keys()].map((at) => this.#array(name).index(at)));
     if (own.length && !own.some(([, n, unit]) => n === found.n && unit === found.h)) [, found.n, found.h] = own[0];
     return found;
   }

@@ -39,10 +39,11 @@ export function told(diagram, reading) {
   const { t } = diagram.at;
   const found = [];
   const ways = diagram.tracks.filter((track) => track.way && track.t === t && track.way.to === reading?.array.name);
-  if (ways.length) {
-    const parts = ways.map((track) => `${long(Number(diagram.over(track).total.toPrecision(3)))} ${track.way.about}`);
+  const value = reading?.array.value(reading.at);
+  if (ways.length && value !== undefined) {
+    const parts = ways.map((track) => `${long(Number(diagram.over(track).toPrecision(3)))} ${track.way.about}`);
     const name = h("code", { class: "role-gradient" }, reading.array.label(reading.at));
-    found.push(h("p", {}, name, ` = ${long(reading.array.value(reading.at))}: `, parts.join("; "), "."));
+    found.push(h("p", {}, name, ` = ${long(value)}: `, parts.join("; "), "."));
   }
   found.push(h("p", {}, ...(diagram.data.road ? road(diagram, t) : [diagram.data.about])));
   return found;
@@ -54,6 +55,7 @@ function road(diagram, t) {
   const last = steps - 1;
   if (t >= last)
     return ["At the last step nothing is lost yet: here the road back through ", h("code", {}, state), " begins."];
+  if (diagram.value(data.road, t) === undefined) return ["…"];
   const [{ gate }] = data.ways.filter(({ kind }) => kind === "state");
   const later = Array.from({ length: last - t }, (_, j) => t + 1 + j);
   const factors = later.length > MOST ? [...later.slice(0, MOST - 2), null, last] : later;
