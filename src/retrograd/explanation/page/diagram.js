@@ -36,6 +36,7 @@ export class Diagram {
     [this.steps, this.batch, this.units] = this.#array(state).shape;
     this.step = new Step(this.data, shape[2]);
     this.at = { t: this.steps > MOST ? this.steps - 1 : 0, n: 0, h: 0, i: 0 }; // of many steps the one nearest to the loss
+    this.drawn = new Set(this.step.cells.map(({ name }) => name));
     this.worth = new Worth(model, this.data.ways, (message) => this.#changed(message));
     this.first = Math.max(0, Math.min(this.steps - MOST, this.at.t));
     this.scale = 1;
@@ -71,6 +72,8 @@ export class Diagram {
     this.left = LEFT + begins;
     this.wide = this.left + shown * step.width + RIGHT;
     this.scale = Math.max(LEAST, Math.min(LARGEST, (width - 2) / this.wide));
+    this.overflows = this.wide * this.scale > width;
+    this.scrolled = null;
     this.#draw();
   }
 
@@ -291,7 +294,7 @@ export class Diagram {
     } else if (turned) this.#values();
     else this.#light();
     this.caption.replaceChildren(...told(this, reading));
-    this.#scroll(t);
+    this.#scroll();
   }
 
   /** The step, sequence and unit of an entry, or else of those that belong to it. */
@@ -353,7 +356,7 @@ export class Diagram {
       );
     }
     const [source, target] = [track.source(), track.target()];
-    const shown = (array) => this.step.cells.some(({ name }) => name === array.name);
+    const shown = (array) => this.drawn.has(array.name);
     return reading.products.some(
       (each) =>
         (source ? has(each, source) : gives(each, target)) &&
@@ -361,13 +364,16 @@ export class Diagram {
     );
   }
 
-  /** The step is in sight, where not all of them are. */
-  #scroll(t) {
-    const { box, scale } = this;
-    if (box.scrollWidth <= box.clientWidth + 1) return;
-    const [from, to] = [this.#x(t) * scale, this.#x(t + 1) * scale];
-    if (from < box.scrollLeft) box.scrollLeft = from - 12;
-    else if (to > box.scrollLeft + box.clientWidth) box.scrollLeft = to - box.clientWidth + 12;
+  /** The step is in sight, where not all of them are. Asking where the box is costs a layout: once a frame. */
+  #scroll() {
+    if (!this.overflows || this.scrolled === this.at.t) return;
+    this.scrolled = this.at.t;
+    requestAnimationFrame(() => {
+      const { box, scale } = this;
+      const [from, to] = [this.#x(this.at.t) * scale, this.#x(this.at.t + 1) * scale];
+      if (from < box.scrollLeft) box.scrollLeft = from - 12;
+      else if (to > box.scrollLeft + box.clientWidth) box.scrollLeft = to - box.clientWidth + 12;
+    });
   }
 
   #focus(node) {
