@@ -31,6 +31,7 @@ STATES = {  # name: (operator, settings, address, what is done first)
     "code": ("conv2d", {}, "tab=code", FORWARD),
     "faults": ("conv2d", {"stride": 2}, "tab=faults", ""),
     "time": ("lstm", {}, "entry=gc:0", f"{LOOK}.look(1)"),
+    "update_gates": ("gru", {"initial_state": "True"}, "entry=gh:0", ""),
     "curves": ("gelu", {}, "tab=curves", ""),
     "normalisation": ("layer_norm", {}, "entry=gx:1", ""),
     "attention": ("scaled_dot_product_attention", {}, "entry=gq:1", ""),

@@ -43,7 +43,7 @@ class Page {
       {
         id: "time",
         title: "Through time",
-        has: (d) => !d.ask && Object.values(d.arrays).some(({ view }) => view === "time"),
+        has: (d) => Boolean(d.diagram),
         view: new Time(this.selection),
       },
       { id: "entries", title: "Entry by entry", has: (d) => !d.ask, view: new Stage(this.selection) },

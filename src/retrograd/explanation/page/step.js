@@ -224,27 +224,3 @@ export class Step {
 function row(count, gap = 3) {
   return count * GATE + (count - 1) * gap;
 }
-
-/** A line through points, with round corners, as the d of a path. */
-export function route(points, radius = 5) {
-  const toward = ([x, y], [toX, toY]) => {
-    const far = Math.hypot(toX - x, toY - y);
-    const part = far ? Math.min(radius, far / 2) / far : 0;
-    return [x + (toX - x) * part, y + (toY - y) * part];
-  };
-  return points
-    .map((point, j) => {
-      if (!j) return `M${point}`;
-      if (j === points.length - 1) return `L${point}`;
-      return `L${toward(point, points[j - 1])}Q${point} ${toward(point, points[j + 1])}`;
-    })
-    .join("");
-}
-
-/** The head of an arrow at the end of a line. */
-export function head(points, size) {
-  const [[fromX, fromY], [x, y]] = points.slice(-2);
-  const [dx, dy] = [Math.sign(x - fromX), Math.sign(y - fromY)];
-  const wing = (side) => [x - size * dx + side * size * 0.7 * dy, y - size * dy + side * size * 0.7 * dx];
-  return `M${wing(1)}L${x} ${y}L${wing(-1)}`;
-}
