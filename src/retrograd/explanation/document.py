@@ -36,7 +36,7 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
         "exact": case.exact,
         "step": case.step,
         "settings": [
-            {"name": s.name, "value": s.value, "choices": list(s.choices), "about": s.about}
+            {"name": s.name, "value": s.value, "choices": list(s.choices), "about": s.about, "default": s.default}
             for s in explanation.settings
         ],
         "arrays": {name: _array(array) for name, array in arrays.items()},

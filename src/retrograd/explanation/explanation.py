@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..atomic import write_atomically
 from ..ops.kernel_set import active_kernels
 from .curves import Curve
 from .faults import Fault, Outcome, outcome
@@ -17,19 +19,24 @@ from .running import Algorithm, Run, backward_run, follow
 from .shown import Shown
 from .sums import Products
 
-__all__ = ["Array", "Case", "Entry", "Explanation", "Product", "Setting"]
+__all__ = ["LARGEST_FILE", "Array", "Case", "Entry", "Explanation", "Product", "Setting"]
 
+LARGEST_FILE = 3_000_000  # bytes of a page that carries other settings
 Padding = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A number or word that the page lets its reader change."""
+    """A number or word that the page lets its reader change.
+
+    default: the operator's own value; None where ``value`` is that
+    """
 
     name: str
     value: float | str
     choices: tuple[float | str, ...]
     about: str
+    default: float | str | None = None
 
 
 @dataclass(frozen=True)
@@ -127,13 +134,17 @@ class Entry:
 
 @dataclass
 class Explanation(Shown):
-    """An operator that ran, forward and backward, and whose gradients can be taken apart entry by entry."""
+    """An operator that ran, forward and backward, and whose gradients can be taken apart entry by entry.
+
+    change: of an operator's example, the same with other settings
+    """
 
     case: Case
     gy: np.ndarray
     settings: tuple[Setting, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     typed: str = ""
+    change: Callable[[Mapping[str, Any]], Explanation] | None = field(default=None, repr=False)
     _results: dict[str, Arrays] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -237,11 +248,29 @@ class Explanation(Shown):
 
         return as_dict(self, whole)
 
-    def to_html(self) -> str:
-        """The page as the text of one HTML file."""
+    def to_html(self, most: int = 0) -> str:
+        """The page as the text of one HTML file.
+
+        most: bytes up to which it also carries the operator's example with other settings; with 0 it does not
+        """
+        from .combinations import others
         from .standalone import page
 
-        return page([self.to_dict()])
+        documents = [self.to_dict()]
+        alone = page(documents)
+        more = others(self, most - len(alone)) if most > len(alone) else None
+        return page(documents, others=more) if more else alone
+
+    def save(self, path: str | Path, most: int = LARGEST_FILE) -> None:
+        """Write the page as one HTML file, which works from a disk without network and server.
+
+        Of an operator's example it holds every change of one setting, and of two, while the file is not larger than
+        ``most`` bytes. Of your own arrays it holds what was computed with them.
+
+        Raises:
+            OSError: the file could not be written.
+        """
+        write_atomically(Path(path), lambda file: file.write(self.to_html(most).encode()))
 
 
 def _factor(name: str, at: int, values: np.ndarray) -> tuple[str, tuple[int, ...] | None, float]:

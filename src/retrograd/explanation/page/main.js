@@ -5,7 +5,7 @@ import { Blocks } from "page/blocks";
 import { Code } from "page/code";
 import { forget } from "page/colour";
 import { Curves } from "page/curves";
-import { h } from "page/dom";
+import { h, withCode } from "page/dom";
 import { EntryPanel } from "page/entry";
 import { copied, saved, svg } from "page/export";
 import { Faults } from "page/faults";
@@ -35,8 +35,8 @@ const HINT = matchMedia("(pointer: coarse)").matches
 const $ = (id) => document.getElementById(id);
 
 class Page {
-  constructor({ served, documents, model }) {
-    this.source = model ? new Layers(model, served) : served ? new Served(served, documents) : new Carried(documents);
+  constructor({ served, documents, model }, others) {
+    this.source = model ? new Layers(model, served) : served ? new Served(served, documents) : new Carried(documents, others);
     this.selection = new Selection();
     this.views = [
       {
@@ -86,6 +86,7 @@ class Page {
     this.settings = new Settings($("settings"), {
       has: (values) => this.source.has(this.document.operator, values),
       choose: (values) => this.go(this.document.operator, { ...settingsOf(this.document), ...values }),
+      holds: () => this.source.holds,
     });
     this.lines = new Lines($("view"), []);
     new Announcer($("announce"), this.selection);
@@ -192,7 +193,7 @@ class Page {
       try {
         await this.source.complete(document, needs);
       } catch (error) {
-        $("view").replaceChildren(h("p", { class: "say" }, error.message));
+        $("view").replaceChildren(h("p", { class: "say" }, withCode(error.message)));
         return;
       }
       if (this.document !== document || this.view !== view) return;
@@ -320,7 +321,7 @@ class Page {
   }
 }
 
-const page = new Page(await opened($("source")));
+const page = new Page(await opened($("source")), JSON.parse($("others").textContent));
 await page.start();
 
 /** What tests and consoles drive: take() does what pointing at an entry does. */
