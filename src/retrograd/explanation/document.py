@@ -57,7 +57,7 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
             found["python"] = None
     if whole:
         return found | traces(explanation) | faults(explanation)
-    return found | {"later": ["traces", *(["faults"] if case.faults else [])]}
+    return found | {"later": ["traces", "faults"]}
 
 
 def traces(explanation: Explanation) -> dict[str, Any]:

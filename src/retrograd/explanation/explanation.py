@@ -13,7 +13,7 @@ import numpy as np
 from ..atomic import write_atomically
 from ..ops.kernel_set import active_kernels
 from .curves import Curve
-from .faults import Fault, Outcome, outcome
+from .faults import Fault, Outcome, outcomes
 from .measure import Arrays, Call, gradients, numerical, ulps
 from .running import Algorithm, Run, backward_run, follow
 from .shown import Shown
@@ -75,7 +75,7 @@ class Case:
     exact: whether the declared gradient is the derivative; a quantiser's is not
     curve: what is drawn of a function of single numbers
     algorithms: ways to compute y and the gradients that can be stepped through, from the arrays
-    faults: mistakes to try in its backward
+    faults: mistakes to try in its backward; where they are few, others are derived from its text
     """
 
     name: str
@@ -235,9 +235,9 @@ class Explanation(Shown):
         return [run for run in found if run.trace.steps]
 
     def outcomes(self) -> list[Outcome]:
-        """What each of the operator's common mistakes does to these gradients, and what gradcheck says."""
+        """What common mistakes in the operator's backward do to these gradients, and what gradcheck says."""
         inputs = {name: array.values for name, array in self.case.inputs.items()}
-        return [outcome(fault, self.case.call, inputs, self.gy) for fault in self.case.faults]
+        return outcomes(self.case.faults, self.case.call, inputs, self.gy, self.case.exact)
 
     def to_dict(self, whole: bool = True) -> dict[str, Any]:
         """All of it as plain lists, dicts, numbers and strings: what the page is drawn from.

@@ -23,7 +23,7 @@ from ..sums import Products, convolved
 from .algorithms import algorithms_of
 from .example import VALUES, draw
 from .matrices import matrices, sums_of_matrices, sums_of_transposed, transposed_matrices
-from .mistakes import CONVOLUTION
+from .mistakes import CONV_TRANSPOSE, CONVOLUTION
 from .operator import Operator, arguments, call_text, frozen
 
 __all__ = ["OPERATORS"]
@@ -112,7 +112,7 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
         source=call_text(f"F.{name}", inputs, {k: v for k, v in given.items() if v != _ARGUMENTS[k]} | extra),
         inner=lambda arrays: make(window, arrays) if as_matrices else {},
         algorithms=lambda arrays: [] if transposed else algorithms_of(window, arrays),
-        faults=() if transposed else CONVOLUTION,
+        faults=CONV_TRANSPOSE if transposed else CONVOLUTION,
         step=1.0,
     )
 
