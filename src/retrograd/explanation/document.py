@@ -55,6 +55,8 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
         found["typed"] = explanation.typed
         if explanation.typed and not case.program:  # a typed rule of a quantiser cannot be said in one expression
             found["python"] = None
+    if case.rules:
+        found["rules"] = {f"g{name}": text for name, text in case.rules.items() if name in case.inputs}
     if whole:
         return found | traces(explanation) | faults(explanation)
     return found | {"later": ["traces", "faults"]}

@@ -75,6 +75,7 @@ class Case:
     exact: whether the declared gradient is the derivative; a quantiser's is not
     curve: what is drawn of a function of single numbers
     algorithms: ways to compute y and the gradients that can be stepped through, from the arrays
+    rules: of a function of several arrays whose gradients can be typed, its own ones as such text, by input
     faults: mistakes to try in its backward; where they are few, others are derived from its text
     """
 
@@ -93,11 +94,12 @@ class Case:
     curve: Curve | None = None
     algorithms: Callable[[Arrays], list[Algorithm]] = lambda arrays: []
     faults: tuple[Fault, ...] = ()
+    rules: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def takes_rules(self) -> bool:
-        """Whether another gradient can be typed: of a function of one array, entry by entry."""
-        return self.curve is not None and [*self.inputs] == ["x"]
+        """Whether another gradient can be typed: where one is in ``rules``, or a function has a curve of one array."""
+        return bool(self.rules) or (self.curve is not None and [*self.inputs] == ["x"])
 
 
 class Product(NamedTuple):

@@ -21,7 +21,7 @@ __all__ = ["packed", "page"]
 
 _PACKED_FROM = 200_000  # characters of data from which they are compressed
 # the later ones change what the earlier ones say
-_STYLES = "base", "head", "arrays", "panel", "views", "map", "narrow"
+_STYLES = "base", "head", "arrays", "panel", "views", "texts", "map", "narrow"
 _START = 'import "page/main";'
 
 

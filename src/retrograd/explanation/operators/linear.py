@@ -62,6 +62,7 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
         formulas=equations.formulas,
         source=call_text("F.linear", inputs, {}),
         step=1.0,
+        rules={"x": "g @ w", "w": "g.T @ x", "b": "sum(g, 0)"} if x.ndim == 2 else {},
     )  # fmt: skip
 
 

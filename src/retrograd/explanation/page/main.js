@@ -19,6 +19,7 @@ import { ModelView } from "page/network";
 import { count, long, small } from "page/number";
 import { sentence } from "page/reading";
 import { RemoteModel } from "page/remote";
+import { Rules } from "page/rules";
 import { Selection } from "page/selection";
 import { Settings } from "page/settings";
 import { Carried, Served, opened, settingsOf } from "page/source";
@@ -64,6 +65,12 @@ class Page {
         title: "Curves",
         has: (d) => Boolean(d.curves),
         view: new Curves(this.selection, served ? (text, say) => this.#retype(text, say) : null),
+      },
+      {
+        id: "rules",
+        title: "Type it",
+        has: (d) => Boolean(d.rules) && Boolean(served),
+        view: new Rules(this.selection, (text, say) => this.#retype(text, say)),
       },
       {
         id: "code",
