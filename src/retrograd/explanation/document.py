@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from . import faults as breaking
 from . import running
 from .curves import Curve, lines
+from .derivation import derivation
 from .numbers import numbers
 from .snippets import as_gradcheck, as_python
 from .sums import Products
@@ -57,6 +58,9 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
             found["python"] = None
     if case.rules:
         found["rules"] = {f"g{name}": text for name, text in case.rules.items() if name in case.inputs}
+    how = derivation(case.call, inputs, explanation.gy) if not explanation.typed else None
+    if how is not None:
+        found["derivation"] = how
     if whole:
         return found | traces(explanation) | faults(explanation)
     return found | {"later": ["traces", "faults"]}

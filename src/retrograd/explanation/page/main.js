@@ -5,6 +5,7 @@ import { Blocks } from "page/blocks";
 import { Code } from "page/code";
 import { forget } from "page/colour";
 import { Curves } from "page/curves";
+import { Derivation } from "page/derivation";
 import { h, withCode } from "page/dom";
 import { EntryPanel } from "page/entry";
 import { copied, saved, svg } from "page/export";
@@ -65,6 +66,12 @@ class Page {
         title: "Curves",
         has: (d) => Boolean(d.curves),
         view: new Curves(this.selection, served ? (text, say) => this.#retype(text, say) : null),
+      },
+      {
+        id: "derivation",
+        title: "Derivation",
+        has: (d) => Boolean(d.derivation),
+        view: new Derivation(),
       },
       {
         id: "rules",
