@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from explanation.browser import TAKE, chromium, document, opened, written
+from explanation.browser import TAKE, chromium, document, opened, serving, written
 from retrograd.explanation.operators import find
 from retrograd.explanation.standalone import page as as_html
 from retrograd.explanation.typed import retyped
@@ -214,15 +212,8 @@ def test_colours(browser, conv2d):
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[str]:
-    """The address of a page that `retrograd explain` serves."""
-    pytest.importorskip("uvicorn", reason="the extra explain is not installed")
-    pytest.importorskip("starlette", reason="the extra explain is not installed")
-    code = "from retrograd.cli import main; main(['explain', 'conv2d', '--no-browser'])"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        yield server.stdout.readline().strip()
-        server.send_signal(signal.SIGINT)
-        server.wait(timeout=20)
+    with serving() as address:
+        yield address
 
 
 def test_a_served_page_asks_for_other_settings(browser, served):

@@ -5,7 +5,8 @@ import { Blocks } from "page/blocks";
 import { Code } from "page/code";
 import { forget } from "page/colour";
 import { Curves } from "page/curves";
-import { h } from "page/dom";
+import { Derivation } from "page/derivation";
+import { h, withCode } from "page/dom";
 import { EntryPanel } from "page/entry";
 import { copied, saved, svg } from "page/export";
 import { Faults } from "page/faults";
@@ -19,6 +20,7 @@ import { ModelView } from "page/network";
 import { count, long, small } from "page/number";
 import { sentence } from "page/reading";
 import { RemoteModel } from "page/remote";
+import { Rules } from "page/rules";
 import { Selection } from "page/selection";
 import { Settings } from "page/settings";
 import { Carried, Served, opened, settingsOf } from "page/source";
@@ -36,8 +38,8 @@ const HINT = matchMedia("(pointer: coarse)").matches
 const $ = (id) => document.getElementById(id);
 
 class Page {
-  constructor({ served, documents, model }) {
-    this.source = model ? new Layers(model, served) : served ? new Served(served, documents) : new Carried(documents);
+  constructor({ served, documents, model }, others) {
+    this.source = model ? new Layers(model, served) : served ? new Served(served, documents) : new Carried(documents, others);
     this.selection = new Selection();
     this.views = [
       {
@@ -67,6 +69,18 @@ class Page {
         view: new Curves(this.selection, served ? (text, say) => this.#retype(text, say) : null),
       },
       {
+        id: "derivation",
+        title: "Derivation",
+        has: (d) => Boolean(d.derivation),
+        view: new Derivation(),
+      },
+      {
+        id: "rules",
+        title: "Type it",
+        has: (d) => Boolean(d.rules) && Boolean(served),
+        view: new Rules(this.selection, (text, say) => this.#retype(text, say)),
+      },
+      {
         id: "code",
         title: "The code that ran",
         has: (d) => Boolean(d.traces?.length) || promised(d, "traces"),
@@ -87,6 +101,7 @@ class Page {
     this.settings = new Settings($("settings"), {
       has: (values) => this.source.has(this.document.operator, values),
       choose: (values) => this.go(this.document.operator, { ...settingsOf(this.document), ...values }),
+      holds: () => this.source.holds,
     });
     this.stories = new Stories($("story"), { show: (step) => this.#tell(step) });
     this.lines = new Lines($("view"), []);
@@ -202,7 +217,7 @@ class Page {
       try {
         await this.source.complete(document, needs);
       } catch (error) {
-        $("view").replaceChildren(h("p", { class: "say" }, error.message));
+        $("view").replaceChildren(h("p", { class: "say" }, withCode(error.message)));
         return;
       }
       if (this.document !== document || this.view !== view) return;
@@ -330,7 +345,7 @@ class Page {
   }
 }
 
-const page = new Page(await opened($("source")));
+const page = new Page(await opened($("source")), JSON.parse($("others").textContent));
 await page.start();
 
 /** What tests and consoles drive: take() does what pointing at an entry does. */
