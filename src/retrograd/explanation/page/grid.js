@@ -240,15 +240,16 @@ export class Grid {
     for (const [at, as] of lit) if (corners.has(at)) kinds[as].push(at);
     const small = cell >= 5 && cell < 12; // their outline is the ground on which the value lies: many are drawn quickly
     for (const [at, { x, y }] of corners) {
-      if (!small || lit.get(at) !== "factor" || at < 0) this.#paintCell(pen, at, x, y);
+      if (!small || !["factor", "copy"].includes(lit.get(at)) || at < 0) this.#paintCell(pen, at, x, y);
       else {
         pen.cell(x, y, side, side, accent, 0);
         pen.cell(x + 1, y + 1, side - 2, side - 2, colours(array.value(at), array.largest).fill, 0);
       }
     }
-    pen.outlines(kinds.copy.map(inset(1)), side - 2, side - 2, accent, 1.5, { dash: [3, 2], radius });
-    const outlined = cell >= 12 ? kinds.factor : small ? kinds.factor.filter((at) => at < 0) : [];
-    pen.outlines(outlined.map(inset(0.75)), side - 1.5, side - 1.5, accent, cell >= 12 ? 1.75 : 1, { radius });
+    const outlined = (cells) => (cell >= 12 ? cells : small ? cells.filter((at) => at < 0) : []);
+    pen.outlines(outlined(kinds.copy).map(inset(1)), side - 2, side - 2, accent, 1.5, { dash: [3, 2], radius });
+    const thick = cell >= 12 ? 1.75 : 1;
+    pen.outlines(outlined(kinds.factor).map(inset(0.75)), side - 1.5, side - 1.5, accent, thick, { radius });
     const active = this.#activeCells().filter((at) => corners.has(at));
     pen.outlines(active.map(inset(-1.5)), side + 3, side + 3, accent, 3.5, { radius: radius + 2 });
     const target = corners.get(kinds.target[0]);
