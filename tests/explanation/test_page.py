@@ -333,15 +333,6 @@ def test_a_broken_line_marks_wrong_entries(browser, tmp_path):
         assert "entries wrong" in page.locator(".faults").inner_text()
 
 
-def test_time_is_scrubbed(browser, tmp_path):
-    with opened(browser, written(tmp_path, as_html([document("lstm")]))) as page:
-        assert page.locator("[role=tab][aria-selected=true]").inner_text() == "Through time"
-        page.locator(".diagram [aria-label^='gc[0, 0, 0]']").click()
-        page.get_by_label("time step").fill("2")
-        pinned = page.evaluate(PINNED)
-        assert pinned["name"] == "gc" and page.locator(".entry h2 code").inner_text().startswith("gc[2,")
-
-
 def test_curves(browser, tmp_path):
     with opened(browser, written(tmp_path, as_html([document("gelu")]))) as page:
         page.get_by_role("tab", name="Curves").click()

@@ -65,6 +65,7 @@ def test_the_picture(browser, tmp_path, name, gate, settings):
     gradient = "gc" if name == "lstm" else "gh"
     with opened(browser, written(tmp_path, as_html([explanation.to_dict(whole=False)]))) as page:
         page.evaluate(f"() => window.retrograd.page.selection.pin('{gradient}', 0)")
+        assert page.locator("[role=tab][aria-selected=true]").inner_text() == "Through time"
         nodes = page.locator(".diagram .node")
         labels = nodes.evaluate_all("(all) => all.map((each) => each.getAttribute('aria-label').split(' = '))")
         shown = dict(labels)
@@ -93,6 +94,7 @@ def test_the_picture(browser, tmp_path, name, gate, settings):
         page.keyboard.press("Enter")
         assert page.evaluate(PINNED)["name"] != gradient
         page.get_by_label("time step").fill("0")
+        assert page.locator(".entry h2 code").inner_text().split("[")[1].startswith("0,")
         page.get_by_label("unit that is shown").select_option("1")
         assert page.evaluate(PINNED)["at"] % units == 1
         if gate:

@@ -197,9 +197,10 @@ export class Diagram {
   /** One of the ways of the gradient to a state: as thick as what comes over it, with the number beside it. */
   #way(way, t) {
     if (!this.#entry(way.to, t) || t + way.by < this.first || t + way.by >= Math.min(this.steps, this.first + MOST)) return [];
-    const { points, label } = this.step.way(way);
+    const { points, label, along } = this.step.way(way);
     const { element, path } = line(points, `track back way ${way.kind}`, 6);
     element.prepend(s("title", {}, way.about));
+    if (along) element.append(s("text", { transform: `translate(${along.x} ${along.y}) rotate(-90)` }, `× ${way.times}`));
     const number = label && s("text", { class: `worth ${way.kind}`, x: label.x, y: label.y, "text-anchor": label.anchor });
     this.tracks.push({ element, way, t, path, number, back: true });
     return number ? [element, number] : [element];
