@@ -40,6 +40,7 @@ class Page {
   constructor({ served, documents, model }, others) {
     this.source = model ? new Layers(model, served) : served ? new Served(served, documents) : new Carried(documents, others);
     this.selection = new Selection();
+    const answers = Boolean(served) && !model; // of a model's layers the gradients are those of the run
     this.views = [
       {
         id: "time",
@@ -65,7 +66,7 @@ class Page {
         id: "curves",
         title: "Curves",
         has: (d) => Boolean(d.curves),
-        view: new Curves(this.selection, served ? (text, say) => this.#retype(text, say) : null),
+        view: new Curves(this.selection, answers ? (text, say) => this.#retype(text, say) : null),
       },
       {
         id: "derivation",
@@ -76,7 +77,7 @@ class Page {
       {
         id: "rules",
         title: "Type it",
-        has: (d) => Boolean(d.rules) && Boolean(served),
+        has: (d) => Boolean(d.rules) && answers,
         view: new Rules(this.selection, (text, say) => this.#retype(text, say)),
       },
       {
