@@ -77,8 +77,8 @@ class Page {
       {
         id: "rules",
         title: "Type it",
-        has: (d) => Boolean(d.rules) && answers,
-        view: new Rules(this.selection, (text, say) => this.#retype(text, say)),
+        has: (d) => Boolean(d.rules) && (answers || d.settings.length > 0),
+        view: new Rules(this.selection, answers ? (text, say) => this.#retype(text, say) : null),
       },
       {
         id: "code",
