@@ -137,6 +137,14 @@ def test_layers_by_keyboard_and_link(browser, served):
         assert page.evaluate("() => window.retrograd.page.document.operator") == "head"
 
 
+def test_a_small_layer_has_the_tabs_of_its_operator(browser, served):
+    """But no gradient is typed there: those of the model's run are shown."""
+    with opened(browser, f"{served}#layer=head") as page:
+        names = [tab.inner_text() for tab in page.get_by_role("tab").all()]
+        assert names == ["Entry by entry", "As matrices"]  # too large to step through its code
+        assert "rules" in page.evaluate("() => window.retrograd.page.document")
+
+
 def test_what_cannot_be_opened_says_why(browser, served):
     with opened(browser, served) as page:
         page.click("#map .closed")

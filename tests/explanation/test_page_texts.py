@@ -88,7 +88,13 @@ def test_gradients_of_several_arrays_are_typed(browser: Any, served: str) -> Non
 def test_a_file_has_nobody_to_ask(browser: Any, tmp_path: Any) -> None:
     with opened(browser, written(tmp_path, find("mul").with_settings({}).to_html())) as page:
         names = [tab.inner_text() for tab in page.get_by_role("tab").all()]
-        assert names == ["Entry by entry", "Derivation", "The code that ran", "Break it"]
+        assert names == ["Entry by entry", "Derivation", "Type it", "The code that ran", "Break it"]
+        page.get_by_role("tab", name="Type it").click()
+        assert page.locator(".typing pre").inner_text() == "ga = g * b\ngb = g * a"
+        assert "To type another gradient, run retrograd explain mul." in page.locator(".typing").inner_text()
+    with opened(browser, written(tmp_path, find("relu").with_settings({}).to_html())) as page:
+        page.get_by_role("tab", name="Curves").click()
+        assert "To type another gradient, run retrograd explain relu." in page.locator(".curves").inner_text()
 
 
 @pytest.mark.parametrize("name", ["gelu", "linear", "PACT", "mse_loss"])

@@ -70,6 +70,8 @@ def _explain(arguments: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     if arguments.html is not None:
         assert explanation is not None
+        if arguments.megabytes != 0:
+            say("computing other settings too, for the same file; --megabytes 0 leaves them out")
         return _write(arguments.html, explanation, arguments.megabytes)
     return _serve(arguments, operator, settings)
 

@@ -15,7 +15,7 @@ from .operator import Operator, arguments, call_text, leading
 
 __all__ = ["OPERATORS"]
 
-_MOST_AS_MATRICES = 20_000  # products of a layer that is shown as matrices
+_MOST_AS_MATRICES = 6_000  # products; with more, a layer of a model would be too large to be sent whole, see small.py
 _SETTINGS = (
     Setting("batch", 2, (1, 2, 3, 4), "samples"),
     Setting("inputs", 4, (1, 2, 3, 4, 6), "numbers that each sample has before"),

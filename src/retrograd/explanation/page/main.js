@@ -41,6 +41,7 @@ class Page {
   constructor({ served, documents, model }, others) {
     this.source = model ? new Layers(model, served) : served ? new Served(served, documents) : new Carried(documents, others);
     this.selection = new Selection();
+    const answers = Boolean(served) && !model; // of a model's layers the gradients are those of the run
     this.views = [
       {
         id: "time",
@@ -66,7 +67,7 @@ class Page {
         id: "curves",
         title: "Curves",
         has: (d) => Boolean(d.curves),
-        view: new Curves(this.selection, served ? (text, say) => this.#retype(text, say) : null),
+        view: new Curves(this.selection, answers ? (text, say) => this.#retype(text, say) : null),
       },
       {
         id: "derivation",
@@ -77,8 +78,8 @@ class Page {
       {
         id: "rules",
         title: "Type it",
-        has: (d) => Boolean(d.rules) && Boolean(served),
-        view: new Rules(this.selection, (text, say) => this.#retype(text, say)),
+        has: (d) => Boolean(d.rules) && (answers || d.settings.length > 0),
+        view: new Rules(this.selection, answers ? (text, say) => this.#retype(text, say) : null),
       },
       {
         id: "code",

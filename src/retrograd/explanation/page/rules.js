@@ -1,11 +1,12 @@
 // The tab "type it": other gradients of a function of several arrays, one expression for each.
 
-import { h } from "page/dom";
+import { toType } from "page/curves";
+import { h, withCode } from "page/dom";
 import { Grid } from "page/grid";
 import { count, short } from "page/number";
 
 export class Rules {
-  /** retype(text, say): asks for the gradients of this text in place of the declared ones */
+  /** retype(text, say): asks for the gradients of this text in place of the declared ones; null where nobody answers */
   constructor(selection, retype) {
     Object.assign(this, { selection, retype });
     this.element = h("div", { class: "typing" });
@@ -17,6 +18,7 @@ export class Rules {
     const { rules, typed, operator } = model.document;
     if (this.operator !== operator) this.drafts = {};
     this.operator = operator;
+    if (!this.retype) return this.#told(rules, operator);
     const now = assigned(typed);
     const fields = Object.entries(rules).map(([name, own]) => {
       const input = h("input", {
@@ -72,6 +74,16 @@ export class Rules {
       h("div", { class: "row" }, ...pairs.map(({ grid }) => grid.element)),
     );
     this.layout(this.width ?? 800);
+  }
+
+  /** What could be typed, where nobody answers. */
+  #told(rules, operator) {
+    const lines = Object.entries(rules).map(([name, own]) => `${name} = ${own}`);
+    this.element.replaceChildren(
+      h("p", { class: "say" }, "The gradients as one would type them, with n entries in the first array:"),
+      h("pre", { class: "change", tabindex: 0 }, lines.join("\n")),
+      h("p", { class: "say" }, withCode(toType(operator))),
+    );
   }
 
   /** A gradient, with a cross where the numerical one is another. */
