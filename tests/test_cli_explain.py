@@ -34,6 +34,16 @@ def test_a_run_as_a_file(digits, tmp_path, capsys, what):
     assert f"{target}: open it" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("megabytes", "held"), [("0", "null"), ("0.3", '{"about":"this file holds ')])
+def test_an_operator_as_a_file(tmp_path, capsys, megabytes, held):
+    target = tmp_path / "page.html"
+    assert main(["explain", "linear", "--set", "batch=3", "--html", str(target), "--megabytes", megabytes]) == 0
+    page = target.read_text(encoding="utf-8")
+    assert f'id="others">{held}' in page and len(page) < 300_000
+    out = capsys.readouterr().out
+    assert f"{target}: open it" in out and ("computing other settings" in out) == (megabytes != "0")
+
+
 def test_the_held_out_samples_are_those_of_the_task(digits):
     from retrograd.data.digits import Digits
 
@@ -62,6 +72,9 @@ def test_what_cannot_be_opened(digits, tmp_path, capsys):
         (("conv2d", "--samples", "3"), "--samples is for the folder of a run"),
         (("RUN", "--samples", "0"), "must be from 1 to 1024"),
         (("RUN", "--set", "stride=2"), "--set is for an operator"),
+        (("RUN", "--html", "page.html", "--megabytes", "1"), "--megabytes is for an operator"),
+        (("conv2d", "--megabytes", "1"), "--megabytes 1 goes with --html"),
+        (("conv2d", "--html", "page.html", "--megabytes", "-1"), "must be from 0 to 1000"),
     ],
 )
 def test_options_that_do_not_fit(digits, capsys, arguments, words):

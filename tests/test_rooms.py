@@ -100,6 +100,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "__init__.py": ("kernels.machine.launch",),  # set_num_threads and get_num_threads
     # the text that the page steps through
     "explanation/operators/algorithms.py": ("textbook.convolution", "textbook.algorithms"),
+    # the kernels of formulas, one of which the page breaks
+    "explanation/mutations.py": ("textbook.loss", "textbook.pointwise"),
     "cli/__init__.py": ("__version__",),
     "version.py": ("__version__",),
     "cli/machine.py": ("kernels",),  # warmup and info: the compile cache, the CPU

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,6 +69,19 @@ def opened(browser: Any, address: str, refused: int = 0, **options: Any) -> Iter
     expected = [each for each in complaints if "the server responded with a status of 4" in each]
     assert complaints == expected and len(expected) == refused
     assert [each for each in asked if not each.startswith((own, "data:", "blob:"))] == []
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """The address of a page that `retrograd explain` serves."""
+    pytest.importorskip("uvicorn", reason="the extra explain is not installed")
+    pytest.importorskip("starlette", reason="the extra explain is not installed")
+    code = "from retrograd.cli import main; main(['explain', 'conv2d', '--no-browser'])"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().strip()
+        server.send_signal(signal.SIGINT)
+        server.wait(timeout=20)
 
 
 def written(folder: Path, html: str) -> str:

@@ -31,7 +31,12 @@ STATES = {  # name: (operator, settings, address, what is done first)
     "code": ("conv2d", {}, "tab=code", FORWARD),
     "faults": ("conv2d", {"stride": 2}, "tab=faults", ""),
     "time": ("lstm", {}, "entry=gc:0", f"{LOOK}.look(1)"),
+    "update_gates": ("gru", {"initial_state": "True"}, "entry=gh:0", ""),
     "curves": ("gelu", {}, "tab=curves", ""),
+    "linear_matrices": ("linear", {}, "tab=matrices", ""),
+    "transposed_matrices": ("conv_transpose2d", {"padding": 1}, "tab=matrices", ""),
+    "derivation": ("mish", {}, "tab=derivation", ""),
+    "derived_mistake": ("gelu", {}, "tab=faults", ""),
     "normalisation": ("layer_norm", {}, "entry=gx:1", ""),
     "attention": ("scaled_dot_product_attention", {}, "entry=gq:1", ""),
 }

@@ -39,7 +39,7 @@ def check(page: Any, source: str) -> None:
 
 
 STATES = [("conv2d", "entries"), ("conv2d", "matrices"), ("conv2d", "code"), ("conv2d", "faults"), ("lstm", "time"),
-          ("gelu", "curves")]  # fmt: skip
+          ("gelu", "curves"), ("gelu", "derivation"), ("linear", "matrices"), ("mul", "faults")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "tab"), STATES)

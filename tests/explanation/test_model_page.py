@@ -71,7 +71,7 @@ def test_it_begins_with_the_largest_entry_taken_apart(browser, request, which):
         assert found["agrees"] and found["confirmed"]
         assert "the other 232 add up to" in page.text_content("#entry .rest")
         rows = page.locator("#map .layer")
-        assert rows.count() == 5 and "wide" in rows.nth(0).inner_text() and "12 × 12" in rows.nth(0).inner_text()
+        assert rows.count() == 5 and "wide" in rows.nth(0).inner_text() and "12×12" in rows.nth(0).inner_text()
         assert page.locator("#map [aria-current]").count() == 1
 
 
@@ -135,6 +135,14 @@ def test_layers_by_keyboard_and_link(browser, served):
     with opened(browser, f"{served}#layer=head&entry=gw:7") as page:
         assert page.evaluate(PINNED) == {"name": "gw", "at": 7}
         assert page.evaluate("() => window.retrograd.page.document.operator") == "head"
+
+
+def test_a_small_layer_has_the_tabs_of_its_operator(browser, served):
+    """But no gradient is typed there: those of the model's run are shown."""
+    with opened(browser, f"{served}#layer=head") as page:
+        names = [tab.inner_text() for tab in page.get_by_role("tab").all()]
+        assert names == ["Entry by entry", "As matrices"]  # too large to step through its code
+        assert "rules" in page.evaluate("() => window.retrograd.page.document")
 
 
 def test_what_cannot_be_opened_says_why(browser, served):

@@ -215,12 +215,12 @@ def test_settings_that_do_not_fit() -> None:
             find(name).case(inputs, options)
 
 
-@pytest.mark.parametrize("mask", ["truth values", "numbers"])
+@pytest.mark.parametrize("mask", ["bool", "float"])
 def test_attention_with_a_mask(mask: str) -> None:
     explanation = find("scaled_dot_product_attention").with_settings({"attn_mask": mask})
     check(explanation)
     values = {name: array.values for name, array in explanation.arrays.items()}
-    if mask == "numbers":
+    if mask == "float":
         np.testing.assert_allclose(values["gattn_mask"], values["gs"].sum(0), rtol=1e-5, atol=1e-6)
     else:
         assert np.array_equal(values["p"] > 0, np.broadcast_to(values["attn_mask"], values["p"].shape))

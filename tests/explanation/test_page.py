@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from explanation.browser import TAKE, chromium, document, opened, written
+from explanation.browser import TAKE, chromium, document, opened, serving, written
 from retrograd.explanation.operators import find
 from retrograd.explanation.standalone import page as as_html
 from retrograd.explanation.typed import retyped
@@ -214,15 +211,8 @@ def test_colours(browser, conv2d):
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[str]:
-    """The address of a page that `retrograd explain` serves."""
-    pytest.importorskip("uvicorn", reason="the extra explain is not installed")
-    pytest.importorskip("starlette", reason="the extra explain is not installed")
-    code = "from retrograd.cli import main; main(['explain', 'conv2d', '--no-browser'])"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        yield server.stdout.readline().strip()
-        server.send_signal(signal.SIGINT)
-        server.wait(timeout=20)
+    with serving() as address:
+        yield address
 
 
 def test_a_served_page_asks_for_other_settings(browser, served):
@@ -341,15 +331,6 @@ def test_a_broken_line_marks_wrong_entries(browser, tmp_path):
             assert "wrong" in text or "computes the same" in text
         page.get_by_role("button", name="drop the stride").click()
         assert "entries wrong" in page.locator(".faults").inner_text()
-
-
-def test_time_is_scrubbed(browser, tmp_path):
-    with opened(browser, written(tmp_path, as_html([document("lstm")]))) as page:
-        assert page.locator("[role=tab][aria-selected=true]").inner_text() == "Through time"
-        page.locator(".diagram [aria-label^='gc[0, 0, 0]']").click()
-        page.get_by_label("time step").fill("2")
-        pinned = page.evaluate(PINNED)
-        assert pinned["name"] == "gc" and page.locator(".entry h2 code").inner_text().startswith("gc[2,")
 
 
 def test_curves(browser, tmp_path):

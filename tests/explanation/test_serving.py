@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from retrograd import nn
 from retrograd.explanation.operators import find
 
 serving = pytest.importorskip("retrograd.explanation.serving.server", reason="the extra 'explain' is not installed")
+MOST_CONNECTIONS = pytest.importorskip("retrograd.explanation.serving.guard").MOST_CONNECTIONS
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 HOST = "127.0.0.1:8000"
@@ -158,8 +160,8 @@ def server() -> Any:
             program.kill()
 
 
-def fetched(address: str, token: str) -> int:
-    request = urllib.request.Request(address, headers={"X-Retrograd-Token": token})
+def fetched(address: str, token: str = "", **headers: str) -> int:
+    request = urllib.request.Request(address, headers={"X-Retrograd-Token": token, **headers})
     try:
         with urllib.request.urlopen(request, timeout=30) as found:
             json.loads(found.read())
@@ -168,19 +170,81 @@ def fetched(address: str, token: str) -> int:
         return error.code
 
 
+def wrong(root: str, token: str) -> list[tuple[str, dict[str, str]]]:
+    """Requests that are refused, of every kind."""
+    mine = {"X-Retrograd-Token": token}
+    return [
+        (f"{root}/api/model", {"X-Retrograd-Token": "wrong"}),
+        (f"{root}/api/model", {**mine, "Host": "elsewhere.example"}),
+        (f"{root}/api/model", {**mine, "Origin": "http://elsewhere.example"}),
+        (f"{root}/api/model?x={'y' * 5000}", mine),
+        (f"{root}/api/taken?layer=0&array=gw&index=nan", mine),
+        (f"{root}/api/taken?layer=0", mine),
+        (f"{root}/%00/..%2f..%2fetc", mine),
+        (f"{root}/api/model", {**mine, "Content-Length": "9"}),
+    ]
+
+
 def test_a_hundred_at_once_and_then_ctrl_c(server):
     program, address = server
     root, token = address.split("/?token=")
-    questions = [f"{root}/api/taken?layer={2 * (n % 2)}&array=gw&index={n % 12}" for n in range(100)]
+    questions = [f"{root}/api/taken?layer={2 * (n % 2)}&array=gw&index={n % 8}" for n in range(100)]
+    refused = [each for each in wrong(root, token) for _ in range(4)]
     with ThreadPoolExecutor(100) as pool:
-        found = [*pool.map(lambda question: fetched(question, token), questions)]
-    assert set(found) <= {200, 400, 429, 503} and 200 in found
+        bad = pool.map(lambda each: fetched(each[0], **each[1]), refused)
+        good = [*pool.map(lambda question: fetched(question, token), questions)]
+    assert set(good) <= {200, 429} and 200 in good
+    assert all(400 <= status < 500 for status in bad)
     assert fetched(f"{root}/api/model", token) == 200 and fetched(f"{root}/api/model", "wrong") == 401
     start = time.monotonic()
     program.send_signal(signal.SIGINT)
     program.wait(timeout=10)
     assert time.monotonic() - start < 3  # about a tenth of a second on an idle machine
     assert program.returncode == 0
+
+
+def test_too_many_connections_get_a_sentence(server):
+    _, address = server
+    root, token = address.split("/?token=")
+    host, port = root.removeprefix("http://").split(":")
+    open_ones = [socket.create_connection((host, int(port)), timeout=30) for _ in range(MOST_CONNECTIONS)]
+    try:
+        request = urllib.request.Request(f"{root}/api/model", headers={"X-Retrograd-Token": token})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=30)
+        assert refused.value.code == 429 and refused.value.headers["Connection"] == "close"
+        assert f"more than {MOST_CONNECTIONS} connections are open" in json.loads(refused.value.read())["error"]
+    finally:
+        for each in open_ones:
+            each.close()
+    end = time.monotonic() + 20
+    while fetched(f"{root}/api/model", token) != 200:  # it hears of the closed ones in a moment
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"nothing at all\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # how TLS begins
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost\r\n\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"x: " + b"a" * 100_000 + b"\r\n\r\n",
+        b"POST /api/model HTTP/1.1\r\nHost: HOST\r\nContent-Length: 5\r\n\r\nhello",
+        b"POST /api/model HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\nnothing\r\n",
+    ],
+    ids=["words", "tls", "version", "header", "address", "long header", "body", "chunks"],
+)
+def test_what_is_no_request_gets_a_4xx(server, text):
+    _, address = server
+    root, token = address.split("/?token=")
+    host, port = root.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(text.replace(b"HOST", f"{host}:{port}".encode()))
+        assert connection.recv(4096).startswith(b"HTTP/1.1 4")
+    assert fetched(f"{root}/api/model", token) == 200
 
 
 def test_a_port_in_use(server):

@@ -10,11 +10,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+import retrograd as rg
 from explanation.browser import chromium, opened, written
 from explanation.test_operators import explained
+from retrograd import nn
 from retrograd.explanation.operators import find
 from retrograd.explanation.operators.diagram import DIAGRAMS
 from retrograd.explanation.standalone import page as as_html
+from retrograd.explanation.through_time import through_time
 
 
 @pytest.mark.parametrize("name", DIAGRAMS)
@@ -62,6 +65,7 @@ def test_the_picture(browser, tmp_path, name, gate, settings):
     gradient = "gc" if name == "lstm" else "gh"
     with opened(browser, written(tmp_path, as_html([explanation.to_dict(whole=False)]))) as page:
         page.evaluate(f"() => window.retrograd.page.selection.pin('{gradient}', 0)")
+        assert page.locator("[role=tab][aria-selected=true]").inner_text() == "Through time"
         nodes = page.locator(".diagram .node")
         labels = nodes.evaluate_all("(all) => all.map((each) => each.getAttribute('aria-label').split(' = '))")
         shown = dict(labels)
@@ -90,6 +94,7 @@ def test_the_picture(browser, tmp_path, name, gate, settings):
         page.keyboard.press("Enter")
         assert page.evaluate(PINNED)["name"] != gradient
         page.get_by_label("time step").fill("0")
+        assert page.locator(".entry h2 code").inner_text().split("[")[1].startswith("0,")
         page.get_by_label("unit that is shown").select_option("1")
         assert page.evaluate(PINNED)["at"] % units == 1
         if gate:
@@ -124,3 +129,39 @@ def test_many_steps_are_drawn_a_part_at_a_time(browser, tmp_path):
         for _ in range(29):
             page.keyboard.press("ArrowLeft")
         assert page.locator(".diagram .node.taken").get_attribute("aria-label").startswith("x[0, 0, 8]")
+
+
+def large() -> Any:
+    """Two layers that are too large to be sent whole."""
+    rg.manual_seed(0)
+    model, x = nn.LSTM(6, 40, num_layers=2), np.random.default_rng(1).standard_normal((14, 3, 6)).astype(np.float32)
+    return rg.explain(model, x, lambda result: (result[0][-1] ** 2).sum())
+
+
+def test_one_unit_at_every_step():
+    explanation = large().layer("l0")
+    found = through_time(explanation, 2, 7, 1)
+    arrays = {name: array.values for name, array in explanation.arrays.items()}
+    for name in ("f", "gc", "road", "y"):
+        assert found["values"][name] == arrays[name][:, 2, 7].tolist()
+    assert found["values"]["gx"] == arrays["gx"][:, 2, 1:5].ravel().tolist()
+    for state in ("gc", "gh"):  # the ways to a state add up to its gradient
+        ways = [way for way, each in zip(found["ways"], DIAGRAMS["lstm"].ways, strict=True) if each.to == state]
+        np.testing.assert_allclose(np.sum(ways, 0)[1:], arrays[state][:, 2, 7], rtol=1e-5, atol=1e-9)
+    for place, words in (((3, 0, 0), "no sequence 3"), ((0, -1, 0), "no unit -1"), ((0, 0, 6), "no input 6")):
+        with pytest.raises(ValueError, match=words):
+            through_time(explanation, *place)
+    with pytest.raises(ValueError, match="relu has no steps in time"):
+        through_time(find("relu").with_settings({}), 0, 0, 0)
+
+
+def test_the_picture_of_a_large_layer(browser, tmp_path):
+    run = large()
+    values = {name: array.values for name, array in run.layer("l1").arrays.items()}
+    with opened(browser, f"{written(tmp_path, run.to_html())}#layer=l1&tab=time&entry=gc:0") as page:
+        page.wait_for_function("() => document.querySelector('.told .road-product')")
+        assert number(page.locator(".road-product").inner_text()) == pytest.approx(values["road"][0, 0, 0], rel=6e-3)
+        label = page.locator(".diagram [aria-label^='f[1, 0, 0]']").get_attribute("aria-label")
+        assert number(label.split(" = ")[1].split(",")[0]) == pytest.approx(values["f"][1, 0, 0], rel=1e-5)
+        page.get_by_label("unit that is shown").select_option("30")  # a file has no more than the first of them
+        page.wait_for_function("() => document.querySelector('.told').innerText.includes('holds only a part')")

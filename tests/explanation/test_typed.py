@@ -9,7 +9,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.explanation.document import as_dict
-from retrograd.explanation.operators import find
+from retrograd.explanation.operators import binary, find
 from retrograd.explanation.typed import FUNCTIONS, as_gradient, retyped
 
 
@@ -94,8 +94,80 @@ def test_a_rule_that_is_not_linear_in_g_is_shown_without_products() -> None:
     assert "gx" not in explanation.sums
 
 
-def test_operators_of_several_arrays_take_no_rule() -> None:
+def test_what_takes_no_rule() -> None:
     explanation = find("conv2d").with_settings({})
     assert "typed" not in as_dict(explanation)
-    with pytest.raises(ValueError, match="for functions of one array of numbers, not for conv2d"):
+    with pytest.raises(ValueError, match="for functions of single numbers, linear and losses, not for conv2d"):
         retyped(explanation, "g")
+
+
+# ---- several arrays
+
+
+SEVERAL = sorted([*binary.OPERATORS, "linear", "mse_loss", "l1_loss", "binary_cross_entropy_with_logits"])
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize("changed", [False, True])
+def test_its_own_gradients_typed_are_its_own(name: str, changed: bool) -> None:
+    operator = find(name)
+    settings = {"b": "row"} if name in binary.OPERATORS else {} if name == "linear" else {"reduction": "sum"}
+    given = operator.with_settings(settings if changed else {})
+    text = "; ".join(f"g{each} = {rule}" for each, rule in given.case.rules.items())
+    typed = retyped(given, text)
+    for each in given.case.rules:
+        own, found = given.arrays[f"g{each}"].values, typed.arrays[f"g{each}"].values
+        np.testing.assert_allclose(found, own, rtol=1e-4, atol=1e-5, err_msg=each)
+        totals = np.zeros(found.size)
+        values = {key: array.values for key, array in typed.arrays.items()}
+        for products in typed.sums[f"g{each}"]:
+            products.add_to(totals, values)
+        np.testing.assert_allclose(totals, found.ravel(), rtol=1e-4, atol=1e-4)
+    document = as_dict(typed)
+    assert document["typed"] == text and document["python"] is None and document["gradcheck"] is None
+    assert document["rules"] == {f"g{each}": rule for each, rule in given.case.rules.items()}
+
+
+def test_one_gradient_is_typed_and_the_others_stay() -> None:
+    given = find("linear").with_settings({})
+    x, w, g = given.arrays["x"].values, given.arrays["w"].values, given.gy
+    typed = retyped(given, "gw = sign(g).T @ abs(x) - 1")
+    np.testing.assert_array_equal(typed.arrays["gw"].values, np.sign(g).T @ np.abs(x) - 1)
+    np.testing.assert_array_equal(typed.arrays["gx"].values, g @ w)
+    np.testing.assert_array_equal(typed.arrays["gb"].values, g.sum(0))
+    assert not typed.sums  # not linear in g
+    halves = retyped(given, "gx = g @ w / 2; gb = g")
+    np.testing.assert_array_equal(halves.arrays["gx"].values, g @ w / 2)
+    np.testing.assert_array_equal(halves.arrays["gb"].values, g.sum(0))  # summed as b was repeated
+    assert np.abs(halves.numerical("gx") - 2 * halves.arrays["gx"].values.ravel()).max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("mul", "g * a", "'g \\* a' is no gradient, or the second one; write ga = ...; gb = ..."),
+        ("mul", "ga = g; ga = g", "'ga = g' is no gradient, or the second one"),
+        ("mul", "gc = g", "'gc = g' is no gradient"),
+        ("mul", "a = g", "'a = g' is no gradient"),
+        ("mul", ";", "';' declares no gradient"),
+        ("mul", "ga = __import__('os')", "is not known here; known are g, a, b, n, numbers, and abs"),
+        ("mul", "ga = g.array", "'g.array' is not known here"),
+        ("mul", "ga = g; gb = g[0]", "'g\\[0\\]' is not known here"),
+        ("linear", "gx = x @ w", "'x @ w' cannot be computed"),
+        ("linear", "gw = sum(g)", "sum takes 2 arguments"),
+        ("linear", "gw = sum(g, n)", "sum takes a value and the number of its axis"),
+        ("linear", "gw = sum(g, 7)", "cannot be computed"),
+        ("linear", "gw = g", "'g' cannot be computed"),
+        ("linear", "gw = " + "g" * 201, "has 202 characters, at most 200"),
+    ],
+)
+def test_gradients_of_several_arrays_that_are_refused(name: str, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        as_dict(retyped(find(name).with_settings({}), text))
+
+
+def test_one_array_may_be_named() -> None:
+    given = find("relu").with_settings({})
+    named, plain = retyped(given, "gx = g * (x == x)"), retyped(given, "g * (x == x)")
+    np.testing.assert_array_equal(named.arrays["gx"].values, plain.arrays["gx"].values)
+    assert as_dict(named)["python"] is None

@@ -32,6 +32,10 @@ def add_command(commands: Any) -> None:
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, such as stride=2; may be repeated"
     )
     explain.add_argument("--html", type=Path, metavar="FILE", help="write the page to FILE")
+    explain.add_argument(
+        "--megabytes", type=float, metavar="N",
+        help="how large FILE may be: other settings are in it while there is room (3); 0: none",
+    )  # fmt: skip
     explain.add_argument("--samples", type=int, metavar="N", help="of a run: how many held-out samples (8)")
     explain.add_argument("--images", type=Path, metavar="DIR", help="of a run of images: the folder of these")
     explain.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="serve at this address (127.0.0.1)")
@@ -52,6 +56,8 @@ def _explain(arguments: argparse.Namespace) -> int:
     run = _run_of(arguments.operator)
     if run is not None:
         return _explain_run(arguments, run)
+    if arguments.megabytes is not None and not (arguments.html and 0 <= arguments.megabytes <= 1000):
+        raise UsageError(f"--megabytes {arguments.megabytes:g} goes with --html, and must be from 0 to 1000")
     for name in ("samples", "images"):
         if getattr(arguments, name) is not None:
             raise UsageError(f"--{name} is for the folder of a run; leave it out")
@@ -64,7 +70,9 @@ def _explain(arguments: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     if arguments.html is not None:
         assert explanation is not None
-        return _write(arguments.html, explanation)
+        if arguments.megabytes != 0:
+            say("computing other settings too, for the same file; --megabytes 0 leaves them out")
+        return _write(arguments.html, explanation, arguments.megabytes)
     return _serve(arguments, operator, settings)
 
 
@@ -86,6 +94,8 @@ def _explain_run(arguments: argparse.Namespace, run: Path) -> int:
         raise UsageError(f"--samples {samples} must be from 1 to 1024")
     if arguments.set:
         raise UsageError("--set is for an operator; leave it out with a run")
+    if arguments.megabytes is not None:
+        raise UsageError("--megabytes is for an operator; leave it out with a run")
     try:
         model, batch, loss = held_out(run, samples, arguments.images)
     except (CheckpointError, TrainingError, RuntimeError, ImportError) as error:
@@ -111,11 +121,11 @@ def _settings(given: list[str], operator: Operator) -> dict[str, int | float | s
     return found
 
 
-def _write(path: Path, explanation: Any) -> int:
+def _write(path: Path, explanation: Any, megabytes: float | None = None) -> int:
     from ..atomic import why_not_written
 
     try:
-        explanation.save(path)
+        explanation.save(path, *([] if megabytes is None else [int(megabytes * 1e6)]))
     except OSError as error:
         return complain(why_not_written(path, error), 1)
     say(f"{path}: open it in a browser")

@@ -65,7 +65,7 @@ class _Heads:
         """The result once more, by the operator that does not give its weights."""
         names = ("query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights")
         given = dict(zip(names, self.inputs, strict=False)) | self.options | {"need_weights": False}
-        y: Tensor = module(**given)[0]
+        y: Tensor = module.forward(**given)[0]
         return y
 
 

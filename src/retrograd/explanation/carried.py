@@ -10,6 +10,7 @@ from .model import ModelExplanation
 from .serving.of_model import answers_of
 from .small import is_small, whole
 from .taking import first, outline, start_of, taken
+from .through_time import through_time, unit_of
 
 __all__ = ["as_page"]
 
@@ -42,6 +43,10 @@ def _part(model: ModelExplanation, path: str, explanation: Explanation) -> Itera
     if apart is not None:
         for question in ("taken", "numerical", "road") if explanation.arrays[name].role == "gradient" else ("taken",):
             yield from _of(question, model, path, name, at)
+    if explanation.case.diagram is not None:
+        for sequence, unit in {(0, 0), unit_of(explanation, name, at)}:
+            place = (str(sequence), str(unit), "0")
+            yield _key("through_time", path, *place), through_time(explanation, sequence, unit, 0)
     places = {name: at}
     for product in apart["products"] if apart else ():
         for factor, place, _ in product["factors"]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from . import faults as breaking
 from . import running, story
 from .curves import Curve, lines
+from .derivation import derivation
 from .numbers import numbers
 from .snippets import as_gradcheck, as_python
 from .sums import Products
@@ -36,7 +37,7 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
         "exact": case.exact,
         "step": case.step,
         "settings": [
-            {"name": s.name, "value": s.value, "choices": list(s.choices), "about": s.about}
+            {"name": s.name, "value": s.value, "choices": list(s.choices), "about": s.about, "default": s.default}
             for s in explanation.settings
         ],
         "arrays": {name: _array(array) for name, array in arrays.items()},
@@ -58,9 +59,14 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
         found["typed"] = explanation.typed
         if explanation.typed and not case.program:  # a typed rule of a quantiser cannot be said in one expression
             found["python"] = None
+    if case.rules:
+        found["rules"] = {f"g{name}": text for name, text in case.rules.items() if name in case.inputs}
+    how = derivation(case.call, inputs, explanation.gy) if not explanation.typed else None
+    if how is not None:
+        found["derivation"] = how
     if whole:
         return found | traces(explanation) | faults(explanation)
-    return found | {"later": ["traces", *(["faults"] if case.faults else [])]}
+    return found | {"later": ["traces", "faults"]}
 
 
 def traces(explanation: Explanation) -> dict[str, Any]:

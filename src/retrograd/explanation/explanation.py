@@ -5,32 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..atomic import write_atomically
 from ..ops.kernel_set import active_kernels
 from .curves import Curve
-from .faults import Fault, Outcome, outcome
+from .faults import Fault, Outcome, outcomes
 from .measure import Arrays, Call, gradients, numerical, ulps
 from .running import Algorithm, Run, backward_run, follow
 from .shown import Shown
 from .story import Story
 from .sums import Products
 
-__all__ = ["Array", "Case", "Entry", "Explanation", "Product", "Setting"]
+__all__ = ["LARGEST_FILE", "Array", "Case", "Entry", "Explanation", "Product", "Setting"]
 
+LARGEST_FILE = 3_000_000  # bytes of a page that carries other settings
 Padding = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A number or word that the page lets its reader change."""
+    """A number or word that the page lets its reader change.
+
+    default: the operator's own value; None where ``value`` is that
+    """
 
     name: str
     value: float | str
     choices: tuple[float | str, ...]
     about: str
+    default: float | str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,8 @@ class Case:
     exact: whether the declared gradient is the derivative; a quantiser's is not
     curve: what is drawn of a function of single numbers
     algorithms: ways to compute y and the gradients that can be stepped through, from the arrays
-    faults: mistakes to try in its backward
+    rules: of a function of several arrays whose gradients can be typed, its own ones as such text, by input
+    faults: mistakes to try in its backward; where they are few, others are derived from its text
     stories: what leads a reader to the reasons, from the arrays and their sums
     diagram: how a step of a recurrent layer is drawn, see operators/diagram.py
     """
@@ -91,11 +99,12 @@ class Case:
     faults: tuple[Fault, ...] = ()
     stories: Callable[[Arrays, Mapping[str, Sequence[Products]]], list[Story]] = lambda arrays, sums: []
     diagram: Mapping[str, Any] | None = None
+    rules: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def takes_rules(self) -> bool:
-        """Whether another gradient can be typed: of a function of one array, entry by entry."""
-        return self.curve is not None and [*self.inputs] == ["x"]
+        """Whether another gradient can be typed: where one is in ``rules``, or a function has a curve of one array."""
+        return bool(self.rules) or (self.curve is not None and [*self.inputs] == ["x"])
 
 
 class Product(NamedTuple):
@@ -132,13 +141,17 @@ class Entry:
 
 @dataclass
 class Explanation(Shown):
-    """An operator that ran, forward and backward, and whose gradients can be taken apart entry by entry."""
+    """An operator that ran, forward and backward, and whose gradients can be taken apart entry by entry.
+
+    change: of an operator's example, the same with other settings
+    """
 
     case: Case
     gy: np.ndarray
     settings: tuple[Setting, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     typed: str = ""
+    change: Callable[[Mapping[str, Any]], Explanation] | None = field(default=None, repr=False)
     _results: dict[str, Arrays] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -234,9 +247,9 @@ class Explanation(Shown):
         return [run for run in found if run.trace.steps]
 
     def outcomes(self) -> list[Outcome]:
-        """What each of the operator's common mistakes does to these gradients, and what gradcheck says."""
+        """What common mistakes in the operator's backward do to these gradients, and what gradcheck says."""
         inputs = {name: array.values for name, array in self.case.inputs.items()}
-        return [outcome(fault, self.case.call, inputs, self.gy) for fault in self.case.faults]
+        return outcomes(self.case.faults, self.case.call, inputs, self.gy, self.case.exact)
 
     def to_dict(self, whole: bool = True) -> dict[str, Any]:
         """All of it as plain lists, dicts, numbers and strings: what the page is drawn from.
@@ -247,11 +260,29 @@ class Explanation(Shown):
 
         return as_dict(self, whole)
 
-    def to_html(self) -> str:
-        """The page as the text of one HTML file."""
+    def to_html(self, most: int = 0) -> str:
+        """The page as the text of one HTML file.
+
+        most: bytes up to which it also carries the operator's example with other settings; with 0 it does not
+        """
+        from .combinations import others
         from .standalone import page
 
-        return page([self.to_dict()])
+        documents = [self.to_dict()]
+        alone = page(documents)
+        more = others(self, most - len(alone)) if most > len(alone) else None
+        return page(documents, others=more) if more else alone
+
+    def save(self, path: str | Path, most: int = LARGEST_FILE) -> None:
+        """Write the page as one HTML file, which works from a disk without network and server.
+
+        Of an operator's example it holds every change of one setting, and of two, while the file is not larger than
+        ``most`` bytes. Of your own arrays it holds what was computed with them.
+
+        Raises:
+            OSError: the file could not be written.
+        """
+        write_atomically(Path(path), lambda file: file.write(self.to_html(most).encode()))
 
 
 def _factor(name: str, at: int, values: np.ndarray) -> tuple[str, tuple[int, ...] | None, float]:

@@ -20,10 +20,14 @@ import numpy as np
 from ..engine.gradcheck import gradcheck
 from ..engine.tensor import Tensor
 from ..ops.kernel_set import kernels, use_kernels
-from .measure import Arrays, Call, gradients
+from .measure import Arrays, Call, gradients, jacobians
+from .mutations import MOST, Mutation, mutations
 from .numbers import numbers
 
-__all__ = ["Fault", "Outcome", "as_dicts", "outcome"]
+__all__ = ["Fault", "Outcome", "as_dicts", "outcomes"]
+
+_FEW = 3  # mistakes: with fewer, others are derived
+_LARGEST = 1000  # entries of all inputs, beyond which gradcheck takes long
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,16 @@ class Fault:
     before: str
     after: str
     function: str = ""
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """The textbook set with the mistake."""
+        with use_kernels("textbook"):
+            setattr(kernels, self.kernel, self.planted())
+            try:
+                yield
+            finally:
+                delattr(kernels, self.kernel)
 
     def planted(self) -> Callable[..., Any]:
         """The kernel with the mistake.
@@ -78,23 +92,55 @@ class Outcome:
     wrong: by name, the gradients whose entries differ from the right ones; empty where the line makes no difference
     """
 
-    fault: Fault
+    fault: Fault | Mutation
     wrong: Arrays = field(default_factory=dict)
     report: str = ""
     diagnosis: str = ""
     error: str = ""
 
 
-def outcome(fault: Fault, call: Call, inputs: Arrays, gy: np.ndarray) -> Outcome:
-    """Run the operator's backward with the fault, and gradcheck, in float64."""
-    found = Outcome(fault)
+def outcomes(faults: Sequence[Fault], call: Call, inputs: Arrays, gy: np.ndarray, exact: bool = True) -> list[Outcome]:
+    """What each of these mistakes does to the gradients, and of few, what those do that the backward's text gives.
+
+    Of the latter only those that gradcheck has a diagnosis for. All runs in float64.
+    exact: whether the declared gradient is the derivative; if not, it is what gradcheck compares with
+    """
     wide = {name: array.astype(np.float64) if array.dtype.kind == "f" else array for name, array in inputs.items()}
+    surrogate = None if exact else _linear(call, wide)
+    found = [_outcome(fault, call, wide, gy, surrogate) for fault in faults]
+    if len(faults) >= _FEW:
+        return found
+    if sum(array.size for array in wide.values()) > _LARGEST:
+        return found
+    more = mutations(call, wide, gy, MOST - len(faults), {each.fault.name: each.wrong for each in found})
+    derived = [_outcome(each, call, wide, gy, surrogate) for each in more]
+    return [*found, *(each for each in derived if each.diagnosis and not each.error)]
+
+
+def _linear(call: Call, inputs: Arrays) -> Call:
+    """The linear function of the inputs whose derivative is what the operator declares as its gradient."""
+    with use_kernels("textbook"):
+        y, matrices = jacobians("the operator", call, inputs)
+
+    def function(*tensors: Tensor) -> Tensor:
+        values = {name: tensor.array.ravel() for name, tensor in zip(inputs, tensors, strict=True)}
+        total = sum(matrix @ values[name] for name, matrix in matrices.items())
+        return Tensor(np.reshape(np.asarray(total), y.array.shape))
+
+    return function
+
+
+def _outcome(
+    fault: Fault | Mutation, call: Call, wide: Arrays, gy: np.ndarray, surrogate: Call | None = None
+) -> Outcome:
+    """Run the operator's backward with the fault, and gradcheck."""
+    found = Outcome(fault)
     right = gradients(call, wide, gy, "textbook")
-    with _in_place(fault):
+    with fault.in_place(), np.errstate(all="ignore"):
         try:
             broken = gradients(call, wide, gy, "textbook")
             tensors = [Tensor(array, requires_grad=array.dtype.kind == "f") for array in wide.values()]
-            report = gradcheck(call, tensors, raise_exception=False, check_layouts=False)
+            report = gradcheck(call, tensors, raise_exception=False, check_layouts=False, surrogate=surrogate)
         except Exception as error:  # what a broken line raises is part of the answer
             found.error = f"{type(error).__name__}: {error}"
             return found
@@ -102,17 +148,6 @@ def outcome(fault: Fault, call: Call, inputs: Arrays, gy: np.ndarray) -> Outcome
     found.report = str(report)
     found.diagnosis = next((each.diagnosis for each in report.faults if each.diagnosis), "")
     return found
-
-
-@contextmanager
-def _in_place(fault: Fault) -> Iterator[None]:
-    """The textbook set with the broken kernel."""
-    with use_kernels("textbook"):
-        setattr(kernels, fault.kernel, fault.planted())
-        try:
-            yield
-        finally:
-            delattr(kernels, fault.kernel)
 
 
 def as_dicts(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 from ..engine.tensor import Tensor
 from ..nn.module import Module
@@ -75,7 +76,11 @@ def case_of_layer(recorded: Layer) -> Case:
                if getattr(layer, name, None) is not None}  # fmt: skip
     if kind in ("Softmax", "LogSoftmax") and "dim" not in options:
         raise ValueError(f"explain: {kind} needs its dim")
-    return operator.case(tensors, options)
+    case = operator.case(tensors, options)
+    if recorded.end.endswith("_reverse"):
+        about = "the input from its last step to its first, as this direction reads it"
+        case = replace(case, inputs=case.inputs | {"x": replace(case.inputs["x"], about=about)})
+    return case
 
 
 def _operator(layer: Module) -> Operator:

@@ -14,7 +14,10 @@ from ..engine.sweep import grad
 from ..engine.tensor import Tensor
 from ..ops.kernel_set import active_kernels, use_kernels
 
-__all__ = ["Arrays", "Call", "gradients", "numerical", "ulps"]
+__all__ = ["Arrays", "Call", "gradients", "jacobians", "numerical", "ulps"]
+
+_MOST_RESULTS = 4096
+_MOST_ENTRIES = 1 << 20  # of one matrix
 
 Arrays = dict[str, np.ndarray]
 Call = Callable[..., Tensor]  # takes the Tensors of the inputs in their order
@@ -36,6 +39,39 @@ def gradients(call: Call, inputs: Mapping[str, np.ndarray], gy: np.ndarray | Non
         for (name, tensor), result in zip(wanted.items(), results, strict=True):
             found[f"g{name}"] = np.zeros_like(tensor.array) if result is None else result.array.copy()
     return found
+
+
+def jacobians(name: str, call: Call, inputs: Mapping[str, np.ndarray]) -> tuple[Tensor, Arrays]:
+    """The result, and how it depends on each floating-point input, as the backward has it: (results, entries) each.
+
+    Raises:
+        TypeError: the result is no Tensor.
+        ValueError: it does not depend on an input, or there are too many entries.
+    """
+    tensors = {each: Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for each, array in inputs.items()}
+    y = call(*tensors.values())
+    if not isinstance(y, Tensor):
+        raise TypeError(f"explain: {name} returns {type(y).__name__}, needs one Tensor; choose one with a lambda")
+    if not y.requires_grad:
+        raise ValueError(f"explain: the result of {name} has no gradient to any input; give floating-point arrays")
+    wanted = {each: tensor for each, tensor in tensors.items() if tensor.requires_grad}
+    results, entries = y.array.size, max(tensor.array.size for tensor in wanted.values())
+    if results > _MOST_RESULTS or results * entries > _MOST_ENTRIES:
+        raise ValueError(
+            f"explain: {name} has {results} results of up to {entries} entries; its gradient is taken apart for up to "
+            f"{_MOST_RESULTS} results and {_MOST_ENTRIES} pairs; give smaller inputs"
+        )
+    matrices = {each: np.zeros((results, tensor.array.size), tensor.array.dtype) for each, tensor in wanted.items()}
+    upstream = np.zeros_like(y.array, order="C")
+    flat = upstream.reshape(-1)
+    for o in range(results):
+        flat[o] = 1
+        found = grad(y, [*wanted.values()], Tensor(upstream.copy()), retain_graph=True, allow_unused=True)
+        flat[o] = 0
+        for each, gradient in zip(wanted, found, strict=True):
+            if gradient is not None:
+                matrices[each][o] = gradient.array.ravel()
+    return y, matrices
 
 
 def _set(kernels: str) -> AbstractContextManager[Any]:

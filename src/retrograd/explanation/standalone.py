@@ -17,11 +17,11 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-__all__ = ["page"]
+__all__ = ["packed", "page"]
 
 _PACKED_FROM = 200_000  # characters of data from which they are compressed
 # the later ones change what the earlier ones say
-_STYLES = "base", "head", "story", "arrays", "panel", "views", "time", "map", "narrow"
+_STYLES = "base", "head", "story", "arrays", "panel", "views", "texts", "time", "map", "narrow"
 _START = 'import "page/main";'
 
 
@@ -29,6 +29,7 @@ def page(
     documents: Sequence[Mapping[str, Any]],
     served: Mapping[str, Any] | None = None,
     model: Mapping[str, Any] | None = None,
+    others: Mapping[str, Any] | None = None,
 ) -> str:
     """A self-contained HTML page.
 
@@ -38,6 +39,7 @@ def page(
         list of names, the reader chooses among them
     model: what ``ModelExplanation.to_dict()`` gives: then the page shows the model's layers. Without a program that
         serves them, with ``"documents"``, those of small layers by path, and ``"answers"`` about the others
+    others: of the first document's operator with other settings, what ``combinations.others`` gives
 
     Raises:
         ValueError: there is neither a document nor a model nor a program that serves the page.
@@ -46,7 +48,7 @@ def page(
         raise ValueError("page: documents is empty, expected at least one explanation as a dict")
     content = {"served": served, "documents": list(documents)} | ({} if model is None else {"model": model})
     data = json.dumps(content, separators=(",", ":"), allow_nan=False)
-    packed = len(data) > _PACKED_FROM
+    large = len(data) > _PACKED_FROM
     name = model["name"] if model else documents[0]["operator"] if documents else ""
     title = f"{name} · see the gradient" if name else "see the gradient"
     parts = {
@@ -54,15 +56,17 @@ def page(
         "title": escape(title),
         "style": _style(),
         "modules": _modules(),
-        "kind": "text/plain" if packed else "application/json",
-        "packed": " data-packed" if packed else "",
-        "source": _packed(data) if packed else _inside_script(data),
+        "kind": "text/plain" if large else "application/json",
+        "packed": " data-packed" if large else "",
+        "source": packed(data) if large else _inside_script(data),
+        "others": _inside_script(json.dumps(others, separators=(",", ":"), allow_nan=False)),
         "start": _START,
     }
     return re.sub("@([a-z]+)@", lambda found: parts[found[1]], _text("index.html"))
 
 
-def _packed(text: str) -> str:
+def packed(text: str) -> str:
+    """A text compressed, in letters that stand in HTML."""
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 

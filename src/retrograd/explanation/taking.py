@@ -71,6 +71,7 @@ def outline(explanation: Explanation) -> dict[str, Any]:
         "call": explanation.case.source,
         "exact": explanation.case.exact,
         "first": {"name": name, "at": at},
+        "diagram": explanation.case.diagram,
         "arrays": {
             name: {
                 "shape": [*array.values.shape],

@@ -13,6 +13,8 @@ from .symbol import FormulaError, Symbol, Trace
 from .table import FORMULAS, form, gradients_of
 from .text import inner
 
+Note = Callable[[Symbol, Symbol, list[tuple[Symbol, Symbol]]], None]
+
 
 def rule_of(name: str, kernel: str = "") -> Callable[..., Any] | None:
     """The gradients that the table declares for a primitive or formula: ``rule(g, result, *arguments)``.
@@ -33,12 +35,17 @@ def rule_of(name: str, kernel: str = "") -> Callable[..., Any] | None:
     return rule
 
 
-def derive(trace: Trace, result: Symbol, g: Symbol, operands: list[Symbol]) -> list[Symbol]:
-    """The gradient to each operand, given the gradient g of the result; ``trace`` holds the operations."""
+def derive(trace: Trace, result: Symbol, g: Symbol, operands: list[Symbol], note: Note | None = None) -> list[Symbol]:
+    """The gradient to each operand, given the gradient g of the result; ``trace`` holds the operations.
+
+    note: called for each value with its gradient and with what its arguments get of it, from the result back
+    """
     trace.simplify = True
     received: dict[int, Symbol] = {}
+    given: list[tuple[Symbol, Symbol]] = []
 
     def give(symbol: Symbol, gradient: Symbol) -> None:
+        given.append((symbol, gradient))
         zero = gradient.operation == "full_like" and gradient.arguments[1].value == "0.0"
         if symbol.kind == "operand" and symbol.operation != "full_like" and not zero:
             before = received.get(symbol.place)
@@ -47,7 +54,10 @@ def derive(trace: Trace, result: Symbol, g: Symbol, operands: list[Symbol]) -> l
     give(result, g)
     for symbol in trace.symbols[result.place :: -1]:
         if symbol.place in received and symbol.arguments:
+            given.clear()
             _pass_on(symbol, received[symbol.place], give)
+            if note is not None:
+                note(symbol, received[symbol.place], [*given])
     zero = trace.full(0.0)
     return [received.get(operand.place, zero) for operand in operands]
 

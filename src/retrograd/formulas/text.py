@@ -56,7 +56,7 @@ def _body(trace: Trace, results: list[Symbol]) -> list[str]:
     for symbol in trace.symbols:
         if symbol.place not in uses:
             continue
-        text, binds = _expression(symbol, [texts[inner(each).place] for each in symbol.arguments])
+        text, binds = expression(symbol, [texts[inner(each).place] for each in symbol.arguments])
         if symbol.arguments and (uses[symbol.place] > 1 or len(text) > _LONG):
             local = next(names)
             lines.append(f"{local} = {text}")
@@ -77,7 +77,7 @@ def _uses(results: list[Symbol]) -> dict[int, int]:
     return uses
 
 
-def _expression(symbol: Symbol, parts: list[tuple[str, int]]) -> tuple[str, int]:
+def expression(symbol: Symbol, parts: list[tuple[str, int]]) -> tuple[str, int]:
     """The source of one operation, given that of its operands, and its precedence."""
 
     def at_least(part: tuple[str, int], level: int) -> str:

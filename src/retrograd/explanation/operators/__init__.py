@@ -29,7 +29,7 @@ _TABLE = {
     "rectifier": ("prelu",),
     "recurrent": ("rnn_tanh", "rnn_relu", "lstm", "gru"),
 }
-_FOUND = ("pointwise", "quantizers")  # files whose operators are found in the library
+_FOUND = ("pointwise", "quantizers", "binary")  # files whose operators are found in the library
 _ALIASES = {
     "conv": "conv2d", "convolution": "conv2d", "conv_transpose": "conv_transpose2d", "deconv": "conv_transpose2d",
     "convtranspose": "conv_transpose2d", "dense": "linear", "fully_connected": "linear", "matmul": "linear",

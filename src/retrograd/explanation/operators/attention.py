@@ -25,7 +25,7 @@ _SETTINGS = (
     Setting("keys", 3, (1, 2, 3, 4), "positions that are asked"),
     Setting("features", 2, (1, 2, 4), "numbers of each query and key"),
     switch("is_causal", False, "a query sees only the keys up to its own position"),
-    Setting("attn_mask", "none", ("none", "truth values", "numbers"), "keys that are seen, or added scores"),
+    Setting("attn_mask", "none", ("none", "bool", "float"), "keys that are seen, or added scores"),
     VALUES,
 )
 _TEXTS = (
@@ -45,9 +45,9 @@ _TEXTS = (
 def _example(options: Mapping[str, Any]) -> Arrays:
     N, L, S, E, values = (options[name] for name in ("batch", "queries", "keys", "features", "values"))
     found = {"q": draw((N, L, E), values, 1), "k": draw((N, S, E), values, 2), "v": draw((N, S, E), values, 3)}
-    if options["attn_mask"] == "numbers":
+    if options["attn_mask"] == "float":
         return found | {"attn_mask": draw((L, S), values, 5)}
-    if options["attn_mask"] == "truth values":  # the first key is seen by all
+    if options["attn_mask"] == "bool":  # the first key is seen by all
         return found | {"attn_mask": (np.arange(S) == 0) | (draw((L, S), values, 5) > 0)}
     return found
 

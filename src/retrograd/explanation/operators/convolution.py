@@ -23,8 +23,8 @@ from ..sums import Products, convolved
 from .algorithms import algorithms_of
 from .convolution_stories import stories
 from .example import VALUES, draw
-from .matrices import matrices, sums_of_matrices
-from .mistakes import CONVOLUTION
+from .matrices import matrices, sums_of_matrices, sums_of_transposed, transposed_matrices
+from .mistakes import CONV_TRANSPOSE, CONVOLUTION
 from .operator import Operator, arguments, call_text, frozen
 
 __all__ = ["OPERATORS"]
@@ -96,12 +96,12 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
     def call(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
         return function(x, w, b, **given, **extra)
 
-    products = len(x) * w.size * math.prod(window.output)
-    as_matrices = not transposed and products <= _MOST_AS_MATRICES
+    as_matrices = len(x) * w.size * math.prod(window.output) <= _MOST_AS_MATRICES
+    make, multiply = (transposed_matrices, sums_of_transposed) if transposed else (matrices, sums_of_matrices)
 
     def sums(arrays: Arrays) -> dict[str, list[Products]]:
         found = _sums(window, transposed, arrays)
-        return found | sums_of_matrices(window, arrays) if as_matrices else found
+        return found | multiply(window, arrays) if as_matrices else found
 
     return Case(
         name=name,
@@ -111,9 +111,9 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
         sums=sums,
         formulas=_formulas(ndim, transposed, "b" in inputs),
         source=call_text(f"F.{name}", inputs, {k: v for k, v in given.items() if v != _ARGUMENTS[k]} | extra),
-        inner=lambda arrays: matrices(window, arrays) if as_matrices else {},
+        inner=lambda arrays: make(window, arrays) if as_matrices else {},
         algorithms=lambda arrays: [] if transposed else algorithms_of(window, arrays),
-        faults=() if transposed else CONVOLUTION,
+        faults=CONV_TRANSPOSE if transposed else CONVOLUTION,
         stories=lambda arrays, sums: stories(window, transposed, arrays, sums),
         step=1.0,
     )

@@ -29,11 +29,11 @@ def stories(window: Window, transposed: bool, arrays: Arrays, sums: Sums) -> lis
     """Those of a run that has entries at all."""
     if not arrays["gw"].size or not arrays["gx"].size or not arrays["y"].size:
         return []
-    told = [_of_weight(arrays, sums), _of_input(window, transposed, arrays, sums)]
+    told = [_of_weight(transposed, arrays, sums), _of_input(window, transposed, arrays, sums)]
     return [each for each in told if each is not None]
 
 
-def _of_weight(arrays: Arrays, sums: Sums) -> Story | None:
+def _of_weight(transposed: bool, arrays: Arrays, sums: Sums) -> Story | None:
     at = int(np.abs(arrays["gw"]).argmax())
     use = _use(arrays, sums["gw"][0], at)
     if use is None:
@@ -45,8 +45,8 @@ def _of_weight(arrays: Arrays, sums: Sums) -> Story | None:
     steps = [
         Step(
             f"gw, in books dW or ∂L/∂w, says how much the loss grows with each weight. Take one: {w} = "
-            f"{said(arrays['w'].flat[at])}. While its kernel slides over x it is used {_times(len(rows))}: "
-            f"multiplied by an entry of x, and added to an entry of y. These light up.{of_them}",
+            f"{said(arrays['w'].flat[at])}. The forward pass uses it {_times(len(rows))}: multiplied by an entry of "
+            f"x, and added to an entry of y. These light up.{of_them}",
             "entries", "w", at, into="y",
         ),
         Step(f"One of these uses. {_one_use(arrays, 'w', at, 'x', x, gy)}", "entries", "gw", at, product=number),
@@ -60,23 +60,32 @@ def _of_weight(arrays: Arrays, sums: Sums) -> Story | None:
     if "dW_row" not in arrays:
         return Story("Why is dW a sum of gy · x?", tuple(steps))
     _, filters, entries = arrays["dW_row"].shape
-    row, column = at // entries, at % entries
+    row, column = at // entries % filters, at % entries
+    product = "dW = X · G_colᵀ" if transposed else "dW = G · X_colᵀ"
+    other = "X_row" if transposed else "G_row"
+    columns, reads, rest = (
+        ("G_col", "the gy of all that one x was added to", "the x of this channel")
+        if transposed else
+        ("X_col", "all that one output reads", "the gy of this filter")
+    )  # fmt: skip
+    meets = "the gy of all that one weight made" if transposed else "all that one weight meets"
+    brief = other[0]
     steps += [
         Step(
-            "Now as matrices. Each column of X_col is all that one output reads, so each row of X_col is all that "
-            f"one weight meets. Row {column}, that of {w}, lights up (X_col is drawn on its side, ᵀ: the row stands "
-            f"upright), and row {row % filters} of G_row, the gy of this filter in the same order. Multiplied entry "
-            f"by entry and added up: {said(arrays['gw'].flat[at])} again.",
+            f"Now as matrices. Each column of {columns} is {reads}, so each row of it is {meets}. Row {column}, that "
+            f"of {w}, lights up ({columns} is drawn on its side, ᵀ: the row stands upright), and row {row} of "
+            f"{other}, {rest} in the same order. Multiplied entry by entry and added up: "
+            f"{said(arrays['gw'].flat[at])} again.",
             "matrices", "dW_row", at,
         ),
         Step(
-            "Every other entry of dW likewise: a row of G times a row of X_col. But a product of matrices takes rows "
-            "times columns, and so X_col has to lie on its side: dW = G · X_colᵀ. In C++ this reads "
-            "`dw += Mult(grad_b, col_data.T())`.",
+            f"Every other entry of dW likewise: a row of {brief} times a row of {columns}. But a product of matrices "
+            f"takes rows times columns, and so {columns} has to lie on its side: {product}."
+            + ("" if transposed else " In C++ this reads `dw += Mult(grad_b, col_data.T())`."),
             "matrices", "dW_row", at,
         ),
     ]  # fmt: skip
-    return Story("Why is dW = G · X_colᵀ?", tuple(steps))
+    return Story(f"Why is {product}?", tuple(steps))
 
 
 def _of_input(window: Window, transposed: bool, arrays: Arrays, sums: Sums) -> Story | None:
@@ -116,6 +125,16 @@ def _of_input(window: Window, transposed: bool, arrays: Arrays, sums: Sums) -> S
                 "G_row is multiplied by the same matrix on its side: dX_col = W_rowᵀ · G_row. It says what each "
                 "output sends back to each x that it read; col2im adds up what arrives at the same x.",
                 "matrices", "dX_col", entry,
+            )
+        )  # fmt: skip
+    elif "dX_row" in arrays:
+        groups, channels, _ = arrays["dX_row"].shape
+        places = np.arange(arrays["x"].size).reshape(len(arrays["x"]), groups, channels, -1).transpose(1, 2, 0, 3)
+        steps.append(
+            Step(
+                "As matrices: a column of G_col is the window of gy that belongs to one x, for all filters. dX_row = "
+                "W_row · G_col multiplies it by the kernels, as the forward pass of an ordinary convolution does.",
+                "matrices", "dX_row", int((places.ravel() == at).argmax()),
             )
         )  # fmt: skip
     question = "Why is dX a plain convolution of gy?" if transposed else "Why is dX a transposed convolution?"

@@ -18,14 +18,11 @@ from ...engine.sweep import grad
 from ...engine.tensor import Tensor
 from ..curves import Curve, lines
 from ..explanation import Array, Case
-from ..measure import Arrays
+from ..measure import Arrays, jacobians
 from ..sums import Products, along, elementwise
 from .operator import call_text, leading
 
 __all__ = ["jacobian_case", "of_function"]
-
-_MOST_RESULTS = 4096
-_MOST_ENTRIES = 1 << 20  # of one matrix
 
 
 def of_function(
@@ -109,7 +106,8 @@ def jacobian_case(
     source, exact, curve, program, imports: as in ``Case``
     pointwise: each entry of the result depends on one entry of x alone, so that one backward tells all slopes
     """
-    shape, matrices, words = _slopes(call, inputs) if pointwise else _matrices(name, call, inputs)
+    y, matrices = _slopes(call, inputs) if pointwise else jacobians(name, call, inputs)
+    shape, words = y.array.shape, _words(y)
     inner: dict[str, Array] = {}
     sums: dict[str, list[Products]] = {}
     formulas: dict[str, str] = {}
@@ -159,45 +157,12 @@ def _axes(shape: tuple[int, ...]) -> str:
     return leading(len(shape))
 
 
-def _matrices(name: str, call: Callable[..., Tensor], inputs: Arrays) -> tuple[tuple[int, ...], Arrays, str]:
-    """The shape of the result, how it depends on each floating-point input, as the backward has it, and that in words.
-
-    Raises:
-        TypeError: the result is no Tensor.
-        ValueError: it does not depend on an input, or there are too many entries.
-    """
-    tensors = {each: Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for each, array in inputs.items()}
-    y = call(*tensors.values())
-    if not isinstance(y, Tensor):
-        raise TypeError(f"explain: {name} returns {type(y).__name__}, needs one Tensor; choose one with a lambda")
-    if not y.requires_grad:
-        raise ValueError(f"explain: the result of {name} has no gradient to any input; give floating-point arrays")
-    wanted = {each: tensor for each, tensor in tensors.items() if tensor.requires_grad}
-    results, entries = y.array.size, max(tensor.array.size for tensor in wanted.values())
-    if results > _MOST_RESULTS or results * entries > _MOST_ENTRIES:
-        raise ValueError(
-            f"explain: {name} has {results} results of up to {entries} entries; its gradient is taken apart for up to "
-            f"{_MOST_RESULTS} results and {_MOST_ENTRIES} pairs; give smaller inputs"
-        )
-    matrices = {each: np.zeros((results, tensor.array.size), tensor.array.dtype) for each, tensor in wanted.items()}
-    upstream = np.zeros_like(y.array, order="C")
-    flat = upstream.reshape(-1)
-    for o in range(results):
-        flat[o] = 1
-        found = grad(y, [*wanted.values()], Tensor(upstream.copy()), retain_graph=True, allow_unused=True)
-        flat[o] = 0
-        for each, gradient in zip(wanted, found, strict=True):
-            if gradient is not None:
-                matrices[each][o] = gradient.array.ravel()
-    return y.array.shape, matrices, _words(y)
-
-
-def _slopes(call: Callable[..., Tensor], inputs: Arrays) -> tuple[tuple[int, ...], Arrays, str]:
-    """As ``_matrices``, with the diagonals in place of the matrices: the gradients for an upstream gradient of ones."""
+def _slopes(call: Callable[..., Tensor], inputs: Arrays) -> tuple[Tensor, Arrays]:
+    """As ``jacobians``, with the diagonals in place of the matrices: the gradients for an upstream gradient of ones."""
     tensors = {each: Tensor(array.copy(), requires_grad=True) for each, array in inputs.items()}
     y = call(*tensors.values())
     found = grad(y, [*tensors.values()], Tensor(np.ones_like(y.array)))
-    return y.array.shape, {each: g.array.ravel() for each, g in zip(tensors, found, strict=True)}, _words(y)
+    return y, {each: g.array.ravel() for each, g in zip(tensors, found, strict=True)}
 
 
 def _words(y: Tensor) -> str:

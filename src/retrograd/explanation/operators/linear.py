@@ -10,10 +10,12 @@ from ..explanation import Array, Case, Setting
 from ..measure import Arrays
 from .equations import Equations
 from .example import VALUES, draw
+from .matrices import linear_matrices, sums_of_linear
 from .operator import Operator, arguments, call_text, leading
 
 __all__ = ["OPERATORS"]
 
+_MOST_AS_MATRICES = 6_000  # products; with more, a layer of a model would be too large to be sent whole, see small.py
 _SETTINGS = (
     Setting("batch", 2, (1, 2, 3, 4), "samples"),
     Setting("inputs", 4, (1, 2, 3, 4, 6), "numbers that each sample has before"),
@@ -48,17 +50,19 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
         | dict.fromkeys(("y", "gy"), f"{lead}k"),
         dict(zip(f"{lead}ck", (*x.shape, w.shape[0]), strict=True)),
     )  # fmt: skip
-
+    as_matrices = 0 < x.size * len(w) <= _MOST_AS_MATRICES
     return Case(
         name="linear",
         call=linear,
         inputs={name: Array(array, axes[name], "input" if name == "x" else "weight", about[name])
                 for name, array in inputs.items()},
         output=(f"{lead}k", "the result"),
-        sums=lambda arrays: equations.sums,
+        sums=lambda arrays: equations.sums | (sums_of_linear(arrays) if as_matrices else {}),
+        inner=lambda arrays: linear_matrices(arrays) if as_matrices else {},
         formulas=equations.formulas,
         source=call_text("F.linear", inputs, {}),
         step=1.0,
+        rules={"x": "g @ w", "w": "g.T @ x", "b": "sum(g, 0)"} if x.ndim == 2 else {},
     )  # fmt: skip
 
 

@@ -44,7 +44,9 @@ def _binary(x: np.ndarray, t: np.ndarray) -> dict[str, tuple[np.ndarray, str]]:
     }
 
 
-def _operator(name: str, texts: tuple[str, ...], inner: Inner, is_probability: bool) -> Operator:
+def _operator(
+    name: str, texts: tuple[str, ...], inner: Inner, is_probability: bool, rules: tuple[str, str]
+) -> Operator:
     function = getattr(F, name)
 
     def example(options: Mapping[str, Any]) -> Arrays:
@@ -85,6 +87,7 @@ def _operator(name: str, texts: tuple[str, ...], inner: Inner, is_probability: b
             formulas=equations.formulas,
             source=call_text(f"F.{name}", inputs, differing(given, defaults)),
             inner=between,
+            rules={each: f"g * {text}{' / n' * (reduction == 'mean')}" for each, text in zip("xt", rules, strict=True)},
         )
 
     return Operator(name, ("x", "t"), (), _SETTINGS, example, case)
@@ -98,15 +101,18 @@ OPERATORS = {
             ("y = 1/N * d * d", "d = x - t", "gx = 1/N * 2 * d * gy", "gt = -1/N * 2 * d * gy"),
             _squares,
             False,
+            ("2 * (x - t)", "-2 * (x - t)"),
         ),
         _operator(
-            "l1_loss", ("y = 1/N * s * d", "d = x - t", "gx = 1/N * s * gy", "gt = -1/N * s * gy"), _absolute, False
+            "l1_loss", ("y = 1/N * s * d", "d = x - t", "gx = 1/N * s * gy", "gt = -1/N * s * gy"), _absolute, False,
+            ("sign(x - t)", "-sign(x - t)"),
         ),
         _operator(
             "binary_cross_entropy_with_logits",
             ("y = 1/N * u - 1/N * t * x", "gx = 1/N * p * gy - 1/N * t * gy", "gt = -1/N * x * gy"),
             _binary,
             True,
+            ("(sigmoid(x) - t)", "-x"),
         ),
     )
 }

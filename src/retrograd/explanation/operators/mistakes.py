@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..faults import Fault
 
 __all__ = [
-    "ATTENTION", "CONVOLUTION", "CROSS_ENTROPY", "POOLING", "SOFTMAX", "normalization", "of_kernel", "recurrent",
+    "ATTENTION", "CONVOLUTION", "CONV_TRANSPOSE", "CROSS_ENTROPY", "POOLING", "SOFTMAX", "normalization", "of_kernel",
+    "recurrent",
 ]  # fmt: skip
 
 _TAPS = "for r, at in enumerate(taps(window)):"
@@ -34,6 +35,33 @@ _CONVOLUTION = (
     (
         "forget the padding", "gx is cut out of the padded array at its corner (no difference without padding)",
         "conv_input_grad", "crop(padded, window)", "crop(padded, replace(window, padding=((0, 0),) * window.ndim))",
+    ),
+    (
+        "keep one sample", "gw is a sum over the batch (no difference with one sample)",
+        "conv_weight_grad", ".sum(axis=0)", "[0]",
+    ),
+)  # fmt: skip
+
+_CONV_TRANSPOSE = (
+    (
+        "drop the stride", "gx reads gy as if the window moved by 1 (no difference at stride 1)",
+        "conv", _TAPS, "for r, at in enumerate(taps(replace(window, stride=(1,) * window.ndim))):",
+    ),
+    (
+        "drop the dilation", "gw reads gy at neighbouring places (no difference at dilation 1)",
+        "conv_weight_grad", _TAPS, "for r, at in enumerate(taps(replace(window, dilation=(1,) * window.ndim))):",
+    ),
+    (
+        "one transpose too many", "y was made with Wᵀ, so gx has W (fits only with as many filters as channels)",
+        "conv", "_matmul(w[r], x_r)", "_matmul(w[r].swapaxes(1, 2), x_r)",
+    ),
+    (
+        "flip the kernel", "gx is a convolution of gy with the kernel as it is",
+        "conv", "_matmul(w[r], x_r)", "_matmul(w[-1 - r], x_r)",
+    ),
+    (
+        "overwrite, do not add", "an entry of x was added to y by each tap, and gets something back from each",
+        "conv", "y += _matmul", "y = _matmul",
     ),
     (
         "keep one sample", "gw is a sum over the batch (no difference with one sample)",
@@ -128,6 +156,7 @@ _ATTENTION = (
 )
 
 CONVOLUTION = tuple(Fault(name, about, "convolution", *rest) for name, about, *rest in _CONVOLUTION)
+CONV_TRANSPOSE = tuple(Fault(name, about, "convolution", *rest) for name, about, *rest in _CONV_TRANSPOSE)
 SOFTMAX = tuple(Fault(name, about, "softmax", *rest) for name, about, *rest in _SOFTMAX)
 CROSS_ENTROPY = tuple(Fault(name, about, "cross_entropy", *rest) for name, about, *rest in _CROSS_ENTROPY)
 POOLING = tuple(Fault(name, about, "pooling", *rest) for name, about, *rest in _POOLING)

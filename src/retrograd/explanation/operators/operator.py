@@ -43,12 +43,13 @@ class Operator:
             if value not in known[name].choices:
                 choices = ", ".join(map(str, known[name].choices))
                 raise ValueError(f"explain: {name}={value!r} must be one of {choices}")
-        settings = tuple(replace(each, value=given.get(each.name, each.value)) for each in self.settings)
+        settings = tuple(replace(each, value=given.get(each.name, each.value), default=each.value)
+                         for each in self.settings)  # fmt: skip
         options = {each.name: each.value for each in settings}
         case = self.case(self.example(options), options)
         y = gradients(case.call, {name: array.values for name, array in case.inputs.items()}, None, "compiled")["y"]
         gy = draw(y.shape, str(options.get("values", "integers")), 4)
-        return Explanation(case, gy, settings, options)
+        return Explanation(case, gy, settings, options, change=self.with_settings)
 
 
 def call_text(function: str, inputs: Mapping[str, Any], options: Mapping[str, Any]) -> str:

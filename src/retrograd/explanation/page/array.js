@@ -14,6 +14,7 @@ export class Values {
     { shape, values, axes = "", role = "inner", about = "", dtype = "", padding = [], view = "main", copies = null },
   ) {
     Object.assign(this, { name, shape, axes, role, about, dtype, view, copies });
+    this.letters = [...axes];
     this.values = numbers(values);
     this.size = this.values.length;
     const rank = shape.length;
@@ -51,6 +52,11 @@ export class Values {
   /** The index as the user writes it; in the padding it may be negative. */
   index(at) {
     return this.place(at).map((i, axis) => i - this.low[axis]);
+  }
+
+  /** The entry at an index. */
+  flat(index) {
+    return ravel(index, this.shape);
   }
 
   label(at) {

@@ -7,6 +7,8 @@ import { Stage, columns } from "page/stage";
 
 const KEYS = { ArrowUp: [-2, -1], ArrowDown: [-2, 1], ArrowLeft: [-1, -1], ArrowRight: [-1, 1] }; // axis from the last, step
 
+const STEPPER = 165; // pixels
+
 /** A part of an array, with what moves it. */
 class Block extends Grid {
   constructor(array, selection, options) {
@@ -122,8 +124,14 @@ export class Blocks extends Stage {
     return array.grid;
   }
 
+  /** The row that moves a part is wider than many a grid. */
+  least(array) {
+    const moved = array.shape.some((extent, axis) => array.window[axis] < extent);
+    return Math.max(super.least(array), moved ? STEPPER : 0);
+  }
+
   grid(array, options) {
-    const made = new Block(array, this.selection, { ...options, ...scaled(array) });
+    const made = new Block(array, this.selection, { ...options, ...scaled(array, 0.2) }); // cells with one decimal
     made.moved = () => this.moved?.();
     return made;
   }

@@ -201,6 +201,18 @@ function coloured(line, inside) {
     });
 }
 
+/** A text of Python, coloured. */
+export function python(text) {
+  const lines = text.replace(/\n$/, "").split("\n");
+  let inside = false;
+  const shown = lines.map((line) => {
+    const words = coloured(line, inside);
+    if ((line.split('"""').length - 1) % 2) inside = !inside;
+    return h("div", { class: "line" }, h("code", {}, ...words));
+  });
+  return h("div", { class: "source", tabindex: 0 }, ...shown);
+}
+
 export function bytes(number) {
   if (number < 1024) return count(number, "byte");
   const power = Math.min(3, Math.floor(Math.log2(number) / 10));

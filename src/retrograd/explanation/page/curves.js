@@ -1,7 +1,7 @@
 // The tab "curves": a function of one number, its derivative, and the derivative that its backward declares.
 
 import { numbers } from "page/array";
-import { h, s } from "page/dom";
+import { h, s, withCode } from "page/dom";
 import { styled } from "page/export";
 import { long } from "page/number";
 
@@ -64,9 +64,12 @@ export class Curves {
 
   /** Where another gradient is typed. */
   #rule() {
-    const { typed } = this.model.document;
+    const { typed, settings, operator } = this.model.document;
     if (typed === undefined) return [];
-    if (!this.retype) return typed ? [h("p", { class: "rule" }, "gx = ", h("code", {}, typed))] : [];
+    if (!this.retype) {
+      if (typed) return [h("p", { class: "rule" }, "gx = ", h("code", {}, typed))];
+      return settings.length ? [h("p", { class: "say" }, withCode(toType(operator)))] : [];
+    }
     const input = h("input", {
       id: "typed",
       value: this.draft ?? typed,
@@ -186,6 +189,9 @@ export class Curves {
     if (share >= 0 && share <= 1) this.#read(Math.round(share * (this.x.length - 1)));
   }
 }
+
+/** Where nobody answers: how to type another gradient. */
+export const toType = (operator) => `To type another gradient, run \`retrograd explain ${operator}\`.`;
 
 function text(x, y, words, anchor) {
   return s("text", { x, y, "text-anchor": anchor, "dominant-baseline": "central" }, words);

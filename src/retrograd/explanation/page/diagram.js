@@ -7,8 +7,11 @@ import { colours } from "page/colour";
 import { h, s } from "page/dom";
 import { styled } from "page/export";
 import { long, short, small } from "page/number";
-import { Step, head, route } from "page/step";
+import { unit } from "page/scaled";
+import { box, line, mark } from "page/shapes";
+import { Step } from "page/step";
 import { meanings, told } from "page/told";
+import { Worth } from "page/worth";
 
 const [LEFT, RIGHT] = [10, 10];
 const MOST = 12; // steps that are drawn
@@ -32,10 +35,17 @@ export class Diagram {
     const [state] = this.data.states[0];
     [this.steps, this.batch, this.units] = this.#array(state).shape;
     this.step = new Step(this.data, shape[2]);
-    this.at = { t: 0, n: 0, h: 0 };
-    this.first = 0;
+    this.at = { t: this.steps > MOST ? this.steps - 1 : 0, n: 0, h: 0, i: 0 }; // of many steps the one nearest to the loss
+    this.drawn = new Set(this.step.cells.map(({ name }) => name));
+    this.worth = new Worth(model, this.data.ways, (message) => this.#changed(message));
+    this.first = Math.max(0, Math.min(this.steps - MOST, this.at.t));
     this.scale = 1;
-    this.keys.replaceChildren(...meanings(this.data));
+    // all gradients in one unit: how they shrink is what is to be seen
+    const gradients = [...this.data.states, ...this.data.gates, ["y", "gy"], ["x", "gx"]].map(([, name]) => name);
+    this.gradients = new Set(gradients.flatMap((name) => [name, `${name}0`]));
+    const unitOfAll = unit(Math.max(...gradients.map((name) => this.#array(name).largest)));
+    this.factor = unitOfAll?.factor ?? 1;
+    this.keys.replaceChildren(...meanings(this.data, unitOfAll?.name));
   }
 
   #array(name) {
@@ -47,16 +57,12 @@ export class Diagram {
     const array = this.#array(t < 0 ? `${name}0` : name);
     if (!array || t >= this.steps) return null;
     const place = { t, n: this.at.n, h: this.at.h, i: this.#input(unit), d: 0 };
-    return { array, at: array.at([...array.axes].map((letter) => place[letter])) };
+    return { array, at: array.flat(array.letters.map((letter) => place[letter])) };
   }
 
-  /** Which number of the input stands in a cell: they begin with the one that is taken, if there are many. */
+  /** Which number of the input stands in a cell: of many, they begin with the one that is taken. */
   #input(unit) {
-    const { reading } = this.selection;
-    const extent = this.#array("x").shape[2];
-    if (extent <= this.step.inputs) return unit;
-    const taken = reading && ["x", "gx"].includes(reading.array.name) ? reading.array.index(reading.at)[2] : 0;
-    return Math.min(taken, extent - this.step.inputs) + unit;
+    return this.at.i + (unit ?? 0);
   }
 
   layout(width) {
@@ -66,6 +72,8 @@ export class Diagram {
     this.left = LEFT + begins;
     this.wide = this.left + shown * step.width + RIGHT;
     this.scale = Math.max(LEAST, Math.min(LARGEST, (width - 2) / this.wide));
+    this.overflows = this.wide * this.scale > width;
+    this.scrolled = null;
     this.#draw();
   }
 
@@ -89,8 +97,8 @@ export class Diagram {
       if (own) layers.ground.append(this.#ground(t, at));
       if (own || t < 0) layers.cells.append(this.#column(t, at, own));
       const [lines, ways] = [s("g", { transform: at }), s("g", { transform: at })];
-      if (own) for (const line of step.lines) lines.append(this.#track(line, t, t));
-      if (t + 1 < last && (own || t < 0)) for (const line of step.onward) lines.append(this.#track(line, t, t + 1));
+      if (own) for (const each of step.lines) lines.append(this.#track(each, t, t));
+      if (t + 1 < last && (own || t < 0)) for (const each of step.onward) lines.append(this.#track(each, t, t + 1));
       if (own || t < 0) for (const way of this.data.ways) ways.append(...this.#way(way, t));
       layers.lines.append(lines);
       layers.ways.append(ways);
@@ -148,7 +156,7 @@ export class Diagram {
       group.append(node.element);
       nodes.push(node);
     }
-    if (own) for (const sign of this.step.signs) group.append(this.#sign(sign));
+    if (own) for (const sign of this.step.signs) group.append(mark(sign));
     if (own && this.data.road) {
       const { x, y } = this.step.share;
       const node = this.#cell({ name: this.data.road, x: x - 33, y: y - 9, width: 56, height: 17, share: true }, t);
@@ -160,33 +168,16 @@ export class Diagram {
   }
 
   #cell(cell, t) {
-    const { x, y, width, height, label } = cell;
-    const { array } = this.#entry(cell.name, t, cell.unit);
-    const box = { x: x + 1, y: y + 1, width: width - 2, height: height - 2, rx: 3 };
-    const ring = { x: x - 2, y: y - 2, width: width + 4, height: height + 4, rx: 5 };
+    const { role } = this.#entry(cell.name, t, cell.unit).array;
     const node = { cell, t };
-    node.ground = s("rect", { class: "cell", ...box });
-    node.text = s("text", { x: x + width / 2, y: y + height / 2 + 0.5, class: "number" });
-    const anchor = label && { x: label.x, y: label.y, "text-anchor": label.anchor, class: `name role-${array.role}` };
-    node.element = s(
-      "g",
-      {
-        class: `node role-${array.role}${cell.share ? " share" : ""}`,
-        role: "button",
-        tabindex: -1,
-        onpointerenter: (event) => event.pointerType !== "touch" && this.selection.hover(...this.#place(node)),
-        onpointerleave: () => this.selection.leave(),
-        onclick: () => this.selection.pin(...this.#place(node)),
-        onfocus: () => this.#focus(node),
-        onblur: () => this.moving || this.selection.leave(),
-      },
-      label ? s("text", anchor, t < 0 ? `${label.text}0` : label.text) : "",
-      node.ground,
-      node.text,
-      s("rect", { class: "ring outer", ...ring }),
-      s("rect", { class: "ring", ...box }),
-    );
-    return node;
+    const handlers = {
+      onpointerenter: (event) => event.pointerType !== "touch" && this.selection.hover(...this.#place(node)),
+      onpointerleave: () => this.selection.leave(),
+      onclick: () => this.selection.pin(...this.#place(node)),
+      onfocus: () => this.#focus(node),
+      onblur: () => this.moving || this.selection.leave(),
+    };
+    return Object.assign(node, box(cell, role, t < 0 ? "0" : "", handlers));
   }
 
   #place({ cell, t }) {
@@ -194,21 +185,9 @@ export class Diagram {
     return [array.name, at];
   }
 
-  #sign({ x, y, text, title }) {
-    const width = Math.max(14, text.length * 6.4 + 8);
-    const box = { x: x - width / 2, y: y - 7, width, height: 14, rx: 7 };
-    return s("g", { class: "sign" }, s("title", {}, title), s("rect", box), s("text", { x, y: y + 0.5 }, text));
-  }
-
   /** A line between two entries, or an entry and the gates. */
   #track({ from, to, unit, points, back = false }, t, later) {
-    const element = s(
-      "g",
-      { class: back ? "track back" : "track" },
-      s("path", { class: "halo", d: route(points) }),
-      s("path", { d: route(points) }),
-      s("path", { d: head(points, 3.5), class: "head" }),
-    );
+    const { element } = line(points, back ? "track back" : "track", 3.5);
     const source = () => from && this.#entry(from, t, unit);
     const target = () => to && this.#entry(to, later, unit);
     this.tracks.push({ element, source, target, back });
@@ -218,18 +197,12 @@ export class Diagram {
   /** One of the ways of the gradient to a state: as thick as what comes over it, with the number beside it. */
   #way(way, t) {
     if (!this.#entry(way.to, t) || t + way.by < this.first || t + way.by >= Math.min(this.steps, this.first + MOST)) return [];
-    const { points, label } = this.step.way(way);
-    const line = s("path", { d: route(points) });
-    const element = s(
-      "g",
-      { class: `track back way ${way.kind}` },
-      s("title", {}, way.about),
-      s("path", { class: "halo", d: route(points) }),
-      line,
-      s("path", { d: head(points, 6), class: "head" }),
-    );
+    const { points, label, along } = this.step.way(way);
+    const { element, path } = line(points, `track back way ${way.kind}`, 6);
+    element.prepend(s("title", {}, way.about));
+    if (along) element.append(s("text", { transform: `translate(${along.x} ${along.y}) rotate(-90)` }, `× ${way.times}`));
     const number = label && s("text", { class: `worth ${way.kind}`, x: label.x, y: label.y, "text-anchor": label.anchor });
-    this.tracks.push({ element, way, t, line, number, back: true });
+    this.tracks.push({ element, way, t, path, number, back: true });
     return number ? [element, number] : [element];
   }
 
@@ -240,7 +213,7 @@ export class Diagram {
     const [from, to] = [this.#x(t + 1) + step.state.left, this.#x(t) + step.state.right];
     const band = s("path", { class: "fade" });
     this.labels.push(() => {
-      const [late, early] = [t + 1, t].map((each) => this.value(this.data.road, each));
+      const [late, early] = [t + 1, t].map((each) => this.value(this.data.road, each) ?? 0);
       const [a, b] = [late, early].map((value) => 0.75 + 12 * Math.min(1, Math.abs(value)));
       band.setAttribute("d", `M${from} ${y - a}L${to} ${y - b}V${y + b}L${from} ${y + a}Z`);
       band.style.opacity = 0.1 + 0.35 * Math.min(1, (Math.abs(late) + Math.abs(early)) / 2);
@@ -253,40 +226,58 @@ export class Diagram {
     return array.value(at);
   }
 
-  /** The products that come over a way, and their sum. */
+  /** The largest gradient of a state of this unit, at all steps: what the widths of the ways are measured by. */
+  #largest() {
+    let found = 1e-30;
+    for (const [, name] of this.data.states)
+      for (let t = 0; t < this.steps; t++) {
+        const size = Math.abs(this.value(name, t));
+        if (Number.isFinite(size)) found = Math.max(found, size);
+      }
+    return found;
+  }
+
+  /** What comes over a way. */
   over({ way, t }) {
-    const { array, at } = this.#entry(way.to, t);
-    const products = this.model.entry(array.name, at)?.products ?? [];
-    const own = products.filter((each) => each.factors.some((factor) => way.sources.includes(factor.array.name)));
-    return { products: own, total: own.reduce((sum, { value }) => sum + value, 0) };
+    return this.worth.over(way, t, this.#entry(way.to, t), this.at);
+  }
+
+  #changed(message) {
+    if (message) return this.caption.replaceChildren(h("p", {}, message));
+    this.#values();
+    this.caption.replaceChildren(...told(this, this.selection.reading));
   }
 
   /** Writes the numbers of the unit and sequence that are shown. */
   #values() {
+    this.worth.want(this.at);
     for (const nodes of this.columns.values())
       for (const node of nodes) {
         const { array, at } = this.#entry(node.cell.name, node.t, node.cell.unit);
         const value = array.value(at);
-        const { fill, text } = colours(value, array.largest);
+        const { fill, text } = value === undefined ? { fill: "none", text: "" } : colours(value, array.largest);
         const { share, word, width } = node.cell;
         node.key = `${array.name} ${at}`;
-        const words = word ?? (share ? `road ${Math.abs(value) < 0.005 ? small(value) : short(value)}` : short(value));
+        const number = short(value * (this.gradients.has(array.name) ? this.factor : 1));
+        const part = share && (Math.abs(value) < 0.005 ? small(value) : short(value));
+        const words = word ?? (value === undefined ? "…" : share ? `road ${part}` : number);
         if (!share) node.ground.style.fill = fill;
         if (!share) node.text.style.fill = text;
         node.text.textContent = words;
         node.text.style.fontSize = `${Math.min(11.5, ((width - 3) * 1.62) / words.length)}px`;
-        node.element.setAttribute("aria-label", `${array.label(at)} = ${long(value)}, ${array.about}`);
+        const says = value === undefined ? "…" : long(value);
+        node.element.setAttribute("aria-label", `${array.label(at)} = ${says}, ${array.about}`);
       }
     for (const write of this.labels) write();
-    const ways = this.tracks.filter(({ way }) => way).map((track) => ({ track, ...this.over(track) }));
-    const largest = Math.max(...ways.map(({ total }) => Math.abs(total)).filter(Number.isFinite), 1e-12);
+    const ways = this.tracks.filter(({ way }) => way).map((track) => ({ track, total: this.over(track) }));
+    const largest = this.#largest();
     for (const { track, total } of ways) {
-      const { way, t, line, number } = track;
+      const { way, t, path, number } = track;
       const part = Math.min(1, Math.abs(total) / largest);
-      line.style.strokeWidth = Number.isFinite(part) ? 1 + (THICKEST - 1) * part : THICKEST;
+      path.style.strokeWidth = Number.isNaN(part) ? 1 : 1 + (THICKEST - 1) * part;
       if (!number) continue;
-      const gate = way.gate && `× ${way.times} ${short(this.value(way.gate, t + way.by))} → `;
-      number.replaceChildren(gate ? s("tspan", { class: "gate" }, gate) : "", short(total));
+      const gate = way.gate && Number.isFinite(total) && `× ${way.times} ${short(this.value(way.gate, t + way.by))} → `;
+      number.replaceChildren(gate ? s("tspan", { class: "gate" }, gate) : "", Number.isNaN(total) ? "" : short(total * this.factor));
     }
     this.#light();
   }
@@ -295,30 +286,35 @@ export class Diagram {
   follow() {
     const { reading } = this.selection;
     if (!this.picture) return;
-    const { t, n, h: unit } = this.#seen(reading);
-    const inputs = reading && ["x", "gx"].includes(reading.array.name) && this.#array("x").shape[2] > this.step.inputs;
-    const turned = inputs || n !== this.at.n || unit !== this.at.h;
-    this.at = { t, n, h: unit };
+    const { t, n, h: unit, i } = this.#seen(reading);
+    const turned = n !== this.at.n || unit !== this.at.h || i !== this.at.i;
+    this.at = { t, n, h: unit, i };
     if (t < this.first || t >= this.first + MOST) {
       this.first = Math.max(0, Math.min(this.steps - MOST, t - Math.floor(MOST / 2)));
       this.#draw();
     } else if (turned) this.#values();
     else this.#light();
     this.caption.replaceChildren(...told(this, reading));
-    this.#scroll(t);
+    this.#scroll();
   }
 
   /** The step, sequence and unit of an entry, or else of those that belong to it. */
   #seen(reading) {
     const found = { ...this.at };
     if (!reading || reading.at < 0) return found;
-    const { axes } = reading.array;
+    const { letters } = reading.array;
     const place = reading.array.index(reading.at);
-    for (const letter of "tnh") if (axes.includes(letter)) found[letter] = place[axes.indexOf(letter)];
-    if (axes.includes("d")) found.t = 0;
-    if (axes.includes("t") || axes.includes("d")) return found;
-    const states = [...reading.lit].map(([name, places]) => [this.#array(name), places]);
-    const own = states.filter(([array]) => array?.axes === "tnh").flatMap(([array, places]) => [...places.keys()].map((at) => array.index(at)));
+    letters.forEach((letter, axis) => {
+      if ("tnh".includes(letter)) found[letter] = place[axis];
+    });
+    if (letters.join("") === "tni") {
+      const most = this.#array("x").shape[2] - this.step.inputs;
+      if (place[2] < found.i || place[2] >= found.i + this.step.inputs) found.i = Math.min(place[2], most);
+    }
+    if (letters.includes("d")) found.t = 0;
+    if (letters.includes("t") || letters.includes("d")) return found;
+    const timed = [...reading.lit].filter(([name]) => this.#array(name)?.letters.join("") === "tnh");
+    const own = timed.flatMap(([name, places]) => [...places.keys()].map((at) => this.#array(name).index(at)));
     if (own.length && !own.some(([, n, unit]) => n === found.n && unit === found.h)) [, found.n, found.h] = own[0];
     return found;
   }
@@ -361,7 +357,7 @@ export class Diagram {
       );
     }
     const [source, target] = [track.source(), track.target()];
-    const shown = (array) => this.step.cells.some(({ name }) => name === array.name);
+    const shown = (array) => this.drawn.has(array.name);
     return reading.products.some(
       (each) =>
         (source ? has(each, source) : gives(each, target)) &&
@@ -369,13 +365,16 @@ export class Diagram {
     );
   }
 
-  /** The step is in sight, where not all of them are. */
-  #scroll(t) {
-    const { box, scale } = this;
-    if (box.scrollWidth <= box.clientWidth + 1) return;
-    const [from, to] = [this.#x(t) * scale, this.#x(t + 1) * scale];
-    if (from < box.scrollLeft) box.scrollLeft = from - 12;
-    else if (to > box.scrollLeft + box.clientWidth) box.scrollLeft = to - box.clientWidth + 12;
+  /** The step is in sight, where not all of them are. Asking where the box is costs a layout: once a frame. */
+  #scroll() {
+    if (!this.overflows || this.scrolled === this.at.t) return;
+    this.scrolled = this.at.t;
+    requestAnimationFrame(() => {
+      const { box, scale } = this;
+      const [from, to] = [this.#x(this.at.t) * scale, this.#x(this.at.t + 1) * scale];
+      if (from < box.scrollLeft) box.scrollLeft = from - 12;
+      else if (to > box.scrollLeft + box.clientWidth) box.scrollLeft = to - box.clientWidth + 12;
+    });
   }
 
   #focus(node) {

@@ -20,4 +20,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
+/** A text as children of an element: what stands between backticks is code. */
+export const withCode = (text) => text.split("`").map((part, j) => (j % 2 ? h("code", {}, part) : part));
+
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

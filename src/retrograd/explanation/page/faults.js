@@ -37,7 +37,7 @@ export class Faults {
 
   #choose(number) {
     this.chosen = number;
-    const { about, before, after, wrong, report, diagnosis } = this.faults[number];
+    const { about, before, after, wrong, report, diagnosis, error } = this.faults[number];
     this.buttons.forEach((button, j) => button.setAttribute("aria-pressed", String(j === number)));
     const pairs = Object.entries(wrong).map(([name, values]) =>
       this.#compared(this.model.arrays.get(name), numbers(values)),
@@ -46,7 +46,7 @@ export class Faults {
     this.body.replaceChildren(
       h("p", {}, about),
       h("pre", { class: "change" }, h("del", {}, before), "\n", h("ins", {}, after)),
-      h("p", { class: "diagnosis" }, pairs.length ? sentence(diagnosis) : SAME),
+      h("p", { class: "diagnosis" }, pairs.length ? sentence(diagnosis) : error ? `It does not run: ${error}` : SAME),
       h("div", { class: "row" }, ...pairs.flatMap(({ elements }) => elements)),
       pairs.length
         ? h(

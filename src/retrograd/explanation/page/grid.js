@@ -127,9 +127,9 @@ export class Grid {
       this.array.values.forEach((value, at) => {
         longest = Math.max(longest, (this.options.text?.(value, at) ?? short(value, decimals)).length);
       });
-      const room = (side * 1.6) / longest; // a letter is 0.6 as wide as high
-      const size = Math.min(14, Math.max(7.5, cell * 0.52), room);
-      if (longest <= 2 || room >= (decimals === 2 ? 8 : 6.6)) return { decimals, size };
+      // a letter is 0.6 as wide as high; most numbers of a grid have one size, the longest are smaller
+      const size = Math.min(14, Math.max(7.5, cell * 0.52), (side * 1.6) / Math.min(longest, 4));
+      if (longest <= 2 || (side * 1.66) / longest >= (decimals === 2 ? 8 : 6.6)) return { decimals, size };
     }
     return null;
   }
@@ -185,7 +185,8 @@ export class Grid {
     if (value === 0 && cell >= 7) pen.outline(x + 0.5, y + 0.5, side - 1, side - 1, line, 1, { radius });
     if (this.letters) {
       const words = this.options.text?.(value, at) ?? short(value, this.letters.decimals);
-      pen.text(x + side / 2, y + side / 2 + 0.5, words, text, this.letters.size);
+      const size = Math.min(this.letters.size, (side * 1.6) / words.length);
+      pen.text(x + side / 2, y + side / 2 + 0.5, words, text, size);
     }
     if (this.options.marked?.(at)) {
       pen.outline(x, y, side, side, palette().wrong, Math.max(2, cell / 12), { radius });
@@ -239,15 +240,16 @@ export class Grid {
     for (const [at, as] of lit) if (corners.has(at)) kinds[as].push(at);
     const small = cell >= 5 && cell < 12; // their outline is the ground on which the value lies: many are drawn quickly
     for (const [at, { x, y }] of corners) {
-      if (!small || lit.get(at) !== "factor" || at < 0) this.#paintCell(pen, at, x, y);
+      if (!small || !["factor", "copy"].includes(lit.get(at)) || at < 0) this.#paintCell(pen, at, x, y);
       else {
         pen.cell(x, y, side, side, accent, 0);
         pen.cell(x + 1, y + 1, side - 2, side - 2, colours(array.value(at), array.largest).fill, 0);
       }
     }
-    pen.outlines(kinds.copy.map(inset(1)), side - 2, side - 2, accent, 1.5, { dash: [3, 2], radius });
-    const outlined = cell >= 12 ? kinds.factor : small ? kinds.factor.filter((at) => at < 0) : [];
-    pen.outlines(outlined.map(inset(0.75)), side - 1.5, side - 1.5, accent, cell >= 12 ? 1.75 : 1, { radius });
+    const outlined = (cells) => (cell >= 12 ? cells : small ? cells.filter((at) => at < 0) : []);
+    pen.outlines(outlined(kinds.copy).map(inset(1)), side - 2, side - 2, accent, 1.5, { dash: [3, 2], radius });
+    const thick = cell >= 12 ? 1.75 : 1;
+    pen.outlines(outlined(kinds.factor).map(inset(0.75)), side - 1.5, side - 1.5, accent, thick, { radius });
     const active = this.#activeCells().filter((at) => corners.has(at));
     pen.outlines(active.map(inset(-1.5)), side + 3, side + 3, accent, 3.5, { radius: radius + 2 });
     const target = corners.get(kinds.target[0]);

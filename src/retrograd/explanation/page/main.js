@@ -5,7 +5,8 @@ import { Blocks } from "page/blocks";
 import { Code } from "page/code";
 import { forget } from "page/colour";
 import { Curves } from "page/curves";
-import { h } from "page/dom";
+import { Derivation } from "page/derivation";
+import { h, withCode } from "page/dom";
 import { EntryPanel } from "page/entry";
 import { copied, saved, svg } from "page/export";
 import { Faults } from "page/faults";
@@ -19,6 +20,7 @@ import { ModelView } from "page/network";
 import { count, long, small } from "page/number";
 import { sentence } from "page/reading";
 import { RemoteModel } from "page/remote";
+import { Rules } from "page/rules";
 import { Selection } from "page/selection";
 import { Settings } from "page/settings";
 import { Carried, Served, opened, settingsOf } from "page/source";
@@ -31,19 +33,20 @@ import { Time } from "page/time";
 /** Whether the server makes a part of a document when it is asked for. */
 const promised = (document, part) => Boolean(document.later?.includes(part));
 const HINT = matchMedia("(pointer: coarse)").matches
-  ? " Tap any number to take it apart."
-  : " Point at any number to take it apart, click to keep it.";
+  ? " Tap any number."
+  : " Point at any number, click to keep it.";
 const $ = (id) => document.getElementById(id);
 
 class Page {
-  constructor({ served, documents, model }) {
-    this.source = model ? new Layers(model, served) : served ? new Served(served, documents) : new Carried(documents);
+  constructor({ served, documents, model }, others) {
+    this.source = model ? new Layers(model, served) : served ? new Served(served, documents) : new Carried(documents, others);
     this.selection = new Selection();
+    const answers = Boolean(served) && !model; // of a model's layers the gradients are those of the run
     this.views = [
       {
         id: "time",
         title: "Through time",
-        has: (d) => !d.ask && Object.values(d.arrays).some(({ view }) => view === "time"),
+        has: (d) => Boolean(d.diagram),
         view: new Time(this.selection),
       },
       { id: "entries", title: "Entry by entry", has: (d) => !d.ask, view: new Stage(this.selection) },
@@ -64,7 +67,19 @@ class Page {
         id: "curves",
         title: "Curves",
         has: (d) => Boolean(d.curves),
-        view: new Curves(this.selection, served ? (text, say) => this.#retype(text, say) : null),
+        view: new Curves(this.selection, answers ? (text, say) => this.#retype(text, say) : null),
+      },
+      {
+        id: "derivation",
+        title: "Derivation",
+        has: (d) => Boolean(d.derivation),
+        view: new Derivation(),
+      },
+      {
+        id: "rules",
+        title: "Type it",
+        has: (d) => Boolean(d.rules) && (answers || d.settings.length > 0),
+        view: new Rules(this.selection, answers ? (text, say) => this.#retype(text, say) : null),
       },
       {
         id: "code",
@@ -87,6 +102,7 @@ class Page {
     this.settings = new Settings($("settings"), {
       has: (values) => this.source.has(this.document.operator, values),
       choose: (values) => this.go(this.document.operator, { ...settingsOf(this.document), ...values }),
+      holds: () => this.source.holds,
     });
     this.stories = new Stories($("story"), { show: (step) => this.#tell(step) });
     this.lines = new Lines($("view"), []);
@@ -202,7 +218,7 @@ class Page {
       try {
         await this.source.complete(document, needs);
       } catch (error) {
-        $("view").replaceChildren(h("p", { class: "say" }, error.message));
+        $("view").replaceChildren(h("p", { class: "say" }, withCode(error.message)));
         return;
       }
       if (this.document !== document || this.view !== view) return;
@@ -330,7 +346,7 @@ class Page {
   }
 }
 
-const page = new Page(await opened($("source")));
+const page = new Page(await opened($("source")), JSON.parse($("others").textContent));
 await page.start();
 
 /** What tests and consoles drive: take() does what pointing at an entry does. */

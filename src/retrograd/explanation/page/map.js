@@ -4,7 +4,7 @@ import { numbers } from "page/array";
 import { h } from "page/dom";
 import { count, long, small } from "page/number";
 
-const extents = (shape) => shape.join(" × ");
+const extents = (shape) => shape.join("×");
 
 export class LayerMap {
   /** choose(path): the reader opens a layer; follow(step): a step of the road */

@@ -71,7 +71,8 @@ export class Matrices {
   #equation(target) {
     const kinds = this.model.products.get(target.name);
     const two = kinds.find(({ factors }) => factors.length === 2);
-    return two ? this.#product(target, two) : this.#scatter(target, kinds[0]);
+    const one = kinds.find(({ factors }) => this.model.arrays.get(factors[0]).view === "matrices");
+    return two ? this.#product(target, two) : this.#scatter(target, one);
   }
 
   /** A · B = target: A to the left of the target, B below it, so that a row and a column meet in their entry. */
@@ -120,17 +121,17 @@ export class Matrices {
   }
 
   /** Every entry of the target is the sum of those entries of another array that were copied from it. */
-  #scatter(target, { factors }) {
-    const source = this.#grid(this.model.arrays.get(factors[0]), { single: true });
+  #scatter(target, products) {
+    const source = this.#grid(this.model.arrays.get(products.factors[0]), { single: true });
     const result = this.#grid(target);
-    const many = this.#grid(this.#counts(target), { title: "how many", what: "are added" });
+    const many = this.#grid(this.#counts(target, products), { title: "how many", what: "are added" });
     const title = () => [named(target.role, target.name), " ← ", named(source.array.role, source.array.name)];
     const text = h(
       "div",
       { class: "equation" },
       h("p", { class: "math" }, ...title()),
       h("p", {}, this.#about(target)),
-      h("p", {}, "Where windows overlap, several entries came from one entry. What they get is added up there."),
+      h("p", {}, "Where windows overlap, several entries belong to one entry. They are added up there."),
     );
     const element = h(
       "section",
@@ -154,11 +155,8 @@ export class Matrices {
   }
 
   /** How many entries are added to each entry. */
-  #counts(target) {
-    const kinds = this.model.products.get(target.name);
-    const values = Array.from({ length: target.size }, (_, at) =>
-      kinds.reduce((sum, each) => sum + each.rows(0, at).length, 0),
-    );
+  #counts(target, products) {
+    const values = Array.from({ length: target.size }, (_, at) => products.rows(0, at).length);
     return new Values(target.name, { ...target, values });
   }
 

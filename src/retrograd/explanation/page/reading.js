@@ -25,7 +25,9 @@ export function read(model, name, at, wish = "sum", into = null) {
   light(array, at, "target");
   const source = (other, place) => {
     if (!other.copies) return;
-    light(model.arrays.get(other.copies.array), other.copies.index[place], "copy");
+    const [from, there] = [model.arrays.get(other.copies.array), other.copies.index[place]];
+    // what was read outside of an array that is shown without padding lies nowhere
+    if (there >= 0 || from.padded.some((extent, axis) => extent > from.shape[axis])) light(from, there, "copy");
   };
   for (const each of products) {
     if (shown === "sum") {

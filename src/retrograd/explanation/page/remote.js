@@ -17,7 +17,6 @@ export class Parts extends Values {
     this.size = product(this.shape);
     this.beside = { low: this.low, padded: this.padded }; // with the padding, which is not shown
     this.before = Math.max(1, 3 - this.shape.length);
-    this.letters = [...this.axes];
     this.axes = [...new Array(this.before).fill(""), ...this.letters];
     this.padded = [...new Array(this.before).fill(1), ...this.window];
     this.start = this.shape.map(() => 0);
@@ -56,10 +55,6 @@ export class Parts extends Values {
 
   at(place) {
     return this.flat(this.start.map((start, axis) => start + (place[axis + this.before] ?? 0)));
-  }
-
-  flat(index) {
-    return index.reduce((flat, i, axis) => flat * this.shape[axis] + i, 0);
   }
 
   shows(at) {
@@ -127,6 +122,21 @@ export class RemoteModel extends Model {
 
   uses() {
     return [];
+  }
+
+  /** Learns the entries of one unit of a recurrent layer at every step, and what comes over the ways of the gradient. */
+  async learn(place) {
+    const found = await this.document.ask("through_time", place);
+    for (const [name, values] of Object.entries(found.values)) {
+      const array = this.arrays.get(name);
+      const [letters, each] = [array.letters.join(""), numbers(values)];
+      each.forEach((value, j) => {
+        const width = letters === "tni" ? each.length / array.shape[0] : 1;
+        const last = letters === "tni" ? place.input + (j % width) : place.unit;
+        array.learn(array.flat([Math.floor(j / width), place.sequence, last]), value);
+      });
+    }
+    return found.ways.map((way) => [...numbers(way)]);
   }
 
   entry(name, at) {

@@ -1,11 +1,11 @@
 // The settings of the operator: numbers as sliders, words as buttons.
 
-import { h } from "page/dom";
+import { h, withCode } from "page/dom";
 
 export class Settings {
-  /** has(settings): whether a document for these can be had; choose(settings): asks for it */
-  constructor(element, { has, choose }) {
-    Object.assign(this, { element, has, choose });
+  /** has(settings): whether a document for these can be had; choose(settings): asks for it; holds(): what a file holds */
+  constructor(element, { has, choose, holds }) {
+    Object.assign(this, { element, has, choose, holds });
     this.operator = null;
   }
 
@@ -24,8 +24,11 @@ export class Settings {
             h("code", {}, `retrograd explain ${document.operator}`),
             closed ? " to change these" : " for the other settings",
           ]
-        : []),
+        : this.holds()
+          ? [`${this.holds()}; `, h("code", {}, `retrograd explain ${document.operator}`), " computes any other"]
+          : []),
     );
+    this.note.classList.toggle("holds", !some);
     this.brief.textContent = document.settings.map(({ name, value }) => `${name} ${value}`).join(" · ");
   }
 
@@ -63,7 +66,7 @@ export class Settings {
 
   /** An error, beside the settings; the page stays as it was. */
   message(text) {
-    this.error.textContent = text;
+    this.error.replaceChildren(...withCode(text));
     if (text) for (const { name, value } of this.document.settings) this.controls.get(name).mark(value);
   }
 }

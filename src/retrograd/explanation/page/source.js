@@ -12,6 +12,27 @@ async function unpacked(text) {
   return new Response(stream).text();
 }
 
+/** A document with its indices as they were: it is packed with columns, and the differences in them. */
+function restored(document) {
+  for (const { products } of Object.values(document.sums))
+    for (const each of products) each.index = summed(each.index, 1 + each.factors.length);
+  for (const { copies } of Object.values(document.arrays)) if (copies) copies.index = summed(copies.index, 1);
+  return document;
+}
+
+function summed(differences, width) {
+  const rows = differences.length / width;
+  const index = new Array(differences.length);
+  for (let column = 0; column < width; column++) {
+    let value = 0;
+    for (let row = 0; row < rows; row++) {
+      value += differences[column * rows + row];
+      index[row * width + column] = value;
+    }
+  }
+  return index;
+}
+
 const key = (operator, settings) =>
   JSON.stringify([operator, Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1))]);
 /** The settings of a document, and the gradient that was typed for it. */
@@ -20,11 +41,26 @@ export const settingsOf = ({ settings, typed }) => ({
   ...(typed ? { typed } : {}),
 });
 
-/** Documents in the file: those of some combinations of settings. */
+/** The command that computes a document with these settings. */
+function command(operator, settings, { settings: known }) {
+  const changed = known.filter(({ name, default: own }) => own !== null && settings[name] !== own);
+  return ["retrograd explain", operator, ...changed.map(({ name }) => `--set ${name}=${settings[name]}`)].join(" ");
+}
+
+/**
+ * Documents in the file: those of some combinations of settings.
+ *
+ * others: {about, documents}, the first document with other settings, which are unpacked when they are asked for
+ */
 export class Carried {
-  constructor(documents) {
+  constructor(documents, others) {
     this.documents = new Map(documents.map((each) => [key(each.operator, settingsOf(each)), each]));
     this.operators = [...new Set(documents.map(({ operator }) => operator))];
+    this.holds = others?.about ?? null;
+    this.latest = 0;
+    this.later = new Map();
+    for (const each of others?.documents ?? [])
+      this.documents.set(key(this.first, { ...settingsOf(documents[0]), ...each.changed }), each);
   }
 
   get first() {
@@ -35,15 +71,35 @@ export class Carried {
     return [...this.documents.values()].find((each) => each.operator === operator) ?? null;
   }
 
+  /** Whether settings can be chosen: with many of them in the file, what it does not hold is said then. */
   has(operator, settings) {
-    return this.documents.has(key(operator, settings));
+    return Boolean(this.holds) || this.documents.has(key(operator, settings));
   }
 
   async get(operator, settings) {
-    const found = settings ? this.documents.get(key(operator, settings)) : this.#any(operator);
-    if (!found)
-      throw new Error(`this file does not hold these settings: run \`retrograd explain ${operator}\` to change them`);
-    return found;
+    const place = settings && key(operator, settings);
+    const ticket = ++this.latest;
+    const found = settings ? this.documents.get(place) : this.#any(operator);
+    if (!found) {
+      const about = this.holds ?? "this file does not hold these settings";
+      throw new Error(`${about[0].toUpperCase()}${about.slice(1)}: \`${command(operator, settings, this.#any(operator))}\` computes these`);
+    }
+    if (found.error) throw new Error(found.error);
+    if (!found.packed) return found;
+    const document = restored(JSON.parse(await unpacked(found.packed)));
+    this.documents.set(place, document);
+    if (found.later) this.later.set(document, found.later);
+    if (ticket !== this.latest) throw new DOMException("another one was asked for", "AbortError");
+    return document;
+  }
+
+  /** A part that was packed apart, where the file holds it. */
+  async complete(document, part) {
+    const text = this.later.get(document);
+    if (text) Object.assign(document, JSON.parse(await unpacked(text)));
+    if (document[part]) return;
+    const asked = command(document.operator, settingsOf(document), document);
+    throw new Error(`This file holds this for one changed setting at most: \`${asked}\` shows it.`);
   }
 }
 

@@ -49,13 +49,18 @@ export class Stage {
     return null;
   }
 
+  /** The least width of an array's figure. */
+  least(array) {
+    return captionWidth(array);
+  }
+
   grid(array, options) {
     return new Grid(array, this.selection, { ...options, ...scaled(array) });
   }
 
   open(model) {
     this.arrays = this.pairs(model).map((pair) => pair.map((name) => name && model.arrays.get(name)));
-    this.captions = this.arrays.map((pair) => Math.max(...pair.map((array) => (array ? captionWidth(array) : 0))));
+    this.captions = this.arrays.map((pair) => Math.max(...pair.map((array) => (array ? this.least(array) : 0))));
     this.ways = null;
     this.bands = h("div", { class: "bands" });
     this.element.replaceChildren(this.bands);

@@ -19,8 +19,8 @@ export class Step {
     const right = this.frame.x + this.frame.width;
     this.low = FRAME + this.frame.height;
     this.state = { left: right - 5, middle: right - 5 + STATE / 2, right: right - 5 + STATE };
-    [this.out, this.down, this.up] = [right + 40, right + 50, right + 56]; // lines beside the states
-    this.width = right + 61;
+    [this.out, this.down, this.up] = [right + 39, right + 53, right + 59]; // lines beside the states
+    this.width = right + 64;
     this.lanes = [{ back: LANE, value: LANE + HEIGHT + 2 }];
     if (two) this.lanes.push({ value: this.low + 24, back: this.low + 26 + HEIGHT });
     this.input = this.low + (two ? 98 : 30);
@@ -188,7 +188,7 @@ export class Step {
     return found;
   }
 
-  /** How a way of the gradient to a state of this step runs, and where its number stands. */
+  /** How a way of the gradient to a state of this step runs, where its number stands, and what it is multiplied by. */
   way({ to, kind, by }) {
     const { state, width } = this;
     const level = this.level(to);
@@ -208,7 +208,8 @@ export class Step {
     if (by === 0 && two && to === this.states[0][1]) {
       const from = this.level(this.states[1][1]) - 6;
       const label = { x: this.out - 6, y: this.low - 12, anchor: "end" };
-      return { points: [[state.right, from], [this.out, from], [this.out, level + 7], [end, level + 7]], label };
+      const along = { x: this.out + 7, y: (from + level) / 2 };
+      return { points: [[state.right, from], [this.out, from], [this.out, level + 7], [end, level + 7]], label, along };
     }
     const [from, arrival] = [RESULT + 1.5 * HEIGHT, two ? level : level - 7];
     return { points: [[state.right, from], [this.down, from], [this.down, arrival], [end, arrival]], label: null };
@@ -223,28 +224,4 @@ export class Step {
 /** The width of so many cells. */
 function row(count, gap = 3) {
   return count * GATE + (count - 1) * gap;
-}
-
-/** A line through points, with round corners, as the d of a path. */
-export function route(points, radius = 5) {
-  const toward = ([x, y], [toX, toY]) => {
-    const far = Math.hypot(toX - x, toY - y);
-    const part = far ? Math.min(radius, far / 2) / far : 0;
-    return [x + (toX - x) * part, y + (toY - y) * part];
-  };
-  return points
-    .map((point, j) => {
-      if (!j) return `M${point}`;
-      if (j === points.length - 1) return `L${point}`;
-      return `L${toward(point, points[j - 1])}Q${point} ${toward(point, points[j + 1])}`;
-    })
-    .join("");
-}
-
-/** The head of an arrow at the end of a line. */
-export function head(points, size) {
-  const [[fromX, fromY], [x, y]] = points.slice(-2);
-  const [dx, dy] = [Math.sign(x - fromX), Math.sign(y - fromY)];
-  const wing = (side) => [x - size * dx + side * size * 0.7 * dy, y - size * dy + side * size * 0.7 * dx];
-  return `M${wing(1)}L${x} ${y}L${wing(-1)}`;
 }

@@ -24,25 +24,27 @@ export class Time extends Stage {
     return time < 0 || rank < 2 ? null : [time === rank - 1 ? rank - 2 : rank - 1, time];
   }
 
+  /** Of a large layer the picture alone: the grids of its parts have tabs of their own. */
   open(model) {
-    super.open(model);
+    this.large = Boolean(model.document.ask);
+    if (!this.large) super.open(model);
     this.model = model;
-    this.timed = this.arrays.flat().filter((array) => array?.axes.includes("t"));
-    const length = Math.max(...this.timed.map((array) => array.shape[array.axes.indexOf("t")]));
-    const attributes = { type: "range", min: 0, max: length - 1, value: 0, "aria-label": "time step" };
+    this.timed = [...model.arrays.values()].filter(({ letters }) => letters.includes("t"));
+    const attributes = { type: "range", min: 0, max: this.timed[0].shape[0] - 1, "aria-label": "time step" };
     this.slider = h("input", { ...attributes, oninput: () => this.#go("t", Number(this.slider.value)) });
     this.now = h("output", {});
     this.diagram = new Diagram(this.selection);
     this.diagram.open(model);
     const choices = Object.keys(CHOSEN).map((letter) => this.#choice(letter));
     const scrub = h("label", {}, "time step ", this.slider);
-    this.element.prepend(h("p", { class: "scrub" }, scrub, this.now, ...choices), this.diagram.element);
+    const parts = [h("p", { class: "scrub" }, scrub, this.now, ...choices), this.diagram.element];
+    this.element.replaceChildren(...parts, ...(this.large ? [] : [this.bands]));
   }
 
   /** Which unit or sequence the picture shows. */
   #choice(letter) {
-    const { axes, shape } = this.timed.find((array) => array.axes.includes(letter));
-    const extent = shape[axes.indexOf(letter)];
+    const { letters, shape } = this.timed.find((array) => array.letters.includes(letter));
+    const extent = shape[letters.indexOf(letter)];
     if (extent < 2) return null;
     const options = Array.from({ length: extent }, (_, j) => h("option", { value: j }, String(j)));
     const attributes = { "data-axis": letter, "aria-label": `${CHOSEN[letter]} that is shown` };
@@ -62,35 +64,30 @@ export class Time extends Stage {
 
   layout(width, height) {
     this.diagram.layout(width);
-    super.layout(width, height);
+    if (!this.large) super.layout(width, height);
   }
 
   /** Another moment, unit or sequence: the same entry there is taken apart. */
   #go(letter, position) {
     const { pinned } = this.selection;
-    const has = ({ axes }) => axes.includes(letter);
+    const has = ({ letters }) => letters.includes(letter);
     const array =
       this.timed.find((each) => each.name === pinned?.name && has(each)) ??
       this.timed.find((each) => has(each) && this.model.isSum(each.name) && this.model.isBackward(each.name)) ??
       this.timed.find((each) => has(each) && this.model.isSum(each.name));
     if (!array) return;
     const known = { ...this.diagram.at, t: Number(this.slider.value), [letter]: position };
-    const place = array.place(array.name === pinned?.name ? pinned.at : 0);
-    [...array.axes].forEach((each, axis) => {
-      if (array.name !== pinned?.name || each === letter)
-        place[axis] = Math.min(known[each] ?? place[axis], array.shape[axis] - 1);
-    });
-    this.selection.pin(array.name, array.at(place));
+    const before = array.name === pinned?.name ? array.index(pinned.at) : array.letters.map((each) => known[each]);
+    const index = before.map((place, axis) => (array.letters[axis] === letter ? position : place));
+    this.selection.pin(array.name, array.flat(index));
   }
 
   /** The moment that the taken entry belongs to. */
   follow() {
-    const { reading } = this.selection;
-    const axis = reading?.array.axes.indexOf("t") ?? -1;
-    if (axis >= 0) this.slider.value = reading.array.index(reading.at)[axis];
+    this.diagram.follow();
+    this.slider.value = this.diagram.at.t;
     this.now.textContent = `t = ${this.slider.value}`;
     this.slider.style.setProperty("--part", `${(100 * this.slider.value) / Math.max(1, this.slider.max)}%`);
-    this.diagram.follow();
     for (const select of this.element.querySelectorAll(".scrub select")) select.value = this.diagram.at[select.dataset.axis];
   }
 }

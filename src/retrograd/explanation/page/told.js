@@ -2,7 +2,7 @@
 
 import { h, s } from "page/dom";
 import { long, short } from "page/number";
-import { head, route } from "page/step";
+import { line } from "page/shapes";
 
 const WAYS = {
   state: "through the next state",
@@ -12,8 +12,8 @@ const WAYS = {
 };
 const MOST = 6; // factors of a product that are written out
 
-/** The legend of the ways. */
-export function meanings({ ways, road }) {
+/** The legend of the ways; unit: that of the gradients, if they are small. */
+export function meanings({ ways, road }, unit) {
   const kinds = [...new Set(ways.map(({ kind }) => kind))];
   const found = kinds.map((kind) => {
     const times = ways.filter((way) => way.kind === kind).map((way) => way.times).find(Boolean);
@@ -21,6 +21,7 @@ export function meanings({ ways, road }) {
     return h("li", {}, sample(kind), text);
   });
   if (road) found.push(h("li", {}, h("i", { class: "fade" }), "road: what the gates of all later steps let through"));
+  if (unit) found.push(h("li", {}, `gradients in ${unit}`));
   return found;
 }
 
@@ -29,9 +30,8 @@ function sample(kind) {
     [31, 7],
     [4, 7],
   ];
-  const parts = [s("path", { d: route(points) }), s("path", { d: head(points, 5), class: "head" })];
-  const line = s("g", { class: `track back way ${kind}` }, ...parts);
-  return s("svg", { viewBox: "0 0 32 14", width: 32, height: 14, "aria-hidden": "true" }, line);
+  const { element } = line(points, `track back way ${kind}`, 5);
+  return s("svg", { viewBox: "0 0 32 14", width: 32, height: 14, "aria-hidden": "true" }, element);
 }
 
 /** The caption: the ways to the gradient that is taken, and the road to the step that is looked at. */
@@ -39,10 +39,11 @@ export function told(diagram, reading) {
   const { t } = diagram.at;
   const found = [];
   const ways = diagram.tracks.filter((track) => track.way && track.t === t && track.way.to === reading?.array.name);
-  if (ways.length) {
-    const parts = ways.map((track) => `${long(Number(diagram.over(track).total.toPrecision(3)))} ${track.way.about}`);
+  const value = reading?.array.value(reading.at);
+  if (ways.length && value !== undefined) {
+    const parts = ways.map((track) => `${long(Number(diagram.over(track).toPrecision(3)))} ${track.way.about}`);
     const name = h("code", { class: "role-gradient" }, reading.array.label(reading.at));
-    found.push(h("p", {}, name, ` = ${long(reading.array.value(reading.at))}: `, parts.join("; "), "."));
+    found.push(h("p", {}, name, ` = ${long(value)}: `, parts.join("; "), "."));
   }
   found.push(h("p", {}, ...(diagram.data.road ? road(diagram, t) : [diagram.data.about])));
   return found;
@@ -54,6 +55,7 @@ function road(diagram, t) {
   const last = steps - 1;
   if (t >= last)
     return ["At the last step nothing is lost yet: here the road back through ", h("code", {}, state), " begins."];
+  if (diagram.value(data.road, t) === undefined) return ["…"];
   const [{ gate }] = data.ways.filter(({ kind }) => kind === "state");
   const later = Array.from({ length: last - t }, (_, j) => t + 1 + j);
   const factors = later.length > MOST ? [...later.slice(0, MOST - 2), null, last] : later;

@@ -41,11 +41,13 @@ def application(
     served: Mapping[str, Any],
     answers: Mapping[str, Answer],
     model: Mapping[str, Any] | None = None,
+    connections: Callable[[], int] = lambda: 1,
 ) -> Guard:
     """The ASGI application.
 
     token: what the link must carry. hosts: the values of the Host header that name this server. served: what the page
-    is told besides. answers: by name; a ValueError becomes a 400 with its text. model: the map of its layers
+    is told besides. answers: by name; a ValueError becomes a 400 with its text. model: the map of its layers.
+    connections: how many are open now
     """
     one_at_a_time = anyio.CapacityLimiter(1)
 
@@ -64,7 +66,7 @@ def application(
         return Response(body, 200, _HEADERS, "application/json")
 
     routes = [Route("/", start), *(Route(f"/api/{name}", partial(answer, make)) for name, make in answers.items())]
-    return Guard(Starlette(routes=routes), hosts, token)
+    return Guard(Starlette(routes=routes), hosts, token, connections)
 
 
 def _as_json(make: Answer, query: Mapping[str, str]) -> bytes:

@@ -8,15 +8,16 @@ itself, and one for data must carry the token that stands in the link.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["LONGEST_QUERY", "Guard"]
+__all__ = ["LONGEST_QUERY", "MOST_CONNECTIONS", "Guard"]
 
 LONGEST_QUERY = 4096  # bytes
+MOST_CONNECTIONS = 200
 _WAITING = 64  # requests at a time
 
 
@@ -25,10 +26,14 @@ class Guard:
 
     hosts: the values of the Host header that name this server
     token: what the link carries
+    connections: how many are open now
     """
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str], token: str) -> None:
+    def __init__(
+        self, app: ASGIApp, hosts: Iterable[str], token: str, connections: Callable[[], int] = lambda: 1
+    ) -> None:
         self._app, self._hosts, self._token = app, frozenset(hosts), token
+        self._connections = connections
         self._origins = frozenset(f"http://{host}" for host in self._hosts)
         self._active = 0
 
@@ -50,6 +55,8 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = Headers(scope=scope)
+        if self._connections() > MOST_CONNECTIONS:
+            return 429, f"more than {MOST_CONNECTIONS} connections are open; try again in a moment"
         if scope["method"] not in ("GET", "HEAD"):
             return 405, f"{scope['method']} is not answered here; the page only asks, with GET"
         if headers.get("host", "") not in self._hosts:
@@ -71,4 +78,7 @@ class Guard:
 
 
 def _answer(status: int, error: str) -> JSONResponse:
-    return JSONResponse({"error": error}, status, {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
+    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    if status == 429:
+        headers["Connection"] = "close"  # makes room for others
+    return JSONResponse({"error": error}, status, headers)

@@ -5,6 +5,7 @@
     GET /api/traces?layer=...                         the code of a small layer that ran, line by line
     GET /api/block?layer=...&array=gw&start=0,2,0,0   a part of an array, as large as its window
     GET /api/taken?layer=...&array=gw&index=17        an entry (its flat index) and its 200 largest products
+    GET /api/through_time?layer=...&sequence=0&unit=2&input=0   one unit of a recurrent layer at every step
     GET /api/numerical?layer=...&array=gw&index=17    its central difference
     GET /api/road?layer=...&array=gw&index=17         the largest products from this entry to the loss
 """
@@ -23,6 +24,7 @@ from ..model import ModelExplanation
 from ..numbers import number
 from ..small import is_small, whole
 from ..taking import block, outline, taken
+from ..through_time import through_time
 
 __all__ = ["answers_of"]
 
@@ -50,6 +52,10 @@ def answers_of(model: ModelExplanation) -> dict[str, Callable[[Query], dict[str,
     def entry(query: Query) -> dict[str, Any]:
         return taken(_layer(model, query), query.get("array", ""), _whole("index", query.get("index", "")))
 
+    def steps(query: Query) -> dict[str, Any]:
+        places = (_whole(each, query.get(each, "")) for each in ("sequence", "unit", "input"))
+        return through_time(_layer(model, query), *places)
+
     def numerical(query: Query) -> dict[str, Any]:
         explanation = _layer(model, query)
         name, index = query.get("array", ""), _whole("index", query.get("index", ""))
@@ -72,6 +78,7 @@ def answers_of(model: ModelExplanation) -> dict[str, Callable[[Query], dict[str,
         "traces": code,
         "block": part,
         "taken": entry,
+        "through_time": steps,
         "numerical": numerical,
         "road": road,
     }

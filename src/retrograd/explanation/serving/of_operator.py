@@ -50,10 +50,18 @@ def answers_of(first: Operator) -> dict[str, Callable[[Query], dict[str, Any]]]:
 
 def answers_about(explanation: Explanation) -> dict[str, Callable[[Query], dict[str, Any]]]:
     """The answers about an operator with arrays of the user's, which has no settings to choose."""
+
+    @lru_cache(maxsize=32)
+    def with_rule(text: str) -> Explanation:
+        return retyped(explanation, text) if text else explanation
+
+    def asked(query: Query) -> Explanation:
+        return with_rule(query.get("typed", ""))
+
     return {
-        "explanation": lambda query: as_dict(explanation, whole=False) | {"settings": []},
-        "traces": lambda query: traces(explanation),
-        "faults": lambda query: faults(explanation),
+        "explanation": lambda query: as_dict(asked(query), whole=False) | {"settings": []},
+        "traces": lambda query: traces(asked(query)),
+        "faults": lambda query: faults(asked(query)),
     }
 
 

@@ -1,0 +1,184 @@
+"""How the gradient of a formula is derived, as text: the formula, the rule of each step, and the line that results.
+
+The library derives it, see ``formulas/derive.py``; here its steps are written down. Beside it stands what is declared.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+from ..formulas.derive import derive
+from ..formulas.primitive import PRIMITIVES
+from ..formulas.symbol import FormulaError, Symbol, Trace
+from ..formulas.table import form, gradients_of
+from ..formulas.text import expression, function, inner
+from .measure import Arrays, ulps
+
+__all__ = ["derivation"]
+
+_RULES = {
+    "+": "a sum passes the gradient on to both",
+    "-": "a difference passes it on, to the second one with a minus",
+    "*": "product rule: to each factor goes the gradient times the other one",
+    "/": "quotient rule: u / v has the slope 1 / v in u, and −u / v² in v",
+    "negative": "a minus passes it on with a minus",
+    "where": "each branch gets the gradient where it was taken, 0 elsewhere",
+}
+
+
+def derivation(call: Callable[..., Tensor], inputs: Arrays, gy: np.ndarray) -> dict[str, Any] | None:
+    """``{"formula", "called", ...}`` of the last operator of the call; None if it is no formula.
+
+    called: the names of the inputs in the formula, by input
+    values: the operations of the formula, each with a name. steps: ``{"value", "rule", "gives"}``, from the result
+    back. derived: the function that results; where there is none, why_not says why. declared: the functions that run
+    in its place, if there are any. apart: how far the two are apart on these inputs, in units of the last place; None
+    where they were not compared.
+    """
+    tensors = [Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for array in inputs.values()]
+    node = call(*tensors).grad_fn
+    if node is None or node.region is not None:
+        return None
+    texts = [each for each in getattr(node.function, "formulas", ()) if callable(each)]
+    declared = [each for each in texts if "_grad" in each.__name__]
+    written = next((each for each in texts if each not in declared), None)
+    own = getattr(node.function.backward, "__wrapped__", None)  # of a formula of the user's
+    found: dict[str, Any] = {"formula": "", "values": [], "steps": [], "derived": "", "why_not": "", "apart": None,
+                             "called": {}}  # fmt: skip
+    found["declared"] = [_source(each) for each in declared]
+    if written is None:
+        if not declared:
+            return None
+        why_not = "this is one of the primitives, from which formulas are made: its gradient is declared"
+        return found | {"why_not": why_not}
+    if own is not None and not declared and "derived" not in _source(own):
+        found["declared"] = [_source(own)]
+    found["formula"] = _source(written)
+    one = form(written)
+    found["called"] = {each: name for each, name in zip(inputs, one.operands, strict=False) if each != name}
+    trace = Trace(["g", *one.operands], [*one.numbers])
+    g, *operands = trace.operands
+    try:
+        result = trace.full(written(*operands, *trace.numbers))
+    except FormulaError:  # it asks for a shape, or for all entries at once
+        why_not = "its text is written for whole arrays, so that nothing is derived from it: its gradient is declared"
+        return found | {"why_not": why_not} if found["declared"] else None
+    writer = _Writer(operands, result)
+    found["values"] = writer.values
+    try:
+        gradients = derive(trace, result, g, operands, writer.note)
+    except FormulaError as error:
+        return found | {"why_not": str(error)}
+    derived = function(f"{written.__name__}_grad", "derived", trace, gradients)
+    text: str = derived.text  # type: ignore[attr-defined]
+    text = text.replace("    # derived\n", "")
+    numbers = tuple(getattr(node, "numbers", ()) or ())
+    apart = _apart(derived, declared, inputs, gy, numbers) if declared else None
+    return found | {"steps": writer.steps, "derived": text, "apart": apart}
+
+
+class _Writer:
+    """Names for the values of a formula, u1, u2 and so on, and the steps of its derivation, as text."""
+
+    def __init__(self, operands: list[Symbol], result: Symbol) -> None:
+        self.names = {each.place: each.value for each in operands}
+        self._result = "result" if "y" in self.names.values() else "y"
+        self.values: list[str] = []
+        self.steps: list[dict[str, Any]] = []
+        self._written: dict[int, str] = {}
+        needed = self._needed(result)
+        for symbol in operands[0].trace.symbols[: result.place + 1]:
+            if symbol.place in needed and symbol.kind == "operand" and symbol.operation not in _BARE:
+                text = self._text(symbol, fresh=True)
+                name = self._result if symbol is inner(result) else f"u{len(self.values) + 1}"
+                self.names[symbol.place] = name
+                self._written[symbol.place] = f"{name} = {text}"
+                self.values.append(self._written[symbol.place])
+
+    def note(self, symbol: Symbol, received: Symbol, given: list[tuple[Symbol, Symbol]]) -> None:
+        """A step of ``derive``: a value, the gradient that it received, and those that its arguments get."""
+        symbol = inner(symbol)
+        if symbol.place not in self._written:
+            return
+        if received.place not in self.names or self.names[received.place].startswith("g"):
+            self.names[received.place] = self._gradient(symbol)
+        gives = [f"{self._gradient(inner(each))} += {self._text(gradient)}" for each, gradient in given
+                 if inner(each).place in self.names]  # fmt: skip
+        rule = _RULES.get(symbol.operation) or _declared(symbol.operation)
+        self.steps.append({"value": self._written[symbol.place], "rule": rule, "gives": gives})
+
+    def _gradient(self, symbol: Symbol) -> str:
+        name = self.names[symbol.place]
+        return "g" if name == self._result else f"g{name}" if symbol.operation == "parameter" else f"g_{name}"
+
+    def _needed(self, result: Symbol) -> set[int]:
+        found: set[int] = set()
+        waiting = [inner(result)]
+        while waiting:
+            symbol = waiting.pop()
+            if symbol.place not in found:
+                found.add(symbol.place)
+                waiting += map(inner, symbol.arguments)
+        return found
+
+    def _text(self, symbol: Symbol, fresh: bool = False) -> str:
+        return self._parts(symbol, fresh)[0]
+
+    def _parts(self, symbol: Symbol, fresh: bool = False) -> tuple[str, int]:
+        """The text of a value, and how tightly it binds: its name, or the operation with those of its operands."""
+        symbol = inner(symbol)
+        if symbol.place in self.names and not fresh:
+            return self.names[symbol.place], _ATOM
+        if symbol.operation == "full_like":
+            return self._parts(symbol.arguments[1])
+        return expression(symbol, [self._parts(each) for each in symbol.arguments])
+
+
+_ATOM = 4  # binds most tightly, as in formulas/text.py
+_BARE = ("parameter", "literal", "full_like")
+
+
+def _declared(operation: str) -> str:
+    """The rule of a primitive: what its declared gradient says of itself."""
+    docs = [inspect.getdoc(each) or each.__name__ for each in gradients_of(operation)]
+    parts = [text.partition("\n")[0].replace("``", "") for text in docs]
+    kind = "a primitive" if operation in PRIMITIVES else "a formula"
+    return f"{operation} is {kind} with the gradient {' and '.join(parts)}" if parts else operation
+
+
+def _source(written: Callable[..., Any]) -> str:
+    text = getattr(written, "text", None)
+    if isinstance(text, str):
+        return text
+    try:
+        return textwrap.dedent(inspect.getsource(inspect.unwrap(written)))
+    except (OSError, TypeError):
+        return written.__name__
+
+
+def _apart(
+    derived: Callable[..., Any], declared: list[Callable[..., Any]], inputs: Arrays, gy: np.ndarray, numbers: Any
+) -> float | None:
+    """How far the derived gradients are from the declared ones, in units of the last place; None where unknown."""
+    one = form(derived)
+    values: dict[str, Any] = dict(zip(one.operands[1:], inputs.values(), strict=False))
+    values |= dict(zip(one.numbers, numbers, strict=False))
+    if any(each.shape != gy.shape for each in inputs.values()) or len(values) != len(one.operands + one.numbers) - 1:
+        return None
+    worst = 0.0
+    with np.errstate(all="ignore"):
+        results = derived(gy, *values.values())
+        for mine, other in zip(results if one.results > 1 else (results,), declared, strict=False):
+            names = [*form(other).operands, *form(other).numbers][1:]
+            if not set(names) <= values.keys():
+                return None
+            theirs = other(gy, *[values[name] for name in names])
+            a, b = (np.broadcast_to(each, gy.shape).astype(gy.dtype) for each in (mine, theirs))
+            worst = max(worst, ulps(a, b))
+    return worst

@@ -1,0 +1,89 @@
+"""Functions of two numbers, entry by entry: each gradient is gy times a slope, summed where an input was repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...ops.pointwise import elementwise, powers
+from ...ops.pointwise.pointwise import ROWS
+from ..explanation import Case, Setting
+from ..measure import Arrays
+from .function import jacobian_case
+from .operator import Operator, arguments, call_text
+from .pointwise import between
+
+__all__ = ["OPERATORS"]
+
+Domain = tuple[float, float]
+_WIDE: Domain = (-3.0, 3.0)
+_SETTINGS = (
+    Setting("rows", 3, (1, 2, 3, 4), "rows of a"),
+    Setting("columns", 4, (1, 2, 3, 4, 6), "columns of a"),
+    Setting("b", "array", ("array", "row", "column", "number"), "the shape of b, which is repeated to that of a"),
+)
+
+
+class _Row(NamedTuple):
+    """A function of a and b, the domains of its example, and its gradients as one would type them.
+
+    name: of the function in the package, where the operator has another
+    """
+
+    function: Callable[..., Any]
+    domains: tuple[Domain, Domain]
+    rules: tuple[str, str]
+    name: str = ""
+
+
+_RULES = {
+    "maximum": ("g * (a > b)", "g * (b > a)"),
+    "minimum": ("g * (a < b)", "g * (b < a)"),
+    "fmax": ("g * (a > b)", "g * (b > a)"),
+    "fmin": ("g * (a < b)", "g * (b < a)"),
+    "hypot": ("g * a / sqrt(a**2 + b**2)", "g * b / sqrt(a**2 + b**2)"),
+    "atan2": ("g * b / (a**2 + b**2)", "-g * a / (a**2 + b**2)"),
+    "logaddexp": ("g * sigmoid(a - b)", "g * sigmoid(b - a)"),
+    "logaddexp2": ("g / (1 + 2 ** (b - a))", "g / (1 + 2 ** (a - b))"),
+    "xlogy": ("g * log(b)", "g * a / b"),
+    "copysign": ("g * where(a * b > 0, 1, -1)", "0 * g"),
+}
+_TABLE = {
+    "add": _Row(elementwise.add, (_WIDE, _WIDE), ("g", "g")),
+    "sub": _Row(elementwise.sub, (_WIDE, _WIDE), ("g", "-g")),
+    "mul": _Row(elementwise.mul, (_WIDE, _WIDE), ("g * b", "g * a")),
+    "div": _Row(elementwise.div, (_WIDE, (0.5, 3.0)), ("g / b", "-g * a / b**2")),
+    "power": _Row(powers.pow, ((0.5, 3.0), _WIDE), ("g * b * a ** (b - 1)", "g * log(a) * a ** b"), "pow"),
+    **{
+        name: _Row(function, domains, _RULES[name])
+        for name, function in ROWS.items()
+        if len(domains := vars(function)["domains"]) == 2
+    },
+}  # fmt: skip
+
+
+def _operator(name: str, row: _Row) -> Operator:
+    def example(options: Mapping[str, Any]) -> Arrays:
+        rows, columns = options["rows"], options["columns"]
+        shape = {"array": (rows, columns), "row": (columns,), "column": (rows, 1), "number": ()}[options["b"]]
+        a, b = between(*row.domains[0], (rows, columns), 1), between(*row.domains[1], shape, 2)
+        return {"a": a, "b": b + np.float32(1 / 64)}  # never equal to an entry of a, where maximum has a kink
+
+    def case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
+        arguments(name, options, {}, _SETTINGS)
+        a, b = inputs["a"], inputs["b"]
+        if np.broadcast_shapes(a.shape, b.shape) != a.shape:
+            raise ValueError(f"explain: {name} is taken apart where b has the shape of a, or is repeated to it; "
+                             f"these are {a.shape} and {b.shape}")  # fmt: skip
+        about = {"a": "the first operand", "b": "the second operand"}
+        source = call_text(f"rg.{row.name or name}", inputs, {})
+        found = jacobian_case(name, row.function, inputs, source, True, about)
+        return replace(found, rules=dict(zip(inputs, row.rules, strict=True)))
+
+    return Operator(name, ("a", "b"), (), _SETTINGS, example, case)
+
+
+OPERATORS = {name: _operator(name, row) for name, row in _TABLE.items()}
