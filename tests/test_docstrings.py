@@ -22,6 +22,7 @@ MODULES = (
     "retrograd.autograd.functional",
     "retrograd.data",
     "retrograd.data.transforms",
+    "retrograd.distributed",
     "retrograd.distributions",
     "retrograd.fft",
     "retrograd.geometry",

@@ -135,6 +135,9 @@ class Backend(str):
 
     MPI, GLOO, NCCL, UNDEFINED = "mpi", "gloo", "nccl", "undefined"
 
+    def __new__(cls, name: str) -> Backend:
+        return super().__new__(cls, name.lower())
+
 
 def is_available() -> bool:
     """True: without MPI there is a world of one process."""
