@@ -3,7 +3,7 @@
 Start a script with ``mpiexec -n 4 python train.py``, ``srun``, or ``retrograd launch -n 4 train.py``.
 """
 
-from __future__ import annotations
+import sys
 
 from ..absent import attach_to_module
 from .collectives import *
@@ -16,5 +16,11 @@ from .process_group import *
 from .trainer import *
 from .work import *
 from .workers import *
+
+_FILES = (
+    "collectives", "data_parallel", "errors", "loader", "objects", "point_to_point", "process_group", "trainer", "work",
+    "workers",
+)  # fmt: skip
+__all__ = [name for file in _FILES for name in sys.modules[f"{__name__}.{file}"].__all__]
 
 attach_to_module(__name__)

@@ -44,7 +44,11 @@ def recv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = No
 
 
 def isend(tensor: Tensor, dst: int, group: ProcessGroup | None = None, tag: int = 0) -> Work:
-    """``send`` that returns at once; the tensor must not change before ``wait()``."""
+    """``send`` that returns at once; the tensor must not change before ``wait()``.
+
+    Raises:
+        As send.
+    """
     where = member(group, "isend")
     buffer = Buffer(as_tensor("send", "tensor", tensor), "send")
     to = _other("send", "dst", where, dst)
@@ -56,7 +60,11 @@ def isend(tensor: Tensor, dst: int, group: ProcessGroup | None = None, tag: int 
 
 
 def irecv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0) -> _Receiving:
-    """``recv`` that returns at once; the tensor holds the message after ``wait()``."""
+    """``recv`` that returns at once; the tensor holds the message after ``wait()``.
+
+    Raises:
+        As recv; ValueError: this is the only process.
+    """
     where = member(group, "irecv")
     as_tensor("recv", "tensor", tensor)
     source = None if src is None else _other("recv", "src", where, src)
