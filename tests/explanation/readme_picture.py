@@ -27,7 +27,7 @@ def main() -> None:
         address = written(Path(folder), page_text)
         with opened(browser, address, viewport=SCREEN, color_scheme="light") as page:
             page.evaluate("() => document.querySelector('.settings .note').remove()")  # a served page has none
-            page.evaluate("() => document.documentElement.style.setProperty('--shadow', 'none')")  # it takes many colours
+            page.evaluate("() => document.documentElement.style.setProperty('--shadow', 'none')")  # its many greys
             page.evaluate("() => window.retrograd.page.stories.read(0, 1)")
             page.wait_for_timeout(300)
             picture = page.screenshot()

@@ -64,7 +64,7 @@ class _Heads:
     def again(self, module: MultiheadAttention) -> Tensor:
         """The result once more, by the operator that does not give its weights."""
         names = ("query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights")
-        given = dict(zip(names, self.inputs, strict=False)) | self.options | {"need_weights": False}
+        given: dict[str, Any] = dict(zip(names, self.inputs, strict=False)) | self.options | {"need_weights": False}
         y: Tensor = module.forward(**given)[0]
         return y
 
