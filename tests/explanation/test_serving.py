@@ -100,6 +100,8 @@ def test_an_explanation_is_served_with_its_own_arrays():
         ("numerical?layer=0&array=gw&index=540", "no numerical gradient of gw"),
         ("road?layer=0&array=gw&index=540", "no entry 540"),
         ("traces?layer=0", "too large to step through"),
+        ("through_time?layer=0&sequence=0&unit=0&input=0", "conv2d has no steps in time"),
+        ("through_time?layer=0&sequence=0&unit=0", "input='' must be a whole number"),
     ],
 )
 def test_questions_without_an_answer(model, address, words):

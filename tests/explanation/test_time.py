@@ -16,6 +16,7 @@ from explanation.test_operators import explained
 from retrograd import nn
 from retrograd.explanation.operators import find
 from retrograd.explanation.operators.diagram import DIAGRAMS
+from retrograd.explanation.serving.of_model import answers_of
 from retrograd.explanation.standalone import page as as_html
 from retrograd.explanation.through_time import through_time
 
@@ -139,8 +140,9 @@ def large() -> Any:
 
 
 def test_one_unit_at_every_step():
-    explanation = large().layer("l0")
-    found = through_time(explanation, 2, 7, 1)
+    run = large()
+    explanation = run.layer("l0")
+    found = answers_of(run)["through_time"]({"layer": "l0", "sequence": "2", "unit": "7", "input": "1"})
     arrays = {name: array.values for name, array in explanation.arrays.items()}
     for name in ("f", "gc", "road", "y"):
         assert found["values"][name] == arrays[name][:, 2, 7].tolist()
