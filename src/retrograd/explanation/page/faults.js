@@ -6,6 +6,8 @@ import { Grid } from "page/grid";
 import { Values } from "page/array";
 import { count, short } from "page/number";
 
+const NOTHING =
+  "There is no line to break here: the backward passes the gradient on as it is, or the arrays are too large to check.";
 const SAME = "With these settings the broken line computes the same: choose others, and come back.";
 const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}.` : "");
 
@@ -20,8 +22,9 @@ export class Faults {
   open(model) {
     this.model = model;
     this.faults = model.document.faults;
+    this.grids = [];
     if (!this.faults.length)
-      return this.element.replaceChildren(h("p", { class: "say" }, "There is no line to break here."));
+      return this.element.replaceChildren(h("p", { class: "say" }, NOTHING));
     this.buttons = this.faults.map((fault, number) =>
       h("button", { title: fault.about, onclick: () => this.#choose(number) }, fault.name),
     );
