@@ -18,7 +18,7 @@ from explanation.browser import chromium, opened, written
 from retrograd.explanation.operators import find
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "static" / "explain.png"
-SCREEN = {"width": 1160, "height": 800}
+SCREEN = {"width": 1160, "height": 810}
 
 
 def main() -> None:
@@ -26,9 +26,15 @@ def main() -> None:
     with chromium() as browser, tempfile.TemporaryDirectory() as folder:
         address = written(Path(folder), page_text)
         with opened(browser, address, viewport=SCREEN, color_scheme="light") as page:
+            page.evaluate("() => document.querySelector('.settings .note').remove()")  # a served page has none
+            page.evaluate("() => document.documentElement.style.setProperty('--shadow', 'none')")  # its many greys
+            page.evaluate("() => window.retrograd.page.stories.read(0, 1)")
             page.wait_for_timeout(300)
             picture = page.screenshot()
-    Image.open(io.BytesIO(picture)).convert("RGB").quantize(96, dither=Image.Dither.NONE).save(PICTURE, optimize=True)
+    few = Image.open(io.BytesIO(picture)).convert("RGB").quantize(
+        240, kmeans=8, dither=Image.Dither.NONE
+    )
+    few.save(PICTURE, optimize=True)
     print(f"{PICTURE}: {PICTURE.stat().st_size:,} bytes")
 
 

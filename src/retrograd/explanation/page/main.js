@@ -235,9 +235,9 @@ class Page {
   layout() {
     if (!this.opened.has(this.view)) return;
     const frame = $("view").clientWidth;
-    const top = $("view").getBoundingClientRect().top + scrollY;
-    this.view.layout(frame, Math.max(420, innerHeight - top - 24));
-    this.#fitPanel();
+    const { top } = $("view").getBoundingClientRect();
+    this.#fitPanel(top); // before anything is drawn: asking for a place afterwards would lay all of it out once more
+    this.view.layout(frame, Math.max(420, innerHeight - top - scrollY - 24));
     this.lines.grids = this.view.grids;
     this.#selected("entry");
   }
@@ -324,12 +324,10 @@ class Page {
   }
 
   /** The panel reaches to the lower edge of the window, and no further: its last lines are the check. */
-  #fitPanel() {
-    const panel = $("entry");
-    const top = Math.max(16, $("view").getBoundingClientRect().top);
-    panel.style.maxHeight = matchMedia("(max-width: 760px)").matches
+  #fitPanel(top = $("view").getBoundingClientRect().top) {
+    $("entry").style.maxHeight = matchMedia("(max-width: 760px)").matches
       ? ""
-      : `${Math.max(340, innerHeight - top - 16)}px`;
+      : `${Math.max(340, innerHeight - Math.max(16, top) - 16)}px`;
   }
 
   svg() {
