@@ -28,7 +28,6 @@ PACKAGES = ("retrograd.ops", "retrograd.nn.functional", "retrograd.nn.grad")
 _RESULTS = DOCS.parent / "benchmarks" / "RESULTS.md"
 _QUOTE = re.compile(r"^<!-- results: (.+) -->$", re.MULTILINE)
 _EMBEDDED = re.compile(r'<iframe src="explain/(\w+)\.html"')
-_LARGEST_FILE = 600_000  # bytes of a page inside a page: every change of one setting is in it
 _BLOCK = re.compile(r"^```([^`\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -180,7 +179,7 @@ def write_explanations(folder: Path) -> None:
     """Write the standalone page of each operator that is embedded."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in embedded():
-        retrograd.explain(name).save(folder / f"{name}.html", _LARGEST_FILE)
+        retrograd.explain(name).save(folder / f"{name}.html")
 
 
 def _explanations(app: Any, error: Exception | None) -> None:

@@ -34,7 +34,7 @@ def add_command(commands: Any) -> None:
     explain.add_argument("--html", type=Path, metavar="FILE", help="write the page to FILE")
     explain.add_argument(
         "--megabytes", type=float, metavar="N",
-        help="how large FILE may be: other settings are in it while there is room (3); 0: none",
+        help="how large FILE may be: other settings are in it while there is room (0.6); 0: none",
     )  # fmt: skip
     explain.add_argument("--samples", type=int, metavar="N", help="of a run: how many held-out samples (8)")
     explain.add_argument("--images", type=Path, metavar="DIR", help="of a run of images: the folder of these")

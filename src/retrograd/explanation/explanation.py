@@ -22,7 +22,7 @@ from .sums import Products
 
 __all__ = ["LARGEST_FILE", "Array", "Case", "Entry", "Explanation", "Product", "Setting"]
 
-LARGEST_FILE = 3_000_000  # bytes of a page that carries other settings
+LARGEST_FILE = 600_000  # bytes of a page that carries other settings: room for every change of one
 Padding = tuple[tuple[int, int], ...]
 
 
