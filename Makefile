@@ -41,8 +41,7 @@ test: .venv/.test
 	$(PYTEST) $(ARGS)
 
 browser: .venv/.browser
-	$(BIN)/python -m pytest -q tests/explanation/test_page.py tests/explanation/test_page_lists.py tests/explanation/test_model_page.py \
-		tests/explanation/test_accessibility.py $(ARGS)
+	$(BIN)/python -m pytest -q $$(grep -l chromium tests/explanation/test_*.py) $(ARGS)
 
 nightly: .venv/.test
 	$(BIN)/retrograd warmup
