@@ -247,7 +247,7 @@ def normal(*shape: int, seed: int = 0, dtype: str = "float32") -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.nightly)])
 def test_the_users_own_arrays(dtype: str) -> None:
     x, w = normal(2, 3, 4, dtype=dtype), normal(5, 4, seed=1, dtype=dtype)
     check(explained("linear", {"x": x, "w": w}))
