@@ -260,7 +260,7 @@ def test_ctrl_c_stops_after_a_step_and_says_how_to_go_on(whole):
 
 
 def test_ctrl_c_while_the_report_is_made(capsys, monkeypatch, finished):
-    def interrupt(trainer):
+    def interrupt(trainer, shares):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("retrograd.train.report.write_report", interrupt)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
 
-_MISSING = "mpi4py is not installed: pip install retrograd[mpi]"
-needs_mpi = pytest.mark.skipif(find_spec("mpi4py") is None, reason=_MISSING)
+needs_mpi = pytest.mark.usefixtures("mpi")
 
 
 def run(
