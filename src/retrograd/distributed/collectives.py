@@ -54,7 +54,7 @@ def all_reduce(
     _check_op("all_reduce", op, buffer.array)
 
     def start(comm: Any) -> Any:
-        return comm.Iallreduce(mpi.library().IN_PLACE, buffer.array, _operation(op))
+        return comm.Iallreduce(mpi.load().IN_PLACE, buffer.array, _operation(op))
 
     def finish() -> None:
         _average(op, buffer, where)
@@ -83,7 +83,7 @@ def reduce(
     own = buffer.array if mine else buffer.array.copy()
 
     def start(comm: Any) -> Any:
-        return comm.Ireduce(mpi.library().IN_PLACE if mine else own, own if mine else None, _operation(op), root)
+        return comm.Ireduce(mpi.load().IN_PLACE if mine else own, own if mine else None, _operation(op), root)
 
     def finish() -> None:
         if mine:
@@ -378,7 +378,7 @@ def run(
 
 
 def _operation(op: str) -> Any:
-    return getattr(mpi.library(), _OF_MPI.get(op, op))
+    return getattr(mpi.load(), _OF_MPI.get(op, op))
 
 
 def _average(op: str, buffer: Buffer, group: ProcessGroup) -> None:

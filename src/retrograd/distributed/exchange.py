@@ -50,7 +50,7 @@ class Exchange:
             self.total[...] = sums[0]
             self._phase = 2
             if comm is not None and self._group.size() > 1:
-                self._request = comm.Iallreduce(mpi.library().IN_PLACE, self.total)
+                self._request = comm.Iallreduce(mpi.load().IN_PLACE, self.total)
             return
         out = sums[0]
         if len(sums) > 1:
@@ -97,4 +97,4 @@ class Exchange:
                 start += self._mine
         own = self.total[self._bounds[rank] : self._bounds[rank + 1]]
         np.multiply(add_up(parts, self._shards), own.dtype.type(self._scale), out=own)
-        self._request = self._comms[1].Iallgatherv(mpi.library().IN_PLACE, [self.total, self._lengths])
+        self._request = self._comms[1].Iallgatherv(mpi.load().IN_PLACE, [self.total, self._lengths])

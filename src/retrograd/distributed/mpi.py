@@ -29,7 +29,7 @@ def is_launched() -> bool:
 
 
 @lru_cache(maxsize=1)
-def library() -> Any:
+def load() -> Any:
     """``mpi4py.MPI``, started.
 
     Raises:
@@ -91,7 +91,7 @@ def errors(what: object) -> Iterator[None]:
 
 def converted(error: Exception, what: str) -> DistError:
     """One of our errors for an exception of MPI's within `what`."""
-    mpi = library()
+    mpi = load()
     kind = error.Get_error_class() if isinstance(error, mpi.Exception) else None
     if kind in (getattr(mpi, "ERR_PROC_FAILED", None), getattr(mpi, "ERR_REVOKED", None)):
         return WorkerLostError(f"{what}: a process that takes part in it has died ({error})")

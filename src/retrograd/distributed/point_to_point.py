@@ -83,8 +83,8 @@ class _Receiving(Work):
         self._entered = enter(0, f"recv({kind(tensor)}, src={'any' if source is None else self.source})")
         self._header = np.zeros_like(self._entered.row())
         self._buffer = Buffer(tensor, "recv")
-        self._status = mpi.library().Status()
-        any_source = mpi.library().ANY_SOURCE
+        self._status = mpi.load().Status()
+        any_source = mpi.load().ANY_SOURCE
         self._first: Any = group.comm.Irecv(self._header, any_source if source is None else source, tag)
         # from a known sender the memory waits as well, so that two processes may send to each other first
         self._second: Any = None if source is None else group.comm.Irecv(self._buffer.array, source, tag)

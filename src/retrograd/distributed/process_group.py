@@ -78,7 +78,7 @@ class ProcessGroup:
             return value
         try:
             return bool(self.comm.Agree(int(value)))
-        except mpi.library().Exception:
+        except mpi.load().Exception:
             return False
 
     def of_the_living(self) -> ProcessGroup:
@@ -203,7 +203,7 @@ def init_process_group(
     seconds = _seconds("init_process_group", timeout)
     if mpi.is_launched():
         set_environment()
-        world = mpi.library().COMM_WORLD.Dup()
+        world = mpi.load().COMM_WORLD.Dup()
         made = ProcessGroup(world, range(world.Get_size()), seconds)
     else:
         made = ProcessGroup(None, [0], seconds)
@@ -251,7 +251,7 @@ def new_group(
         return ProcessGroup(None, [0], seconds)
     own = world.rank()
     inside = own in chosen
-    color = 0 if inside else mpi.library().UNDEFINED
+    color = 0 if inside else mpi.load().UNDEFINED
     comm = world.comm.Split(color, chosen.index(own) if inside else 0)
     return ProcessGroup(comm, chosen, seconds) if inside else GroupMember.NON_GROUP_MEMBER
 
@@ -359,7 +359,7 @@ def _recovers(comm: Any) -> bool:
     """Whether this MPI can go on after the death of a process (ULFM)."""
     try:
         return bool(comm.Agree(1))
-    except (mpi.library().Exception, NotImplementedError, AttributeError):
+    except (mpi.load().Exception, NotImplementedError, AttributeError):
         return False
 
 

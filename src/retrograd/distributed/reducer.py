@@ -85,7 +85,7 @@ class Reducer:
         used = self._used
         if group.comm is not None:
             with mpi.errors(_WHAT):
-                request = self._comms[0].Iallreduce(mpi.library().IN_PLACE, used, mpi.library().MAX)
+                request = self._comms[0].Iallreduce(mpi.load().IN_PLACE, used, mpi.load().MAX)
                 for exchange in self._exchanges:
                     self.waited += exchange.wait(entered)
             self.waited += wait(group, [request], entered)

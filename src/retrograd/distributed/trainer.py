@@ -174,7 +174,7 @@ class ShardedTrainer:
             entered = enter(group.count, f"{_NAME}: the losses")
             found = np.array([width])
             with mpi.errors(entered):
-                request = group.comm.Iallreduce(mpi.library().IN_PLACE, found, mpi.library().MAX)
+                request = group.comm.Iallreduce(mpi.load().IN_PLACE, found, mpi.load().MAX)
             wait(group, [request], entered)
             width = int(found[0])
         table = np.zeros((self.shards, width))
@@ -182,7 +182,7 @@ class ShardedTrainer:
             table[shard] = row or np.nan
         if group.comm is not None:
             with mpi.errors(entered):
-                request = group.comm.Iallreduce(mpi.library().IN_PLACE, table)
+                request = group.comm.Iallreduce(mpi.load().IN_PLACE, table)
             wait(group, [request], entered)
         return table
 

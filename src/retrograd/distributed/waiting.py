@@ -53,7 +53,7 @@ def wait(group: ProcessGroup, requests: Sequence[Any], entered: Entered, status:
 
 def _answer(group: ProcessGroup, entered: Entered) -> None:
     """Tell the ranks that ask which collective this one waits in."""
-    library, comm = mpi.library(), group.control
+    library, comm = mpi.load(), group.control
     status = library.Status()
     while comm.Iprobe(tag=_QUESTION, status=status):
         asking = status.Get_source()

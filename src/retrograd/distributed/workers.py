@@ -78,7 +78,7 @@ class Workers:
         found = np.array([-1 if number is None else number])
         try:
             with mpi.errors("Workers"):
-                request = group.comm.Iallreduce(mpi.library().IN_PLACE, found, mpi.library().MAX)
+                request = group.comm.Iallreduce(mpi.load().IN_PLACE, found, mpi.load().MAX)
             wait(group, [request], enter(group.count, "the signals to stop"))
         except WorkerLostError:
             return number
