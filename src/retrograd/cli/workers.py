@@ -44,7 +44,7 @@ def start_workers(arguments: argparse.Namespace, line: Sequence[str], output: Pa
 
 
 def joined() -> Any:
-    """The processes that train together, this one among them; started again, they resume."""
+    """The processes that train together, this one among them."""
     from ..distributed import Workers
 
     return Workers()

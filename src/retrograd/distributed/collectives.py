@@ -17,7 +17,7 @@ import numpy as np
 from ..engine.tensor import Tensor
 from . import mpi
 from .buffers import Buffer, as_list, as_tensor, kind, same_kind
-from .process_group import ProcessGroup, get_group_rank, member
+from .process_group import ProcessGroup, as_seconds, get_group_rank, member
 from .work import Work
 
 __all__ = [
@@ -344,12 +344,18 @@ def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_id
 
 
 def monitored_barrier(group: ProcessGroup | None = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """``barrier``: every collective names the ranks that did not come in time. It uses the timeout of the group.
+    """``barrier`` with a timeout of its own, that of the group for None. All missing ranks are named in any case.
 
     Raises:
-        As all_reduce.
+        As all_reduce; ValueError: timeout is no time above 0.
     """
-    barrier(group)
+    where = member(group, "monitored_barrier")
+    before = where.timeout
+    where.timeout = before if timeout is None else as_seconds("monitored_barrier", timeout)
+    try:
+        barrier(where)
+    finally:
+        where.timeout = before
 
 
 def run(

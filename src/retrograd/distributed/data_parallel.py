@@ -52,7 +52,8 @@ class DistributedDataParallel(Module):
 
     Raises:
         TypeError: module is not a Module, or a flag is not a bool. ValueError: module has nothing to train, there are
-        fewer shards than processes, or bucket_cap_mb is not positive. DistError: the processes have other parameters.
+        fewer shards than processes, bucket_cap_mb is not positive, or dim is not 0. DistError: the processes have
+        other parameters.
         RuntimeError: there is no process group; device_ids or output_device names a GPU.
     """
 
@@ -89,6 +90,8 @@ class DistributedDataParallel(Module):
             ("static_graph", static_graph), ("init_sync", init_sync), ("check_reduction", check_reduction),
         ):  # fmt: skip
             as_flag(_NAME, name, flag)
+        if dim != 0:
+            raise ValueError(f"{_NAME}: dim={dim!r}: samples are along the first axis; pass 0")
         self.process_group = member(process_group, _NAME)
         self.reproducible = as_flag(_NAME, "reproducible", reproducible)
         self.broadcast_buffers = as_flag(_NAME, "broadcast_buffers", broadcast_buffers)
@@ -97,7 +100,7 @@ class DistributedDataParallel(Module):
         if bucket_cap_mb is not None and not bucket_cap_mb > 0:
             raise ValueError(f"{_NAME}: bucket_cap_mb={bucket_cap_mb!r} must be above 0")
         self._most = MOST_BYTES if bucket_cap_mb is None else int(1e6 * bucket_cap_mb)
-        self.module, self.dim = module, dim
+        self.module = module
         self.require_backward_grad_sync = True
         self._steps = 0
         self._trained: list[Tensor] = []

@@ -15,7 +15,7 @@ from . import mpi
 from .buffers import Buffer, as_tensor, kind
 from .entered import Entered, enter
 from .errors import DistError
-from .process_group import ProcessGroup, get_group_rank, member
+from .process_group import ProcessGroup, as_seconds, get_group_rank, member
 from .waiting import wait
 from .work import Work
 
@@ -94,9 +94,10 @@ class _Receiving(Work):
         if self._done:
             return True
         comm, entered = self._where.comm, self._entered
+        seconds = None if timeout is None else as_seconds("Work.wait", timeout)
         assert entered is not None
         if self._first is not None:
-            wait(self._where, [self._first], entered, self._status)
+            wait(self._where, [self._first], entered, self._status, seconds)
             self._first = None
         sender = self._status.Get_source() if self.source < 0 else self._where.ranks.index(self.source)
         sent = Entered.of_row(self._header)
@@ -104,7 +105,7 @@ class _Receiving(Work):
             raise DistError(f"rank {self._where.ranks[sender]} calls {sent}, this process calls {entered}")
         if self._second is None:
             self._second = comm.Irecv(self._buffer.array, sender, self._tag)
-        wait(self._where, [self._second], entered)
+        wait(self._where, [self._second], entered, timeout=seconds)
         self.source, self._done = self._where.ranks[sender], True
         self._buffer.store()
         return True

@@ -200,7 +200,7 @@ def init_process_group(
         raise RuntimeError("init_process_group: called twice; call destroy_process_group first")
     if backend is not None and str(backend).lower() not in _BACKENDS:
         raise ValueError(f"init_process_group: backend={backend!r}: processes speak MPI here, on CPUs; pass 'mpi'")
-    seconds = _seconds("init_process_group", timeout)
+    seconds = as_seconds("init_process_group", timeout)
     if mpi.is_launched():
         set_environment()
         world = mpi.load().COMM_WORLD.Dup()
@@ -245,7 +245,7 @@ def new_group(
     chosen = list(range(world.size())) if ranks is None else [int(rank) for rank in ranks]
     if len(set(chosen)) != len(chosen) or not all(0 <= rank < world.size() for rank in chosen) or not chosen:
         raise ValueError(f"new_group: ranks={chosen} must be different numbers from 0 to {world.size() - 1}")
-    seconds = world.timeout if timeout is None else _seconds("new_group", timeout)
+    seconds = world.timeout if timeout is None else as_seconds("new_group", timeout)
     world.agree(f"new_group({chosen})")
     if world.comm is None:
         return ProcessGroup(None, [0], seconds)
@@ -363,7 +363,8 @@ def _recovers(comm: Any) -> bool:
         return False
 
 
-def _seconds(caller: str, timeout: Any) -> float:
+def as_seconds(caller: str, timeout: Any) -> float:
+    """A timeout in seconds, 30 minutes for None; ValueError if it is none."""
     value = _TIMEOUT if timeout is None else timeout
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:

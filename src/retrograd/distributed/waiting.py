@@ -23,9 +23,15 @@ _GRACE = 1.0  # seconds for the others to answer
 _QUESTION, _ANSWER = 1, 2  # tags
 
 
-def wait(group: ProcessGroup, requests: Sequence[Any], entered: Entered, status: Any = None) -> float:
+def wait(
+    group: ProcessGroup,
+    requests: Sequence[Any],
+    entered: Entered,
+    status: Any = None,
+    timeout: float | None = None,
+) -> float:
     """Wait until all of MPI's `requests` are done; returns the seconds that it took. `status`: what MPI says of the
-    last one.
+    last one. `timeout`: seconds, those of the group for None.
 
     Raises:
         DistNetworkError: it took longer than the group's timeout; the message names the ranks that are missing.
@@ -46,7 +52,7 @@ def wait(group: ProcessGroup, requests: Sequence[Any], entered: Entered, status:
             if now > listen:
                 listen = now + _LISTEN_EVERY
                 _answer(group, entered)
-                if now - start > group.timeout:
+                if now - start > (group.timeout if timeout is None else timeout):
                     raise _late(group, entered, now - start)
     return time.perf_counter() - start
 

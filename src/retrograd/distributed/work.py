@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .entered import Entered
+from .process_group import as_seconds
 from .waiting import wait
 
 if TYPE_CHECKING:
@@ -30,13 +31,15 @@ class Work:
     def wait(self, timeout: Any = None) -> bool:
         """Wait until it is done; returns True.
 
-        timeout: the group's own is used.
+        timeout: a timedelta or seconds; None: that of the group.
 
         Raises:
             DistNetworkError: a rank did not take part in time. WorkerLostError: one has died.
+            ValueError: timeout is no time above 0.
         """
         if self._requests and self._group is not None and self._entered is not None:
-            self.seconds += wait(self._group, self._requests, self._entered)
+            seconds = None if timeout is None else as_seconds("Work.wait", timeout)
+            self.seconds += wait(self._group, self._requests, self._entered, timeout=seconds)
         self._end()
         return True
 

@@ -6,7 +6,7 @@ import retrograd as rg
 import retrograd.distributed as dist
 from retrograd import nn
 
-dist.init_process_group(timeout=3)
+dist.init_process_group(timeout=60 if sys.argv[1] == "absent" else 3)
 rank, size = dist.get_rank(), dist.get_world_size()
 odd = rank == size - 1
 if sys.argv[1] == "shape":
@@ -23,7 +23,7 @@ elif sys.argv[1] == "message":
     dist.send(rg.zeros(3, 5), 0) if odd else dist.recv(rg.zeros(4), size - 1)
 elif sys.argv[1] == "absent":
     if not odd:
-        dist.barrier()
+        dist.monitored_barrier(timeout=3)
     import time
 
     time.sleep(8)
