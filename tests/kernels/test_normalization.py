@@ -48,6 +48,8 @@ def check(kernels: Any, source: Source, shape: tuple[int, ...], eps: float = EPS
 
     y = run(kernels.channel_affine, x, weight, bias)
     assert_close(y, naive.channel_affine(x, weight, bias), 2 * np.finfo(source.dtype).eps)
+    y = run(kernels.channel_affine, x, weight, bias, mean)
+    assert_close(y, naive.channel_affine(x, weight, bias, mean), 4 * np.finfo(source.dtype).eps)
 
 
 @st.composite

@@ -322,6 +322,8 @@ class TestNormalization:
     def test_channel_affine(self) -> None:
         y = textbook.channel_affine(self.x, array([2, 10]), array([1, -1]))
         assert_array_equal(y, [[[3, 7], [19, 19]], [[11, 15], [19, 19]]])
+        y = textbook.channel_affine(self.x, array([2, 10]), array([1, -1]), array([1, 2]))
+        assert_array_equal(y, [[[1, 5], [-1, -1]], [[9, 13], [-1, -1]]])
 
     def test_no_axes_but_batch_and_channels(self) -> None:
         y, mean, variance, _ = textbook.batch_norm(array([[1, 0], [3, 8]]), array([2, 5]), array([1, 2]), 3.0)

@@ -45,12 +45,16 @@ def batch_norm_grad(
 
 
 @ieee
-def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """y[:, c] = x[:, c] * scale[c] + shift[c]: batch normalisation by fixed statistics
+def channel_affine(
+    x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np.ndarray | None = None
+) -> np.ndarray:
+    """y[:, c] = (x[:, c] - mean[c]) * scale[c] + shift[c]: batch normalisation by given statistics; without a mean it
+    is 0
 
-    x (N, C, ...), scale (C,), shift (C,)  ->  (N, C, ...)
+    x (N, C, ...), scale (C,), shift (C,), mean (C,)  ->  (N, C, ...)
     """
-    return np.asarray(affine(x, _channels(scale, x), _channels(shift, x)))
+    away = x if mean is None else x - _channels(mean, x)
+    return np.asarray(affine(away, _channels(scale, x), _channels(shift, x)))
 
 
 def normalised(

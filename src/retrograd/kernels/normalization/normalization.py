@@ -29,6 +29,8 @@ def batch_norm_grad(
     return gx, sums[1, 0], sums[0, 0]
 
 
-def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
+def channel_affine(
+    x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np.ndarray | None = None
+) -> np.ndarray:
     x = channels_last(x)
-    return affine_columns(x, x.shape[1], scale, shift) if x.size else np.empty_like(x)
+    return affine_columns(x, x.shape[1], scale, shift, mean) if x.size else np.empty_like(x)

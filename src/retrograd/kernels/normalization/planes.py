@@ -93,11 +93,13 @@ def normalise_planes_grad(
     return gx, sums
 
 
-def affine_columns(x: np.ndarray, channels: int, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """x scale + shift per channel; channels are last in the memory of x."""
+def affine_columns(
+    x: np.ndarray, channels: int, scale: np.ndarray, shift: np.ndarray, about: np.ndarray | None
+) -> np.ndarray:
+    """(x - about) scale + shift per channel; channels are last in the memory of x."""
     plan = _plan(1, channels, x.size // channels, channels, True, 1)
-    y, table = np.empty_like(x), np.zeros((3, plan.repeat, channels), x.dtype)  # a mean of 0, scale, shift
-    table[1], table[2] = scale, shift
+    y, table = np.empty_like(x), np.empty((3, plan.repeat, channels), x.dtype)
+    table[0], table[1], table[2] = 0 if about is None else about, scale, shift
     mean, factor, level = table
     NORMALISE[x.dtype.char](plan.writing, x, x, mean, factor, level, level, y, *plan.places)
     return y
