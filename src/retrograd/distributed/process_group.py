@@ -42,6 +42,7 @@ class ProcessGroup:
         self.last: dict[int, Entered] = {}  # of each rank, the last collective that it entered
         self.unfinished: list[Any] = []  # answers under way
         self._others: list[Any] = []  # communicators made by `duplicate`
+        self._lanes: dict[int, Any] = {}
         self.recoverable = comm is not None and _recovers(comm)
 
     def rank(self) -> int:
@@ -65,6 +66,12 @@ class ProcessGroup:
             return None
         self._others.append(self.comm.Dup())
         return self._others[-1]
+
+    def lane(self, number: int) -> Any:
+        """A communicator for collectives that are always begun in one order, apart from those of other lanes."""
+        if number not in self._lanes:
+            self._lanes[number] = self.duplicate()
+        return self._lanes[number]
 
     def revoke(self) -> None:
         """Make the collectives under way fail in all processes, after one has died."""
