@@ -99,12 +99,12 @@ class Run:
     # ---- backward ------------------------------------------------------------------------------------------------
 
     def backward(self, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """The gradients of the inputs, then those of the parameters over all processes, None within no_sync."""
+        """The gradients of the inputs, then those of the parameters over all processes, zeros within no_sync."""
         parallel = self.parallel
         sync = parallel.require_backward_grad_sync
         inputs = self._exchanged(grads) if sync else self._kept(grads)
         parallel._average_buffers()
-        totals = self.reducer.finish() if sync else [None] * len(parallel._trained)
+        totals = self.reducer.finish() if sync else parallel.unsynced.end()
         whole = iter([self._whole([each[k] for each in inputs], k) for k in range(len(inputs[0]))])
         of_inputs = [next(whole) if leaf._requires_grad else None for leaf in self.leaves[0]]
         return [*of_inputs, *(None if total is None else wrap(total) for total in totals)]
@@ -137,9 +137,7 @@ class Run:
         """The gradients of the inputs, shard by shard; those of the parameters wait for the next exchange."""
         unsynced = self.parallel.unsynced
         unsynced.begin(self.parallel._trained)
-        inputs = self._swept(grads, lambda place: partial(unsynced.add, place), lambda place: None)
-        unsynced.end()
-        return inputs
+        return self._swept(grads, lambda place: partial(unsynced.add, place), lambda place: None)
 
     def _swept(
         self, grads: Sequence[Tensor | None], begin: Callable[[int], Take], end: Callable[[int], object]

@@ -137,6 +137,16 @@ for options in ({}, {"reproducible": False}):
     model(x).backward(g)
     for parameter, before in zip(model.parameters(), once, strict=True):
         np.testing.assert_allclose(parameter.grad.numpy(), 4 * before, rtol=1e-4, atol=1e-5)
+    # gradients that come from elsewhere, in the same backward and in one between, are added once
+    model.zero_grad()
+    penalty = lambda model: 0.5 * sum((p**2).sum() for p in model.parameters())  # noqa: E731
+    with model.no_sync():
+        ((model(x) * g).sum() + penalty(model)).backward()
+    penalty(model).backward()
+    ((model(x) * g).sum() + penalty(model)).backward()
+    for parameter, before in zip(model.parameters(), once, strict=True):
+        np.testing.assert_allclose(parameter.grad.numpy(), 2 * before + 3 * parameter.array, rtol=1e-4, atol=1e-5)
+    model.zero_grad()
     # what zero_grad has thrown away does not come back, and "write" keeps the last one
     for reset in (lambda model: model.zero_grad(), lambda model: rg.optim.SGD(model.parameters(), 1).zero_grad(False)):
         with model.no_sync():
