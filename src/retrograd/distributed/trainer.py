@@ -140,6 +140,8 @@ class ShardedTrainer:
         totals = reducer.finish()
         self._average.wait()
         numbers = self._gathered(reducer.own, rows)
+        if not batch.sizes.all():
+            self._share_counters()
         self.waited += reducer.waited + (of_buffers.waited if of_buffers else 0.0) - before
         return totals, numbers
 
@@ -191,6 +193,19 @@ class ShardedTrainer:
                     f"{_NAME}: a batch of {batch.samples} samples in {self.shards} shards leaves none to process "
                     f"{rank}, and SyncBatchNorm needs one in each; pass drop_last=True to the loader, or larger batches"
                 )
+
+    def _share_counters(self) -> None:
+        """Give all processes the buffers without floats, such as numbers of batches, of the one with the last shard: it
+        has samples, while others may have none."""
+        group = self.group
+        entered = enter(group.count, f"{_NAME}: the buffers")
+        for tensor in averaged_buffers(self.model)[0] if group.comm is not None else ():
+            if not is_float(tensor):
+                memory = np.ascontiguousarray(tensor.array)
+                with mpi.errors(entered):
+                    request = group.comm.Ibcast(memory, group.size() - 1)
+                wait(group, [request], entered)
+                tensor.array[...] = memory
 
     def _gathered(self, own: range, rows: Sequence[list[float]]) -> np.ndarray:
         """The numbers of all shards, in every process; NaN for a shard without samples."""
