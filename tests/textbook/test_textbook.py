@@ -318,6 +318,10 @@ class TestNormalization:
         assert_allclose(gx, [[[1, -2 / 3], [1.5, -0.5]], [[-1 / 3, 0], [-0.5, -0.5]]], atol=1e-15)
         assert_array_equal(gw, [-1, 0])
         assert_array_equal(gb, [1, 4])
+        sums = textbook.batch_norm_sums(g, self.x, self.mean, array([1 / 3, 1 / 2]))
+        assert_array_equal(sums, [[1, 4], [-1, 0]])
+        numbers = array([2, 1 / 2]), array([2 / 3 / 4, 0]), array([-2 / 4, -1 / 2])
+        assert_allclose(textbook.batch_norm_input_grad(g, self.x, self.mean, *numbers), gx, atol=1e-15)
 
     def test_channel_affine(self) -> None:
         y = textbook.channel_affine(self.x, array([2, 10]), array([1, -1]))

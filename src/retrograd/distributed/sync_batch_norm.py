@@ -93,18 +93,36 @@ class SynchronisedNorm(Function):
         """
         (want_x, want_w, want_b), (x, weight) = ctx.needs_input_grad[:3], ctx.saved_tensors
         meeting, M = meeting_of(ctx.group, ctx.shards), ctx.count
-        mean, inverse = wrap(ctx.mean), wrap(ctx.inverse)
-        if is_grad_enabled():  # a second derivative goes through the statistics
-            mean, inverse = _composed_statistics(x, M, ctx.eps, meeting)
+        if not is_grad_enabled():
+            return SynchronisedNorm.fused(ctx, g.array, x.array, weight.array, meeting)
+        # a second derivative goes through the statistics
+        mean, inverse = _composed_statistics(x, M, ctx.eps, meeting)
         z = (x - _per_channel(mean, x)) * _per_channel(inverse, x)
         pieces = _sums_of_shards(meeting, g, g * z)
         gb, gw = _added(pieces)
         gx = None
         if want_x:
-            sum_g, sum_gz = TotalOverShards.apply(meeting, f"{_call(x.array)}.backward", *pieces)
+            sum_g, sum_gz = TotalOverShards.apply(meeting, _backward_call(x.array), *pieces)
             away = g - _per_channel(sum_g / M, x) - z * _per_channel(sum_gz / M, x)
             gx = away * _per_channel(weight * inverse, x)
         return gx, gw if want_w else None, gb if want_b else None
+
+    @staticmethod
+    def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, meeting: Meeting) -> Gradients:
+        """The same in two passes over memory, one for each shard's sums, and one for gx."""
+        (want_x, want_w, want_b), M, kind = ctx.needs_input_grad[:3], ctx.count, x.dtype
+        pieces = np.array([
+            kernels.batch_norm_sums(g[cut], x[cut], ctx.mean, ctx.inverse) for cut in meeting.cuts(len(x))
+        ])  # fmt: skip
+        gb, gw = pieces.sum(0)
+        gx = None
+        if want_x:
+            sum_g, sum_gz = meeting.total(_backward_call(x), list(pieces.astype(np.float64)))
+            inverse = ctx.inverse.astype(np.float64)
+            factor = weight * inverse
+            numbers = factor, -factor * inverse * sum_gz / M, -factor * sum_g / M
+            gx = wrap(kernels.batch_norm_input_grad(g, x, ctx.mean, *[number.astype(kind) for number in numbers]))
+        return gx, wrap(gw) if want_w else None, wrap(gb) if want_b else None
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -268,6 +286,10 @@ def _added(pieces: list[Tensor]) -> Tensor:
     for piece in pieces[1:]:
         found = found + piece
     return found
+
+
+def _backward_call(x: np.ndarray) -> str:
+    return f"{_call(x)}.backward"
 
 
 def _call(x: np.ndarray) -> str:
