@@ -74,7 +74,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         self.defaults, self._batches = self.optim.defaults, {}
         self._sizes = [0] * self.process_group.size()  # of the parameters that each process has
         self._owners: dict[int, int] = {}  # id of a parameter -> the process that has it
-        self._gathered: dict[str, Any] | None = None
+        self._gathered: dict[int, Any] | None = None
         self.param_groups = [dict(group) for group in self.optim.param_groups]
         for group, own in zip(self.param_groups, self.optim.param_groups, strict=True):
             own["params"] = self._given_out(group["params"])
@@ -135,10 +135,11 @@ class ZeroRedundancyOptimizer(Optimizer):
         own = {str(numbers[id(parameter)]): dict(entries) for parameter, entries in self.optim.state.items()}
         found: dict[int, Any] = {}
         for rank in range(group.size()):  # one after the other: only `to` holds more than one
-            part = from_root(group, own if rank == group.rank() else None, rank, f"{_NAME}.consolidate_state_dict()")
+            mine = own if rank == group.rank() else None
+            part: dict[str, Any] = from_root(group, mine, rank, f"{_NAME}.consolidate_state_dict()")
             if receives:
                 found.update((int(number), entries) for number, entries in part.items())
-        self._gathered = {number: found[number] for number in sorted(found)} if receives else None
+        self._gathered = dict(sorted(found.items())) if receives else None
 
     def state_dict(self) -> dict[str, Any]:
         """The state_dict of the whole optimizer, as a plain one of ``optimizer_class`` has it, in the process of the

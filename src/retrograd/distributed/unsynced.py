@@ -7,6 +7,7 @@ does not depend on the number of processes, and no traffic is needed before.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +45,7 @@ class Unsynced:
         for parameter in trained:
             if id(parameter) not in self._hooked:
                 self._hooked[id(parameter)] = parameter
-                parameter.register_hook(lambda g, parameter=parameter: self._hide(parameter))
+                parameter.register_hook(partial(self._before, parameter))
                 register_post_accumulate_grad_hook(parameter, self._show)
 
     def add(self, place: int, position: int, gradient: np.ndarray) -> None:
@@ -78,8 +79,12 @@ class Unsynced:
                 parameter.grad = without
             del self._shown[key], self._sums[key]
 
+    def _before(self, parameter: Tensor, g: Tensor) -> None:
+        """Before a gradient is added to ``grad``."""
+        self._hide(parameter)
+
     def _hide(self, parameter: Tensor) -> None:
-        """Before a gradient is added to ``grad``: take away what only shows."""
+        """Take away what only shows."""
         shown = self._shown.get(id(parameter))
         if shown is not None and parameter.grad is shown.grad:
             parameter.grad = shown.without
