@@ -57,6 +57,10 @@ class ProcessGroup:
         """The backend."""
         return "mpi"
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ProcessGroup:
+        """Itself: a copy of a layer that has a group is in the same group."""
+        return self
+
     def __repr__(self) -> str:
         return f"<ProcessGroup of {self.size()} processes, this is rank {self.rank()}>"
 

@@ -117,6 +117,7 @@ assert layer.training and not model[2][0].training and model.first is model.agai
 assert isinstance(layer, nn.modules.batchnorm._BatchNorm)
 single = nn.SyncBatchNorm.convert_sync_batchnorm(other[1], dist.new_group())
 assert single.weight is other[1].weight and single.process_group.size() == size
+assert copy.deepcopy(single).process_group is single.process_group
 with pytest.raises(ValueError, match="is lazy; give the module a batch first"):
     nn.SyncBatchNorm.convert_sync_batchnorm(nn.LazyBatchNorm1d())
 with pytest.raises(TypeError, match="module must be a Module"):
