@@ -75,10 +75,11 @@ MESSAGES = {
     "root": r"ranks 0, 1 broadcast\(float32 \(3,\), src=0\).*; rank 2 broadcast\(float32 \(3,\), src=1\)",
     "parameters": r"rank 0 has 1.weight: float32 \(5, 4\), rank 2 has 1.weight: float32 \(6, 4\)",
     "message": r"rank 2 calls send\(float32 \(3, 5\), dst=0\).*this process calls recv\(float32 \(4,\), src=2",
+    "mode": r"SyncBatchNorm\(3 channels, float32\) .* waited 3 s: .*; rank 2 has not entered it",
     "absent": r"barrier\(\) \(collective 1, at disagree.py:\d+\) waited 3 s: rank 1 waits in barrier.*; rank 2 has not "
     "entered it and does not answer",
 }
-BY_NIGHT = ("dtype", "root", "order")
+BY_NIGHT = ("dtype", "root", "order", "mode")
 
 
 @pytest.mark.parametrize(

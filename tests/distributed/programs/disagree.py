@@ -21,6 +21,12 @@ elif sys.argv[1] == "parameters":
     nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 5 + odd)))
 elif sys.argv[1] == "message":
     dist.send(rg.zeros(3, 5), 0) if odd else dist.recv(rg.zeros(4), size - 1)
+elif sys.argv[1] == "mode":
+    nn.SyncBatchNorm(3).train(not odd)(rg.zeros(2, 3))
+    if odd:
+        import time
+
+        time.sleep(8)
 elif sys.argv[1] == "absent":
     if not odd:
         dist.monitored_barrier(timeout=3)
