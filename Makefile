@@ -41,9 +41,9 @@ test: .venv/.test
 	$(PYTEST) $(ARGS)
 
 browser: .venv/.browser
-	$(BIN)/python -m pytest -q $$(grep -l chromium tests/explanation/test_*.py) $(ARGS)
+	$(PYTEST) tests/explanation -m "browser and not nightly" $(ARGS)
 
-nightly: .venv/.test
+nightly: .venv/.browser
 	$(BIN)/retrograd warmup
 	RETROGRAD_DRAW=$$(date +%s) $(PYTEST) -m "nightly or not nightly" $(ARGS)
 

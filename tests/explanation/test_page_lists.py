@@ -13,16 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from explanation.browser import TAKE, chromium, document, opened, written
+from explanation.browser import TAKE, document, opened, written
 from retrograd.explanation.explain import explain
 from retrograd.explanation.operators import find
 from retrograd.explanation.standalone import page as as_html
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 def meetings(shapes: dict[str, list[int]], s: dict[str, Any]) -> Iterator[tuple[int | None, int, int]]:

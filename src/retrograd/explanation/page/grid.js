@@ -25,6 +25,7 @@ export const captionWidth = (array) =>
 
 export const FAINT = 0.5;
 const spare = []; // pairs of canvases
+const MANY = 100; // lit cells
 const AROUND = 6; // pixels around the cells that are lit: their outlines
 const KEYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
@@ -39,6 +40,7 @@ export class Grid {
     this.panels = new Panels(array, options);
     this.cell = 28;
     this.cursor = 0;
+    this.corners = new Map(); // of the cells, as they lie now
     [this.base, this.over] = spare.pop() ?? [h("canvas", { class: "cells" }), h("canvas", { class: "lit" })];
     const spoken = `${array.name}, ${ROLES[array.role] ?? array.role}, ${array.extent}`;
     this.paper = h(
@@ -135,6 +137,7 @@ export class Grid {
   }
 
   draw() {
+    [this.corners, this.bright] = [new Map(), null];
     const { width, height } = this.size(this.cell);
     const context = sized(this.base, 0, 0, width, height);
     this.paper.style.width = `${width}px`;
@@ -201,6 +204,8 @@ export class Grid {
 
   /** The entries that belong to the one that is taken. */
   drawLit() {
+    this.lit = this.selection?.reading;
+    this.active = this.selection?.active;
     this.base.style.opacity = this.faded ? FAINT : 1;
     const corners = this.#litCorners();
     this.over.hidden = !corners.size;
@@ -221,10 +226,20 @@ export class Grid {
     const lit = this.selection?.reading?.lit.get(this.array.name);
     if (!lit) return found;
     for (const at of [...lit.keys(), ...this.#activeCells()]) {
-      const corner = this.panels.corner(at, this.cell);
+      const corner = this.#corner(at);
       if (corner) found.set(at, corner);
     }
     return found;
+  }
+
+  /** As Panels.corner, which is asked for thousands of entries when one that they belong to is pointed at. */
+  #corner(at) {
+    let corner = this.corners.get(at);
+    if (corner === undefined) {
+      corner = this.panels.corner(at, this.cell);
+      this.corners.set(at, corner);
+    }
+    return corner;
   }
 
   paintLit(pen, corners = this.#litCorners()) {
@@ -238,14 +253,15 @@ export class Grid {
     const inset = (by) => (at) => ({ x: corners.get(at).x + by, y: corners.get(at).y + by });
     const kinds = { target: [], copy: [], factor: [] };
     for (const [at, as] of lit) if (corners.has(at)) kinds[as].push(at);
-    const small = cell >= 5 && cell < 12; // their outline is the ground on which the value lies: many are drawn quickly
+    const small = cell >= 5 && cell < 12;
+    const tile = (at) => small && at >= 0 && ["factor", "copy"].includes(lit.get(at));
+    const tiles = [];
     for (const [at, { x, y }] of corners) {
-      if (!small || !["factor", "copy"].includes(lit.get(at)) || at < 0) this.#paintCell(pen, at, x, y);
-      else {
-        pen.cell(x, y, side, side, accent, 0);
-        pen.cell(x + 1, y + 1, side - 2, side - 2, colours(array.value(at), array.largest).fill, 0);
-      }
+      if (tile(at)) tiles.push({ at, x, y });
+      else this.#paintCell(pen, at, x, y);
     }
+    if (tiles.length > MANY && pen.copied) pen.copied(this.#allLit(), tiles, cell, side);
+    else this.#paintTiles(pen, tiles, side);
     const outlined = (cells) => (cell >= 12 ? cells : small ? cells.filter((at) => at < 0) : []);
     pen.outlines(outlined(kinds.copy).map(inset(1)), side - 2, side - 2, accent, 1.5, { dash: [3, 2], radius });
     const thick = cell >= 12 ? 1.75 : 1;
@@ -257,6 +273,28 @@ export class Grid {
       pen.outline(target.x - 1, target.y - 1, side + 2, side + 2, ink, 2.5, { radius: radius + 1 });
       pen.outline(target.x - 4, target.y - 4, side + 8, side + 8, ink, 1, { radius: radius + 3 });
     }
+  }
+
+  /** Small cells that are lit: their outline is the ground on which the value lies. */
+  #paintTiles(pen, tiles, side) {
+    const { array } = this;
+    const accent = palette().roles[array.role];
+    for (const { at, x, y } of tiles) {
+      pen.cell(x, y, side, side, accent, 0);
+      pen.cell(x + 1, y + 1, side - 2, side - 2, colours(array.value(at), array.largest).fill, 0);
+    }
+  }
+
+  /** A picture of the paper on which every cell is lit: thousands are copied from it, not drawn in every frame. */
+  #allLit() {
+    if (!this.bright) {
+      const { width, height } = this.size(this.cell);
+      const cells = [];
+      this.panels.each(this.cell, (at, x, y) => at >= 0 && cells.push({ at, x, y }));
+      this.bright = h("canvas");
+      this.#paintTiles(new CanvasPen(sized(this.bright, 0, 0, width, height)), cells, this.cell - (this.cell >= 7 ? 1 : 0));
+    }
+    return this.bright;
   }
 
   #activeCells() {
@@ -289,7 +327,7 @@ export class Grid {
       for (const at of this.#activeCells())
         if (!this.panels.corner(at, this.cell) && this.panels.reveal(at)) this.draw();
     }
-    this.drawLit();
+    if (this.lit !== this.selection.reading || this.active !== this.selection.active) this.drawLit();
     if (what === "product" && product && !still()) this.#pulse();
   }
 

@@ -20,6 +20,24 @@ export class CanvasPen {
     } else context.fillRect(x, y, width, height);
   }
 
+  /** Cells of a picture of the whole paper; those beside each other in one piece. corners: [{x, y}] */
+  copied(picture, corners, cell, side) {
+    const { context } = this;
+    const { a: scale } = context.getTransform();
+    context.imageSmoothingEnabled = false;
+    const copy = (x, y, width) =>
+      context.drawImage(picture, x * scale, y * scale, width * scale, side * scale, x, y, width, side);
+    let [left, top, right] = [0, 0, 0];
+    for (const { x, y } of corners) {
+      if (y !== top || x !== right + cell - side) {
+        if (right > left) copy(left, top, right - left);
+        [left, top] = [x, y];
+      }
+      right = x + side;
+    }
+    if (right > left) copy(left, top, right - left);
+  }
+
   hatch(x, y, size, stroke) {
     const { context } = this;
     context.save();
