@@ -142,3 +142,20 @@ export class SvgPen {
     this.parts = [`<g opacity="${opacity}">`, ...this.parts, "</g>"];
   }
 }
+
+/** The empty canvas at this place and of this size, as a context whose coordinates are those of the paper. */
+export function sized(canvas, x, y, width, height) {
+  const scale = Math.min(devicePixelRatio || 1, 3);
+  const [across, down] = [Math.ceil(width * scale), Math.ceil(height * scale)];
+  const context = canvas.getContext("2d");
+  if (canvas.width === across && canvas.height === down) {
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, across, down);
+  } else {
+    [canvas.width, canvas.height] = [across, down];
+    [canvas.style.width, canvas.style.height] = [`${width}px`, `${height}px`];
+  }
+  [canvas.style.left, canvas.style.top] = [`${x}px`, `${y}px`];
+  context.setTransform(scale, 0, 0, scale, -x * scale, -y * scale);
+  return context;
+}
