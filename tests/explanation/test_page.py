@@ -157,7 +157,7 @@ def test_a_link_brings_back_what_was_shown(browser, conv2d):
         assert page.get_by_role("tab", name="As matrices").get_attribute("aria-selected") == "true"
 
 
-BROKEN = "stride=9", "operator=nothing", "entry=gw:999", "entry=none:0", "tab=none", "%%%", "x"
+BROKEN = "stride=9", "operator=nothing", "entry=gw:999", "entry=none:0", "tab=none", "story=9:9", "story=0", "%%%", "x"
 
 
 @pytest.mark.parametrize("place", BROKEN)

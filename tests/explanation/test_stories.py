@@ -117,3 +117,16 @@ def test_a_story_goes_on_with_other_settings(browser, tmp_path):
         after = page.locator("#story .tell p").text_content()
         assert before != after and after == documents[1]["stories"][0]["steps"][1]["text"].replace("`", "")
         assert page.locator("#story .place").inner_text() == "2 of 5"
+
+
+def test_a_link_leads_into_a_story(browser, tmp_path):
+    address = written(tmp_path, find("conv2d").with_settings({}).to_html())
+    with opened(browser, address) as page:
+        page.locator("#story button").first.click()
+        page.locator("#story .next").click()
+        link, text = page.url, page.locator("#story .tell p").text_content()
+        page.get_by_role("button", name="close").click()
+        assert link.endswith("&story=0:1") and "story=" not in page.url
+    with opened(browser, link) as page:
+        assert page.locator("#story .place").inner_text().startswith("2 of")
+        assert page.locator("#story .tell p").text_content() == text and page.url == link
