@@ -40,8 +40,10 @@ export class Light {
     if (!corners.size) return; // a canvas that is not touched is not sent to the screen again
     let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
     for (const { x, y } of corners.values()) {
-      [left, top] = [Math.min(left, x), Math.min(top, y)];
-      [right, bottom] = [Math.max(right, x), Math.max(bottom, y)];
+      left = Math.min(left, x);
+      top = Math.min(top, y);
+      right = Math.max(right, x);
+      bottom = Math.max(bottom, y);
     }
     [left, top] = [left - AROUND, top - AROUND];
     const edge = cell + AROUND;
