@@ -461,8 +461,14 @@ def batch_norm_grad(
     return from_channels(rows, x.shape), np.array(gweight), np.array(gbias)
 
 
-def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    rows = [[value * float(scale[c]) + float(shift[c]) for value in values] for c, values in enumerate(channels(x))]
+def channel_affine(
+    x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np.ndarray | None = None
+) -> np.ndarray:
+    about = [0.0] * len(scale) if mean is None else [float(m) for m in mean]
+    rows = [
+        [(value - about[c]) * float(scale[c]) + float(shift[c]) for value in values]
+        for c, values in enumerate(channels(x))
+    ]
     return from_channels(rows, x.shape)
 
 

@@ -24,6 +24,8 @@ MODULES = (
     "retrograd.data",
     "retrograd.data.transforms",
     "retrograd.distributed",
+    "retrograd.distributed.algorithms.ddp_comm_hooks",
+    "retrograd.distributed.optim",
     "retrograd.distributions",
     "retrograd.fft",
     "retrograd.geometry",

@@ -281,6 +281,7 @@ LATER["as_html"] = lambda: importlib.import_module(".explanation.notebook", __na
 LATER["save_packed"] = lambda: importlib.import_module(".interop.packed", __name__).save_packed
 LATER["world"] = lambda: importlib.import_module(".distributed.process_group", __name__).world()
 LATER["DistributedDataParallel"] = lambda: importlib.import_module(".distributed", __name__).DistributedDataParallel
+LATER["SyncBatchNorm"] = lambda: importlib.import_module(".distributed", __name__).SyncBatchNorm
 
 
 def __getattr__(name: str) -> Any:

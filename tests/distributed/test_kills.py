@@ -29,6 +29,15 @@ def test_the_others_go_on_with_the_same_bits():
 
 
 @pytest.mark.nightly
+def test_the_same_with_the_statistics_of_the_whole_batch():
+    digest, lost = trained(1, "sync")
+    assert lost == "0" and digest != trained(1)[0]
+    plan = ("0:forward:9", "1:backward:12"), ("2:between the halves:4",), ("1:agreed:6", "3:sending:5")
+    for workers, deaths in zip((3, 3, 4), plan, strict=True):
+        assert trained(workers, "sync", *deaths) == (digest, f"{len(deaths)}")
+
+
+@pytest.mark.nightly
 def test_twenty_random_moments():
     draw = random.Random(17)
     digest, _ = trained(2)

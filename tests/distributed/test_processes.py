@@ -31,19 +31,41 @@ def test_data_parallel_is_one_process_on_the_whole_batch(workers, kind):
     assert run(workers, "data_parallel.py", kind).stdout.count("passed") == workers
 
 
-def digest(workers, steps):
-    found = re.findall("digest ([0-9a-f]{64})", run(workers, "bits.py", steps, seconds=300).stdout)
-    assert len(found) == 1
-    return found[0]
+KINDS = ("batch", "sync", "accumulate")
+
+
+def digests(workers, steps, *kinds):
+    found = re.findall(r"(\w+) digest ([0-9a-f]{64})", run(workers, "bits.py", steps, *kinds, seconds=400).stdout)
+    assert [kind for kind, _ in found] == [*kinds] and len({digest for _, digest in found}) == len(kinds)
+    return tuple(found)
 
 
 def test_same_bits_with_any_number_of_processes():
-    assert len({digest(workers, 12) for workers in (1, 4)}) == 1
+    assert len({digests(workers, 6, *KINDS) for workers in (1, 4)}) == 1
 
 
 @pytest.mark.nightly
-def test_same_bits_over_many_steps():
-    assert len({digest(workers, 200) for workers in (1, 2, 4, 8)}) == 1
+@pytest.mark.parametrize("kind", KINDS)
+def test_same_bits_over_many_steps(kind):
+    assert len({digests(workers, 200, kind) for workers in (1, 2, 4, 8)}) == 1
+
+
+@pytest.mark.parametrize("workers", [3, *(pytest.param(n, marks=pytest.mark.nightly) for n in (1, 2, 4))])
+def test_sync_batch_norm_is_batch_norm_of_the_whole_batch(workers):
+    assert run(workers, "sync_batch_norm.py").stdout.count("passed") == workers
+
+
+@pytest.mark.parametrize("workers", [2, *(pytest.param(n, marks=pytest.mark.nightly) for n in (1, 3, 4))])
+def test_hooks_and_no_sync(workers):
+    assert run(workers, "hooks.py").stdout.count("passed") == workers
+
+
+@pytest.mark.parametrize(
+    ("first", "then"), [(2, 3), *(pytest.param(*pair, marks=pytest.mark.nightly) for pair in ((1, 2), (4, 1)))]
+)
+def test_an_optimizer_that_is_shared_out(tmp_path, first, then):
+    for workers in (first, then):  # the second run loads what the first has saved
+        assert run(workers, "zero.py", tmp_path / "saved").stdout.count("passed") == workers
 
 
 MESSAGES = {

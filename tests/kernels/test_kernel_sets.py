@@ -100,7 +100,9 @@ def _batch_norm(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> I
     y, mean, variance, inverse = k.batch_norm(x, weight, bias, 1e-5)
     yield "batch_norm", (y, mean, variance, inverse)
     yield "batch_norm_grad", k.batch_norm_grad(g, x, weight, mean, inverse)
-    yield "channel_affine", k.channel_affine(x, weight, bias)
+    yield "batch_norm_sums", k.batch_norm_sums(g, x, mean, inverse)
+    yield "batch_norm_input_grad", k.batch_norm_input_grad(g, x, mean, inverse, weight, bias)
+    yield "channel_affine", k.channel_affine(x, weight, bias, mean)
 
 
 def _softmax(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:

@@ -46,8 +46,19 @@ def check(kernels: Any, source: Source, shape: tuple[int, ...], eps: float = EPS
     assert_close(results[1], expected[1], rounding * spread)
     assert_close(results[2], expected[2], rounding)
 
+    # in two steps, as several processes do it
+    sums = run(kernels.batch_norm_sums, g, x, mean, inverse)
+    assert_close(sums[0], expected[2], rounding)
+    assert_close(sums[1], expected[1], rounding * spread)
+    factor = weight.astype(np.float64) * inverse
+    steps = factor, -factor * inverse * expected[1] / M, -factor * expected[2] / M
+    gx = run(kernels.batch_norm_input_grad, g, x, mean, *(each.astype(source.dtype) for each in steps))
+    assert_close(gx, expected[0], per_channel(rounding * inverse, x) * (2 + min(spread, M**0.5)) * 4)
+
     y = run(kernels.channel_affine, x, weight, bias)
     assert_close(y, naive.channel_affine(x, weight, bias), 2 * np.finfo(source.dtype).eps)
+    y = run(kernels.channel_affine, x, weight, bias, mean)
+    assert_close(y, naive.channel_affine(x, weight, bias, mean), 4 * np.finfo(source.dtype).eps)
 
 
 @st.composite

@@ -318,10 +318,16 @@ class TestNormalization:
         assert_allclose(gx, [[[1, -2 / 3], [1.5, -0.5]], [[-1 / 3, 0], [-0.5, -0.5]]], atol=1e-15)
         assert_array_equal(gw, [-1, 0])
         assert_array_equal(gb, [1, 4])
+        sums = textbook.batch_norm_sums(g, self.x, self.mean, array([1 / 3, 1 / 2]))
+        assert_array_equal(sums, [[1, 4], [-1, 0]])
+        numbers = array([2, 1 / 2]), array([2 / 3 / 4, 0]), array([-2 / 4, -1 / 2])
+        assert_allclose(textbook.batch_norm_input_grad(g, self.x, self.mean, *numbers), gx, atol=1e-15)
 
     def test_channel_affine(self) -> None:
         y = textbook.channel_affine(self.x, array([2, 10]), array([1, -1]))
         assert_array_equal(y, [[[3, 7], [19, 19]], [[11, 15], [19, 19]]])
+        y = textbook.channel_affine(self.x, array([2, 10]), array([1, -1]), array([1, 2]))
+        assert_array_equal(y, [[[1, 5], [-1, -1]], [[9, 13], [-1, -1]]])
 
     def test_no_axes_but_batch_and_channels(self) -> None:
         y, mean, variance, _ = textbook.batch_norm(array([[1, 0], [3, 8]]), array([2, 5]), array([1, 2]), 3.0)

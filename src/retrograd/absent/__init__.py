@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os.path  # pathlib takes a hundredth of the time of "import retrograd"
 import sys
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NoReturn
 
@@ -35,10 +36,15 @@ def missing(module: str, name: str) -> AttributeError:
     return _error(module, namespace, name)
 
 
-def attach_to_module(module: str) -> None:
-    """Give a module a ``__getattr__`` that says what is not there (and that no type checker sees)."""
+def attach_to_module(module: str, elsewhere: Mapping[str, Callable[[], Any]] | None = None) -> None:
+    """Give a module a ``__getattr__`` that says what is not there (and that no type checker sees).
 
-    def __getattr__(name: str) -> NoReturn:  # noqa: N807
+    elsewhere: name -> what imports and returns it, for names of rooms that stand on this one.
+    """
+
+    def __getattr__(name: str) -> Any:  # noqa: N807
+        if elsewhere is not None and name in elsewhere:
+            return elsewhere[name]()
         raise missing(module, name)
 
     sys.modules[module].__dict__["__getattr__"] = __getattr__

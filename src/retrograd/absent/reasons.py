@@ -13,7 +13,6 @@ _PAIRS = _NO_COMPLEX + "; retrograd.fft holds them as real tensors whose last ax
 _SPECTROGRAM = "cut the signal by x.unfold(-1, n_fft, hop_length), multiply by a window, and use retrograd.fft.rfft"
 _EIGENVALUES = _NO_COMPLEX + "; of symmetric matrices write retrograd.linalg.eigh"
 _FACTORS = "write retrograd.linalg.solve, inv or det, which need no factors"
-_OF_A_SHARD = "in several processes, batch norm uses the statistics of a shard: see retrograd.distributed"
 
 
 REASONS: dict[str, dict[str, str]] = {
@@ -55,7 +54,6 @@ REASONS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("lu", "lu_factor", "lu_factor_ex", "lu_solve"), _FACTORS),
     },
     "torch.nn": {
-        "SyncBatchNorm": _OF_A_SHARD,
         "NLLLoss2d": "write retrograd.nn.NLLLoss",
         "Container": "write retrograd.nn.Module",
         "quantized": _LOWBIT,

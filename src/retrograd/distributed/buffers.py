@@ -17,13 +17,13 @@ class Buffer:
     """`array`: the elements of a tensor in one piece, of a type that MPI adds. `store` writes them back."""
 
     def __init__(self, tensor: Tensor, caller: str) -> None:
-        self._tensor, self._caller = tensor, caller
+        self.tensor, self._caller = tensor, caller
         own = tensor.array
         self.array: np.ndarray = np.ascontiguousarray(own, _WIDER.get(own.dtype, own.dtype))
 
     def store(self) -> None:
         """Write `array` to the tensor, and record the change."""
-        own = self._tensor.array
+        own = self.tensor.array
         if self.array is not own:
             own[...] = self.array
         mark((own,), self._caller)

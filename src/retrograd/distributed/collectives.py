@@ -9,15 +9,16 @@ returns a ``Work``; its result is there after ``wait()``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..engine.tensor import Tensor
 from . import mpi
-from .buffers import Buffer, as_list, as_tensor, kind, same_kind
-from .process_group import ProcessGroup, as_seconds, get_group_rank, member
+from .buffers import kind
+from .collective import Collective, check_list, check_whole, sizes_of
+from .process_group import ProcessGroup, as_seconds, member
 from .work import Work
 
 __all__ = [
@@ -35,9 +36,6 @@ class ReduceOp:
 
 
 reduce_op = ReduceOp
-_OF_MPI = {"AVG": "SUM", "PRODUCT": "PROD"}
-_OPS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")
-_BITWISE = ("BAND", "BOR", "BXOR")
 
 
 def all_reduce(
@@ -50,17 +48,10 @@ def all_reduce(
         DistNetworkError: a process did not come in time. WorkerLostError: one has died.
         RuntimeError: there is no group.
     """
-    where, buffer = member(group, "all_reduce"), Buffer(as_tensor("all_reduce", "tensor", tensor), "all_reduce")
-    _check_op("all_reduce", op, buffer.array)
-
-    def start(comm: Any) -> Any:
-        return comm.Iallreduce(mpi.load().IN_PLACE, buffer.array, _operation(op))
-
-    def finish() -> None:
-        _average(op, buffer, where)
-        buffer.store()
-
-    return run(where, f"all_reduce({kind(tensor)}, {op})", start, finish, async_op)
+    call = Collective("all_reduce", group, async_op)
+    x = call.output("tensor", tensor)
+    operation = call.combines(op, x)
+    return call.run(f"{kind(tensor)}, {op}", lambda comm: comm.Iallreduce(mpi.load().IN_PLACE, x, operation()))
 
 
 def reduce(
@@ -76,21 +67,16 @@ def reduce(
     Raises:
         As all_reduce; ValueError: dst is not in the group.
     """
-    where, buffer = member(group, "reduce"), Buffer(as_tensor("reduce", "tensor", tensor), "reduce")
-    _check_op("reduce", op, buffer.array)
-    root = _root("reduce", "dst", where, dst, group_dst)
-    mine = where.rank() == root
-    own = buffer.array if mine else buffer.array.copy()
+    call = Collective("reduce", group, async_op)
+    x = call.input("tensor", tensor)
+    operation, root = call.combines(op, x), call.root("dst", dst, group_dst)
+    mine = call.group.rank() == root
+    x = call.output("tensor", tensor) if mine else x.copy()
 
     def start(comm: Any) -> Any:
-        return comm.Ireduce(mpi.load().IN_PLACE if mine else own, own if mine else None, _operation(op), root)
+        return comm.Ireduce(mpi.load().IN_PLACE if mine else x, x if mine else None, operation(), root)
 
-    def finish() -> None:
-        if mine:
-            _average(op, buffer, where)
-            buffer.store()
-
-    return run(where, f"reduce({kind(tensor)}, {op}, dst={root})", start, finish, async_op)
+    return call.run(f"{kind(tensor)}, {op}, dst={root}", start)
 
 
 def broadcast(
@@ -105,10 +91,9 @@ def broadcast(
     Raises:
         As all_reduce; ValueError: src is not in the group.
     """
-    where, buffer = member(group, "broadcast"), Buffer(as_tensor("broadcast", "tensor", tensor), "broadcast")
-    root = _root("broadcast", "src", where, src, group_src)
-    return run(where, f"broadcast({kind(tensor)}, src={root})", lambda comm: comm.Ibcast(buffer.array, root),
-               buffer.store, async_op)  # fmt: skip
+    call = Collective("broadcast", group, async_op)
+    x, root = call.output("tensor", tensor), call.root("src", src, group_src)
+    return call.run(f"{kind(tensor)}, src={root}", lambda comm: comm.Ibcast(x, root))
 
 
 def all_gather(
@@ -119,16 +104,10 @@ def all_gather(
     Raises:
         As all_reduce; ValueError: the list has another length, or tensors of another shape or dtype.
     """
-    where = member(group, "all_gather")
-    outputs = as_list("all_gather", "tensor_list", tensor_list, where.size())
-    own = Buffer(as_tensor("all_gather", "tensor", tensor), "all_gather").array
-    same_kind("all_gather", ("tensor", tensor), [(f"tensor_list[{k}]", each) for k, each in enumerate(outputs)])
-    rows = np.empty((where.size(), *own.shape), own.dtype)
-
-    def start(comm: Any) -> Any:
-        return comm.Iallgather(own, rows)
-
-    return run(where, f"all_gather({kind(tensor)})", start, _stored(where, rows, own, outputs, "all_gather"), async_op)
+    call = Collective("all_gather", group, async_op)
+    own = call.input("tensor", tensor)
+    rows = call.outputs("tensor_list", tensor_list, ("tensor", tensor))
+    return call.run(kind(tensor), lambda comm: comm.Iallgather(own, rows), (rows, own))
 
 
 def all_gather_into_tensor(
@@ -139,21 +118,10 @@ def all_gather_into_tensor(
     Raises:
         As all_reduce; ValueError: output_tensor is not of size (processes * n, ...) or (processes, n, ...).
     """
-    caller = "all_gather_into_tensor"
-    where = member(group, caller)
-    out = Buffer(as_tensor(caller, "output_tensor", output_tensor), caller)
-    own = Buffer(as_tensor(caller, "input_tensor", input_tensor), caller).array
-    _check_whole(caller, "output_tensor", out.array, "input_tensor", own, where.size())
-
-    def start(comm: Any) -> Any:
-        return comm.Iallgather(own, out.array)
-
-    def finish() -> None:
-        if where.comm is None:
-            out.array[...] = own.reshape(out.array.shape)
-        out.store()
-
-    return run(where, f"{caller}({kind(input_tensor)})", start, finish, async_op)
+    call = Collective("all_gather_into_tensor", group, async_op)
+    whole, own = call.output("output_tensor", output_tensor), call.input("input_tensor", input_tensor)
+    check_whole(call.name, "output_tensor", whole, "input_tensor", own, call.group.size())
+    return call.run(kind(input_tensor), lambda comm: comm.Iallgather(own, whole), (whole, own))
 
 
 def gather(
@@ -169,20 +137,13 @@ def gather(
     Raises:
         As all_gather; ValueError: dst has no list, or another process has one.
     """
-    where = member(group, "gather")
-    own = Buffer(as_tensor("gather", "tensor", tensor), "gather").array
-    root = _root("gather", "dst", where, dst, group_dst)
-    mine = where.rank() == root
-    _check_list("gather", "gather_list", gather_list, mine, "dst")
-    outputs = as_list("gather", "gather_list", gather_list, where.size()) if mine else []
-    same_kind("gather", ("tensor", tensor), [(f"gather_list[{k}]", each) for k, each in enumerate(outputs)])
-    rows = np.empty((where.size() if mine else 0, *own.shape), own.dtype)
-
-    def start(comm: Any) -> Any:
-        return comm.Igather(own, rows if mine else None, root)
-
-    finish = _stored(where, rows, own, outputs, "gather")
-    return run(where, f"gather({kind(tensor)}, dst={root})", start, finish, async_op)
+    call = Collective("gather", group, async_op)
+    own, root = call.input("tensor", tensor), call.root("dst", dst, group_dst)
+    mine = call.group.rank() == root
+    check_list("gather", "gather_list", gather_list, mine, "dst")
+    rows = call.outputs("gather_list", gather_list, ("tensor", tensor)) if mine else None
+    alone = None if rows is None else (rows, own)
+    return call.run(f"{kind(tensor)}, dst={root}", lambda comm: comm.Igather(own, rows, root), alone)
 
 
 def scatter(
@@ -198,23 +159,13 @@ def scatter(
     Raises:
         As all_gather; ValueError: src has no list, or another process has one.
     """
-    where, buffer = member(group, "scatter"), Buffer(as_tensor("scatter", "tensor", tensor), "scatter")
-    root = _root("scatter", "src", where, src, group_src)
-    mine = where.rank() == root
-    _check_list("scatter", "scatter_list", scatter_list, mine, "src")
-    inputs = as_list("scatter", "scatter_list", scatter_list, where.size()) if mine else []
-    same_kind("scatter", ("tensor", tensor), [(f"scatter_list[{k}]", each) for k, each in enumerate(inputs)])
-    rows = np.stack([each.array for each in inputs]).astype(buffer.array.dtype) if mine else None
-
-    def start(comm: Any) -> Any:
-        return comm.Iscatter(rows, buffer.array, root)
-
-    def finish() -> None:
-        if where.comm is None and rows is not None:
-            buffer.array[...] = rows[0]
-        buffer.store()
-
-    return run(where, f"scatter({kind(tensor)}, src={root})", start, finish, async_op)
+    call = Collective("scatter", group, async_op)
+    own, root = call.output("tensor", tensor), call.root("src", src, group_src)
+    mine = call.group.rank() == root
+    check_list("scatter", "scatter_list", scatter_list, mine, "src")
+    rows = call.inputs("scatter_list", scatter_list, ("tensor", tensor)) if mine else None
+    alone = None if rows is None else (own, rows)
+    return call.run(f"{kind(tensor)}, src={root}", lambda comm: comm.Iscatter(rows, own, root), alone)
 
 
 def reduce_scatter(
@@ -229,12 +180,9 @@ def reduce_scatter(
     Raises:
         As all_gather.
     """
-    where = member(group, "reduce_scatter")
-    inputs = as_list("reduce_scatter", "input_list", input_list, where.size())
-    as_tensor("reduce_scatter", "output", output)
-    same_kind("reduce_scatter", ("output", output), [(f"input_list[{k}]", each) for k, each in enumerate(inputs)])
-    rows = np.stack([Buffer(each, "reduce_scatter").array for each in inputs])
-    return _reduce_scatter("reduce_scatter", output, rows, op, where, async_op)
+    call = Collective("reduce_scatter", group, async_op)
+    own = call.output("output", output)
+    return _reduce_scatter(call, output, own, call.inputs("input_list", input_list, ("output", output)), op)
 
 
 def reduce_scatter_tensor(
@@ -245,29 +193,17 @@ def reduce_scatter_tensor(
     Raises:
         As all_reduce; ValueError: input is not of size (processes * n, ...) or (processes, n, ...).
     """
-    caller = "reduce_scatter_tensor"
-    where = member(group, caller)
-    rows = Buffer(as_tensor(caller, "input", input), caller).array
-    _check_whole(caller, "input", rows, "output", as_tensor(caller, "output", output).array, where.size())
-    return _reduce_scatter(caller, output, rows, op, where, async_op)
+    call = Collective("reduce_scatter_tensor", group, async_op)
+    rows, own = call.input("input", input), call.output("output", output)
+    check_whole(call.name, "input", rows, "output", own, call.group.size())
+    return _reduce_scatter(call, output, own, rows, op)
 
 
-def _reduce_scatter(
-    caller: str, output: Tensor, rows: np.ndarray, op: str, where: ProcessGroup, async_op: bool
-) -> Work | None:
-    buffer = Buffer(output, caller)
-    _check_op(caller, op, rows)
-
-    def start(comm: Any) -> Any:
-        return comm.Ireduce_scatter_block(rows, buffer.array, _operation(op))
-
-    def finish() -> None:
-        if where.comm is None:
-            buffer.array[...] = rows.reshape(buffer.array.shape)
-        _average(op, buffer, where)
-        buffer.store()
-
-    return run(where, f"{caller}({kind(output)}, {op})", start, finish, async_op)
+def _reduce_scatter(call: Collective, output: Tensor, own: np.ndarray, rows: np.ndarray, op: str) -> Work | None:
+    operation = call.combines(op, rows)
+    return call.run(
+        f"{kind(output)}, {op}", lambda comm: comm.Ireduce_scatter_block(rows, own, operation()), (own, rows)
+    )
 
 
 def all_to_all(
@@ -281,21 +217,11 @@ def all_to_all(
     Raises:
         As all_gather. The tensors have one shape and dtype; ``all_to_all_single`` takes pieces of several sizes.
     """
-    caller = "all_to_all"
-    where = member(group, caller)
-    outputs = as_list(caller, "output_tensor_list", output_tensor_list, where.size())
-    inputs = as_list(caller, "input_tensor_list", input_tensor_list, where.size())
-    all_of_them = [(f"input_tensor_list[{k}]", each) for k, each in enumerate(inputs)]
-    all_of_them += [(f"output_tensor_list[{k}]", each) for k, each in enumerate(outputs)]
-    same_kind(caller, all_of_them[0], all_of_them)
-    sent = np.stack([Buffer(each, caller).array for each in inputs])
-    rows = np.empty_like(sent)
-
-    def start(comm: Any) -> Any:
-        return comm.Ialltoall(sent, rows)
-
-    finish = _stored(where, rows, sent[0], outputs, caller)
-    return run(where, f"{caller}({kind(inputs[0])})", start, finish, async_op)
+    call = Collective("all_to_all", group, async_op)
+    sent = call.inputs("input_tensor_list", input_tensor_list)
+    first = input_tensor_list[0]
+    rows = call.outputs("output_tensor_list", output_tensor_list, ("input_tensor_list[0]", first))
+    return call.run(kind(first), lambda comm: comm.Ialltoall(sent, rows), (rows, sent))
 
 
 def all_to_all_single(
@@ -313,25 +239,17 @@ def all_to_all_single(
     Raises:
         As all_reduce; ValueError: the pieces do not make up a tensor.
     """
-    caller = "all_to_all_single"
-    where = member(group, caller)
-    out = Buffer(as_tensor(caller, "output", output), caller)
-    own = Buffer(as_tensor(caller, "input", input), caller).array
-    if own.shape[1:] != out.array.shape[1:] or own.dtype != out.array.dtype or not own.ndim:
-        raise ValueError(f"{caller}: input is {kind(input)}, output {kind(output)}; only the first axis may differ")
-    row = int(np.prod(own.shape[1:]))
-    given = [_pieces(caller, "input_split_sizes", input_split_sizes, own, where.size(), row),
-             _pieces(caller, "output_split_sizes", output_split_sizes, out.array, where.size(), row)]  # fmt: skip
+    call = Collective("all_to_all_single", group, async_op)
+    whole, own = call.output("output", output), call.input("input", input)
+    if own.shape[1:] != whole.shape[1:] or own.dtype != whole.dtype or not own.ndim:
+        raise ValueError(f"{call.name}: input is {kind(input)}, output {kind(output)}; only the first axis may differ")
+    sent = sizes_of(call.name, "input_split_sizes", input_split_sizes, own, call.group.size())
+    taken = sizes_of(call.name, "output_split_sizes", output_split_sizes, whole, call.group.size())
 
     def start(comm: Any) -> Any:
-        return comm.Ialltoallv([own, given[0]], [out.array, given[1]])
+        return comm.Ialltoallv([own, sent], [whole, taken])
 
-    def finish() -> None:
-        if where.comm is None:
-            out.array[...] = own
-        out.store()
-
-    return run(where, f"{caller}({own.dtype} {own.shape[1:]})", start, finish, async_op)
+    return call.run(f"{own.dtype} {own.shape[1:]}", start, (whole, own))
 
 
 def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
@@ -340,7 +258,7 @@ def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_id
     Raises:
         As all_reduce.
     """
-    return run(member(group, "barrier"), "barrier()", lambda comm: comm.Ibarrier(), None, async_op)
+    return Collective("barrier", group, async_op).run("", lambda comm: comm.Ibarrier())
 
 
 def monitored_barrier(group: ProcessGroup | None = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
@@ -356,102 +274,3 @@ def monitored_barrier(group: ProcessGroup | None = None, timeout: Any = None, wa
         barrier(where)
     finally:
         where.timeout = before
-
-
-def run(
-    group: ProcessGroup,
-    call: str,
-    start: Callable[[Any], Any],
-    finish: Callable[[], object] | None,
-    async_op: bool,
-) -> Work | None:
-    """Agree on the call, start it on MPI's communicator, and wait for it unless `async_op`; `finish` stores the result.
-
-    Raises:
-        DistError, DistNetworkError, WorkerLostError, DistBackendError: see all_reduce.
-    """
-    entered = group.agree(call)
-    if group.comm is None:
-        work = Work(finish=finish)
-    else:
-        with mpi.errors(entered):
-            request = start(group.comm)
-        work = Work(group, [request], entered, finish)
-    if async_op:
-        return work
-    work.wait()
-    return None
-
-
-def _operation(op: str) -> Any:
-    return getattr(mpi.load(), _OF_MPI.get(op, op))
-
-
-def _average(op: str, buffer: Buffer, group: ProcessGroup) -> None:
-    if op == "AVG":
-        np.divide(buffer.array, group.size(), out=buffer.array, casting="unsafe")
-
-
-def _check_op(caller: str, op: Any, array: np.ndarray) -> None:
-    if op not in _OPS:
-        raise ValueError(f"{caller}: op={op!r} must be one of ReduceOp: {', '.join(_OPS)}")
-    if array.dtype.kind == "f" and op in _BITWISE:
-        raise ValueError(f"{caller}: op={op} combines the bits of integers, and the tensor holds {array.dtype}")
-    if array.dtype.kind != "f" and op == "AVG":
-        raise ValueError(f"{caller}: op=AVG divides, and the tensor holds integers; use SUM, or convert it to float")
-
-
-def _root(caller: str, name: str, group: ProcessGroup, rank: int | None, in_group: int | None) -> int:
-    if in_group is not None:
-        if rank is not None:
-            raise ValueError(f"{caller}: pass {name} or group_{name}, not both")
-        if not 0 <= in_group < group.size():
-            raise ValueError(f"{caller}: group_{name}={in_group} must be from 0 to {group.size() - 1}")
-        return in_group
-    if rank not in group.ranks and rank is not None:
-        raise ValueError(f"{caller}: {name}={rank} is not in the group, which has the ranks {group.ranks}")
-    return 0 if rank is None else get_group_rank(group, rank)
-
-
-def _check_list(caller: str, name: str, value: Any, mine: bool, role: str) -> None:
-    if mine and value is None:
-        raise ValueError(f"{caller}: {name} is missing: the process that is {role} passes a list of Tensors")
-    if not mine and value:
-        raise ValueError(f"{caller}: {name} is for the process that is {role}; leave it out here")
-
-
-def _check_whole(caller: str, name: str, whole: np.ndarray, other: str, piece: np.ndarray, count: int) -> None:
-    stacked = (count, *piece.shape)
-    joined = (count * piece.shape[0], *piece.shape[1:]) if piece.ndim else (count,)
-    if whole.shape not in (stacked, joined) or whole.dtype != piece.dtype:
-        raise ValueError(
-            f"{caller}: {name} is {whole.dtype} {whole.shape}, expected {piece.dtype} {joined} or {stacked}: {other} "
-            f"of {count} processes"
-        )
-
-
-def _pieces(caller: str, name: str, sizes: Any, array: np.ndarray, count: int, row: int) -> list[int]:
-    total = array.shape[0]
-    if sizes is None:
-        if total % count:
-            raise ValueError(f"{caller}: {total} rows cannot be cut into {count} equal pieces; pass {name}")
-        return [total // count * row] * count
-    if len(sizes) != count or sum(sizes) != total or min(sizes) < 0:
-        raise ValueError(f"{caller}: {name}={list(sizes)} must be {count} sizes that add up to {total}")
-    return [int(size) * row for size in sizes]
-
-
-def _stored(
-    group: ProcessGroup, rows: np.ndarray, own: np.ndarray, outputs: list[Tensor], caller: str
-) -> Callable[[], None]:
-    """What writes the received rows to the tensors."""
-
-    def finish() -> None:
-        if group.comm is None and len(outputs):
-            rows[0] = own
-        for row, output in zip(rows, outputs, strict=len(outputs) > 0):
-            buffer = Buffer(output, caller)
-            buffer.array = row
-            buffer.store()
-
-    return finish

@@ -9,25 +9,26 @@ Source: S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Par
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-import numpy as np
-
-from ..engine.function import Function
-from ..engine.grad_mode import enable_grad, is_grad_enabled
-from ..engine.sweep import grad_early
-from ..engine.tensor import Tensor, wrap
+from ..engine.grad_mode import is_grad_enabled
+from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..ops.arguments.checks import as_flag
 from ..ops.random.random import default_generator
-from .buffer_average import BufferAverage, is_float
+from .buffer_average import BufferAverage, averaged_buffers, is_float
 from .errors import DistError
+from .future import Future
+from .grad_bucket import GradBucket, Hooked
 from .objects import exchange_objects, from_root
+from .over_shards import OverShards, Run
 from .process_group import ProcessGroup, member
 from .reducer import Reducer
-from .shards import bounds, random_numbers, replaced, tensors_in
+from .shards import replaced
+from .unsynced import Unsynced
 
 __all__ = ["DistributedDataParallel"]
 
@@ -106,7 +107,8 @@ class DistributedDataParallel(Module):
         self._trained: list[Tensor] = []
         self._reducer: Reducer | None = None
         self._of_buffers: Reducer | None = None
-        self._unsynced: set[int] = set()  # parameters whose grad a backward without exchange has changed
+        self._hook: tuple[Callable[..., Any], Any] | None = None
+        self.unsynced = Unsynced()
         self._average: BufferAverage | None = None  # of the last forward, under way
         if init_sync:
             begin_alike(_NAME, self.process_group, module)
@@ -118,24 +120,50 @@ class DistributedDataParallel(Module):
         self._average_buffers()
         if not self.module.training and not is_grad_enabled():
             return self.module(*inputs, **kwargs)
-        run = _Run(self, inputs, kwargs)
+        run = Run(self, inputs, kwargs)
         trained = self._parameters_to_train() if is_grad_enabled() else []
-        outputs = _OverShards.apply(run, *run.given, *trained)
+        outputs = OverShards.apply(run, *run.given, *trained)
         self._steps += 1
         return replaced(run.structure, iter(outputs))
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Within the block, backward leaves this process's own gradients; the next one outside adds those of all.
+        """Within the block, backward exchanges nothing; the next one outside exchanges the sums of all.
 
-        With reproducible=True gradients are exchanged all the same: sums of several backwards would depend on the
-        number of processes otherwise.
+        With reproducible=True the weights are the same bits with any number of processes here, too: gradients are added
+        up shard by shard, which takes the memory of the gradients once for each shard of this process. ``grad`` shows
+        the gradients of this process meanwhile, and cannot be changed; hooks of parameters see the sums outside.
         """
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
             yield
         finally:
             self.require_backward_grad_sync = before
+
+    def register_comm_hook(self, state: Any, hook: Callable[[Any, GradBucket], Future]) -> None:
+        """Exchange gradients by ``hook(state, bucket)``, which is called for each bucket as soon as it is complete, in
+        the same order in all processes. It returns a Future of a Tensor like ``bucket.buffer()``, which becomes the
+        gradient; to make it the mean over the processes is the hook's business.
+
+        Ready ones stand in ``distributed.algorithms.ddp_comm_hooks``. A hook gets the sum of this process's part, so
+        the result depends on the number of processes; it takes reproducible=False.
+
+        Raises:
+            ValueError: the model was made with reproducible=True. RuntimeError: there is a hook already, or gradients
+            have been exchanged. TypeError: hook cannot be called; in backward: it returns something else.
+
+        Source: torch.nn.parallel.DistributedDataParallel.register_comm_hook.
+        """
+        if not callable(hook):
+            raise TypeError(f"register_comm_hook: hook must be a function of (state, bucket), got {hook!r}")
+        if self.reproducible:
+            raise ValueError(
+                "register_comm_hook: with reproducible=True gradients are added shard by shard in a fixed tree, which "
+                "no hook sees; build the model with DistributedDataParallel(..., reproducible=False)"
+            )
+        if self._hook is not None or self._reducer is not None:
+            raise RuntimeError("register_comm_hook: call it once, before the first forward")
+        self._hook = hook, state
 
     @contextmanager
     def join(
@@ -168,27 +196,21 @@ class DistributedDataParallel(Module):
             group.agree(f"{_NAME}: gradients of {len(trained)} parameters, {numbers} numbers")
             self._trained = trained
             arrays = [parameter.array for parameter in trained]
-            self._reducer = Reducer(group, arrays, self.shards, self.reproducible, self._most)
+            hooked = None if self._hook is None else partial(Hooked, *self._hook, trained)
+            self._reducer = Reducer(group, arrays, self.shards, self.reproducible, self._most, hooked)
         return self._reducer
 
     def average(self) -> BufferAverage | None:
         """What averages the buffers over the shards of a batch; None if there is nothing to average."""
-        buffers = list(self.module.buffers()) if self.broadcast_buffers and self.module.training else []
+        if not self.broadcast_buffers or not self.module.training:
+            return None
+        buffers, others = averaged_buffers(self.module)
         floats = [tensor.array for tensor in buffers if is_float(tensor)]
         if not floats:
             return None
         if self._of_buffers is None:
             self._of_buffers = Reducer(self.process_group, floats, self.shards, self.reproducible, self._most)
-        return BufferAverage(buffers, self._of_buffers, self.shards)
-
-    def with_unsynced(self, position: int, gradient: np.ndarray) -> np.ndarray:
-        """The gradient with what backwards without exchange have left in ``grad``, which is taken away."""
-        if position not in self._unsynced:
-            return gradient
-        self._unsynced.discard(position)
-        parameter = self._trained[position]
-        before, parameter.grad = parameter.grad, None
-        return gradient if before is None else gradient + before.array
+        return BufferAverage(buffers, others, self._of_buffers, self.shards)
 
     def _parameters_to_train(self) -> list[Tensor]:
         return [parameter for parameter in self.module.parameters() if parameter.requires_grad]
@@ -199,153 +221,6 @@ class DistributedDataParallel(Module):
         if average is not None:
             average.wait()
             average.store()
-
-
-class _Run:
-    """One call of the module on each shard of this process's part of the batch."""
-
-    def __init__(self, parallel: DistributedDataParallel, inputs: Any, kwargs: Any) -> None:
-        self.parallel, self.arguments = parallel, (list(inputs), kwargs)
-        self.given = tensors_in(self.arguments)
-        group = parallel.process_group
-        self.reducer = parallel.reducer()
-        self.own = self.reducer.own
-        self.step = parallel._steps
-        self.structure: Any = None
-        self.leaves: list[list[Tensor]] = []  # of each shard, its inputs
-        self.outputs: list[list[Tensor]] = []  # of each shard
-        self._cuts = self._bounds(group)
-
-    def _bounds(self, group: ProcessGroup) -> list[int] | None:
-        """Where this process's samples are cut; None for a single shard."""
-        count = len(self.own)
-        if count == 1:
-            return None
-        samples = {tensor.array.shape[0] if tensor.array.ndim else 0 for tensor in self.given}
-        if len(samples) != 1 or min(samples) < count:
-            raise ValueError(
-                f"{_NAME}: the inputs have first axes of {sorted(samples)}; each must be the batch, of at least "
-                f"{count} samples: one for each of this process's shards ({self.parallel.shards} shards, "
-                f"{group.size()} processes); or pass reproducible=False"
-            )
-        return bounds(samples.pop(), count)
-
-    def forward(self) -> tuple[Tensor, ...]:
-        """The outputs of all shards together."""
-        parallel = self.parallel
-        average = parallel.average()
-        for place, shard in enumerate(self.own):
-            pieces = [self._piece(tensor, place) for tensor in self.given]
-            args, kwargs = replaced(self.arguments, iter(pieces))
-            if average is not None:
-                average.before()
-            with random_numbers(parallel._seed, self.step, shard):
-                result = parallel.module(*args, **kwargs)
-            if average is not None:
-                average.after(shard)
-            self.structure = result
-            self.leaves.append(pieces)
-            self.outputs.append(tensors_in(result))
-        parallel._average = average
-        return tuple(self._joined([each[k] for each in self.outputs]) for k in range(len(self.outputs[0])))
-
-    def _piece(self, tensor: Tensor, place: int) -> Tensor:
-        cuts = self._cuts
-        piece = wrap(tensor.array if cuts is None else tensor.array[cuts[place] : cuts[place + 1]])
-        if tensor._requires_grad and is_grad_enabled():
-            piece.requires_grad = True
-        return piece
-
-    def _joined(self, parts: list[Tensor]) -> Tensor:
-        if self._cuts is None:
-            return wrap(parts[0].array)
-        lengths = [part.array.shape[0] if part.array.ndim else -1 for part in parts]
-        if lengths == [-1] * len(parts):
-            return wrap(np.asarray(np.mean([part.array for part in parts], dtype=parts[0].array.dtype)))
-        if lengths != np.diff(self._cuts).tolist():
-            raise ValueError(
-                f"{_NAME}: the module's results for shards of {np.diff(self._cuts).tolist()} samples have first "
-                f"axes of {lengths}; return results with the batch first, or means; or pass reproducible=False"
-            )
-        return wrap(np.concatenate([part.array for part in parts]))
-
-    def backward(self, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """The gradients of the inputs, then those of the parameters over all processes."""
-        parallel, reducer = self.parallel, self.reducer
-        trained = parallel._trained
-        sync = parallel.require_backward_grad_sync or parallel.reproducible
-        to_inputs: list[list[Tensor | None]] = []
-        local: list[np.ndarray | None] = [None] * len(trained)
-        reducer.start(1 / parallel.process_group.size())
-        for place, shard in enumerate(self.own):
-            leaves = [leaf for leaf in self.leaves[place] if leaf._requires_grad]
-            found: list[Tensor | None] = [None] * len(leaves)
-
-            def each(position: int, g: Tensor, found: list[Any] = found) -> None:
-                if position < len(found):
-                    found[position] = g
-                elif sync:
-                    reducer.add(position - len(found), parallel.with_unsynced(position - len(found), g.array))
-                else:
-                    local[position - len(found)] = g.array
-
-            if sync:
-                reducer.begin(shard)
-            roots, upstream = self._roots(place, grads)
-            if roots:
-                grad_early(roots, [*leaves, *trained], upstream, each)
-            if sync:
-                for position in sorted(parallel._unsynced):
-                    if trained[position].grad is not None:
-                        zeros = np.zeros_like(trained[position].array)
-                        reducer.add(position, parallel.with_unsynced(position, zeros))
-                parallel._unsynced.clear()
-                reducer.end()
-            else:
-                parallel._unsynced = set(range(len(trained)))
-            self.outputs[place] = []
-            to_inputs.append(found)
-        parallel._average_buffers()
-        totals = reducer.finish() if sync else local
-        inputs = iter([self._whole([found[k] for found in to_inputs], k) for k in range(len(to_inputs[0]))])
-        of_inputs = [next(inputs) if leaf._requires_grad else None for leaf in self.leaves[0]]
-        return [*of_inputs, *(None if total is None else wrap(total) for total in totals)]
-
-    def _roots(self, place: int, grads: Sequence[Tensor | None]) -> tuple[list[Tensor], list[Tensor]]:
-        """The outputs of one shard that have a gradient, and these."""
-        roots, upstream = [], []
-        for output, g in zip(self.outputs[place], grads, strict=True):
-            if g is None or not output._requires_grad:
-                continue
-            array = g.array
-            if self._cuts is not None:
-                array = array[self._cuts[place] : self._cuts[place + 1]] if array.ndim else array / len(self.own)
-            roots.append(output)
-            upstream.append(wrap(np.asarray(array, output.array.dtype)))
-        return roots, upstream
-
-    def _whole(self, parts: list[Tensor | None], position: int) -> Tensor:
-        leaves = [[leaf for leaf in each if leaf._requires_grad][position] for each in self.leaves]
-        arrays = [np.zeros_like(leaf.array) if part is None else part.array
-                  for part, leaf in zip(parts, leaves, strict=True)]  # fmt: skip
-        return wrap(arrays[0] if self._cuts is None else np.concatenate(arrays))
-
-
-class _OverShards(Function):
-    """The module on all shards, as one node of the graph."""
-
-    @staticmethod
-    def forward(ctx: Any, run: _Run, *tensors: Tensor) -> tuple[Tensor, ...]:
-        ctx.run = run
-        recording = any(ctx.needs_input_grad)
-        if not recording:
-            return run.forward()
-        with enable_grad():
-            return run.forward()
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *ctx.run.backward(grads)
 
 
 def begin_alike(caller: str, group: ProcessGroup, module: Module) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..interop.pt import load, save
 from . import mpi
-from .collectives import _check_list, _root
+from .collective import check_list, root_of
 from .entered import Entered
 from .process_group import ProcessGroup, member
 from .waiting import wait
@@ -46,9 +46,9 @@ def gather_object(
         As all_gather_object; ValueError: dst has no list, or another process has one.
     """
     where = member(group, "gather_object")
-    root = _root("gather_object", "dst", where, dst, group_dst)
+    root = root_of("gather_object", "dst", where, dst, group_dst)
     mine = where.rank() == root
-    _check_list("gather_object", "object_gather_list", object_gather_list, mine, "dst")
+    check_list("gather_object", "object_gather_list", object_gather_list, mine, "dst")
     found = exchange_objects(where, obj, f"gather_object(dst={root})")
     if mine and object_gather_list is not None:
         if len(object_gather_list) != where.size():
@@ -71,7 +71,7 @@ def broadcast_object_list(
         As all_gather_object; ValueError: src is not in the group.
     """
     where = member(group, "broadcast_object_list")
-    root = _root("broadcast_object_list", "src", where, src, group_src)
+    root = root_of("broadcast_object_list", "src", where, src, group_src)
     call = f"broadcast_object_list({len(object_list)} objects, src={root})"
     object_list[:] = from_root(where, list(object_list), root, call)
 
@@ -89,7 +89,7 @@ def scatter_object_list(
         As all_gather_object; ValueError: src has no list of one object for each process, or an output list is empty.
     """
     where = member(group, "scatter_object_list")
-    root = _root("scatter_object_list", "src", where, src, group_src)
+    root = root_of("scatter_object_list", "src", where, src, group_src)
     mine = where.rank() == root
     if not scatter_object_output_list:
         raise ValueError("scatter_object_list: scatter_object_output_list is empty; pass [None]")

@@ -42,6 +42,7 @@ class ProcessGroup:
         self.last: dict[int, Entered] = {}  # of each rank, the last collective that it entered
         self.unfinished: list[Any] = []  # answers under way
         self._others: list[Any] = []  # communicators made by `duplicate`
+        self._lanes: dict[int, Any] = {}
         self.recoverable = comm is not None and _recovers(comm)
 
     def rank(self) -> int:
@@ -56,6 +57,10 @@ class ProcessGroup:
         """The backend."""
         return "mpi"
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ProcessGroup:
+        """Itself: a copy of a layer that has a group is in the same group."""
+        return self
+
     def __repr__(self) -> str:
         return f"<ProcessGroup of {self.size()} processes, this is rank {self.rank()}>"
 
@@ -65,6 +70,12 @@ class ProcessGroup:
             return None
         self._others.append(self.comm.Dup())
         return self._others[-1]
+
+    def lane(self, number: int) -> Any:
+        """A communicator for collectives that are always begun in one order, apart from those of other lanes."""
+        if number not in self._lanes:
+            self._lanes[number] = self.duplicate()
+        return self._lanes[number]
 
     def revoke(self) -> None:
         """Make the collectives under way fail in all processes, after one has died."""

@@ -6,14 +6,16 @@ operators it looks after those that are under way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from . import mpi
-from .buckets import in_buckets
+from .buckets import Bucket, in_buckets
 from .entered import enter
 from .exchange import Exchange
+from .grad_bucket import Hooked
 from .process_group import ProcessGroup
 from .tree import share
 from .waiting import wait
@@ -25,19 +27,32 @@ class Reducer:
     """Sums of the gradients of some parameters over all shards of all workers.
 
     parameters: their arrays. shards: how many there are in all. tree: add in the fixed tree. most: bytes of a bucket.
+    hooked: makes the exchange of each bucket, with its number and how many there are, in place of ours.
 
     `waited`: seconds that this worker has waited for the others since the reducer was made.
     """
 
     def __init__(
-        self, group: ProcessGroup, parameters: Sequence[np.ndarray], shards: int, tree: bool, most: int
+        self,
+        group: ProcessGroup,
+        parameters: Sequence[np.ndarray],
+        shards: int,
+        tree: bool,
+        most: int,
+        hooked: Callable[[Bucket, int, int], Hooked] | None = None,
     ) -> None:
         self._group, self._comms = group, (group.duplicate(), group.duplicate())
         self.own = share(shards, group.size(), group.rank())
         self._shapes = [each.shape for each in parameters]
         self._buckets = in_buckets(self._shapes, [each.dtype for each in parameters], self.own, shards, most)
         self._home = {position: k for k, bucket in enumerate(self._buckets) for position in bucket.places}
-        self._exchanges = [Exchange(group, self._comms, shards, bucket, tree) for bucket in self._buckets]
+        self._hooked = hooked is not None
+        self._exchanges: list[Any] = [
+            Exchange(group, self._comms, shards, bucket, tree)
+            if hooked is None
+            else hooked(bucket, index, len(self._buckets))
+            for index, bucket in enumerate(self._buckets)
+        ]
         self._used = np.zeros(len(parameters), np.uint8)
         self._complete: list[bool] = []
         self._begun = 0
@@ -90,11 +105,13 @@ class Reducer:
                     self.waited += exchange.wait(entered)
             self.waited += wait(group, [request], entered)
         else:
-            self._advance()
+            for exchange in self._exchanges:
+                exchange.wait(entered)
         found: list[np.ndarray | None] = [None] * len(self._shapes)
         for bucket, exchange in zip(self._buckets, self._exchanges, strict=True):
             for position, place in bucket.places.items():
-                if used[position]:
+                # a hook may add what it has not sent before
+                if used[position] or (self._hooked and exchange.total[place].any()):
                     found[position] = exchange.total[place].reshape(self._shapes[position])
         return found
 

@@ -11,6 +11,7 @@ Source: W. Bland et al., "Post-failure recovery of MPI communication capability"
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -24,7 +25,7 @@ from ..engine.tensor import Tensor, wrap
 from ..nn.module import Module
 from ..ops.random.random import default_generator
 from . import mpi
-from .buffer_average import BufferAverage, is_float
+from .buffer_average import BufferAverage, averaged_buffers, is_float
 from .data_parallel import MOST_BYTES, begin_alike, checked_shards
 from .entered import enter
 from .errors import WorkerLostError
@@ -32,7 +33,8 @@ from .loader import ShardedBatch
 from .objects import from_root
 from .process_group import ProcessGroup, member, replace_world
 from .reducer import Reducer
-from .shards import random_numbers
+from .shard_state import meets, run_shards
+from .tree import share
 from .waiting import wait
 
 __all__ = ["ShardedTrainer"]
@@ -68,7 +70,7 @@ class ShardedTrainer:
         if not isinstance(model, Module):
             raise TypeError(f"{_NAME}: model must be a Module, got {type(model).__name__}")
         self.model, self.optimizer = model, optimizer
-        self.group = member(process_group, _NAME)
+        self.group = self._first_group = member(process_group, _NAME)
         self.shards = checked_shards(_NAME, shards, self.group.size())
         self.steps = self.lost = 0
         self.waited = self.busy = 0.0
@@ -132,39 +134,78 @@ class ShardedTrainer:
             raise ValueError(f"{_NAME}: the batch has {len(batch)} shards, expected {self.shards}, as the trainer has")
         reducer, of_buffers = self._made_reducers()
         before = reducer.waited + (of_buffers.waited if of_buffers else 0.0)
-        buffers = [*self.model.buffers()]
-        self._average = None if of_buffers is None else BufferAverage(buffers, of_buffers, self.shards)
-        rows: list[list[float]] = []
+        self._average = BufferAverage(*averaged_buffers(self.model), of_buffers, self.shards)
         reducer.start(1.0)
-        for shard in reducer.own:
-            rows.append(self._shard(reducer, shard, batch, loss))
+        rows = self._over_shards(reducer, batch, loss)
         totals = reducer.finish()
-        if self._average is not None:
-            self._average.wait()
+        self._average.wait()
         numbers = self._gathered(reducer.own, rows)
+        if not batch.sizes.all():
+            self._share_counters()
         self.waited += reducer.waited + (of_buffers.waited if of_buffers else 0.0) - before
         return totals, numbers
 
-    def _shard(self, reducer: Reducer, shard: int, batch: ShardedBatch, loss: Callable[..., Any]) -> list[float]:
-        """The gradients of one shard go to the reducer; returns its numbers."""
-        average = self._average
-        if average is not None:
-            average.before()
-        reducer.begin(shard)
-        row: list[float] = []
-        if batch.sizes[shard]:
-            with random_numbers(self.seed, self.steps, shard), enable_grad():
-                loaded = batch[shard]
-                result = loss(*loaded) if isinstance(loaded, (list, tuple)) else loss(loaded)
-            value, *further = result if isinstance(result, tuple) else (result,)
-            row = [value.item(), *map(float, further)]
-            share = np.asarray(batch.sizes[shard] / batch.samples, value.array.dtype)
-            upstream = wrap(np.full(value.array.shape, share))
-            grad_early([value], self._trained, [upstream], lambda position, g: reducer.add(position, g.array))
-        reducer.end()
-        if average is not None:
-            average.after(shard)
+    def _over_shards(self, reducer: Reducer, batch: ShardedBatch, loss: Callable[..., Any]) -> list[list[float]]:
+        """The gradients of this process's shards go to the reducer; returns the numbers of each."""
+        together = meets(self.model)
+        if together:
+            self._check_samples(batch)
+        gradients: dict[int, list[tuple[int, np.ndarray]]] = {shard: [] for shard in reducer.own}
+
+        def one(shard: int) -> list[float]:
+            if together:  # they leave when all shards have ended
+                return self._shard(shard, batch, loss, lambda place, g: gradients[shard].append((place, g)))
+            reducer.begin(shard)
+            row = self._shard(shard, batch, loss, reducer.add) if batch.sizes[shard] else []
+            reducer.end()
+            return row
+
+        jobs = {shard: partial(one, shard) if batch.sizes[shard] or not together else None for shard in reducer.own}
+        numbers = self.seed, self.steps
+        rows = run_shards(self.group, self.shards, jobs, numbers, self._average, together, self._first_group)
+        for shard in reducer.own if together else ():
+            reducer.begin(shard)
+            for place, gradient in gradients.pop(shard):
+                reducer.add(place, gradient)
+            reducer.end()
+        return [rows.get(shard, []) for shard in reducer.own]
+
+    def _shard(
+        self, shard: int, batch: ShardedBatch, loss: Callable[..., Any], take: Callable[[int, np.ndarray], object]
+    ) -> list[float]:
+        """The numbers of one shard; `take` gets the gradients of its parameters."""
+        with enable_grad():
+            loaded = batch[shard]
+            result = loss(*loaded) if isinstance(loaded, (list, tuple)) else loss(loaded)
+        value, *further = result if isinstance(result, tuple) else (result,)
+        row = [value.item(), *map(float, further)]
+        weight = np.asarray(batch.sizes[shard] / batch.samples, value.array.dtype)
+        upstream = wrap(np.full(value.array.shape, weight))
+        grad_early([value], self._trained, [upstream], lambda position, g: take(position, g.array))
         return row
+
+    def _check_samples(self, batch: ShardedBatch) -> None:
+        """Check that each process has a sample, for what shards do together."""
+        for rank in range(self.group.size()):
+            own = share(self.shards, self.group.size(), rank)
+            if not batch.sizes[own.start : own.stop].any():
+                raise ValueError(
+                    f"{_NAME}: a batch of {batch.samples} samples in {self.shards} shards leaves none to process "
+                    f"{rank}, and SyncBatchNorm needs one in each; pass drop_last=True to the loader, or larger batches"
+                )
+
+    def _share_counters(self) -> None:
+        """Give all processes the buffers without floats, such as numbers of batches, of the one with the last shard: it
+        has samples, while others may have none."""
+        group = self.group
+        entered = enter(group.count, f"{_NAME}: the buffers")
+        for tensor in averaged_buffers(self.model)[0] if group.comm is not None else ():
+            if not is_float(tensor):
+                memory = np.ascontiguousarray(tensor.array)
+                with mpi.errors(entered):
+                    request = group.comm.Ibcast(memory, group.size() - 1)
+                wait(group, [request], entered)
+                tensor.array[...] = memory
 
     def _gathered(self, own: range, rows: Sequence[list[float]]) -> np.ndarray:
         """The numbers of all shards, in every process; NaN for a shard without samples."""
@@ -204,7 +245,7 @@ class ShardedTrainer:
                 raise ValueError(f"{_NAME}: model has no parameter that requires a gradient")
             self._trained = trained
             arrays = [parameter.array for parameter in trained]
-            floats = [tensor.array for tensor in self.model.buffers() if is_float(tensor)]
+            floats = [tensor.array for tensor in averaged_buffers(self.model)[0] if is_float(tensor)]
             self._reducers = (
                 Reducer(self.group, arrays, self.shards, True, MOST_BYTES),
                 Reducer(self.group, floats, self.shards, True, MOST_BYTES) if floats else None,
@@ -221,7 +262,7 @@ class ShardedTrainer:
 
     def _undo_buffers(self) -> None:
         if self._average is not None:
-            self._average.before()
+            self._average.undo()
             self._average = None
 
     def _go_on_without_the_dead(self) -> None:

@@ -8,7 +8,7 @@ not associative.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -58,13 +58,24 @@ def subtrees(own: range, shards: int) -> list[Node]:
     return found
 
 
-def add_up(parts: Mapping[Node, np.ndarray], shards: int, node: Node | None = None) -> np.ndarray:
-    """The sum of all shards, from the sums of subtrees that cover them; the arrays of `parts` are used up."""
+def add(left: np.ndarray, right: np.ndarray) -> None:
+    """left += right"""
+    left += right
+
+
+def add_up(
+    parts: Mapping[Node, np.ndarray],
+    shards: int,
+    node: Node | None = None,
+    combine: Callable[[np.ndarray, np.ndarray], None] = add,
+) -> np.ndarray:
+    """The sum of all shards, or of those of a node, from the sums of subtrees that cover them; the arrays of `parts`
+    are used up. `combine` stores what becomes of two neighbours in the first."""
     node = (0, shards) if node is None else node
     found = parts.get(node)
     if found is not None:
         return found
     cut = middle(node)
-    left = add_up(parts, shards, (node[0], cut))
-    left += add_up(parts, shards, (cut, node[1]))
+    left = add_up(parts, shards, (node[0], cut), combine)
+    combine(left, add_up(parts, shards, (cut, node[1]), combine))
     return left

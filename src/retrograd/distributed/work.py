@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..engine.tensor import Tensor
 from .entered import Entered
+from .future import Future
 from .process_group import as_seconds
 from .waiting import wait
 
@@ -24,8 +26,10 @@ class Work:
         requests: Sequence[Any] = (),
         entered: Entered | None = None,
         finish: Callable[[], object] | None = None,
+        outputs: Sequence[Tensor] = (),
     ) -> None:
         self._group, self._requests, self._entered, self._finish = group, list(requests), entered, finish
+        self._outputs = list(outputs)
         self.seconds = 0.0  # spent in `wait`
 
     def wait(self, timeout: Any = None) -> bool:
@@ -53,6 +57,19 @@ class Work:
     def is_success(self) -> bool:
         """Whether it is done without an error."""
         return self.is_completed()
+
+    def result(self) -> list[Tensor]:
+        """The tensors that hold the result once it is done."""
+        return self._outputs
+
+    def get_future(self) -> Future:
+        """A Future of ``result()``."""
+
+        def steps() -> Generator[Any, None, Any]:
+            yield self
+            return self.result()
+
+        return Future(steps())
 
     def _end(self) -> None:
         self._requests = []

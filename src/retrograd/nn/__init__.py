@@ -3,6 +3,7 @@
 import sys
 
 from ..absent import attach_to_module
+from ..engine.later import LATER
 from . import functional, grad, init, utils
 from .activation import *
 from .attention import *
@@ -49,4 +50,4 @@ __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{f
 
 from . import modules  # noqa: E402  it takes all of this package
 
-attach_to_module(__name__)
+attach_to_module(__name__, {"SyncBatchNorm": lambda: LATER["SyncBatchNorm"]()})

@@ -281,25 +281,12 @@ class Optimizer:
         Raises:
             ValueError: groups, their sizes or options, or the state of a parameter do not fit; the message says which.
         """
-        if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= state_dict.keys():
-            raise ValueError('optimizer state_dict: expected a dict with "state" and "param_groups"')
-        saved_groups = items(check_table)("optimizer state_dict: param_groups", state_dict["param_groups"])
-        saved_state = check_table("optimizer state_dict: state", state_dict["state"])
-        if len(saved_groups) != len(self.param_groups):
-            raise ValueError(
-                f"optimizer state_dict: it has {len(saved_groups)} parameter groups, "
-                f"this optimizer has {len(self.param_groups)}"
-            )
+        saved_groups, saved_state = self.checked_groups(state_dict), state_dict["state"]
         parameters: dict[Any, Tensor] = {}
         owners: dict[Any, Group] = {}
         groups = []
         for position, (group, saved) in enumerate(zip(self.param_groups, saved_groups, strict=True)):
-            numbers = items(_key)(f"optimizer state_dict: params of group {position}", saved.get("params"))
-            if len(numbers) != len(group["params"]):
-                raise ValueError(
-                    f"optimizer state_dict: group {position} holds {len(numbers)} parameters, "
-                    f"this optimizer's holds {len(group['params'])}"
-                )
+            numbers = saved["params"]
             if len({*parameters, *numbers}) != len(parameters) + len(numbers):
                 raise ValueError(f"optimizer state_dict: group {position} lists a parameter twice")
             options = self._checked_options(position, saved)
@@ -316,6 +303,32 @@ class Optimizer:
         self.param_groups[:] = groups
         self.state = state
         self._batches.clear()
+
+    def checked_groups(self, state_dict: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The groups of a state_dict, whose sizes are those of this optimiser's groups.
+
+        Raises:
+            ValueError: it is no state_dict, or their number or their sizes differ.
+        """
+        if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= state_dict.keys():
+            raise ValueError('optimizer state_dict: expected a dict with "state" and "param_groups"')
+        saved_groups = items(check_table)("optimizer state_dict: param_groups", state_dict["param_groups"])
+        check_table("optimizer state_dict: state", state_dict["state"])
+        if len(saved_groups) != len(self.param_groups):
+            raise ValueError(
+                f"optimizer state_dict: it has {len(saved_groups)} parameter groups, "
+                f"this optimizer has {len(self.param_groups)}"
+            )
+        found = []
+        for position, (group, saved) in enumerate(zip(self.param_groups, saved_groups, strict=True)):
+            numbers = items(_key)(f"optimizer state_dict: params of group {position}", saved.get("params"))
+            if len(numbers) != len(group["params"]):
+                raise ValueError(
+                    f"optimizer state_dict: group {position} holds {len(numbers)} parameters, "
+                    f"this optimizer's holds {len(group['params'])}"
+                )
+            found.append({**saved, "params": numbers})
+        return found
 
     def _checked_options(self, position: int, saved: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a saved group. Options that default to False may be missing from older files."""

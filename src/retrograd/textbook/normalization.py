@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..formulas.normalization import affine, input_grad, inverse_deviation, standardised
+from ..formulas.normalization import about_mean_grad, affine, input_grad, inverse_deviation, standardised
 from .ieee import ieee
 
-__all__ = ["batch_norm", "batch_norm_grad", "channel_affine"]
+__all__ = ["batch_norm", "batch_norm_grad", "batch_norm_input_grad", "batch_norm_sums", "channel_affine"]
 
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -45,12 +45,41 @@ def batch_norm_grad(
 
 
 @ieee
-def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """y[:, c] = x[:, c] * scale[c] + shift[c]: batch normalisation by fixed statistics
+def batch_norm_sums(
+    g: np.ndarray, x: np.ndarray, mean: np.ndarray, inverse: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """sum g and sum g z of each channel, z = (x - mean) inverse, of a part of a batch: batch_norm_grad in two steps
 
-    x (N, C, ...), scale (C,), shift (C,)  ->  (N, C, ...)
+    g, x (N, C, ...), mean, inverse (C,)  ->  two (C,)
     """
-    return np.asarray(affine(x, _channels(scale, x), _channels(shift, x)))
+    z = standardised(x, _channels(mean, x), _channels(inverse, x))
+    return np.asarray(g.sum(_axes(x))), np.asarray((g * z).sum(_axes(x)))
+
+
+@ieee
+def batch_norm_input_grad(
+    g: np.ndarray, x: np.ndarray, mean: np.ndarray, factor: np.ndarray, slope: np.ndarray, level: np.ndarray
+) -> np.ndarray:
+    """gx = g factor + (x - mean) slope + level: the second step, with the sums over the whole batch of M elements,
+
+        factor = weight inverse,  slope = -factor inverse sum(g z) / M,  level = -factor sum(g) / M
+
+    g, x (N, C, ...), mean, factor, slope, level (C,)  ->  gx (N, C, ...)
+    """
+    return np.asarray(about_mean_grad(g, x, *(_channels(values, x) for values in (mean, factor, slope, level))))
+
+
+@ieee
+def channel_affine(
+    x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np.ndarray | None = None
+) -> np.ndarray:
+    """y[:, c] = (x[:, c] - mean[c]) * scale[c] + shift[c]: batch normalisation by given statistics; without a mean it
+    is 0
+
+    x (N, C, ...), scale (C,), shift (C,), mean (C,)  ->  (N, C, ...)
+    """
+    away = x if mean is None else x - _channels(mean, x)
+    return np.asarray(affine(away, _channels(scale, x), _channels(shift, x)))
 
 
 def normalised(

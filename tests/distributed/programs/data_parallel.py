@@ -111,10 +111,28 @@ if sys.argv[1] == "tree":
             model(rg.tensor(x[:1]))
     with pytest.raises(ValueError, match=r"shards=0 must be an int of at least"):
         DistributedDataParallel(Net(), shards=0)
+# a batch that leaves some shards, and processes, without samples
+x, y = next(batches(1, 64))
+states = [None] * size
+network = Network(dropout=0.0)
+trainer = dist.ShardedTrainer(network, rg.optim.SGD(network.parameters(), lr=0.1), seed=1)
+for batch in dist.ShardedLoader(rg.utils.data.TensorDataset(rg.tensor(x[:19]), rg.tensor(y[:19])), 16):
+    trainer.step(batch, lambda x, y: cross_entropy(network(x), y))
+dist.all_gather_object(states, dict(network.state_dict()))
+for state in states:
+    assert state["norm.num_batches_tracked"].item() == 2
+    for name, value in network.state_dict().items():
+        np.testing.assert_array_equal(state[name].numpy(), value.numpy(), err_msg=name)
 with pytest.raises(TypeError, match="module must be a Module"):
     DistributedDataParallel(3)
 with pytest.raises(RuntimeError, match="one device, the CPU"):
     DistributedDataParallel(Net(), device_ids=[0])
+if size > 3:
+    network = nn.SyncBatchNorm.convert_sync_batchnorm(network)
+    trainer = dist.ShardedTrainer(network, rg.optim.SGD(network.parameters(), lr=0.1), seed=1)
+    (batch,) = dist.ShardedLoader(rg.utils.data.TensorDataset(rg.tensor(x[:2]), rg.tensor(y[:2])), 16)
+    with pytest.raises(ValueError, match=r"2 samples in 8 shards leaves none to process 0, .*drop_last=True"):
+        trainer.step(batch, lambda x, y: cross_entropy(network(x), y))
 frozen = Network().requires_grad_(False)
 with pytest.raises(ValueError, match="no parameter that requires a gradient"):
     DistributedDataParallel(frozen)

@@ -1,6 +1,7 @@
-"""Trains while processes die: kills.py STEPS [RANK:MOMENT:COUNT ...].
+"""Trains while processes die: kills.py STEPS [sync] [RANK:MOMENT:COUNT ...].
 
-Process RANK (of those that have started) kills itself when it comes to MOMENT for the COUNT-th time.
+sync: batch norm takes the statistics of the whole batch. Process RANK (of those that have started) kills itself when it
+comes to MOMENT for the COUNT-th time.
 """
 
 import hashlib
@@ -19,6 +20,8 @@ from retrograd.distributed.process_group import ProcessGroup
 from retrograd.nn.functional import cross_entropy
 
 steps, *plan = sys.argv[1:]
+sync = plan[:1] == ["sync"]
+plan = plan[sync:]
 dist.init_process_group(timeout=30)
 started = dist.get_rank()
 deaths = [(moment, int(count)) for rank, moment, count in (word.split(":") for word in plan) if int(rank) == started]
@@ -51,6 +54,8 @@ x, y = next(batches(1, 64))
 data = rg.utils.data.TensorDataset(rg.tensor(x), rg.tensor(y))
 loader = dist.ShardedLoader(data, 16, shuffle=True, seed=4)
 model = Network()
+if sync:
+    model = rg.nn.SyncBatchNorm.convert_sync_batchnorm(model)
 optimizer = rg.optim.Adam(model.parameters(), lr=0.01)
 trainer = dist.ShardedTrainer(model, optimizer, seed=7)
 model.norm.register_forward_hook(lambda *_: come_to("forward"))

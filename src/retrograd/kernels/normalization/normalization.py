@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..memory.channels_last import channels_last
-from .planes import affine_columns, normalise_planes, normalise_planes_grad
+from .planes import affine_columns, columns_grad, columns_sums, normalise_planes, normalise_planes_grad
 from .row_norm import Three
 
-__all__ = ["batch_norm", "batch_norm_grad", "channel_affine"]
+__all__ = ["batch_norm", "batch_norm_grad", "batch_norm_input_grad", "batch_norm_sums", "channel_affine"]
 
 
 def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> tuple[np.ndarray, ...]:
@@ -29,6 +29,25 @@ def batch_norm_grad(
     return gx, sums[1, 0], sums[0, 0]
 
 
-def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
+def batch_norm_sums(
+    g: np.ndarray, x: np.ndarray, mean: np.ndarray, inverse: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    g, x, channels = channels_last(g), channels_last(x), x.shape[1]
+    if not x.size:
+        return np.zeros(channels, x.dtype), np.zeros(channels, x.dtype)
+    sums = columns_sums(g, x, channels, mean, inverse)
+    return sums[0], sums[1]
+
+
+def batch_norm_input_grad(
+    g: np.ndarray, x: np.ndarray, mean: np.ndarray, factor: np.ndarray, slope: np.ndarray, level: np.ndarray
+) -> np.ndarray:
+    g, x = channels_last(g), channels_last(x)
+    return columns_grad(g, x, x.shape[1], (mean, factor, slope, level)) if x.size else np.empty_like(x)
+
+
+def channel_affine(
+    x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np.ndarray | None = None
+) -> np.ndarray:
     x = channels_last(x)
-    return affine_columns(x, x.shape[1], scale, shift) if x.size else np.empty_like(x)
+    return affine_columns(x, x.shape[1], scale, shift, mean) if x.size else np.empty_like(x)

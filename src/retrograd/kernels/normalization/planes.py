@@ -93,11 +93,39 @@ def normalise_planes_grad(
     return gx, sums
 
 
-def affine_columns(x: np.ndarray, channels: int, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """x scale + shift per channel; channels are last in the memory of x."""
+def columns_sums(
+    g: np.ndarray, x: np.ndarray, channels: int, mean: np.ndarray, inverse: np.ndarray
+) -> np.ndarray:
+    """The sums of g and of g z (2, C); channels are last in the memory of g and x."""
+    plan = _plan(1, channels, x.size // channels, channels, True, 2)
+    kind, sums = x.dtype.char, np.empty((2, 1, channels), x.dtype)
+    pieces, table = np.empty(plan.pieces, x.dtype), np.empty((4, plan.row), x.dtype)  # the table is not used
+    mean, inverse = np.ascontiguousarray(mean), np.ascontiguousarray(inverse)
+    SUMS[True][kind](plan.tasks, g, x, np.tile(mean, plan.repeat), pieces, *plan.numbers)
+    _COEFFICIENTS[kind](
+        plan.merging, pieces, np.ones(channels, x.dtype), mean, inverse, sums, table, plan.words
+    )
+    return sums[:, 0]
+
+
+def columns_grad(g: np.ndarray, x: np.ndarray, channels: int, numbers: tuple[np.ndarray, ...]) -> np.ndarray:
+    """g factor + (x - mean) slope + level in x's order; numbers: mean, factor, slope and level of each channel, which
+    are last in the memory of g and x."""
+    plan = _plan(1, channels, x.size // channels, channels, True, 2)
+    gx, table = np.empty_like(x), np.empty((4, plan.repeat, channels), x.dtype)
+    for row, values in zip(table, numbers, strict=True):
+        row[...] = values
+    NORMALISE_GRAD[x.dtype.char](plan.writing, g, x, *table, gx, *plan.places)
+    return gx
+
+
+def affine_columns(
+    x: np.ndarray, channels: int, scale: np.ndarray, shift: np.ndarray, about: np.ndarray | None
+) -> np.ndarray:
+    """(x - about) scale + shift per channel; channels are last in the memory of x."""
     plan = _plan(1, channels, x.size // channels, channels, True, 1)
-    y, table = np.empty_like(x), np.zeros((3, plan.repeat, channels), x.dtype)  # a mean of 0, scale, shift
-    table[1], table[2] = scale, shift
+    y, table = np.empty_like(x), np.empty((3, plan.repeat, channels), x.dtype)
+    table[0], table[1], table[2] = 0 if about is None else about, scale, shift
     mean, factor, level = table
     NORMALISE[x.dtype.char](plan.writing, x, x, mean, factor, level, level, y, *plan.places)
     return y

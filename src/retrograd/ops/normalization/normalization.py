@@ -152,7 +152,7 @@ def batch_norm(
     y: Tensor = BatchNorm.apply(input, weight, bias, eps, statistics)
     if running:
         mean, variance = statistics
-        _follow(running, mean, variance, count, momentum)
+        follow(running, mean, variance, count, momentum)
     return y
 
 
@@ -196,7 +196,7 @@ def instance_norm(
     if running:
         mean, inverse = statistics
         variance = np.maximum(inverse**-2.0 - eps, 0)
-        _follow(running, mean.mean(0), variance.mean(0), count, momentum)
+        follow(running, mean.mean(0), variance.mean(0), count, momentum)
     return y
 
 
@@ -215,7 +215,7 @@ def _running(name: str, x: Tensor, mean: Tensor | None, variance: Tensor | None)
     return mean, variance
 
 
-def _follow(
+def follow(
     running: tuple[Tensor, Tensor], mean: np.ndarray, variance: np.ndarray, count: int, momentum: float
 ) -> None:
     """Update the running statistics; ``variance`` is the biased one of ``count`` elements."""

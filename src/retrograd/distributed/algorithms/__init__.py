@@ -1,0 +1,3 @@
+"""PyTorch's path to the hooks that exchange gradients: ``torch.distributed.algorithms``."""
+
+from . import ddp_comm_hooks as ddp_comm_hooks

@@ -1,0 +1,242 @@
+"""ZeroRedundancyOptimizer: each process keeps the optimizer's state of its part of the parameters.
+
+Source: S. Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models", 2020 (stage 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..engine.changes import mark
+from ..engine.grad_mode import enable_grad
+from ..engine.tensor import Tensor
+from ..optim import LBFGS, Optimizer
+from . import mpi
+from .objects import from_root
+from .process_group import ProcessGroup, member
+from .waiting import wait
+
+__all__ = ["ZeroRedundancyOptimizer"]
+
+_NAME = "ZeroRedundancyOptimizer"
+_REFUSED = {
+    "parameters_as_bucket_view": "parameters stay the arrays that kernels read; leave it out",
+    "overlap_with_ddp": "the step comes after backward, when all gradients are there; leave it out",
+}
+
+
+class ZeroRedundancyOptimizer(Optimizer):
+    """An optimizer of ``optimizer_class`` whose state is shared out among the processes.
+
+    Each parameter belongs to one process, which keeps its state and does its update; then all get the new values. So
+    the weights are the bits that the plain optimizer makes, and each process has about 1/n of its state. Parameters
+    are given out by size, the largest first, each to the process that has least so far. Gradients must be the same in
+    all processes, as DistributedDataParallel leaves them.
+
+    params: as for the optimizer, the same in all processes. optimizer_class: any optimizer that updates each parameter
+    by its own gradient and state. defaults: its options. process_group: the processes, all of them for None.
+    ``param_groups`` are those of all parameters; options may be changed between steps. ``state`` is this process's.
+
+    Raises:
+        TypeError: optimizer_class is not an Optimizer's class, and the errors of its constructor. ValueError: it is
+        LBFGS, whose step depends on all parameters together; parameters_as_bucket_view or overlap_with_ddp is set.
+        DistError: the processes have other parameters. RuntimeError: there is no process group.
+
+    Source: torch.distributed.optim.ZeroRedundancyOptimizer.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        optimizer_class: type[Optimizer],
+        process_group: ProcessGroup | None = None,
+        parameters_as_bucket_view: bool = False,
+        overlap_with_ddp: bool = False,
+        **defaults: Any,
+    ) -> None:
+        for name, value in (
+            ("parameters_as_bucket_view", parameters_as_bucket_view), ("overlap_with_ddp", overlap_with_ddp),
+        ):  # fmt: skip
+            if value is not False:
+                raise ValueError(f"{_NAME}: {name}={value!r}: {_REFUSED[name]}")
+        if not isinstance(optimizer_class, type) or not issubclass(optimizer_class, Optimizer):
+            raise TypeError(f"{_NAME}: optimizer_class must be a class of optimizers, got {optimizer_class!r}")
+        if issubclass(optimizer_class, (LBFGS, ZeroRedundancyOptimizer)):
+            raise ValueError(
+                f"{_NAME}: {optimizer_class.__name__} cannot be shared out: its step depends on all parameters "
+                "together; use it without, or another optimizer"
+            )
+        self.process_group = member(process_group, _NAME)
+        self.optim = optimizer_class(params, **defaults)  # of this process's parameters, in the end
+        self.defaults, self._batches = self.optim.defaults, {}
+        self._sizes = [0] * self.process_group.size()  # of the parameters that each process has
+        self._owners: dict[int, int] = {}  # id of a parameter -> the process that has it
+        self._gathered: dict[int, Any] | None = None
+        self.param_groups = [dict(group) for group in self.optim.param_groups]
+        for group, own in zip(self.param_groups, self.optim.param_groups, strict=True):
+            own["params"] = self._given_out(group["params"])
+        self._agree()
+
+    @property
+    def state(self) -> dict[Tensor, dict[str, Any]]:  # type: ignore[override]
+        """The state of this process's parameters."""
+        return self.optim.state
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group of parameters, as for the optimizer; all processes call it.
+
+        Raises:
+            As the optimizer's. DistError: the processes add other parameters.
+        """
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        self.optim.add_param_group({**group, "params": self._given_out(group["params"])})
+        self._agree()
+
+    def check_options(self, group: dict[str, Any]) -> None:
+        self.optim.check_options(group)
+
+    def step(self, closure: Callable[[], Any] | None = None, **options: Any) -> Any:
+        """Update the parameters of this process, and get those of the others.
+
+        closure: recomputes the loss (zero_grad, forward, backward); its result is returned. options: for the step of
+        the optimizer.
+
+        Raises:
+            RuntimeError: a gradient does not fit. DistError: the processes disagree. DistNetworkError: one did not come
+            in time. WorkerLostError: one has died.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        self._options_to_own()
+        self.optim.step(**options)
+        self._gathered = None
+        self._exchange()
+        return loss
+
+    def consolidate_state_dict(self, to: int = 0) -> None:
+        """Bring the state of all processes to process `to` (a number in the world), whose ``state_dict`` has it then;
+        all processes call it.
+
+        Raises:
+            ValueError: to is not in the group. The errors of ``step``.
+        """
+        group = self.process_group
+        if isinstance(to, bool) or to not in group.ranks:
+            raise ValueError(f"consolidate_state_dict: to={to!r} is not in the group, which has ranks {group.ranks}")
+        receives = group.ranks[group.rank()] == to
+        self._options_to_own()
+        numbers = self._numbers()
+        own = {str(numbers[id(parameter)]): dict(entries) for parameter, entries in self.optim.state.items()}
+        found: dict[int, Any] = {}
+        for rank in range(group.size()):  # one after the other: only `to` holds more than one
+            mine = own if rank == group.rank() else None
+            part: dict[str, Any] = from_root(group, mine, rank, f"{_NAME}.consolidate_state_dict()")
+            if receives:
+                found.update((int(number), entries) for number, entries in part.items())
+        self._gathered = dict(sorted(found.items())) if receives else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state_dict of the whole optimizer, as a plain one of ``optimizer_class`` has it, in the process of the
+        last ``consolidate_state_dict``.
+
+        Raises:
+            RuntimeError: consolidate_state_dict was not called since the last step, or for another process.
+        """
+        if self._gathered is None:
+            raise RuntimeError(
+                f"{_NAME}.state_dict: the state is in pieces; call consolidate_state_dict(to=rank) in all processes "
+                "after the last step, and state_dict in that one"
+            )
+        numbers = self._numbers()
+        groups = [
+            {**group, "params": [numbers[id(parameter)] for parameter in group["params"]]}
+            for group in self.param_groups
+        ]
+        return {"state": dict(self._gathered), "param_groups": groups}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Load the state_dict of a whole optimizer, of any number of processes or of a plain one; each process keeps
+        its part. All processes call it with the same one.
+
+        Raises:
+            ValueError: it does not fit; the message says where. Nothing has changed then.
+        """
+        saved = Optimizer.checked_groups(self, state_dict)
+        own: set[Any] = set()
+        groups = []
+        for group, entries in zip(self.param_groups, saved, strict=True):
+            mine = [self._is_own(parameter) for parameter in group["params"]]
+            numbers = [number for number, yes in zip(entries["params"], mine, strict=True) if yes]
+            groups.append({**entries, "params": numbers})
+            own.update(numbers)
+        every = {number for entries in saved for number in entries["params"]}
+        state = {number: each for number, each in state_dict["state"].items() if number in own or number not in every}
+        self.optim.load_state_dict({"state": state, "param_groups": groups})
+        for group, loaded in zip(self.param_groups, self.optim.param_groups, strict=True):
+            group.update((name, value) for name, value in loaded.items() if name != "params")
+        self._gathered = None
+
+    # ---- who has what ---------------------------------------------------------------------------------------------
+
+    def _given_out(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        """Give out parameters, the largest first, each to the process that has least; returns this process's."""
+        for parameter in sorted(parameters, key=lambda each: each.array.size, reverse=True):
+            owner = int(np.argmin(self._sizes))
+            self._owners[id(parameter)] = owner
+            self._sizes[owner] += parameter.array.size
+        return [parameter for parameter in parameters if self._is_own(parameter)]
+
+    def _is_own(self, parameter: Tensor) -> bool:
+        return self._owners[id(parameter)] == self.process_group.rank()
+
+    def _numbers(self) -> dict[int, int]:
+        """id of each parameter -> its number through all groups."""
+        return {id(each): number for number, each in enumerate(self._parameters())}
+
+    def _parameters(self) -> list[Tensor]:
+        return [parameter for group in self.param_groups for parameter in group["params"]]
+
+    def _agree(self) -> None:
+        """Make sure that all processes have given out the same parameters."""
+        sizes = [parameter.array.size for parameter in self._parameters()]
+        self.process_group.agree(f"{_NAME}({len(sizes)} parameters, {sum(sizes)} numbers)")
+
+    def _options_to_own(self) -> None:
+        for group, own in zip(self.param_groups, self.optim.param_groups, strict=True):
+            own.update((name, value) for name, value in group.items() if name != "params")
+
+    # ---- new values -----------------------------------------------------------------------------------------------
+
+    def _exchange(self) -> None:
+        """Copy each process's parameters to the others."""
+        group = self.process_group
+        entered = group.agree(f"{_NAME}.step()")
+        if group.comm is None:
+            return
+        parts: dict[tuple[int, np.dtype], list[Tensor]] = {}
+        for parameter in self._parameters():
+            if parameter.requires_grad:
+                parts.setdefault((self._owners[id(parameter)], parameter.array.dtype), []).append(parameter)
+        changed: list[np.ndarray] = []
+        for (owner, dtype), parameters in sorted(parts.items(), key=lambda part: (part[0][0], str(part[0][1]))):
+            memory = np.empty(sum(each.array.size for each in parameters), dtype)
+            ends = np.cumsum([each.array.size for each in parameters])[:-1]
+            rows = zip(np.split(memory, ends), parameters, strict=True)
+            pieces = [row.reshape(each.array.shape) for row, each in rows]
+            if owner == group.rank():
+                for piece, parameter in zip(pieces, parameters, strict=True):
+                    piece[...] = parameter.array
+            with mpi.errors(entered):
+                request = group.comm.Ibcast(memory, owner)
+            wait(group, [request], entered)
+            if owner != group.rank():
+                for piece, parameter in zip(pieces, parameters, strict=True):
+                    parameter.array[...] = piece
+                    changed.append(parameter.array)
+        mark(changed, f"{_NAME}.step")
