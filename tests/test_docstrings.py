@@ -23,6 +23,7 @@ MODULES = (
     "retrograd.data",
     "retrograd.data.transforms",
     "retrograd.distributed",
+    "retrograd.distributed.checkpoint",
     "retrograd.distributions",
     "retrograd.fft",
     "retrograd.geometry",

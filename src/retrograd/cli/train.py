@@ -81,8 +81,6 @@ def _train(arguments: argparse.Namespace) -> int:
         return _train_as_worker(arguments, name)
     if arguments.workers is None and arguments.max_restarts:
         raise UsageError("--max-restarts is for --workers; leave it out")
-    if arguments.workers is not None and name == "text":
-        raise UsageError("--workers: the task text hands states on from batch to batch; train it in one process")
     try:
         lock = _output(arguments, name)
     except CheckpointError as error:
