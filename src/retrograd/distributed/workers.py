@@ -17,6 +17,8 @@ from .tree import share
 
 __all__ = ["Workers"]
 
+SHARDS = 8  # of each batch
+
 
 class Workers:
     """The processes that a launcher has started, or this one alone.
@@ -27,7 +29,7 @@ class Workers:
         As init_process_group.
     """
 
-    def __init__(self, shards: int = 8) -> None:
+    def __init__(self, shards: int = SHARDS) -> None:
         if not is_initialized():
             init_process_group()
         self.shards = shards
