@@ -11,11 +11,11 @@ import tempfile
 from pathlib import Path
 
 import optuna
-from data import run
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from trial import trial
 
+from data import run
 from retrograd.train import Callback, Fit
 
 NAME = "digits"

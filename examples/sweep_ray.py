@@ -9,11 +9,11 @@ from __future__ import annotations
 import tempfile
 
 import ray
-from data import run
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 from trial import trial
 
+from data import run
 from retrograd.train import Callback, Fit
 
 METRIC = "held_out_accuracy"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from data import digits
-
 import retrograd as rg
+from data import digits
 from retrograd import nn
 from retrograd.train import Callback, fit
 

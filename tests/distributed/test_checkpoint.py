@@ -16,7 +16,7 @@ from retrograd.distributed.checkpoint import layout
 from retrograd.distributed.checkpoint.pieces import Piece, deal
 
 sys.path.insert(0, str(PROGRAMS))
-from state import assert_equal, make_state  # noqa: E402
+from state import assert_equal, make_state
 
 sys.path.remove(str(PROGRAMS))
 
@@ -136,9 +136,9 @@ def first_piece(content):
         (lambda c: first_piece(c).update(file=f"{'0' * 16}-00000-of-00001.pt"), r"0\.pt is missing|1\.pt is missing"),
         (lambda c: first_piece(c).update(rows=[0, 6]), "has 7 rows, its pieces have 6"),
         (lambda c: first_piece(c).update(rows=[1, 7]), "expected them to begin at 0"),
-        (lambda c: first_piece(c).update(sha256="0" * 64), r"was changed after it was written: the SHA-256 of model/bias"),
+        (lambda c: first_piece(c).update(sha256="0" * 64), "after it was written: the SHA-256 of model/bias"),
         (lambda c: c["tensors"]["model/bias"].update(dtype="object"), "which a Tensor cannot have"),
-        (lambda c: c["tensors"]["model/bias"].update(dtype="float32"), r"is float64 \(7,\), metadata.json says float32"),
+        (lambda c: c["tensors"]["model/bias"].update(dtype="float32"), "metadata.json says float32"),
         (lambda c: c["tensors"]["model/bias"].update(shape=[7, 2**40]), "metadata.json says float64"),
         (lambda c: c["tensors"]["model/bias"].update(shape=[-7]), "must be an integer of at least 0"),
         (lambda c: c["tensors"]["model/bias"].update(pieces=[]), "has 7 rows, its pieces have 0"),

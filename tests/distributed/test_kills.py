@@ -48,8 +48,11 @@ def test_a_stopped_process_is_named_and_the_job_ends(tmp_path, moment, back):
     rank = 0 if moment in OF_THE_FIRST else 1
     ended = run(3, "kills.py", tmp_path, 8, f"{rank}:{moment}:4:STOP{back}", code=None, seconds=60, TIMEOUT="2")
     assert ended.returncode != 0 and "digest" not in ended.stdout
-    assert re.search(rf"waited 2 s: .*rank {rank} has not entered it and does not answer: it is stopped, or busy in "
-                     r"other code; its last collective was .*\(collective \d+, at kills.py:\d+\)", ended.stderr), ended.stderr
+    message = (
+        rf"waited 2 s: .*rank {rank} has not entered it and does not answer: it is stopped, or busy in other code; its "
+        r"last collective was .*\(collective \d+, at kills.py:\d+\)"
+    )
+    assert re.search(message, ended.stderr), ended.stderr
     assert time.monotonic() - start < 30
     trained(tmp_path, 1)  # nothing keeps the folder from the next one
 

@@ -59,7 +59,8 @@ class Link:
             self.process.kill()
             self.process.wait()
         for name in self.names:
-            found = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, timeout=30, check=False)
+            line = ["ip", "netns", "pids", name]
+            found = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
             for pid in map(int, found.stdout.split()):
                 os.kill(pid, signal.SIGKILL)
             subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=30, check=False)
@@ -89,7 +90,8 @@ def start(link: Link, folder: Path, steps: int, timeout: float) -> subprocess.Po
         options += ["-x", name] if name != "TIMEOUT" else ["-x", f"TIMEOUT={timeout}"]
     script = [str(PROGRAMS / "kills.py"), str(folder / "checkpoint"), str(steps)]
     line = command(2, script, find_mpiexec(), options=options)
-    inside = ["ip", "netns", "exec", link.names[0], "unshare", "--uts", "sh", "-c", f'hostname {link.names[0]}; exec "$@"']
+    name = link.names[0]
+    inside = ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c", f'hostname {name}; exec "$@"']
     variables = {**os.environ, "RETROGRAD_NUM_THREADS": "1"}
     return subprocess.Popen(
         [*inside, "sh", *line], env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

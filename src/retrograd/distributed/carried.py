@@ -31,8 +31,8 @@ class Carried:
         buffers = dict(model.named_buffers())
         for name, axis in axes.items():
             if name not in buffers or not 0 <= axis < buffers[name].array.ndim:
-                raise ValueError(f"carried={name!r}: {axis}: the model must have a buffer of this name and axis; it has "
-                                 f"{[f'{key} {tensor.array.shape}' for key, tensor in buffers.items()]}")
+                shapes = {key: tensor.array.shape for key, tensor in buffers.items()}
+                raise ValueError(f"carried: axis {axis} of {name!r} must be one of a buffer; the model has {shapes}")
         self._names, self._axes = [*axes], [*axes.values()]
         self._tensors = [buffers[name] for name in axes]
         self._made: tuple[ProcessGroup, Reducer] | None = None

@@ -62,7 +62,7 @@ def load() -> Any:
 class _State:
     """`failed`: the program ends by an error, or a process was lost: MPI's end would wait for the others.
 
-    `missing`: a process did not come in time, and has not been heard from since. It may be stopped, so that the launcher
+    `missing`: a process did not come in time, and has not been heard from since. It may be stopped, and the launcher
     would wait for it: the end of this program ends it too.
     """
 

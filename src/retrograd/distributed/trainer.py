@@ -24,8 +24,8 @@ from ..engine.sweep import grad_early
 from ..engine.tensor import Tensor, wrap
 from ..nn.module import Module
 from ..ops.random.random import default_generator
-from . import mpi
 from . import checkpoint as checkpoints
+from . import mpi
 from .buffer_average import BufferAverage, is_float
 from .carried import Carried
 from .data_parallel import MOST_BYTES, begin_alike, checked_shards

@@ -46,8 +46,11 @@ class Workers:
     def start(
         self, model: Module, optimizer: Any, seed: int, carried: Mapping[str, int], number: Callable[[], int | None]
     ) -> None:
-        """Make the model the same in all processes. carried: as for ShardedTrainer. number: the signal to stop that this
-        process has got, which it tells the others with each step."""
+        """Make the model the same in all processes.
+
+        carried: as for ShardedTrainer. number: the signal to stop that this process has got, which it tells the others
+            with each step.
+        """
         self._trainer = ShardedTrainer(model, optimizer, shards=self.shards, seed=seed, carried=carried)
         self._trainer.tell = lambda: -1 if (found := number()) is None else found
 

@@ -86,9 +86,9 @@ class Task:
     options: anything else that determines the data; a resumed run must have the same.
     warmup: the fraction of all steps in which the learning rate rises.
 
-    Class attributes: ``samples``, the name of the samples; ``shuffle``, whether to shuffle them in each epoch; ``carried``,
-    buffers of the model with an entry for each sample of a batch, by name, and the axis of the entries;
-    ``held_out_batch``, the batch size of held-out samples; ``explained``, how many of these run once more for the page
+    Class attributes: ``samples``, the name of the samples; ``shuffle``, whether to shuffle them in each epoch;
+    ``carried``, names of the model's buffers that have an entry for each sample of a batch, with the axis of the
+    entries; ``held_out_batch``, the batch size of held-out samples; ``explained``, how many of these run once more for the page
     beside the report, on which their gradients are taken apart.
     """
 

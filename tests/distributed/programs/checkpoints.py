@@ -54,10 +54,11 @@ if rank == 0:
 
 # what fails in one process is an error in all, and the folder holds what it held
 files = sorted(path.name for path in own.iterdir())
+Refused = checkpoint.CheckpointException
 if size > 1:
-    with pytest.raises(checkpoint.CheckpointException, match=rf"w is float32 \(2,\) in rank 0 and float32 \(3,\) in rank {size - 1}"):
+    with pytest.raises(Refused, match=rf"w is float32 \(2,\) in rank 0 and float32 \(3,\) in rank {size - 1}"):
         checkpoint.save({"w": rg.zeros(2 + (rank == size - 1))}, checkpoint_id=own)
-    with pytest.raises(checkpoint.CheckpointException, match=r"state_dict\['w'\] is a list of 1 in rank 0 and a dict in"):
+    with pytest.raises(Refused, match=r"state_dict\['w'\] is a list of 1 in rank 0 and a dict in"):
         checkpoint.save({"w": {} if rank == size - 1 else [1]}, checkpoint_id=own)
 dist.barrier()
 
@@ -69,20 +70,20 @@ def full(*arguments):
 before = storage.write_pieces, storage.write_metadata
 if rank == size - 1:
     storage.write_pieces = full
-with pytest.raises(checkpoint.CheckpointException, match=r"\.pt was not written.*no space is left on the disk") as caught:
+with pytest.raises(Refused, match=r"\.pt was not written.*no space is left on the disk") as caught:
     checkpoint.save(make_state(3, rank, size), checkpoint_id=own)
 assert list(caught.value.failures) == [size - 1]
 dist.barrier()
 assert sorted(path.name for path in own.iterdir()) == files
 storage.write_pieces, storage.write_metadata = before[0], full
-with pytest.raises(checkpoint.CheckpointException, match=r"metadata\.json was not written.*earlier one is unchanged"):
+with pytest.raises(Refused, match=r"metadata\.json was not written.*earlier one is unchanged"):
     checkpoint.save(make_state(3, rank, size), checkpoint_id=own)
 dist.barrier()
 storage.write_metadata = before[1]
 checkpoint.load(state := {}, checkpoint_id=own)
 assert state["words"][2] == 1
 dist.barrier()
-with pytest.raises(checkpoint.CheckpointException, match=r"state_dict\['nothing'\] is not in the checkpoint") as caught:
+with pytest.raises(Refused, match=r"state_dict\['nothing'\] is not in the checkpoint") as caught:
     checkpoint.load({"nothing" if rank == size - 1 else "words": []}, checkpoint_id=own)
 assert list(caught.value.failures) == [size - 1]
 

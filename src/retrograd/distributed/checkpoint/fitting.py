@@ -39,7 +39,7 @@ class Fitting:
         if kind == "tensor":
             return self._tensor(target, held, place)
         if kind == "dict":
-            return self._dict(target, {key: item for key, item in held}, place)
+            return self._dict(target, dict(held), place)
         if kind in ("list", "tuple"):
             return self._list(target, node, place)
         if isinstance(target, (Tensor, np.ndarray)) or (isinstance(target, (Mapping, list, tuple)) and target):

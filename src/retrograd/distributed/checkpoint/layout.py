@@ -136,7 +136,8 @@ def _checked(path: Path, content: Any) -> Checkpoint:
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise ValueError(f"its format is not {_FORMAT!r}")
     if content.get("version") != _VERSION:
-        raise CheckpointException(f"{path} has version {brief(content.get('version'))}, this retrograd reads {_VERSION}")
+        version = brief(content.get("version"))
+        raise CheckpointException(f"{path} has version {version}, this retrograd reads {_VERSION}")
     digest = content.pop("sha256", None)
     if digest != hashlib.sha256(_text(content)).hexdigest():
         raise CheckpointException(f"{path} was changed after it was written (SHA-256 differs)")

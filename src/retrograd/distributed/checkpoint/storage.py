@@ -17,7 +17,15 @@ from ..process_group import ProcessGroup, is_initialized, member
 from .errors import CheckpointException
 from .fitting import Fitting
 from .layout import (
-    METADATA, Checkpoint, Files, Stored, file_name, read_metadata, remove_others, why_not, write_metadata,
+    METADATA,
+    Checkpoint,
+    Files,
+    Stored,
+    file_name,
+    read_metadata,
+    remove_others,
+    why_not,
+    write_metadata,
     write_pieces,
 )  # fmt: skip
 from .pieces import deal, holders_of
