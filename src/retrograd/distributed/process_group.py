@@ -131,7 +131,8 @@ class ProcessGroup:
 
     def all_entered(self, entered: Entered) -> None:
         """All ranks have entered this collective."""
-        mpi.heard_from_all()
+        if self is _world.group:
+            mpi.heard_from_all()
         self.last = dict.fromkeys(range(self.size()), entered)
 
 

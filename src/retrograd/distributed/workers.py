@@ -110,8 +110,10 @@ class Workers:
 
     def shares(self) -> list[dict[str, Any]]:
         """Of each process: its shards, the seconds of its steps, and how many of these it waited for others."""
+        return self.trainer.together(self._shares)
+
+    def _shares(self, group: ProcessGroup) -> list[dict[str, Any]]:
         trainer = self.trainer
-        group = trainer.group
         shards = len(share(self.shards, group.size(), group.rank()))
         own = {"shards": shards, "busy": trainer.busy, "waited": trainer.waited, "lost": trainer.lost}
         return exchange_objects(group, own, "Workers.shares()")

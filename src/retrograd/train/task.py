@@ -88,8 +88,8 @@ class Task:
 
     Class attributes: ``samples``, the name of the samples; ``shuffle``, whether to shuffle them in each epoch;
     ``carried``, names of the model's buffers that have an entry for each sample of a batch, with the axis of the
-    entries; ``held_out_batch``, the batch size of held-out samples; ``explained``, how many of these run once more for the page
-    beside the report, on which their gradients are taken apart.
+    entries; ``held_out_batch``, the batch size of held-out samples; ``explained``, how many of these run once more for
+    the page beside the report, on which their gradients are taken apart.
     """
 
     samples: ClassVar[str]
