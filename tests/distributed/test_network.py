@@ -45,8 +45,8 @@ class Link:
         self.process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None and self.process.stdout.readline() == "ready\n"
         for name, address in zip(self.names, ADDRESSES, strict=True):
-            ip("-n", name, "addr", "add", f"{address}/24", "dev", "link")
-            ip("-n", name, "link", "set", "link", "up")
+            ip("-n", name, "addr", "add", f"{address}/24", "dev", "wire")
+            ip("-n", name, "link", "set", "dev", "wire", "up")
             ip("-n", name, "link", "set", "lo", "up")
 
     def cut(self) -> None:
@@ -84,15 +84,15 @@ def start(link: Link, folder: Path, steps: int, timeout: float) -> subprocess.Po
     agent.write_text(AGENT.format(namespace=link.names[1]))
     agent.chmod(0o755)
     options = ["--host", ",".join(f"{address}:1" for address in ADDRESSES), "--map-by", "node"]
-    options += ["--prtemca", "plm_ssh_agent", str(agent), "--prtemca", "prte_if_include", "link"]
-    options += ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "link", "--mca", "pml", "ob1"]
-    for name in ("TIMEOUT", "RETROGRAD_NUM_THREADS", "PYTHONPATH", "RETROGRAD_CACHE_DIR"):
-        options += ["-x", name] if name != "TIMEOUT" else ["-x", f"TIMEOUT={timeout}"]
+    options += ["--prtemca", "plm_ssh_agent", str(agent), "--prtemca", "prte_if_include", "wire"]
+    options += ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "wire", "--mca", "pml", "ob1"]
+    variables = {**os.environ, "RETROGRAD_NUM_THREADS": "1", "TIMEOUT": f"{timeout}"}
+    for variable in ("TIMEOUT", "RETROGRAD_NUM_THREADS", "RETROGRAD_CACHE_DIR", "PYTHONPATH"):
+        options += ["-x", variable] if variable in variables else []
     script = [str(PROGRAMS / "kills.py"), str(folder / "checkpoint"), str(steps)]
     line = command(2, script, find_mpiexec(), options=options)
     name = link.names[0]
     inside = ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c", f'hostname {name}; exec "$@"']
-    variables = {**os.environ, "RETROGRAD_NUM_THREADS": "1"}
     return subprocess.Popen(
         [*inside, "sh", *line], env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, start_new_session=True,

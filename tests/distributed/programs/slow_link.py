@@ -11,6 +11,7 @@ import struct
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 
 _NEW_NETWORK = 0x40000000  # CLONE_NEWNET
 _SET_INTERFACE, _TAP_WITHOUT_HEADER = 0x400454CA, 0x1002
@@ -29,7 +30,7 @@ def device(namespace, name):
 
 
 first, second, delay = sys.argv[1], sys.argv[2], float(sys.argv[3])
-ends = [device(first, "link"), device(second, "link")]
+ends = [device(first, "wire"), device(second, "wire")]
 print("ready", flush=True)
 under_way = deque()
 while True:
@@ -41,5 +42,6 @@ while True:
         under_way.append((time.monotonic() + delay, ends[end == ends[0]], os.read(end, 65536)))
     while under_way and under_way[0][0] <= time.monotonic():
         _, end, frame = under_way.popleft()
-        os.write(end, frame)
+        with suppress(OSError):  # it is not up yet
+            os.write(end, frame)
 time.sleep(3600)  # the devices stay, and carry nothing
