@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -52,12 +53,14 @@ class Link:
     def cut(self) -> None:
         """From now on nothing arrives; nobody is told."""
         assert self.process is not None and self.process.stdin is not None
-        self.process.stdin.close()
+        self.process.stdin.write("cut")
+        self.process.stdin.flush()
 
     def close(self) -> None:
         if self.process is not None:
             self.process.kill()
-            self.process.wait()
+            with suppress(OSError):  # of the end that the process no longer reads
+                self.process.communicate()
         for name in self.names:
             line = ["ip", "netns", "pids", name]
             found = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
@@ -116,10 +119,10 @@ def test_a_cut_link_is_an_error_that_names_the_rank(link: Link, tmp_path: Path) 
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.1)
     link.cut()
-    try:
-        _, err = process.communicate(timeout=60)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode != 0
-    assert re.search(r"waited 3 s: .*rank 1 has not entered it and does not answer", err), err[-3000:]
+    try:  # both ranks say so and end; mpiexec itself waits for its daemon there until TCP gives up
+        process.communicate(timeout=20)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+    out, err = process.communicate()
+    assert "digest" not in out
+    assert re.search(r"waited 3 s: .*rank 1 has not entered it and does not answer.*its last collective was", err), err

@@ -1,6 +1,6 @@
 """A network of two namespaces on this machine: slow_link.py FIRST SECOND SECONDS.
 
-Carries frames between a network device in each, SECONDS after they were sent. Ends the link when its stdin ends.
+Carries frames between a network device in each, SECONDS after they were sent. Cuts the link when it reads something.
 """
 
 import ctypes
