@@ -56,16 +56,22 @@ class Link:
         self.process.stdin.write("cut")
         self.process.stdin.flush()
 
+    def stop_all(self) -> None:
+        """Kill the processes on both machines."""
+        for name in self.names:
+            line = ["ip", "netns", "pids", name]
+            found = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
+            for pid in map(int, found.stdout.split()):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
     def close(self) -> None:
         if self.process is not None:
             self.process.kill()
             with suppress(OSError):  # of the end that the process no longer reads
                 self.process.communicate()
+        self.stop_all()
         for name in self.names:
-            line = ["ip", "netns", "pids", name]
-            found = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
-            for pid in map(int, found.stdout.split()):
-                os.kill(pid, signal.SIGKILL)
             subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=30, check=False)
 
 
@@ -122,7 +128,7 @@ def test_a_cut_link_is_an_error_that_names_the_rank(link: Link, tmp_path: Path) 
     try:  # both ranks say so and end; mpiexec itself waits for its daemon there until TCP gives up
         process.communicate(timeout=20)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-    out, err = process.communicate()
+        link.stop_all()
+    out, err = process.communicate(timeout=30)
     assert "digest" not in out
     assert re.search(r"waited 3 s: .*rank 1 has not entered it and does not answer.*its last collective was", err), err
