@@ -25,6 +25,7 @@ MODULES = (
     "retrograd.data.transforms",
     "retrograd.distributed",
     "retrograd.distributed.algorithms.ddp_comm_hooks",
+    "retrograd.distributed.checkpoint",
     "retrograd.distributed.optim",
     "retrograd.distributions",
     "retrograd.fft",
