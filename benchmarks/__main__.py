@@ -19,6 +19,7 @@ from .suites import (
     attention,
     convolution,
     convolution_memory,
+    distributed,
     errors,
     layers,
     losses,
@@ -59,7 +60,7 @@ TIMED = {
     "reductions": reductions,
     "rules": rules,
 }
-SUITES = (*TIMED, "errors", "memory", "startup")
+SUITES = (*TIMED, "errors", "memory", "startup", "distributed")
 # Every operator at three sizes, hundreds of rows: fewer rounds, and if nothing else is asked for, with two threads and
 # no torch.compile.
 BROAD = (
@@ -110,6 +111,9 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
     if name == "startup":
         yield from startup.results(effort)
         return
+    if name == "distributed":
+        yield from distributed.results(effort, arguments.quick)
+        return
     if name == "errors":  # which do not depend on the number of threads
         libraries.set_threads(1)
         yield from errors.results(arguments.quick)
@@ -137,7 +141,7 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
 
 def _threads(suite: str, wanted: list[int] | None) -> list[int | None]:
     """The numbers of threads with which a suite is measured."""
-    if suite in ("startup", "errors"):
+    if suite in ("startup", "errors", "distributed"):
         return [None]
     if wanted is not None:
         return [*wanted]

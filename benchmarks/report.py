@@ -104,6 +104,8 @@ def cells(result: Result) -> list[str]:
 def amount(value: float, unit: str) -> str:
     if unit == "rms":
         return f"{value:.2g}"
+    if unit == "times":
+        return f"{value:.2f} times"
     if unit != "s":
         return f"{value:.1f} {unit}"
     for factor, name in ((1, "s"), (1e-3, "ms")):
@@ -117,5 +119,6 @@ def _at(result: Result) -> str:
 
 
 def _short(result: Result) -> str:
-    figure = amount(result.ours, result.unit) if result.ratio is None or "<" in result.target else f"{result.ratio:.2f}"
+    of_its_own = result.ratio is None or result.unit == "times" or "<" in result.target
+    figure = amount(result.ours, result.unit) if of_its_own else f"{result.ratio:.2f}"
     return f"{figure}, target {result.target}"
