@@ -13,7 +13,7 @@ from pathlib import Path
 
 import retrograd
 
-from . import libraries, machine, picture, report
+from . import libraries, machine, picture, report, scaling_page
 from .harness import Effort, Result, mean, measure
 from .suites import (
     attention,
@@ -100,10 +100,13 @@ def main() -> int:
     if folder is None and not arguments.quick and (arguments.keep or not arguments.only):
         folder = picture.HERE
     if folder is not None:
-        report.save(folder, facts, report.merged(folder, results) if arguments.keep else results, failures)
+        rows = report.merged(folder, results, facts["processor"]) if arguments.keep else results
+        report.save(folder, facts, rows, failures)
         print(f"written to {folder / 'RESULTS.md'}")
         if folder == picture.HERE:
             picture.draw()
+            if not any(failure.startswith("distributed") for failure in failures):
+                scaling_page.write()
     return 1 if failures else 0
 
 

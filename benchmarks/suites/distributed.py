@@ -25,7 +25,7 @@ THROUGHPUT, SCALING, COSTS, MACHINE = (
     "distributed costs",
     "distributed machine",
 )
-SIZE = 2
+SIZE = 2  # processes
 ONE = "1 process"
 APART = "2 processes without exchange"
 PLAIN = "2 processes, reproducible=False"
@@ -34,8 +34,23 @@ WHOLE = "1 process with the batch of 2, the same bits"
 TARGETS = {PLAIN: 1.85, TREE: 1.75}
 BIG = "VGG-11"  # the network of 10 million parameters
 MESSAGES = {"4 kB": 1000, "4 MB": 1_000_000}  # numbers of an exchange that is measured alone
+ADDITION = "addition of two arrays of 4 MB"
 _BLOCK = 0.6  # seconds
 _LEAST, _MOST = 3, 200  # steps of a block
+
+
+def throughput_row(network: str, label: str) -> str:
+    """The name of a row, which scaling_page.py reads."""
+    return f"{_title(network)}: {label}"
+
+
+def exchange_row(label: str, tree: bool) -> str:
+    """Likewise."""
+    return f"exchange of {label} between {SIZE} processes, {'the same bits' if tree else 'reproducible=False'}"
+
+
+def _title(network: str) -> str:
+    return f"{network}, {WORKLOADS[network].samples} samples per process"
 
 
 @dataclass
@@ -93,19 +108,18 @@ def _network(name: str, ours: Crew, theirs: Crew, both: tuple[int, ...], rounds:
     rates = {label: way.batch / median(seconds[label]) for label, way in ways.items()}
     alone = {layout: rates[f"{ONE}, {layout}"] for layout in layouts}
     parallel = {f"DDP, {layout}": rates[f"DDP, {layout}"] for layout in layouts}
-    title = f"{name}, {work.samples} samples per process"
     for label in (ONE, APART, PLAIN, TREE, WHOLE):
         peers = {ONE: alone, PLAIN: parallel, TREE: parallel}.get(label, {})
         best = max(peers, key=peers.__getitem__) if peers else ""
         ratio = rates[label] / peers[best] if best else None
-        yield Result(THROUGHPUT, f"{title}: {label}", 1, "samples/s", rates[label], peers, best, ratio)
+        yield Result(THROUGHPUT, throughput_row(name, label), 1, "samples/s", rates[label], peers, best, ratio)
 
     layout = max(layouts, key=lambda each: rates[f"DDP, {each}"])
     of_peer = {f"DDP, {layout}": median(times(f"DDP, {layout}", f"{ONE}, {layout}"))}
     for label, base in ((APART, ONE), (PLAIN, ONE), (TREE, ONE), (TREE, WHOLE)):
         target = TARGETS.get(label)
-        yield _scaling(f"{title}: {label} / {base}", times(label, base), of_peer if base == ONE else {}, target)
-    yield _price(f"{title}: time of the same bits / reproducible=False", times(PLAIN, TREE))
+        yield _scaling(f"{_title(name)}: {label} / {base}", times(label, base), of_peer if base == ONE else {}, target)
+    yield _price(f"{_title(name)}: time of the same bits / reproducible=False", times(PLAIN, TREE))
 
 
 def _in_turns(ways: dict[str, Way], rounds: int) -> dict[str, list[float]]:
@@ -155,11 +169,11 @@ def _middle_half(values: Sequence[float]) -> tuple[float, float]:
 
 def _machine(ours: Crew, rounds: int) -> Iterator[Result]:
     for label, numbers in MESSAGES.items():
-        for way, tree in (("the same bits", True), ("reproducible=False", False)):
+        for tree in (True, False):
             seconds = max(ours.ask("exchange", numbers, tree, 20 * rounds))
-            yield Result(MACHINE, f"exchange of {label} between 2 processes, {way}", 1, "s", seconds)
+            yield Result(MACHINE, exchange_row(label, tree), 1, "s", seconds)
     (seconds,) = ours.ask("addition", MESSAGES["4 MB"], 20 * rounds, ranks=(0,))
-    yield Result(MACHINE, "addition of two arrays of 4 MB", 1, "s", seconds)
+    yield Result(MACHINE, ADDITION, 1, "s", seconds)
 
 
 # ---- a process that is killed ------------------------------------------------------------------------------------
