@@ -35,7 +35,7 @@ TARGETS = {PLAIN: 1.85, TREE: 1.75}
 BIG = "VGG-11"  # the network of 10 million parameters
 MESSAGES = {"4 kB": 1000, "4 MB": 1_000_000}  # numbers of an exchange that is measured alone
 ADDITION = "addition of two arrays of 4 MB"
-_BLOCK = 0.6  # seconds
+_BLOCK, _ROUNDS = 0.6, 5  # seconds, and at most so many rounds
 _LEAST, _MOST = 3, 200  # steps of a block
 
 
@@ -68,13 +68,13 @@ class Way:
 
 
 def results(effort: Effort, quick: bool) -> Iterator[Result]:
-    rounds, both = (2 if quick else max(5, effort.rounds)), tuple(range(SIZE))
+    rounds, both = (2 if quick else min(effort.rounds, _ROUNDS)), tuple(range(SIZE))
     with Crew("retrograd", SIZE) as ours, Crew("torch", SIZE) as theirs:
         for name in ("LeNet",) if quick else WORKLOADS:
             yield from _network(name, ours, theirs, both, rounds)
         if not quick:
             ours.ask("build", BIG)
-            share = max(ours.ask("waits", "tree", 10 * rounds))
+            share = max(ours.ask("waits", "tree", 3 * rounds))
             title = f"{BIG}: part of the step that waits for other processes"
             yield below(COSTS, title, "%", 100 * share, {}, 5.0)
         yield from _machine(ours, rounds)
