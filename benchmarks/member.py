@@ -87,14 +87,15 @@ class Member:
             digest.update(parameter.detach().numpy().tobytes())
         return {"losses": losses, "digest": digest.hexdigest()}
 
-    def block(self, way: str, steps: int) -> float:
-        """Seconds of a step: the median of `steps` of them, after one that is not counted."""
-        step, times = self._steps[way], []
+    def block(self, way: str, steps: int) -> tuple[float, float]:
+        """Seconds of a step, and those that the core works for it: medians of `steps`, after one more."""
+        step, times, works = self._steps[way], [], []
         for _ in range(steps + 1):
-            start = time.perf_counter()
+            start, before = time.perf_counter(), time.process_time()
             step()
+            works.append(time.process_time() - before)
             times.append(time.perf_counter() - start)
-        return median(times[1:])
+        return median(times[1:]), median(works[1:])
 
     def waits(self, way: str, steps: int) -> float:
         """The part of a step in which this process waits for the others: the median of `steps` of them."""
@@ -106,7 +107,8 @@ class Member:
         return median(shares[1:])
 
     def exchange(self, numbers: int, tree: bool, times: int) -> float:
-        """Seconds of the exchange of one bucket of float32 numbers, when all processes begin together: the median."""
+        """Seconds that a core works for the exchange of one bucket of float32 numbers, when all processes begin
+        together: the first quarter of `times`, as what comes between makes it longer."""
         reducers = importlib.import_module("retrograd.distributed.reducer")
         groups = importlib.import_module("retrograd.distributed.process_group")
         data = np.ones(numbers, np.float32)
@@ -115,14 +117,14 @@ class Member:
         found = []
         for _ in range(times):
             self.distributed.barrier()
-            start = time.perf_counter()
+            start = time.process_time()
             reducer.start(1.0)
             reducer.begin(self.rank)
             reducer.add(0, data)
             reducer.end()
             reducer.finish()
-            found.append(time.perf_counter() - start)
-        return median(found)
+            found.append(time.process_time() - start)
+        return float(np.quantile(found, 0.25))
 
     def addition(self, numbers: int, times: int) -> float:
         """Seconds of the addition of two arrays of float32 numbers."""

@@ -77,10 +77,18 @@ class Measured:
 
     def rate(self, network: str, label: str) -> float:
         """Samples a second of a way of suites/distributed.py."""
-        return self._figure(suite.THROUGHPUT, suite.throughput_row(network, label))
+        return self._figure(suite.THROUGHPUT, suite.row_name(network, label))
+
+    def work(self, network: str, label: str) -> float:
+        """Seconds that a core works for a step."""
+        return self._figure(suite.WORK, suite.row_name(network, label))
+
+    def busy(self) -> float:
+        """How many other processes wanted the cores."""
+        return self._figure(suite.MACHINE, suite.LOAD)
 
     def exchange(self, label: str, tree: bool) -> float:
-        """Seconds of the exchange of one bucket between two processes of one machine."""
+        """Seconds that a core works for the exchange of one bucket between two processes of one machine."""
         return self._figure(suite.MACHINE, suite.exchange_row(label, tree))
 
     def adding(self) -> float:
@@ -89,9 +97,8 @@ class Measured:
 
     def load(self, network: str, tree: bool) -> tuple[Load, float]:
         """What a worker does in a step, and the seconds of a step of one process alone."""
-        samples = WORKLOADS[network].samples
-        alone = samples / self.rate(network, suite.ONE)
-        computing = samples / self.rate(network, suite.WHOLE) if tree else alone
+        alone = self.work(network, suite.ONE)
+        computing = self.work(network, suite.WHOLE) / suite.SIZE if tree else alone
         call, long = (self.exchange(label, tree) for label in suite.MESSAGES)
         adding, size = self.adding(), 4 * suite.MESSAGES["4 MB"]
         copying = max(0.0, (long - call) / size - adding / 2)  # two workers add half of the bytes each
@@ -247,6 +254,12 @@ def _machine(measured: Measured) -> Iterator[str]:
         figures = [f"{1e6 * measured.exchange(label, tree):.0f} µs for {label}" for label in suite.MESSAGES]
         yield f"- a bucket between two processes, {way.name}: {', '.join(figures)}"
     yield f"- an addition: {1 / measured.adding() / 1e9:.1f} GB/s"
+    if measured.busy() > 0.5:
+        yield (
+            f"\n**The machine was busy** (about {measured.busy():.0f} other processes wanted its cores). The times of "
+            "work above do not depend on it much, but the throughput of two processes does, which stands at the end and "
+            "as points in the picture: it is to be measured again on an idle machine."
+        )
 
 
 def _two(measured: Measured, network: str) -> list[list[str]]:

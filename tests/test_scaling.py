@@ -162,7 +162,7 @@ def test_the_page_is_of_the_results_that_there_are(monkeypatch: pytest.MonkeyPat
 def test_a_row_that_was_not_measured_is_named(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text('{"results": []}')
     measured = scaling_page.Measured(tmp_path / "results.json")
-    with pytest.raises(LookupError, match="no row distributed throughput: VGG-11, 32 samples per process: 1 process"):
+    with pytest.raises(LookupError, match="no row distributed work: VGG-11, 32 samples per process: 1 process"):
         measured.load("VGG-11", tree=True)
 
 

@@ -3,11 +3,13 @@ gloo.
 
 Each process has the same batch with one and with two (weak scaling), and all ways take turns. Without a bound that the
 machine sets, two processes would do twice the work of one; "without exchange" is what two processes reach that have
-nothing to do with each other: memory, cache and clock are shared.
+nothing to do with each other: memory, cache and clock are shared. "Work" is the time that one core works for a step of
+one process; it does not count what the process sleeps while it waits, and a busy machine changes it little.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -19,9 +21,10 @@ from ..harness import Effort, Result, below
 from ..member import CHANNELS_LAST, CONTIGUOUS
 from ..models import WORKLOADS, Workload
 
-THROUGHPUT, SCALING, COSTS, MACHINE = (
+THROUGHPUT, SCALING, WORK, COSTS, MACHINE = (
     "distributed throughput",
     "distributed scaling",
+    "distributed work",
     "distributed costs",
     "distributed machine",
 )
@@ -35,11 +38,12 @@ TARGETS = {PLAIN: 1.85, TREE: 1.75}
 BIG = "VGG-11"  # the network of 10 million parameters
 MESSAGES = {"4 kB": 1000, "4 MB": 1_000_000}  # numbers of an exchange that is measured alone
 ADDITION = "addition of two arrays of 4 MB"
+LOAD = "other processes that wanted the cores (5 minutes)"
 _BLOCK, _ROUNDS = 0.6, 5  # seconds, and at most so many rounds
 _LEAST, _MOST = 3, 200  # steps of a block
 
 
-def throughput_row(network: str, label: str) -> str:
+def row_name(network: str, label: str) -> str:
     """The name of a row, which scaling_page.py reads."""
     return f"{_title(network)}: {label}"
 
@@ -63,8 +67,10 @@ class Way:
     batch: int  # samples of all processes in a step
     length: int = 0  # steps of a block
 
-    def block(self, steps: int) -> float:
-        return max(self.crew.ask("block", self.step, steps, ranks=self.ranks))
+    def block(self, steps: int) -> tuple[float, float]:
+        """Seconds of a step, and of the work of a core for it."""
+        time, work = zip(*self.crew.ask("block", self.step, steps, ranks=self.ranks), strict=True)
+        return max(time), max(work)
 
 
 def results(effort: Effort, quick: bool) -> Iterator[Result]:
@@ -98,7 +104,7 @@ def _network(name: str, ours: Crew, theirs: Crew, both: tuple[int, ...], rounds:
         ways[f"{ONE}, {layout}"] = Way(theirs, f"alone, {layout}", both[:1], single)
         ways[f"DDP, {layout}"] = Way(theirs, f"ddp, {layout}", both, double)
     _check(name, work, ours, theirs)
-    seconds = _in_turns(ways, rounds)
+    seconds, works = _in_turns(ways, rounds)
 
     def times(first: str, second: str) -> list[float]:
         """How many times the throughput of the second way the first has, in each round."""
@@ -112,7 +118,13 @@ def _network(name: str, ours: Crew, theirs: Crew, both: tuple[int, ...], rounds:
         peers = {ONE: alone, PLAIN: parallel, TREE: parallel}.get(label, {})
         best = max(peers, key=peers.__getitem__) if peers else ""
         ratio = rates[label] / peers[best] if best else None
-        yield Result(THROUGHPUT, throughput_row(name, label), 1, "samples/s", rates[label], peers, best, ratio)
+        yield Result(THROUGHPUT, row_name(name, label), 1, "samples/s", rates[label], peers, best, ratio)
+    for label in (ONE, PLAIN, TREE, WHOLE):
+        work_of = {each: median(works[each]) for each in parallel} if label in (PLAIN, TREE) else {}
+        if label == ONE:
+            work_of = {layout: median(works[f"{ONE}, {layout}"]) for layout in layouts}
+        best = min(work_of, key=work_of.__getitem__) if work_of else ""
+        yield Result(WORK, row_name(name, label), 1, "s", median(works[label]), work_of, best)
 
     layout = max(layouts, key=lambda each: rates[f"DDP, {each}"])
     of_peer = {f"DDP, {layout}": median(times(f"DDP, {layout}", f"{ONE}, {layout}"))}
@@ -122,15 +134,18 @@ def _network(name: str, ours: Crew, theirs: Crew, both: tuple[int, ...], rounds:
     yield _price(f"{_title(name)}: time of the same bits / reproducible=False", times(PLAIN, TREE))
 
 
-def _in_turns(ways: dict[str, Way], rounds: int) -> dict[str, list[float]]:
-    """Seconds of a step of each way in each round."""
+def _in_turns(ways: dict[str, Way], rounds: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Seconds of a step of each way in each round, and of the work for it."""
     for way in ways.values():
-        way.length = min(_MOST, max(_LEAST, round(_BLOCK / way.block(_LEAST))))
+        way.length = min(_MOST, max(_LEAST, round(_BLOCK / way.block(_LEAST)[0])))
     seconds: dict[str, list[float]] = {label: [] for label in ways}
+    works: dict[str, list[float]] = {label: [] for label in ways}
     for turn in range(rounds):
         for label in list(ways) if turn % 2 == 0 else list(reversed(ways)):
-            seconds[label].append(ways[label].block(ways[label].length))
-    return seconds
+            time, work = ways[label].block(ways[label].length)
+            seconds[label].append(time)
+            works[label].append(work)
+    return seconds, works
 
 
 def _check(name: str, work: Workload, ours: Crew, theirs: Crew) -> None:
@@ -174,6 +189,7 @@ def _machine(ours: Crew, rounds: int) -> Iterator[Result]:
             yield Result(MACHINE, exchange_row(label, tree), 1, "s", seconds)
     (seconds,) = ours.ask("addition", MESSAGES["4 MB"], 20 * rounds, ranks=(0,))
     yield Result(MACHINE, ADDITION, 1, "s", seconds)
+    yield Result(MACHINE, LOAD, None, "processes", os.getloadavg()[1] - SIZE)
 
 
 # ---- a process that is killed ------------------------------------------------------------------------------------
