@@ -6,6 +6,7 @@ A callback of ``fit`` reports each epoch to Tune, whose scheduler stops trials t
 
 from __future__ import annotations
 
+import os
 import tempfile
 
 import ray
@@ -32,6 +33,7 @@ def train(config: dict) -> None:
 
 
 def main(trials: int = 16, workers: int = 2, epochs: int = 6) -> tuple[str, float]:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent
     ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, logging_level="error")
     space = {
         "lr": tune.loguniform(1e-4, 1e-1), "channels": tune.choice([4, 8, 16, 32]), "dropout": tune.uniform(0.0, 0.5),

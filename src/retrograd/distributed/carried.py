@@ -74,7 +74,7 @@ class Carried:
                     tensor.array = old
             return result
 
-        return ShardedBatch(batch.sizes, load), of_shard
+        return ShardedBatch(batch.sizes.tolist(), load), of_shard
 
     def exchange(self, group: ProcessGroup, shards: int, most: int) -> float:
         """Get the entries of all shards; returns the seconds that this process has waited for others.

@@ -48,6 +48,8 @@ class Trainer(Fit):
         ValueError: checkpoint_every or gradients_every is not positive.
     """
 
+    stop_request: StopRequest
+
     def __init__(
         self,
         task: Task,

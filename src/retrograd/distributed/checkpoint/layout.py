@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ...atomic import why_not_written, write_atomically
-from ...engine.convert import ALLOWED, OWN
+from ...engine.convert import OWN
 from ...engine.tensor import Tensor
 from ...entries import brief, count, items, reason, table, text
 from ...interop.pt import PTFileError, load, save
@@ -35,7 +35,7 @@ METADATA = "metadata.json"
 _FORMAT, _VERSION = "retrograd sharded checkpoint", 1
 _MOST = 256 * 1024**2  # bytes of the metadata
 _NAME = re.compile(r"[0-9a-f]{16}-[0-9]{5,}-of-[0-9]{5,}\.pt")
-_DTYPES = {kind.name: OWN[kind] for kind in ALLOWED}
+_DTYPES = {kind.name for kind in OWN}
 
 
 @dataclass(frozen=True)
