@@ -106,6 +106,34 @@ def test_data_parallel_has_the_statistics_of_the_whole_batch(group, options):
     assert not threads()
 
 
+class Ruled(nn.Module):
+    """A checkpoint around an operator and a layer whose backwards are replaced."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 4)
+        self.last.backward_rule = lambda true, g: [10 * each for each in true(g)]
+
+    def forward(self, x):
+        h = self.norm(self.first(x))
+        return rg.utils.checkpoint.checkpoint(lambda h: rg.sign(self.last(h)) * h[:, :4], h)
+
+
+def test_rules_hold_in_every_turn(group):
+    rg.manual_seed(2)
+    plain = Ruled().double()
+    model = DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(plain)))
+    rng = np.random.default_rng(3)
+    x, g = rng.standard_normal((11, 6)), rng.standard_normal((11, 4))
+    for module in (plain, model):
+        with rg.override_backward(rg.sign, lambda g, x: 2 * g):
+            y = module(rg.tensor(x))
+        y.backward(rg.tensor(g))
+    for a, b in zip(plain.parameters(), model.parameters(), strict=True):
+        np.testing.assert_allclose(b.grad.numpy(), a.grad.numpy(), rtol=1e-10, atol=1e-12)
+    assert plain.last.weight.grad.numpy().any()
+
+
 def test_the_trainer_has_the_statistics_of_the_whole_batch(group):
     rng = np.random.default_rng(4)
     x, y = rng.standard_normal((21, 6)).astype(np.float32), rng.integers(0, 4, 21)
