@@ -257,8 +257,8 @@ def _machine(measured: Measured) -> Iterator[str]:
     if measured.busy() > 0.5:
         yield (
             f"\n**The machine was busy** (about {measured.busy():.0f} other processes wanted its cores). The times of "
-            "work above do not depend on it much, but the throughput of two processes does, which stands at the end and "
-            "as points in the picture: it is to be measured again on an idle machine."
+            "work above depend on it little. The throughput of two processes, which stands at the end and as points in "
+            "the picture, depends on it much, and is to be measured again on an idle machine."
         )
 
 
