@@ -14,7 +14,7 @@ PYTEST := RETROGRAD_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxproces
 # Hundreds of processes of the tests import the package: but for the first they find it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help train explain test browser nightly peers bench docs lint clean
+.PHONY: help train explain test browser nightly sweeps peers bench docs lint clean
 .DELETE_ON_ERROR:
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo 'make test      run the tests'
 	@echo 'make browser   run the tests of the page in a Chromium of this machine'
 	@echo 'make nightly   run the tests that take long as well'
+	@echo 'make sweeps    run the sweeps of hyper-parameters among the examples, with Optuna and Ray'
 	@echo 'make peers     compare every operator with PyTorch 2.13'
 	@echo 'make bench     measure speed and memory side by side with PyTorch 2.13'
 	@echo 'make docs      build the pages into docs/_build/html; their code is run'
@@ -41,11 +42,14 @@ test: .venv/.test
 	$(PYTEST) $(ARGS)
 
 browser: .venv/.browser
-	$(BIN)/python -m pytest -q $$(grep -l chromium tests/explanation/test_*.py) $(ARGS)
+	$(PYTEST) tests/explanation -m "browser and not nightly" $(ARGS)
 
-nightly: .venv/.test
+nightly: .venv/.browser
 	$(BIN)/retrograd warmup
-	RETROGRAD_DRAW=$$(date +%s) $(PYTEST) -m "nightly or not nightly" $(ARGS)
+	RETROGRAD_DRAW=$$(date +%s) $(PYTEST) -m "not sweeps" $(ARGS)
+
+sweeps: .venv/.sweeps
+	$(BIN)/python -m pytest -q -m sweeps tests/test_sweeps.py $(ARGS)
 
 peers: .venv/.peers
 	$(BIN)/python -m pytest -q tests/peers $(ARGS)

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import retrograd
 
-from . import libraries, machine, picture, report
+from . import libraries, machine, picture, report, scaling_page
 from .harness import Effort, Result, mean, measure
 from .suites import (
     attention,
     convolution,
     convolution_memory,
+    distributed,
     errors,
     layers,
     losses,
@@ -59,7 +60,7 @@ TIMED = {
     "reductions": reductions,
     "rules": rules,
 }
-SUITES = (*TIMED, "errors", "memory", "startup")
+SUITES = (*TIMED, "errors", "memory", "startup", "distributed")
 # Every operator at three sizes, hundreds of rows: fewer rounds, and if nothing else is asked for, with two threads and
 # no torch.compile.
 BROAD = (
@@ -99,16 +100,22 @@ def main() -> int:
     if folder is None and not arguments.quick and (arguments.keep or not arguments.only):
         folder = picture.HERE
     if folder is not None:
-        report.save(folder, facts, report.merged(folder, results) if arguments.keep else results, failures)
+        rows = report.merged(folder, results, facts["processor"]) if arguments.keep else results
+        report.save(folder, facts, rows, failures)
         print(f"written to {folder / 'RESULTS.md'}")
         if folder == picture.HERE:
             picture.draw()
+            if not any(failure.startswith("distributed") for failure in failures):
+                scaling_page.write()
     return 1 if failures else 0
 
 
 def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.Namespace) -> Iterator[Result]:
     if name == "startup":
         yield from startup.results(effort)
+        return
+    if name == "distributed":
+        yield from distributed.results(effort, arguments.quick)
         return
     if name == "errors":  # which do not depend on the number of threads
         libraries.set_threads(1)
@@ -137,7 +144,7 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
 
 def _threads(suite: str, wanted: list[int] | None) -> list[int | None]:
     """The numbers of threads with which a suite is measured."""
-    if suite in ("startup", "errors"):
+    if suite in ("startup", "errors", "distributed"):
         return [None]
     if wanted is not None:
         return [*wanted]

@@ -70,6 +70,7 @@ class Result:
     target: str = ""
     passed: bool | None = None
     earlier: bool = False  # from a run before the last one
+    processor: str = ""  # of that run, if it was another
 
 
 def check(row: Row) -> None:

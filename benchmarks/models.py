@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 
 def lenet(nn: Any) -> Any:
@@ -39,3 +43,80 @@ def mnist(nn: Any) -> Any:
 def two_convolutions(nn: Any) -> Any:
     """Two 3×3 convolutions of 64 channels with a ReLU between them."""
     return nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1))
+
+
+def vgg11(nn: Any) -> Any:
+    """VGG-11 for (N, 3, 32, 32) with one linear layer of 1000 classes: 9.7 million parameters."""
+    layers, inside = [], 3
+    for out in (64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"):
+        if out == "M":
+            layers.append(nn.MaxPool2d(2))
+        else:
+            layers += [nn.Conv2d(inside, out, 3, padding=1), nn.ReLU()]
+            inside = out
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 1000))
+
+
+CHARACTERS = 103
+
+
+def characters(nn: Any, batch_first: bool = False) -> Any:
+    """The network of ``retrograd train text``: codes (T, N) go in, scores (T, N, 103) come out, or the batch first."""
+
+    class Characters(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(CHARACTERS, 64)
+            self.lstm = nn.LSTM(64, 256, 2, batch_first=batch_first)
+            self.head = nn.Linear(256, CHARACTERS)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.lstm(self.embedding(x))[0])
+
+    return Characters()
+
+
+# ---- in several processes --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A network, and what each of several processes trains it on: `samples` images of a shape, or rows of characters.
+
+    same: whether both libraries give the same losses, as they do without dropout and batch norm.
+    """
+
+    make: Callable[[Any], Any]
+    samples: int
+    shape: tuple[int, ...]  # of a sample
+    classes: int
+    optimizer: Callable[[Any, Any], Any]
+    same: bool = True
+
+    def batch(self, processes: int) -> tuple[np.ndarray, np.ndarray]:
+        """The samples of all processes, and their labels."""
+        rng = np.random.default_rng(0)
+        count = processes * self.samples
+        if len(self.shape) == 1:
+            codes = rng.integers(0, self.classes, (2, count, *self.shape))
+            return codes[0], codes[1]
+        return rng.standard_normal((count, *self.shape), np.float32), rng.integers(0, self.classes, count)
+
+    def loss(self, functional: Any, scores: Any, labels: Any) -> Any:
+        return functional.cross_entropy(scores.reshape(-1, self.classes), labels.reshape(-1))
+
+
+def _momentum(optim: Any, parameters: Any) -> Any:
+    return optim.SGD(parameters, lr=0.01, momentum=0.9)
+
+
+def _adam(optim: Any, parameters: Any) -> Any:
+    return optim.Adam(parameters, lr=1e-4)
+
+
+WORKLOADS = {
+    "LeNet": Workload(lenet, 256, (1, 28, 28), 10, _momentum),
+    "mnist5k": Workload(mnist, 256, (1, 28, 28), 10, _adam, same=False),
+    "characters": Workload(lambda nn: characters(nn, batch_first=True), 64, (64,), CHARACTERS, _adam),
+    "VGG-11": Workload(vgg11, 32, (3, 32, 32), 1000, _momentum),
+}

@@ -86,7 +86,9 @@ def picture(machine: dict[str, str], results: Sequence[Result]) -> str:
             f'<circle cx="{place(mean):.1f}" cy="{y:.1f}" r="6.5" fill="{colour}"/>',
             _words(_WIDTH - 20, y + 5.5, f"{mean:.2f}×", f' text-anchor="end" font-weight="600" fill="{colour}"'),
         ]
-    for number, text in enumerate(_notes(machine, sum(map(len, groups.values())))):
+    processors = Counter(result.processor or machine["processor"] for result in results)
+    facts = {**machine, "processor": max(processors, key=processors.__getitem__)}  # of most of the rows
+    for number, text in enumerate(_notes(facts, sum(map(len, groups.values())))):
         lines.append(_words(20, bottom + 32 + 21 * number, text, small))
     return "\n".join([*lines, "</svg>"]) + "\n"
 

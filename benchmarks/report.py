@@ -29,11 +29,18 @@ float32 results, divided by that of the exact results, instead of a time.
 _COLUMNS = ("row", "threads", "retrograd", "PyTorch", "its way", "ratio", "spread", "target", "")
 
 
-def merged(folder: Path, results: Sequence[Result]) -> list[Result]:
-    """The rows of ``folder``'s results.json, with ``results`` in place of their groups; the others marked."""
-    earlier = [Result(**row) for row in json.loads((folder / "results.json").read_text(encoding="utf-8"))["results"]]
-    groups = {result.group for result in results}
-    kept = [replace(row, earlier=True) for row in earlier if row.group not in groups]
+def merged(folder: Path, results: Sequence[Result], processor: str) -> list[Result]:
+    """The rows of ``folder``'s results.json, with ``results`` in place of their groups; the others marked.
+
+    processor: that of this run; rows of another one keep its name.
+    """
+    content = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    before, groups = content["machine"]["processor"], {result.group for result in results}
+    kept = []
+    for row in (Result(**row) for row in content["results"]):
+        if row.group not in groups:
+            own = row.processor or before
+            kept.append(replace(row, earlier=True, processor="" if own == processor else own))
     return [*results, *kept]
 
 
@@ -58,7 +65,8 @@ def markdown(machine: dict[str, str], results: Sequence[Result], failures: Seque
         members = list(rows)
         lines += ["", f"## {group}", ""]
         if members[0].earlier:
-            lines += ["From an earlier run.", ""]
+            on = f", on {members[0].processor}" if members[0].processor else ""
+            lines += [f"From an earlier run{on}.", ""]
         ratios = [result.ratio for result in members if result.ratio]
         if len(ratios) > 1 and members[0].unit != "times":
             lines += [f"Geometric mean of the ratios: {geometric_mean(ratios):.2f}", ""]
@@ -104,6 +112,8 @@ def cells(result: Result) -> list[str]:
 def amount(value: float, unit: str) -> str:
     if unit == "rms":
         return f"{value:.2g}"
+    if unit == "times":
+        return f"{value:.2f} times"
     if unit != "s":
         return f"{value:.1f} {unit}"
     for factor, name in ((1, "s"), (1e-3, "ms")):
@@ -117,5 +127,6 @@ def _at(result: Result) -> str:
 
 
 def _short(result: Result) -> str:
-    figure = amount(result.ours, result.unit) if result.ratio is None or "<" in result.target else f"{result.ratio:.2f}"
+    of_its_own = result.ratio is None or result.unit == "times" or "<" in result.target
+    figure = amount(result.ours, result.unit) if of_its_own else f"{result.ratio:.2f}"
     return f"{figure}, target {result.target}"

@@ -3,7 +3,7 @@
     python examples/compare.py [--repeat 3] [--threads 2] [--only gan vae] [--write]
 
 The time is that of an example's ``main``, without imports: the least of all runs. Before they are timed, every example
-runs once with retrograd, which compiles the kernels that it needs.
+runs once with retrograd, which compiles the kernels that it needs. Of the table, the rows that were measured are written.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 LINE, PEER = "import retrograd as torch", "import torch"
 BEGIN, END = "<!-- table: python examples/compare.py --write -->", "<!-- end of the table -->"
+HEAD = (
+    "| example | result | stated | retrograd | PyTorch | seconds | PyTorch's | times as fast |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- |",
+)
 
 # example -> the figure that it reaches with either library, and whether more is better
 FIGURES: dict[str, tuple[float, bool]] = {
@@ -80,8 +84,8 @@ def measured(name: str, library: str, options: list[str]) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
 
 
-def row(name: str, runs: dict[str, list[dict[str, str]]]) -> tuple[str, float]:
-    """The line of the table, and how many times faster retrograd was."""
+def row(name: str, runs: dict[str, list[dict[str, str]]]) -> str:
+    """The line of the table; its last cell says how many times faster retrograd was."""
     seconds = {library: min(float(run["seconds"]) for run in several) for library, several in runs.items()}
     label, ours = runs["retrograd"][0]["result"].rsplit(" ", 1)
     theirs = runs["torch"][0]["result"].rsplit(" ", 1)[1]
@@ -90,7 +94,20 @@ def row(name: str, runs: dict[str, list[dict[str, str]]]) -> tuple[str, float]:
         f"[{name}]({name}.py)", label, f"{FIGURES[name][0]:g}", f"{float(ours):.4g}", f"{float(theirs):.4g}",
         f"{seconds['retrograd']:.1f}", f"{seconds['torch']:.1f}", f"{ratio:.2f}",
     )  # fmt: skip
-    return f"| {' | '.join(cells)} |", ratio
+    return f"| {' | '.join(cells)} |"
+
+
+def write(rows: dict[str, str], about: str) -> None:
+    """Writes the table into README.md; rows that were not measured now stay as they are."""
+    page = FOLDER / "README.md"
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    table, _, after = rest.partition(END)
+    known = {line[3:].partition("]")[0]: line for line in table.splitlines() if line.startswith("| [")}
+    rows = {name: line for name in FIGURES if (line := (known | rows).get(name))}
+    ratios = [float(line.split("|")[-2]) for line in rows.values()]
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    lines = [BEGIN, *HEAD, *rows.values(), f"\nGeometric mean of the last column: {mean:.2f}. {about}", END]
+    page.write_text(before + "\n".join(lines) + after, encoding="utf-8")
 
 
 def main() -> None:
@@ -101,29 +118,22 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the table into README.md")
     chosen = parser.parse_args()
     options = ["--threads", str(chosen.threads)]
-    head = "| example | result | stated | retrograd | PyTorch | seconds | PyTorch's | times as fast |"
-    lines, ratios = [head, "| --- | --- | --- | --- | --- | --- | --- | --- |"], []
+    rows = {}
     for name in chosen.only:
         measured(name, "retrograd", options)
         runs: dict[str, list[dict[str, str]]] = {"retrograd": [], "torch": []}
         for turn in range(chosen.repeat):
             for library in list(runs)[:: 1 if turn % 2 else -1]:
                 runs[library].append(measured(name, library, options))
-        line, ratio = row(name, runs)
-        lines.append(line)
-        ratios.append(ratio)
-        print(line, flush=True)
+        rows[name] = row(name, runs)
+        print(rows[name], flush=True)
         print(json.dumps({name: runs}), file=sys.stderr)
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    lines.append(
-        f"\nGeometric mean of the last column: {mean:.2f}. PyTorch {version('torch')}, Python "
-        f"{platform.python_version()}, {chosen.threads} threads, the least time of {chosen.repeat} runs in turns."
-    )
-    print(lines[-1])
     if chosen.write:
-        page = FOLDER / "README.md"
-        before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-        page.write_text(before + "\n".join([BEGIN, *lines, END]) + rest.partition(END)[2], encoding="utf-8")
+        write(
+            rows,
+            f"PyTorch {version('torch')}, Python {platform.python_version()}, {chosen.threads} threads, the least time "
+            f"of {chosen.repeat} runs in turns.",
+        )
 
 
 if __name__ == "__main__":

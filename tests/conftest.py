@@ -1,11 +1,18 @@
-"""Grids that are tested in part by day: ``@pytest.mark.pairwise`` on a test with several parameters."""
+"""Grids that are tested in part by day, ``@pytest.mark.pairwise`` on a test with several parameters; and what skips the
+tests in several processes where MPI starts none.
+"""
 
 from __future__ import annotations
 
 import heapq
+import shutil
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterable
+from importlib.util import find_spec
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +51,24 @@ def pairwise(grid: Iterable[Combination]) -> list[Combination]:
         elif new:
             heapq.heappush(waiting, (-new, place, each))
     return sample
+
+
+@pytest.fixture(scope="session")
+def mpi() -> None:
+    """A plain program of two processes runs, without anything of ours; else the test is skipped, and says why."""
+    if find_spec("mpi4py") is None:
+        pytest.skip("mpi4py is not installed: pip install retrograd[mpi]")
+    beside = Path(sys.executable).parent / "mpiexec"
+    mpiexec = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if mpiexec is None:
+        pytest.skip("there is no mpiexec: pip install retrograd[mpi]")
+    version = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, timeout=60, check=False).stdout
+    flags = ["--oversubscribe", "--allow-run-as-root"] if "Open MPI" in version else []
+    program = "from mpi4py import MPI; assert MPI.COMM_WORLD.allreduce(1) == 2"
+    line = [mpiexec, *flags, "-n", "2", sys.executable, "-c", program]
+    try:
+        ended = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        pytest.skip("mpiexec starts no two processes on this machine: it hangs")
+    if ended.returncode:
+        pytest.skip(f"mpiexec starts no two processes on this machine: {ended.stderr[-200:]}")

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 HEAVY = (
     "numba", "llvmlite", "torch", "matplotlib", "tqdm", "scipy", "sklearn", "pandas", "PIL", "safetensors",
-    "mlxtend",
+    "mlxtend", "mpi4py", "retrograd.distributed",
 )  # fmt: skip
 
 

@@ -62,7 +62,7 @@ LAST = [
 
 
 @pytest.mark.parametrize("command", LAST)
-def test_command(command: str, tmp_path: Path) -> None:
+def test_command(command: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     words = shlex.split(command, comments=True)
     if words[0] == "make":
         assert words[1] in TARGETS, f"the Makefile has no target {words[1]!r}"
@@ -73,6 +73,10 @@ def test_command(command: str, tmp_path: Path) -> None:
         assert path == "." and set(filter(None, extras.split(","))) <= set(EXTRAS)
         return
     assert words[0] == "retrograd", f"no way to run {command!r}"
+    if words[1] == "launch":
+        return  # test_several_processes_print_the_same
+    if "--workers" in words:
+        request.getfixturevalue("mpi")
     draw_folder(tmp_path / "photos", 6, ("cat", "dog"))  # any folder of class folders
     for line in COMMANDS[: COMMANDS.index(command)]:
         if _build_on_each_other(line, command):
@@ -80,10 +84,22 @@ def test_command(command: str, tmp_path: Path) -> None:
     _run([*RETROGRAD, *words[1:]], tmp_path)
 
 
-def _run(command: list[str], folder: Path) -> None:
+def _run(command: list[str], folder: Path) -> str:
     environment = {**os.environ, "PYTHONWARNINGS": "error"}
     run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert run.returncode == 0, f"{command} ended with {run.returncode}:\n{run.stdout}\n{run.stderr}"
+    return run.stdout
+
+
+@pytest.mark.usefixtures("mpi")
+def test_several_processes_print_the_same(tmp_path: Path) -> None:
+    """The program of "Many machines", by its command and by itself: what it prints has every digit of two numbers."""
+    (command,) = (shlex.split(line, comments=True) for line in COMMANDS if line.startswith("retrograd launch"))
+    (program,) = (text for text in PROGRAMS if "init_process_group" in text)
+    (tmp_path / command[-1]).write_text(program, encoding="utf-8")
+    alone = _run([sys.executable, command[-1]], tmp_path)
+    assert re.fullmatch(r"loss \d\.\d{8,}, a weight -?\d\.\d{8,}\S*\n", alone), alone
+    assert _run([*RETROGRAD, *command[1:]], tmp_path) == alone
 
 
 @pytest.mark.parametrize("index", range(len(SESSIONS)))

@@ -77,7 +77,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         _LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "lowbit"},
         {"numpy", "pyfive", "safetensors", "einops"},
     ),
-    "distributed": (_LAYERS | _OPERATORS | {"absent", "interop"}, {"numpy", "mpi4py"}),
+    "distributed": (
+        _LAYERS | _OPERATORS | {"absent", "interop", "atomic", "outside", "entries"}, {"numpy", "mpi4py"}
+    ),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
     "cli": (_TOOLS | {"studies", "distributed"} | _LAYERS | _OPERATORS | {"atomic", "printable", "entries"}, {"numpy"}),
     "__main__": ({"cli"}, set()),

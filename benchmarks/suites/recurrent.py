@@ -20,6 +20,7 @@ from retrograd.nn.utils import rnn
 
 from .. import libraries as lib
 from ..harness import Call, Row, Rows
+from ..models import CHARACTERS, characters
 
 PEER = "PyTorch"
 
@@ -159,20 +160,18 @@ def _lengths(shape: Shape) -> Iterator[Row]:
 
 def _characters() -> Row:
     """A training step, with Adam, of the network of ``retrograd train text``."""
-    steps, batch, characters = 64, 16, 103
-    codes = np.random.default_rng(0).integers(0, characters, (steps, batch))
-    target = np.random.default_rng(1).integers(0, characters, steps * batch)
+    steps, batch = 64, 16
+    codes = np.random.default_rng(0).integers(0, CHARACTERS, (steps, batch))
+    target = np.random.default_rng(1).integers(0, CHARACTERS, steps * batch)
 
     def make(library: Any) -> Call:
-        nn = library.nn
-        embedding, lstm, head = nn.Embedding(characters, 64), nn.LSTM(64, 256, 2), nn.Linear(256, characters)
-        parameters = [p for module in (embedding, lstm, head) for p in module.parameters()]
-        optimizer, loss_of = library.optim.Adam(parameters, lr=1e-4), nn.CrossEntropyLoss()
+        net = characters(library.nn)
+        optimizer, loss_of = library.optim.Adam(net.parameters(), lr=1e-4), library.nn.CrossEntropyLoss()
         x, y = library.tensor(codes), library.tensor(target)
 
         def step() -> Any:
             optimizer.zero_grad()
-            loss = loss_of(head(lstm(embedding(x))[0].reshape(-1, 256)), y)
+            loss = loss_of(net(x).reshape(-1, CHARACTERS), y)
             loss.backward()
             optimizer.step()
             return loss

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 
 import pytest
 
-from explanation.browser import chromium, opened, written
+from explanation.browser import opened, written
 from retrograd.explanation.operators import find
 
 
@@ -17,12 +16,6 @@ def axe() -> str:
     """The source of axe-core, which the extra `browser` brings."""
     pytest.importorskip("axe_playwright_python", reason="axe-core is not installed: pip install axe-playwright-python")
     return resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 RUN = """(rules) => axe.run({ exclude: [["#entry .products li:nth-child(n + 9)"]] },

@@ -7,13 +7,12 @@ import itertools
 import json
 import re
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from explanation.browser import TAKE, chromium, opened
+from explanation.browser import TAKE, opened
 from retrograd.explanation.combinations import changes, others
 from retrograd.explanation.explanation import LARGEST_FILE, Setting
 from retrograd.explanation.operators import find
@@ -24,12 +23,6 @@ SETTINGS = (
     Setting("fixed", 1, (1,), ""),
     Setting("pad", 0, (0, 1), ""),
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 def unpacked(text: str) -> Any:

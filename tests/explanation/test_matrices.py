@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import retrograd as rg
-from explanation.browser import chromium, document, opened, written
+from explanation.browser import document, opened, written
 from retrograd.explanation.explanation import Explanation
 from retrograd.explanation.operators import find
 from retrograd.explanation.standalone import page as as_html
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 def values(explanation: Explanation) -> dict[str, np.ndarray]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from explanation.browser import chromium, opened, written
+from explanation.browser import opened, written
 from retrograd import nn
 
 PROGRAM = Path(__file__).with_name("large_model.py")
@@ -25,12 +25,6 @@ READ = """() => {
 }"""
 TAKEN = """() => { const sum = window.retrograd.page.selection.reading?.sum;
                return sum && !sum.pending && !sum.awaited; }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 def made() -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -10,19 +9,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from explanation.browser import TAKE, chromium, document, opened, serving, written
+from explanation.browser import TAKE, document, opened, written
 from retrograd.explanation.operators import find
 from retrograd.explanation.standalone import page as as_html
 from retrograd.explanation.typed import retyped
 
 PINNED = "() => window.retrograd.page.selection.pinned"
 HOVERED = "() => window.retrograd.page.selection.hovered"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +157,7 @@ def test_a_link_brings_back_what_was_shown(browser, conv2d):
         assert page.get_by_role("tab", name="As matrices").get_attribute("aria-selected") == "true"
 
 
-BROKEN = "stride=9", "operator=nothing", "entry=gw:999", "entry=none:0", "tab=none", "%%%", "x"
+BROKEN = "stride=9", "operator=nothing", "entry=gw:999", "entry=none:0", "tab=none", "story=9:9", "story=0", "%%%", "x"
 
 
 @pytest.mark.parametrize("place", BROKEN)
@@ -207,12 +200,6 @@ def test_colours(browser, conv2d):
 
 
 # ---- served
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[str]:
-    with serving() as address:
-        yield address
 
 
 def test_a_served_page_asks_for_other_settings(browser, served):

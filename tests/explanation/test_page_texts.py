@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from explanation.browser import TAKE, chromium, opened, serving, written
+from explanation.browser import TAKE, opened, written
 from retrograd.explanation.operators import find
 from retrograd.explanation.typed import retyped
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[str]:
-    with serving() as address:
-        yield address
 
 
 def test_a_derivation_is_written_out(browser: Any, tmp_path: Any) -> None:

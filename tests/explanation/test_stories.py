@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from explanation.browser import chromium, opened, written
+from explanation.browser import opened, written
 from retrograd.explanation.explain import explain
 from retrograd.explanation.operators import find
 
@@ -86,9 +86,9 @@ NOW = """() => { const { reading, pinned, product } = window.retrograd.page.sele
 
 
 @pytest.mark.parametrize("name", ["conv2d", "conv_transpose2d", "lstm", "rnn_relu"])
-def test_each_step_shows_its_entry(tmp_path, name):
+def test_each_step_shows_its_entry(browser, tmp_path, name):
     given = find(name).with_settings({})
-    with chromium() as browser, opened(browser, written(tmp_path, given.to_html())) as page:
+    with opened(browser, written(tmp_path, given.to_html())) as page:
         for story in given.stories:
             page.locator("#story button", has_text=story.question).click()
             for number, step in enumerate(story.steps):
@@ -105,11 +105,11 @@ def test_each_step_shows_its_entry(tmp_path, name):
         assert page.locator("#story .label").inner_text() == "Read this first"
 
 
-def test_a_story_goes_on_with_other_settings(tmp_path):
+def test_a_story_goes_on_with_other_settings(browser, tmp_path):
     from retrograd.explanation.standalone import page as as_html
 
     documents = [find("conv2d").with_settings({"stride": stride}).to_dict() for stride in (1, 2)]
-    with chromium() as browser, opened(browser, written(tmp_path, as_html(documents))) as page:
+    with opened(browser, written(tmp_path, as_html(documents))) as page:
         page.locator("#story button").first.click()
         page.locator("#story .next").click()
         before = page.locator("#story .tell p").text_content()
@@ -117,3 +117,16 @@ def test_a_story_goes_on_with_other_settings(tmp_path):
         after = page.locator("#story .tell p").text_content()
         assert before != after and after == documents[1]["stories"][0]["steps"][1]["text"].replace("`", "")
         assert page.locator("#story .place").inner_text() == "2 of 5"
+
+
+def test_a_link_leads_into_a_story(browser, tmp_path):
+    address = written(tmp_path, find("conv2d").with_settings({}).to_html())
+    with opened(browser, address) as page:
+        page.locator("#story button").first.click()
+        page.locator("#story .next").click()
+        link, text = page.url, page.locator("#story .tell p").text_content()
+        page.get_by_role("button", name="close").click()
+        assert link.endswith("&story=0:1") and "story=" not in page.url
+    with opened(browser, link) as page:
+        assert page.locator("#story .place").inner_text().startswith("2 of")
+        assert page.locator("#story .tell p").text_content() == text and page.url == link

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from explanation.browser import chromium, opened, written
+from explanation.browser import opened, written
 from explanation.test_operators import explained
 from retrograd import nn
 from retrograd.explanation.operators import find
@@ -41,12 +40,6 @@ def test_the_ways_to_a_state_are_all_its_products(name):
                         assert np.all(steps[:, 1] - steps[:, 0] == way.by)
             if way.gate:
                 assert way.gate in arrays and way.kind == "state"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 def number(text: str) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .answers import UsageError, complain, option, options_set, say
-from .workers import is_worker, joined, start_workers
+from .workers import check_workers, is_worker, joined, start_workers
 
 if TYPE_CHECKING:
     from ..train import Progress, Settings, Task, Trainer
@@ -81,8 +81,8 @@ def _train(arguments: argparse.Namespace) -> int:
         return _train_as_worker(arguments, name)
     if arguments.workers is None and arguments.max_restarts:
         raise UsageError("--max-restarts is for --workers; leave it out")
-    if arguments.workers is not None and name == "text":
-        raise UsageError("--workers: the task text hands states on from batch to batch; train it in one process")
+    if arguments.workers is not None:
+        check_workers(arguments.workers)
     try:
         lock = _output(arguments, name)
     except CheckpointError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .answers import UsageError, complain
 
-__all__ = ["is_worker", "joined", "start_workers"]
+__all__ = ["check_workers", "is_worker", "joined", "start_workers"]
 
 _WORKER = "RETROGRAD_WORKER"  # set in the processes that are started
 
@@ -18,6 +18,18 @@ _WORKER = "RETROGRAD_WORKER"  # set in the processes that are started
 def is_worker() -> bool:
     """Whether this process is one of those."""
     return _WORKER in os.environ
+
+
+def check_workers(workers: int) -> None:
+    """Check that each process gets a part of the batches.
+
+    Raises:
+        UsageError: there are too many.
+    """
+    from ..distributed.workers import SHARDS
+
+    if workers > SHARDS:
+        raise UsageError(f"--workers {workers}: a batch is cut into {SHARDS} shards, so pass at most {SHARDS}")
 
 
 def start_workers(arguments: argparse.Namespace, line: Sequence[str], output: Path) -> int:

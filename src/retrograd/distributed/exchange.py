@@ -19,7 +19,8 @@ from .waiting import wait
 
 
 class Exchange:
-    """The sum of one bucket over all workers, times `scale`; `total` holds it at the end.
+    """The sum of one bucket over all workers, times `scale`; `total` holds it at the end, until the bucket gets the
+    gradients of the next step.
 
     comms: communicators of the first and the second half. `begin` may be called when the bucket's sums are complete, in
     the same order on all workers.
@@ -27,9 +28,9 @@ class Exchange:
 
     def __init__(self, group: ProcessGroup, comms: tuple[Any, Any], shards: int, bucket: Bucket, tree: bool) -> None:
         self._group, self._comms, self._shards, self._bucket = group, comms, shards, bucket
-        self.total = np.empty(bucket.size, bucket.dtype)
         workers = group.size()
         self._tree = tree and workers > 1
+        self.total = np.empty(bucket.size if self._tree else 0, bucket.dtype)
         self._bounds = [rank * bucket.size // workers for rank in range(workers + 1)]
         self._lengths = np.diff(self._bounds)
         self._nodes: list[list[Node]] = [subtrees(share(shards, workers, rank), shards) for rank in range(workers)]
@@ -47,8 +48,7 @@ class Exchange:
         self._scale, self._phase = scale, 1
         sums = bucket.sums
         if not self._tree:
-            self.total[...] = sums[0]
-            self._phase = 2
+            self.total, self._phase = sums[0], 2  # MPI adds in place
             if comm is not None and self._group.size() > 1:
                 self._request = comm.Iallreduce(mpi.load().IN_PLACE, self.total)
             return

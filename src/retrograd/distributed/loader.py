@@ -9,6 +9,7 @@ import numpy as np
 
 from ..data.fetch import Fetcher
 from ..data.loader import DataLoader
+from .process_group import world
 from .shards import bounds
 
 __all__ = ["ShardedBatch", "ShardedLoader"]
@@ -44,7 +45,7 @@ class ShardedLoader(DataLoader):
     processes. dataset, shuffle, sampler, collate_fn, drop_last: as for DataLoader.
 
     Raises:
-        As DataLoader; ValueError: shards is not a positive int.
+        As DataLoader; ValueError: shards is not a positive int, or there are more processes than samples.
     """
 
     def __init__(
@@ -69,6 +70,10 @@ class ShardedLoader(DataLoader):
             seed=seed,
         )  # fmt: skip
         self.shards = shards
+        found = world()
+        if found is not None and hasattr(dataset, "__len__") and len(dataset) < found[0] > 1:
+            raise ValueError(f"ShardedLoader: there are more processes than samples, {found[0]} and {len(dataset)}; "
+                             f"start at most {max(len(dataset), 1)}")
 
     def __iter__(self) -> Iterator[ShardedBatch]:
         order, seed = self._order()

@@ -10,8 +10,9 @@ import atexit
 import importlib
 import os
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import TracebackType
 from typing import Any
@@ -21,6 +22,7 @@ from .errors import DistBackendError, DistError, WorkerLostError
 # what mpiexec (Open MPI, MPICH and its kin) and srun tell the processes that they start
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE")
 _RANKS = ("PMIX_RANK", "PMI_RANK")
+_PAUSE = 1.0  # seconds for the others to say what they miss, before the first one ends all
 
 
 def is_launched() -> bool:
@@ -58,9 +60,13 @@ def load() -> Any:
 
 
 class _State:
-    """`failed`: the program ends by an error, or a process was lost: MPI's end would wait for the others."""
+    """`failed`: the program ends by an error, or a process was lost: MPI's end would wait for the others.
 
-    failed = False
+    `missing`: a process did not come in time, and has not been heard from since. It may be stopped, and the launcher
+    would wait for it: the end of this program ends it too.
+    """
+
+    failed = missing = False
     errors: Any = None  # MPI's class of exceptions, once it is started
 
 
@@ -72,7 +78,23 @@ def give_up() -> None:
     _state.failed = True
 
 
+def misses_others() -> None:
+    """A process did not come in time."""
+    _state.missing = True
+
+
+def heard_from_all() -> None:
+    """All have taken part in a collective."""
+    _state.missing = False
+
+
 def _finish(mpi: Any) -> None:
+    if _state.missing and not mpi.Is_finalized():
+        time.sleep(_PAUSE)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        mpi.COMM_WORLD.Abort(1)
     if not _state.failed and not mpi.Is_finalized():
         mpi.Finalize()
 

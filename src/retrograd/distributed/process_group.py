@@ -12,7 +12,7 @@ import numpy as np
 from . import mpi
 from .entered import Entered, all_equal, difference, enter
 from .environment import set_environment
-from .errors import DistError
+from .errors import DistError, WorkerLostError
 from .threads import share_cores
 from .waiting import wait
 
@@ -33,7 +33,7 @@ class ProcessGroup:
     `timeout`: seconds that a collective may wait.
     """
 
-    def __init__(self, comm: Any, ranks: Sequence[int], timeout: float) -> None:
+    def __init__(self, comm: Any, ranks: Sequence[int], timeout: float, recoverable: bool | None = None) -> None:
         self.comm = comm  # MPI's communicator; None for this process alone
         self.control: Any = None if comm is None else comm.Dup()  # what the ranks tell each other about collectives
         self.ranks = list(ranks)  # in the world
@@ -43,7 +43,7 @@ class ProcessGroup:
         self.unfinished: list[Any] = []  # answers under way
         self._others: list[Any] = []  # communicators made by `duplicate`
         self._lanes: dict[int, Any] = {}
-        self.recoverable = comm is not None and _recovers(comm)
+        self.recoverable = (comm is not None and _recovers(comm)) if recoverable is None else recoverable
 
     def rank(self) -> int:
         """The number of this process in the group."""
@@ -68,7 +68,8 @@ class ProcessGroup:
         """Another communicator of the same processes; None for this process alone."""
         if self.comm is None:
             return None
-        self._others.append(self.comm.Dup())
+        with mpi.errors("the communicators of a trainer"):
+            self._others.append(self.comm.Dup())
         return self._others[-1]
 
     def lane(self, number: int) -> Any:
@@ -84,21 +85,39 @@ class ProcessGroup:
                 comm.Revoke()
 
     def all_agree(self, value: bool) -> bool:
-        """Whether the value is true in all processes and none has died; the answer is the same in all that live."""
+        """Whether the value is true in all processes and none has died; the answer is the same in all that live.
+
+        Raises:
+            DistNetworkError: a process did not come in time.
+        """
         if self.comm is None or not self.recoverable:
             return value
+        flag = np.array([value], np.intc)
+        entered = enter(self.count, "the agreement that all have done a step")
         try:
-            return bool(self.comm.Agree(int(value)))
-        except mpi.load().Exception:
+            with mpi.errors(entered):
+                request = self.comm.Iagree(flag)
+            wait(self, [request], entered, agreeing=True)
+        except WorkerLostError:
             return False
+        self.all_entered(entered)
+        return bool(flag[0])
 
     def of_the_living(self) -> ProcessGroup:
         """The group of the processes that are still there; all of them call it."""
         mpi.give_up()
-        comm = self.comm.Shrink()
-        found = np.empty(comm.Get_size(), np.int64)
-        comm.Allgather(np.array([self.ranks[self.rank()]]), found)
-        return ProcessGroup(comm, found.tolist(), self.timeout)
+        comm = self.comm
+        while True:
+            comm = comm.Shrink()
+            found = np.empty(comm.Get_size(), np.int64)
+            made = None
+            try:
+                comm.Allgather(np.array([self.ranks[self.rank()]]), found)
+                made = ProcessGroup(comm, found.tolist(), self.timeout, recoverable=True)
+            except mpi.load().Exception:
+                comm.Revoke()  # another one has died meanwhile
+            if _agree(comm, made is not None) and made is not None:
+                return made
 
     def agree(self, call: str) -> Entered:
         """Tell the others which collective comes, and make sure that it is the same for all.
@@ -118,8 +137,14 @@ class ProcessGroup:
         wait(self, [request], entered)
         if not all_equal(rows):
             raise DistError(f"the processes call different collectives, or with other arguments: {difference(rows)}")
-        self.last = dict.fromkeys(range(self.size()), entered)
+        self.all_entered(entered)
         return entered
+
+    def all_entered(self, entered: Entered) -> None:
+        """All ranks have entered this collective."""
+        if self is _world.group:
+            mpi.heard_from_all()
+        self.last = dict.fromkeys(range(self.size()), entered)
 
 
 class _World:
@@ -369,8 +394,16 @@ def world() -> tuple[int, int] | None:
 def _recovers(comm: Any) -> bool:
     """Whether this MPI can go on after the death of a process (ULFM)."""
     try:
-        return bool(comm.Agree(1))
-    except (mpi.load().Exception, NotImplementedError, AttributeError):
+        return _agree(comm, True)
+    except (NotImplementedError, AttributeError):
+        return False
+
+
+def _agree(comm: Any, value: bool) -> bool:
+    """Whether it is true in all processes, and none has died."""
+    try:
+        return bool(comm.Agree(int(value)))
+    except mpi.load().Exception:
         return False
 
 

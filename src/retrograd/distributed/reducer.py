@@ -44,6 +44,9 @@ class Reducer:
         self._group, self._comms = group, (group.duplicate(), group.duplicate())
         self.own = share(shards, group.size(), group.rank())
         self._shapes = [each.shape for each in parameters]
+        # a hook sees each gradient in the order of its shape
+        plain = [tuple(range(each.ndim)) for each in parameters]
+        self._orders = orders_in_memory(group, parameters) if hooked is None else plain
         self._buckets = in_buckets(self._shapes, [each.dtype for each in parameters], self.own, shards, most)
         self._home = {position: k for k, bucket in enumerate(self._buckets) for position in bucket.places}
         self._hooked = hooked is not None
@@ -78,7 +81,7 @@ class Reducer:
         """The gradient of one parameter for the current shard."""
         home = self._home[position]
         self._used[position] = 1
-        if self._buckets[home].add(self._shard, position, gradient):
+        if self._buckets[home].add(self._shard, position, gradient.transpose(self._orders[position])):
             self._bucket_done(home)
         elif self._begun:
             self._advance()
@@ -112,8 +115,13 @@ class Reducer:
             for position, place in bucket.places.items():
                 # a hook may add what it has not sent before
                 if used[position] or (self._hooked and exchange.total[place].any()):
-                    found[position] = exchange.total[place].reshape(self._shapes[position])
+                    found[position] = self._shaped(exchange.total[place], position)
         return found
+
+    def _shaped(self, part: np.ndarray, position: int) -> np.ndarray:
+        """A parameter's part of a bucket in its shape."""
+        order, shape = self._orders[position], self._shapes[position]
+        return part.reshape([shape[axis] for axis in order]).transpose(np.argsort(order))
 
     def _bucket_done(self, home: int) -> None:
         if self._shard != self.own.stop - 1:
@@ -131,3 +139,16 @@ class Reducer:
             for exchange in self._exchanges[: self._begun]:
                 if not exchange.advance() and exchange.receives:
                     return
+
+
+def orders_in_memory(group: ProcessGroup, parameters: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
+    """The axes of each parameter in the order in which they lie in memory, in which a gradient is copied fast.
+
+    They are those of the first process: another one may have read its weights from elsewhere.
+    """
+    table = np.array([axis for each in parameters for axis in np.argsort(each.strides, kind="stable")[::-1]], np.int64)
+    if group.comm is not None:
+        with mpi.errors(_WHAT):
+            group.comm.Bcast(table)
+    ends = np.cumsum([each.ndim for each in parameters])[:-1]
+    return [tuple(part.tolist()) for part in np.split(table, ends)]

@@ -10,10 +10,11 @@ Source: W. Bland et al., "Post-failure recovery of MPI communication capability"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,8 +25,10 @@ from ..engine.sweep import grad_early
 from ..engine.tensor import Tensor, wrap
 from ..nn.module import Module
 from ..ops.random.random import default_generator
+from . import checkpoint as checkpoints
 from . import mpi
 from .buffer_average import BufferAverage, averaged_buffers, is_float
+from .carried import Carried
 from .data_parallel import MOST_BYTES, begin_alike, checked_shards
 from .entered import enter
 from .errors import WorkerLostError
@@ -40,6 +43,7 @@ from .waiting import wait
 __all__ = ["ShardedTrainer"]
 
 _NAME = "ShardedTrainer"
+_T = TypeVar("_T")
 
 
 class ShardedTrainer:
@@ -49,12 +53,17 @@ class ShardedTrainer:
 
     shards: into how many pieces each batch is cut; the result depends on it, and not on the number of processes.
     seed: of the random numbers of each shard, such as dropout's; None: drawn from the default generator of process 0.
+    carried: buffers in which the model hands states on from batch to batch, and the axis of each that has an entry for
+        each sample. A shard sees the entries of its own samples alone.
 
     ``group`` is the group of the processes that live; ``lost`` counts those that have died. ``waited`` is the seconds
-    that this process has waited for others, ``busy`` those of its steps in all.
+    that this process has waited for others, ``busy`` those of its steps in all. With each step, the processes tell each
+    other what their ``tell()`` returns, -1 unless you replace it; ``told`` is the largest number of the last step, in
+    all of them the same.
 
     Raises:
-        TypeError: model is not a Module. ValueError: there are more processes than shards, or nothing to train.
+        TypeError: model is not a Module. ValueError: there are more processes than shards, or nothing to train, or
+        carried names no buffer of the model.
         DistError: the processes have other parameters. RuntimeError: there is no process group.
     """
 
@@ -66,6 +75,7 @@ class ShardedTrainer:
         shards: int = 8,
         process_group: ProcessGroup | None = None,
         seed: int | None = None,
+        carried: Mapping[str, int] | None = None,
     ) -> None:
         if not isinstance(model, Module):
             raise TypeError(f"{_NAME}: model must be a Module, got {type(model).__name__}")
@@ -74,6 +84,9 @@ class ShardedTrainer:
         self.shards = checked_shards(_NAME, shards, self.group.size())
         self.steps = self.lost = 0
         self.waited = self.busy = 0.0
+        self.tell: Callable[[], int] = lambda: -1
+        self.told = -1
+        self._carried = Carried(model, carried) if carried else None
         begin_alike(_NAME, self.group, model)
         drawn = int(default_generator.integers(2**62)) if seed is None else seed
         self.seed = from_root(self.group, drawn, 0, f"{_NAME}: the seed")
@@ -102,21 +115,11 @@ class ShardedTrainer:
             without it. What ``loss`` raises; the other processes then count this one as lost.
         """
         start = perf_counter()
-        while True:
-            try:
-                totals, numbers = self._attempt(batch, loss)
-                done = True
-            except WorkerLostError:
-                done = False
-                if not self.group.recoverable:
-                    raise
-                self._undo_buffers()
-            if self._all(done):
-                break
-            self._undo_buffers()
-            self._go_on_without_the_dead()
+        totals, numbers = self.together(lambda group: self._attempt_all(batch, loss), self._undo_buffers)
         if self._average is not None:
             self._average.store()
+        if self._carried is not None:
+            self._carried.store(batch.samples)
         self._deliver(totals)
         if before is not None:
             before(numbers)
@@ -125,9 +128,51 @@ class ShardedTrainer:
         self.busy += perf_counter() - start
         return numbers
 
+    def together(self, work: Callable[[ProcessGroup], _T], undo: Callable[[], object] | None = None) -> _T:
+        """``work(group)`` in all processes, until all that live have done it; returns this one's result.
+
+        When some die in it, the others leave them behind and do it again, after ``undo()``.
+
+        Raises:
+            DistNetworkError: a process did not come in time. WorkerLostError: one has died, and this MPI cannot go on
+            without it. What ``work`` raises; the other processes then count this one as lost.
+        """
+        while True:
+            try:
+                result, done = work(self.group), True
+            except WorkerLostError:
+                done = False
+                if not self.group.recoverable:
+                    raise
+            if self._all(done):
+                return result
+            if undo is not None:
+                undo()
+            self._go_on_without_the_dead()
+
+    def save(self, state_dict: Mapping[str, Any], checkpoint_id: str | os.PathLike[str]) -> None:
+        """``checkpoint.save`` by all processes; when some die in it, the others write the checkpoint.
+
+        Raises:
+            As checkpoint.save, and ``together``.
+        """
+        self.together(
+            lambda group: checkpoints.save(state_dict, checkpoint_id=checkpoint_id, process_group=group)
+        )
+
     # ---- one attempt ---------------------------------------------------------------------------------------------
 
     _average: BufferAverage | None = None
+
+    def _attempt_all(
+        self, batch: ShardedBatch, loss: Callable[..., Any]
+    ) -> tuple[list[np.ndarray | None], np.ndarray]:
+        """An attempt, with the states that are carried from batch to batch."""
+        if self._carried is None:
+            return self._attempt(batch, loss)
+        found = self._attempt(*self._carried.around(batch, loss))
+        self.waited += self._carried.exchange(self.group, self.shards, MOST_BYTES)
+        return found
 
     def _attempt(self, batch: ShardedBatch, loss: Callable[..., Any]) -> tuple[list[np.ndarray | None], np.ndarray]:
         if len(batch) != self.shards:
@@ -211,13 +256,14 @@ class ShardedTrainer:
         """The numbers of all shards, in every process; NaN for a shard without samples."""
         group = self.group
         width = max((len(row) for row in rows), default=0)
+        found = np.array([width, self.tell()])
         if group.comm is not None:
             entered = enter(group.count, f"{_NAME}: the losses")
-            found = np.array([width])
             with mpi.errors(entered):
                 request = group.comm.Iallreduce(mpi.load().IN_PLACE, found, mpi.load().MAX)
             wait(group, [request], entered)
-            width = int(found[0])
+            group.all_entered(entered)
+        width, self.told = map(int, found)
         table = np.zeros((self.shards, width))
         for shard, row in zip(own, rows, strict=True):
             table[shard] = row or np.nan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,9 +30,11 @@ def wait(
     entered: Entered,
     status: Any = None,
     timeout: float | None = None,
+    agreeing: bool = False,
 ) -> float:
     """Wait until all of MPI's `requests` are done; returns the seconds that it took. `status`: what MPI says of the
-    last one. `timeout`: seconds, those of the group for None.
+    last one. `timeout`: seconds, those of the group for None. `agreeing`: the request goes on when
+    processes have died, and only what it says itself counts, which is the same in all that live.
 
     Raises:
         DistNetworkError: it took longer than the group's timeout; the message names the ranks that are missing.
@@ -51,8 +54,13 @@ def wait(
             sleep = min(1.5 * sleep, _LONGEST_SLEEP)
             if now > listen:
                 listen = now + _LISTEN_EVERY
-                _answer(group, entered)
+                try:
+                    _answer(group, entered)
+                except mpi.load().Exception:
+                    if not agreeing:
+                        raise
                 if now - start > (group.timeout if timeout is None else timeout):
+                    mpi.misses_others()
                     raise _late(group, entered, now - start)
     return time.perf_counter() - start
 
@@ -68,28 +76,36 @@ def _answer(group: ProcessGroup, entered: Entered) -> None:
 
 
 def _late(group: ProcessGroup, entered: Entered, seconds: float) -> DistNetworkError:
-    """Asks the other ranks what they wait for, and says which of them are missing."""
-    comm, own = group.control, group.rank()
-    others = [rank for rank in range(group.size()) if rank != own]
+    """Says which of the other ranks are missing, and what the others wait for."""
+    others = [rank for rank in range(group.size()) if rank != group.rank()]
+    answers: dict[int, Entered] = {}
+    with suppress(mpi.load().Exception):  # one has died as well
+        _ask(group, entered, others, answers)
+    parts = []
+    for rank in others:
+        if rank in answers:
+            parts.append(f"rank {rank} waits in {answers[rank]}")
+        else:
+            last = group.last.get(rank)
+            parts.append(
+                f"rank {rank} has not entered it and does not answer: it is stopped, or busy in other code"
+                + (f"; its last collective was {last}" if last else "")
+            )
+    return DistNetworkError(f"{entered} waited {seconds:.0f} s: {'; '.join(parts)}")
+
+
+def _ask(group: ProcessGroup, entered: Entered, others: Sequence[int], answers: dict[int, Entered]) -> None:
+    """Ask the other ranks what they wait in."""
+    comm = group.control
     group.unfinished += [comm.Isend(np.empty(0, np.uint8), rank, _QUESTION) for rank in others]
     rows = {rank: np.empty_like(entered.row()) for rank in others}
     waiting = {rank: comm.Irecv(rows[rank], rank, _ANSWER) for rank in others}
     end = time.perf_counter() + _GRACE
     while waiting and time.perf_counter() < end:
         _answer(group, entered)
-        waiting = {rank: request for rank, request in waiting.items() if not request.Test()}
+        for rank in [rank for rank, request in waiting.items() if request.Test()]:
+            del waiting[rank]
+            answers[rank] = Entered.of_row(rows[rank])
         time.sleep(_LONGEST_SLEEP)
     for request in waiting.values():
         request.Cancel()
-    mpi.give_up()
-    parts = []
-    for rank in others:
-        if rank in waiting:
-            last = group.last.get(rank)
-            parts.append(
-                f"rank {rank} has not entered it and does not answer: it is stopped, or busy in other code"
-                + (f"; its last collective was {last}" if last else "")
-            )
-        else:
-            parts.append(f"rank {rank} waits in {Entered.of_row(rows[rank])}")
-    return DistNetworkError(f"{entered} waited {seconds:.0f} s: {'; '.join(parts)}")

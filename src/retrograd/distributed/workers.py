@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ..nn.module import Module
-from . import mpi
-from .entered import enter
-from .errors import WorkerLostError
+from .errors import DistError
 from .loader import ShardedBatch, ShardedLoader
-from .objects import exchange_objects
-from .process_group import init_process_group, is_initialized, member
+from .objects import exchange_objects, from_root
+from .process_group import ProcessGroup, init_process_group, is_initialized, member
 from .trainer import ShardedTrainer
 from .tree import share
-from .waiting import wait
 
 __all__ = ["Workers"]
+
+SHARDS = 8  # of each batch
 
 
 class Workers:
@@ -30,19 +29,30 @@ class Workers:
         As init_process_group.
     """
 
-    def __init__(self, shards: int = 8) -> None:
+    def __init__(self, shards: int = SHARDS) -> None:
         if not is_initialized():
             init_process_group()
         self.shards = shards
         self._trainer: ShardedTrainer | None = None
 
     def loader(self, dataset: Any, batch_size: int, shuffle: bool) -> ShardedLoader:
-        """The batches of a dataset."""
+        """The batches of a dataset.
+
+        Raises:
+            ValueError: it has fewer samples than there are processes.
+        """
         return ShardedLoader(dataset, batch_size, shuffle=shuffle, shards=self.shards)
 
-    def start(self, model: Module, optimizer: Any, seed: int) -> None:
-        """Make the model the same in all processes."""
-        self._trainer = ShardedTrainer(model, optimizer, shards=self.shards, seed=seed)
+    def start(
+        self, model: Module, optimizer: Any, seed: int, carried: Mapping[str, int], number: Callable[[], int | None]
+    ) -> None:
+        """Make the model the same in all processes.
+
+        carried: as for ShardedTrainer. number: the signal to stop that this process has got, which it tells the others
+            with each step.
+        """
+        self._trainer = ShardedTrainer(model, optimizer, shards=self.shards, seed=seed, carried=carried)
+        self._trainer.tell = lambda: -1 if (found := number()) is None else found
 
     @property
     def trainer(self) -> ShardedTrainer:
@@ -70,24 +80,40 @@ class Workers:
         """``ShardedTrainer.step``."""
         return self.trainer.step(batch, loss, before)
 
-    def largest(self, number: int | None) -> int | None:
-        """The largest number that a process passes; None if all pass None. When one has died, this process's own."""
-        group = self.trainer.group
-        if group.comm is None:
-            return number
-        found = np.array([-1 if number is None else number])
-        try:
-            with mpi.errors("Workers"):
-                request = group.comm.Iallreduce(mpi.load().IN_PLACE, found, mpi.load().MAX)
-            wait(group, [request], enter(group.count, "the signals to stop"))
-        except WorkerLostError:
-            return number
-        return None if found[0] < 0 else int(found[0])
+    @property
+    def signal(self) -> int | None:
+        """The signal to stop that a process had got when it did its part of the last step; the same in all of them."""
+        told = self.trainer.told
+        return None if told < 0 else told
+
+    def write(self, write: Callable[[], object]) -> None:
+        """Call ``write`` in the first process. If it dies there, the next one does it.
+
+        Raises:
+            What ``write`` raises, in that process; in the others DistError, with its text.
+        """
+        self.trainer.together(lambda group: self._write(group, write))
+
+    @staticmethod
+    def _write(group: ProcessGroup, write: Callable[[], object]) -> None:
+        failure: Exception | None = None
+        if group.rank() == 0:
+            try:
+                write()
+            except Exception as error:
+                failure = error
+        why = from_root(group, str(failure or ""), 0, "a file of rank 0")
+        if failure is not None:
+            raise failure
+        if why:
+            raise DistError(f"rank 0 could not write: {why}")
 
     def shares(self) -> list[dict[str, Any]]:
         """Of each process: its shards, the seconds of its steps, and how many of these it waited for others."""
+        return self.trainer.together(self._shares)
+
+    def _shares(self, group: ProcessGroup) -> list[dict[str, Any]]:
         trainer = self.trainer
-        group = trainer.group
         shards = len(share(self.shards, group.size(), group.rank()))
         own = {"shards": shards, "busy": trainer.busy, "waited": trainer.waited, "lost": trainer.lost}
         return exchange_objects(group, own, "Workers.shares()")

@@ -87,12 +87,14 @@ class Task:
     warmup: the fraction of all steps in which the learning rate rises.
 
     Class attributes: ``samples``, the name of the samples; ``shuffle``, whether to shuffle them in each epoch;
-    ``held_out_batch``, the batch size of held-out samples; ``explained``, how many of these run once more for the page
-    beside the report, on which their gradients are taken apart.
+    ``carried``, names of the model's buffers that have an entry for each sample of a batch, with the axis of the
+    entries; ``held_out_batch``, the batch size of held-out samples; ``explained``, how many of these run once more for
+    the page beside the report, on which their gradients are taken apart.
     """
 
     samples: ClassVar[str]
     shuffle: ClassVar[bool] = True
+    carried: ClassVar[Mapping[str, int]] = {}
     held_out_batch: ClassVar[int] = 512
     explained: ClassVar[int] = 0
 

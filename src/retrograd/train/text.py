@@ -55,6 +55,7 @@ class TextTask(Task):
 
     samples = "sequences"
     shuffle = False
+    carried = {"h": 1, "c": 1}
     held_out_batch = _READERS
 
     model: TextNetwork

@@ -48,6 +48,8 @@ class Trainer(Fit):
         ValueError: checkpoint_every or gradients_every is not positive.
     """
 
+    stop_request: StopRequest
+
     def __init__(
         self,
         task: Task,
@@ -76,7 +78,9 @@ class Trainer(Fit):
             workers=workers,
         )
         if workers is not None:
-            workers.start(self.model, self.optimizer, settings.seed)
+            workers.start(
+                self.model, self.optimizer, settings.seed, task.carried, lambda: self.stop_request.number
+            )
         self.monitor = None if gradients_every is None else GradientMonitor(gradients_every)
         if self.monitor is not None:
             self.callbacks.append(self.monitor)
@@ -130,14 +134,15 @@ class Trainer(Fit):
             TrainingError: a parameter holds NaN or infinity; the earlier checkpoint is kept.
             CheckpointError: it could not be written; the earlier one is unchanged.
         """
-        if self.workers is not None and not self.workers.is_first:
-            return
         if bad := bad_parameter(self.model):
             raise TrainingError(
                 f"after step {self.steps}, {bad}; {self.path} still holds the last checkpoint; "
                 f"try an lr below {self.settings.lr}"
             )
-        save_checkpoint(self.path, self.state_dict())
+        if self.workers is None:
+            save_checkpoint(self.path, self.state_dict())
+        else:
+            self.workers.write(lambda: save_checkpoint(self.path, self.state_dict()))
 
     def load_checkpoint(self) -> None:
         """Restore the state of the checkpoint. Everything is checked first: a failed call changes nothing.
@@ -221,9 +226,7 @@ class _Checkpoints(Callback):
 
     def _stop_if_requested(self) -> None:
         trainer = self.trainer
-        number = trainer.stop_request.number
-        if trainer.workers is not None:
-            number = trainer.workers.largest(number)
+        number = trainer.stop_request.number if trainer.workers is None else trainer.workers.signal
         if number is not None:
             trainer.save_checkpoint()
             raise Stopped(

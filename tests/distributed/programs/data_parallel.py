@@ -55,6 +55,9 @@ class Net(nn.Module):
 rg.manual_seed(3)
 plain = Net()
 model = DistributedDataParallel(copy.deepcopy(plain), bucket_cap_mb=0.0005, **kind)
+if rank:  # the weights of another process may lie in another order
+    model.module.conv.weight.array = np.ascontiguousarray(model.module.conv.weight.array)
+    assert model.module.conv.weight.array.strides != plain.conv.weight.array.strides
 (x, y), (x2, y2) = batches(2, 12)
 
 

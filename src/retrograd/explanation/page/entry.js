@@ -5,7 +5,7 @@ import { count, long, small } from "page/number";
 import { colours } from "page/colour";
 import { ROLES } from "page/grid";
 
-const [MOST, MOST_IN_PASSING] = [300, 40]; // rows that are written out: of a list that can be scrolled, and of any other
+const [MOST, MOST_IN_PASSING] = [300, 12]; // rows that are written out: of a list that can be scrolled, and of any other
 
 export class EntryPanel {
   constructor(element, selection, document) {

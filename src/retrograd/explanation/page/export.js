@@ -1,7 +1,7 @@
 // Taking things along: text to the clipboard, the picture as SVG.
 
 import { palette } from "page/colour";
-import { FAINT } from "page/grid";
+import { FAINT } from "page/light";
 import { bend } from "page/lines";
 import { SvgPen, escaped } from "page/pen";
 
@@ -37,8 +37,8 @@ export function svg({ stage, grids, lines, selection, title, sentence }) {
     const [dx, dy] = [at.left - box.left + stage.scrollLeft + 20, at.top - box.top + stage.scrollTop + top];
     const pen = new SvgPen(dx, dy);
     grid.paintCells(pen);
-    if (grid.faded) pen.fade(FAINT);
-    grid.paintLit(pen);
+    if (grid.light.faded) pen.fade(FAINT);
+    grid.light.paint(pen);
     const caption = grid.element.querySelector("figcaption b")?.textContent ?? "";
     parts.push(
       `<text x="${dx + 15}" y="${dy - 6}" font-weight="700" font-size="15" ` +

@@ -1,13 +1,13 @@
 // An array as a grid of cells, which is pointed at, tapped, or walked with the arrow keys.
 //
-// Two canvases lie on each other: the cells, drawn once, and above them what is lit, drawn when the selection changes. The
-// upper one is no larger than what it shows.
+// Two canvases lie on each other: the cells, drawn once, and above them what is lit, drawn when the selection changes.
 
 import { colours, palette } from "page/colour";
 import { h, still } from "page/dom";
+import { Light } from "page/light";
 import { long, short } from "page/number";
 import { Panels } from "page/panels";
-import { CanvasPen } from "page/pen";
+import { CanvasPen, sized } from "page/pen";
 
 export const ROLES = {
   input: "input",
@@ -23,9 +23,7 @@ const lengthy = (name) => name.length > 4;
 export const captionWidth = (array) =>
   22 + (lengthy(array.name) ? 8.5 : 10.3) * array.name.length + (array.size > 8 ? 4 + 6.8 * what(array).length : 0);
 
-export const FAINT = 0.5;
 const spare = []; // pairs of canvases
-const AROUND = 6; // pixels around the cells that are lit: their outlines
 const KEYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 export class Grid {
@@ -40,6 +38,7 @@ export class Grid {
     this.cell = 28;
     this.cursor = 0;
     [this.base, this.over] = spare.pop() ?? [h("canvas", { class: "cells" }), h("canvas", { class: "lit" })];
+    this.light = new Light(this);
     const spoken = `${array.name}, ${ROLES[array.role] ?? array.role}, ${array.extent}`;
     this.paper = h(
       "div",
@@ -144,7 +143,8 @@ export class Grid {
         `${this.array.axes[axis] ?? ""} ${this.panels.chosen.get(axis) - this.array.low[axis]}`;
     });
     this.paintCells(new CanvasPen(context));
-    this.drawLit();
+    this.light.moved();
+    this.light.draw();
   }
 
   /** All cells, the letters of the axes and the labels of the panels. */
@@ -152,7 +152,7 @@ export class Grid {
     const { panels, cell } = this;
     const { muted } = palette();
     const { margin } = panels;
-    panels.each(cell, (at, x, y) => this.#paintCell(pen, at, x, y));
+    panels.each(cell, (at, x, y) => this.paintCell(pen, at, x, y));
     const { row, column } = panels.letters;
     panels.eachPanel((place, panelRow, panelColumn) => {
       const { x, y } = panels.corner(this.array.at(place), cell);
@@ -166,11 +166,10 @@ export class Grid {
     });
   }
 
-  #paintCell(pen, at, x, y) {
+  paintCell(pen, at, x, y) {
     const { cell, array } = this;
-    const gap = cell >= 16 ? 2 : cell >= 7 ? 1 : 0;
     const radius = cell >= 16 ? 3 : 0;
-    const side = cell - gap;
+    const { side } = this.light;
     const { line, muted, roles } = palette();
     if (at < 0) {
       pen.outline(x + 0.5, y + 0.5, side - 1, side - 1, line, 1, { radius });
@@ -193,82 +192,6 @@ export class Grid {
     } else if (this.options.tinted) pen.outline(x, y, side, side, roles[array.role], 1, { radius });
   }
 
-  get faded() {
-    return Boolean(
-      this.selection?.reading && this.selection.reading.products.length + this.selection.reading.lit.size > 1,
-    );
-  }
-
-  /** The entries that belong to the one that is taken. */
-  drawLit() {
-    this.base.style.opacity = this.faded ? FAINT : 1;
-    const corners = this.#litCorners();
-    this.over.hidden = !corners.size;
-    if (!corners.size) return; // a canvas that is not touched is not sent to the screen again
-    let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
-    for (const { x, y } of corners.values()) {
-      [left, top] = [Math.min(left, x), Math.min(top, y)];
-      [right, bottom] = [Math.max(right, x), Math.max(bottom, y)];
-    }
-    [left, top] = [left - AROUND, top - AROUND];
-    const edge = this.cell + AROUND;
-    this.paintLit(new CanvasPen(sized(this.over, left, top, right - left + edge, bottom - top + edge)), corners);
-  }
-
-  /** Where the cells are that are lit and shown: {entry: corner}. */
-  #litCorners() {
-    const found = new Map();
-    const lit = this.selection?.reading?.lit.get(this.array.name);
-    if (!lit) return found;
-    for (const at of [...lit.keys(), ...this.#activeCells()]) {
-      const corner = this.panels.corner(at, this.cell);
-      if (corner) found.set(at, corner);
-    }
-    return found;
-  }
-
-  paintLit(pen, corners = this.#litCorners()) {
-    if (!corners.size) return;
-    const lit = this.selection.reading.lit.get(this.array.name);
-    const { cell, array } = this;
-    const { ink, roles } = palette();
-    const side = cell - (cell >= 16 ? 2 : cell >= 7 ? 1 : 0);
-    const radius = cell >= 16 ? 3 : 0;
-    const accent = roles[array.role];
-    const inset = (by) => (at) => ({ x: corners.get(at).x + by, y: corners.get(at).y + by });
-    const kinds = { target: [], copy: [], factor: [] };
-    for (const [at, as] of lit) if (corners.has(at)) kinds[as].push(at);
-    const small = cell >= 5 && cell < 12; // their outline is the ground on which the value lies: many are drawn quickly
-    for (const [at, { x, y }] of corners) {
-      if (!small || !["factor", "copy"].includes(lit.get(at)) || at < 0) this.#paintCell(pen, at, x, y);
-      else {
-        pen.cell(x, y, side, side, accent, 0);
-        pen.cell(x + 1, y + 1, side - 2, side - 2, colours(array.value(at), array.largest).fill, 0);
-      }
-    }
-    const outlined = (cells) => (cell >= 12 ? cells : small ? cells.filter((at) => at < 0) : []);
-    pen.outlines(outlined(kinds.copy).map(inset(1)), side - 2, side - 2, accent, 1.5, { dash: [3, 2], radius });
-    const thick = cell >= 12 ? 1.75 : 1;
-    pen.outlines(outlined(kinds.factor).map(inset(0.75)), side - 1.5, side - 1.5, accent, thick, { radius });
-    const active = this.#activeCells().filter((at) => corners.has(at));
-    pen.outlines(active.map(inset(-1.5)), side + 3, side + 3, accent, 3.5, { radius: radius + 2 });
-    const target = corners.get(kinds.target[0]);
-    if (target) {
-      pen.outline(target.x - 1, target.y - 1, side + 2, side + 2, ink, 2.5, { radius: radius + 1 });
-      pen.outline(target.x - 4, target.y - 4, side + 8, side + 8, ink, 1, { radius: radius + 3 });
-    }
-  }
-
-  #activeCells() {
-    const product = this.selection.product;
-    if (!product) return [];
-    const all = [...product.factors.map((factor) => [factor.array.name, factor.at]), [product.target.name, product.to]];
-    const taken = this.selection.reading;
-    return all
-      .filter(([name, at]) => name === this.array.name && !(name === taken.array.name && at === taken.at))
-      .map(([, at]) => at);
-  }
-
   /** Where an entry is on the screen: {x, y} of its middle, or null. */
   middle(at) {
     const corner = this.panels.corner(at, this.cell);
@@ -286,18 +209,11 @@ export class Grid {
     }
     const product = this.selection.product;
     if (what === "product" && product && this.panels.steps.length) {
-      for (const at of this.#activeCells())
+      for (const at of this.light.active)
         if (!this.panels.corner(at, this.cell) && this.panels.reveal(at)) this.draw();
     }
-    this.drawLit();
-    if (what === "product" && product && !still()) this.#pulse();
-  }
-
-  #pulse() {
-    if (!this.#activeCells().length) return;
-    this.over.classList.remove("pulse");
-    void this.over.offsetWidth; // so that the animation begins anew
-    this.over.classList.add("pulse");
+    this.light.follow();
+    if (what === "product" && product && !still()) this.light.pulse();
   }
 
   #at(event) {
@@ -353,21 +269,4 @@ export class Grid {
   describe(at) {
     return `${this.array.label(at)} = ${long(this.array.value(at))}`;
   }
-}
-
-/** The empty canvas at this place and of this size, as a context whose coordinates are those of the paper. */
-function sized(canvas, x, y, width, height) {
-  const scale = Math.min(devicePixelRatio || 1, 3);
-  const [across, down] = [Math.ceil(width * scale), Math.ceil(height * scale)];
-  const context = canvas.getContext("2d");
-  if (canvas.width === across && canvas.height === down) {
-    context.setTransform(1, 0, 0, 1, 0, 0);
-    context.clearRect(0, 0, across, down);
-  } else {
-    [canvas.width, canvas.height] = [across, down];
-    [canvas.style.width, canvas.style.height] = [`${width}px`, `${height}px`];
-  }
-  [canvas.style.left, canvas.style.top] = [`${x}px`, `${y}px`];
-  context.setTransform(scale, 0, 0, scale, -x * scale, -y * scale);
-  return context;
 }

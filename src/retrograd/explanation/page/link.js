@@ -1,12 +1,19 @@
-// The address of what is shown: #operator=conv2d&stride=2&tab=matrices&entry=gw:17
+// The address of what is shown: #operator=conv2d&stride=2&tab=matrices&entry=gw:17&story=0:2
 
-/** {operator, settings, tab, entry: {name, at}} of an address; settings are still text. */
+/** {operator, settings, tab, entry: {name, at}, story: {number, step}} of an address; settings are still text. */
 export function parsed(hash) {
   const settings = Object.fromEntries(new URLSearchParams(hash.replace(/^#/, "")));
-  const { layer = null, operator = layer, tab = null, entry = null } = settings;
-  for (const name of ["layer", "operator", "tab", "entry"]) delete settings[name];
+  const { layer = null, operator = layer, tab = null, entry = null, story = null } = settings;
+  for (const name of ["layer", "operator", "tab", "entry", "story"]) delete settings[name];
   const [, name, at] = entry?.match(/^(.+):(\d+)$/) ?? [];
-  return { operator, tab, settings, entry: name ? { name, at: Number(at) } : null };
+  const [, number, step] = story?.match(/^(\d+):(\d+)$/) ?? [];
+  return {
+    operator,
+    tab,
+    settings,
+    entry: name ? { name, at: Number(at) } : null,
+    story: number ? { number: Number(number), step: Number(step) } : null,
+  };
 }
 
 /** The settings of a document with those of an address in their place; what is not a choice is left out. */
@@ -20,13 +27,14 @@ export function applied(document, settings) {
   return found;
 }
 
-export function written({ word = "operator", operator, settings, defaults, tab, entry }) {
+export function written({ word = "operator", operator, settings, defaults, tab, entry, story }) {
   const changed = Object.entries(settings).filter(([name, value]) => defaults[name] !== value);
   const query = new URLSearchParams([
     [word, operator],
     ...changed,
     ...(tab ? [["tab", tab]] : []),
     ...(entry ? [["entry", `${entry.name}:${entry.at}`]] : []),
+    ...(story ? [["story", `${story.number}:${story.step}`]] : []),
   ]);
   return `#${String(query).replaceAll("%3A", ":")}`;
 }

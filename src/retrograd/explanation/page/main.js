@@ -119,12 +119,13 @@ class Page {
 
   /** Begins with what the address says. */
   async start() {
-    const { operator, settings, tab, entry } = parsed(location.hash);
+    const { operator, settings, tab, entry, story } = parsed(location.hash);
     await this.go(this.source.operators.includes(operator) ? operator : this.source.first, null);
     if (!this.document) return;
     const wanted = applied(this.document, settings);
     if (JSON.stringify(wanted) !== JSON.stringify(settingsOf(this.document)))
       await this.go(this.document.operator, wanted);
+    if (story && this.stories.has(story)) this.stories.read(story.number, story.step);
     if (tab) this.tabs.choose(tab);
     const array = entry && this.model.arrays.get(entry.name);
     if (array && entry.at < array.size) this.selection.pin(entry.name, entry.at);
@@ -273,6 +274,7 @@ class Page {
       defaults: this.defaults.values,
       tab,
       entry: this.selection.pinned,
+      story: this.stories.place,
     });
   }
 

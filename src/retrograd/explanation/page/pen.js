@@ -20,6 +20,24 @@ export class CanvasPen {
     } else context.fillRect(x, y, width, height);
   }
 
+  /** Cells of a picture of the whole paper; those beside each other in one piece. corners: [{x, y}] */
+  copied(picture, corners, cell, side) {
+    const { context } = this;
+    const { a: scale } = context.getTransform();
+    context.imageSmoothingEnabled = false;
+    const copy = (x, y, width) =>
+      context.drawImage(picture, x * scale, y * scale, width * scale, side * scale, x, y, width, side);
+    let [left, top, right] = [0, 0, 0];
+    for (const { x, y } of corners) {
+      if (y !== top || x !== right + cell - side) {
+        if (right > left) copy(left, top, right - left);
+        [left, top] = [x, y];
+      }
+      right = x + side;
+    }
+    if (right > left) copy(left, top, right - left);
+  }
+
   hatch(x, y, size, stroke) {
     const { context } = this;
     context.save();
@@ -123,4 +141,21 @@ export class SvgPen {
   fade(opacity) {
     this.parts = [`<g opacity="${opacity}">`, ...this.parts, "</g>"];
   }
+}
+
+/** The empty canvas at this place and of this size, as a context whose coordinates are those of the paper. */
+export function sized(canvas, x, y, width, height) {
+  const scale = Math.min(devicePixelRatio || 1, 3);
+  const [across, down] = [Math.ceil(width * scale), Math.ceil(height * scale)];
+  const context = canvas.getContext("2d");
+  if (canvas.width === across && canvas.height === down) {
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, across, down);
+  } else {
+    [canvas.width, canvas.height] = [across, down];
+    [canvas.style.width, canvas.style.height] = [`${width}px`, `${height}px`];
+  }
+  [canvas.style.left, canvas.style.top] = [`${x}px`, `${y}px`];
+  context.setTransform(scale, 0, 0, scale, -x * scale, -y * scale);
+  return context;
 }

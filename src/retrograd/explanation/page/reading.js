@@ -62,6 +62,20 @@ export function numbered(reading) {
   return (array, at) => found.get(key(array, at)) ?? null;
 }
 
+/** "gy · x", the arrays whose entries are multiplied; most products are of the kind of the one before. */
+function factorKinds(products) {
+  const kinds = new Set();
+  let before = [];
+  for (const { factors } of products) {
+    let j = 0;
+    while (j < factors.length && factors[j].array === before[j]?.array) j += 1;
+    if (j < factors.length || factors.length !== before.length || !kinds.size)
+      kinds.add(factors.map(({ array }) => array.name).join(" · "));
+    before = factors;
+  }
+  return [...kinds];
+}
+
 /** One sentence on an entry, for the headline and for screen readers. */
 export function sentence(reading, { long, count }) {
   const { array, at, sum, shown, products } = reading;
@@ -70,7 +84,7 @@ export function sentence(reading, { long, count }) {
   if (sum?.pending) return `${array.label(at)}: ${sum.pending}`;
   if (shown === "sum") {
     if (!products.length) return `${array.label(at)} = ${value}: nothing that the loss depends on reads it`;
-    const kinds = [...new Set(products.map((each) => each.factors.map((factor) => factor.array.name).join(" · ")))];
+    const kinds = factorKinds(products);
     const noun = products.some((each) => each.factors.length > 1) ? "product" : "entry";
     const check = sum.agrees ? "" : "; the numbers do not add up to it";
     if (products.length === 1) {

@@ -13,6 +13,7 @@ export class Selection {
     this.wish = "sum";
     this.reading = null;
     this.told = null;
+    this.numbers = null;
   }
 
   /** Calls back with "entry" or "product" after each change; returns how to stop. */
@@ -27,7 +28,7 @@ export class Selection {
       const told = taken && this.told?.name === taken.name && this.told.at === taken.at ? this.told : null;
       const wish = told ? (told.into ? "uses" : "sum") : this.wish;
       this.reading = taken && read(this.model, taken.name, taken.at, wish, told?.into);
-      this.numberOf = this.reading ? numbered(this.reading) : () => null;
+      this.numbers = null;
       this.active = told?.product ?? null;
     }
     for (const callback of this.#listeners) callback(what);
@@ -83,6 +84,13 @@ export class Selection {
     this.told = null;
     this.wish = wish;
     this.#changed("entry");
+  }
+
+  /** The number of the first product that a cell is part of, or null. */
+  numberOf(array, at) {
+    if (!this.reading) return null;
+    this.numbers ??= numbered(this.reading);
+    return this.numbers(array, at);
   }
 
   look(product) {

@@ -77,8 +77,11 @@ export class Stage {
       );
       this.grids = this.columns.flat().filter(Boolean);
     }
-    this.bands.replaceChildren(...bands.map((members) => this.#band(members.map((j) => this.columns[j]))));
+    // drawn outside of the document: inside, each new font would have the browser work out the styles of all of it
+    this.bands.replaceChildren();
+    const found = bands.map((members) => this.#band(members.map((j) => this.columns[j])));
     for (const grid of this.grids) grid.setCell(cell);
+    this.bands.replaceChildren(...found);
   }
 
   #band(pairs) {

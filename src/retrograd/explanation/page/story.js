@@ -24,6 +24,15 @@ export class Stories {
     else this.#close();
   }
 
+  /** The step that is read: {number, step}, or null. */
+  get place() {
+    return this.chosen === null ? null : { number: this.chosen, step: this.step };
+  }
+
+  has({ number, step }) {
+    return step < (this.stories[number]?.steps.length ?? 0);
+  }
+
   /** The steps of a story. */
   read(number, step = 0) {
     [this.chosen, this.step] = [number, step];

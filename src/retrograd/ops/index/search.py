@@ -146,7 +146,8 @@ def histogram(
     """(hist, bin_edges): how many elements lie between neighbouring edges, the last edge included; no gradient.
 
     bins: the number of equal parts of ``range`` (low, high), by default of the elements' own range; or increasing edges
-    weight: what each element counts, in input's shape. density: divided by the total and the parts' widths
+    weight: what each element counts, in input's shape. density: divided by the total and the parts' widths, NaN where
+    nothing is counted
 
     Raises:
         TypeError: input is not a floating-point Tensor.
@@ -174,5 +175,6 @@ def histogram(
     if weight is not None and weight.array.shape != input.array.shape:
         raise ValueError(f"histogram: weight.shape={weight.array.shape} must equal input.shape={input.array.shape}")
     weights = None if weight is None else weight.array.reshape(-1)
-    counts, _ = np.histogram(input.array.reshape(-1), edges, weights=weights, density=density)
+    with np.errstate(invalid="ignore", divide="ignore"):  # where nothing is counted, the density is NaN
+        counts, _ = np.histogram(input.array.reshape(-1), edges, weights=weights, density=density)
     return Histogram(wrap(counts.astype(input.array.dtype)), wrap(edges.astype(input.array.dtype)))

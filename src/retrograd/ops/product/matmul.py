@@ -14,6 +14,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import require_same
@@ -31,17 +33,16 @@ class Linear(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, w)
-        rows = x.array
-        multiply = kernels.matmul if rows.dtype.kind == "f" else exact("matmul")
-        return wrap(multiply(rows, w.array.T, None if b is None else b.array))
+        return wrap(_multiplied(x.array, w.array.T, None if b is None else b.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (want_x, want_w, want_b), (x, w) = ctx.needs_input_grad, ctx.saved_tensors
         gx = MatMul.apply(g, w) if want_x else None
         gw = LinearWeightGrad.apply(x, g) if want_w else None
-        gb = Sum.apply(g, tuple(range(g.array.ndim - 1)), False) if want_b else None
-        return gx, gw, gb
+        if not want_b:
+            return gx, gw, None
+        return gx, gw, g if g.array.ndim == 1 else Sum.apply(g, tuple(range(g.array.ndim - 1)), False)
 
 
 class LinearWeightGrad(Function):
@@ -63,14 +64,12 @@ class LinearWeightGrad(Function):
 
 
 class MatMul(Function):
-    """x y with broadcast leading axes; x (..., M, K), y (..., K, N) -> (..., M, N)"""
+    """x y with broadcast leading axes; x (..., M, K), y (..., K, N) -> (..., M, N); x (K,), y (K, N) -> (N,)"""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        left = x.array
-        multiply = kernels.matmul if left.dtype.kind == "f" else exact("matmul")
-        return wrap(multiply(left, y.array))
+        return wrap(_multiplied(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -80,6 +79,11 @@ class MatMul(Function):
         gx = sum_to(MatMul.apply(g, swap_last(y)), x.array.shape) if want_x else None
         gy = sum_to(MatMul.apply(swap_last(x), g), y.array.shape) if want_y else None
         return gx, gy
+
+
+def _multiplied(x: np.ndarray, y: np.ndarray, *bias: np.ndarray | None) -> np.ndarray:
+    multiply = kernels.matmul if x.dtype.kind == "f" else exact("matmul")
+    return multiply(x, y, *bias) if x.ndim > 1 else multiply(x[np.newaxis], y, *bias)[0]
 
 
 def matmul(input: Tensor, other: Tensor) -> Tensor:
@@ -99,7 +103,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
             return spmm(input, other)
         raise
     sx, sy = input.array.shape, other.array.shape
-    if len(sx) == 2 and len(sy) == 2 and sx[1] == sy[0]:
+    if len(sx) in (1, 2) and len(sy) == 2 and sx[-1] == sy[0]:
         return MatMul.apply(input, other)
     if not sx or not sy:
         raise ValueError(
@@ -150,8 +154,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if len(sw) == 1:
         one = None if bias is None else Reshape.apply(bias, (1,))
         return Reshape.apply(linear(input, Reshape.apply(weight, (1, *sw)), one), sx[:-1])
-    if len(sx) == 1:
-        return Reshape.apply(Linear.apply(Reshape.apply(input, (1,) + sx), weight, bias), sw[:1])
     return Linear.apply(input, weight, bias)
 
 

@@ -1,0 +1,230 @@
+"""One process of several, ``python -m benchmarks.member LIBRARY SOCKET``: crew.py starts it and tells it what to do.
+
+It stays on one core, with one thread, and sleeps in its socket between two requests. A request is a line of JSON: the
+name of a method of Member, and its arguments.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from functools import partial
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from .models import WORKLOADS, Workload
+
+CONTIGUOUS, CHANNELS_LAST = "contiguous", "channels-last"
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
+
+
+class Member:
+    """What a process does for the benchmark; all of them are asked to do the same, or the first one alone.
+
+    Ways of a training step: "alone", without the others; of ours "plain" (MPI adds), "tree" (the same bits), and
+    "whole", the batch of all processes by one of them, to the same bits; of PyTorch "ddp". PyTorch's ways have the
+    layout in their names: "ddp, contiguous".
+    """
+
+    def __init__(self, library: str, rank: int) -> None:
+        self.library: Any = importlib.import_module(library)
+        self.distributed: Any = importlib.import_module(f"{library}.distributed")
+        self.library.set_num_threads(1)
+        self.distributed.init_process_group("gloo")
+        self.rank, self.size = rank, self.distributed.get_world_size()
+        self.models: dict[str, Any] = {}
+        self._steps: dict[str, Callable[[], Any]] = {}
+        self._first: Any = None  # the group of the first process
+
+    def build(self, network: str) -> None:
+        """Make one network for each way, all with the same weights."""
+        work = WORKLOADS[network]
+        net = work.make(self.library.nn)
+        _fill(self.library, net)
+        self._steps, self.models = {}, {}
+        for way, layout, options in self._ways(work):
+            model = deepcopy(net)
+            if layout == CHANNELS_LAST:
+                model = model.to(memory_format=self.library.channels_last)
+            if options is not None:
+                self.library.manual_seed(0)  # dropout of all ways is the same
+                model = self.library.nn.parallel.DistributedDataParallel(model, **options)
+            self.models[way] = model
+            self._steps[way] = self._step(work, model, layout, way == "whole")
+
+    def _ways(self, work: Workload) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
+        """Name, layout, and options of DistributedDataParallel, None for a network without it."""
+        if self.library.__name__ == "torch":
+            for layout in (CONTIGUOUS, CHANNELS_LAST)[: len(work.shape)]:
+                yield f"alone, {layout}", layout, None
+                yield f"ddp, {layout}", layout, {}
+            return
+        yield "alone", "", None
+        yield "plain", "", {"reproducible": False}
+        yield "tree", "", {}
+        if self._first is None:
+            self._first = self.distributed.new_group([0])
+        if self.rank == 0:
+            yield "whole", "", {"process_group": self._first}
+
+    def values(self, way: str, steps: int) -> dict[str, Any]:
+        """The losses of some steps, and a digest of the weights after them."""
+        losses = [float(self._steps[way]().item()) for _ in range(steps)]
+        digest = hashlib.sha256()
+        for parameter in self.models[way].parameters():
+            digest.update(parameter.detach().numpy().tobytes())
+        return {"losses": losses, "digest": digest.hexdigest()}
+
+    def block(self, way: str, steps: int) -> tuple[float, float]:
+        """Seconds of a step, and those that the core works for it: medians of `steps`, after one more."""
+        step, times, works = self._steps[way], [], []
+        for _ in range(steps + 1):
+            start, before = time.perf_counter(), time.process_time()
+            step()
+            works.append(time.process_time() - before)
+            times.append(time.perf_counter() - start)
+        return median(times[1:]), median(works[1:])
+
+    def waits(self, way: str, steps: int) -> float:
+        """The part of a step in which this process waits for the others: the median of `steps` of them."""
+        model, shares = self.models[way], []
+        for _ in range(steps + 1):
+            start, before = time.perf_counter(), model.waited
+            self._steps[way]()
+            shares.append((model.waited - before) / (time.perf_counter() - start))
+        return median(shares[1:])
+
+    def exchange(self, numbers: int, tree: bool, times: int) -> float:
+        """Seconds that a core works for the exchange of one bucket of float32 numbers, when all processes begin
+        together: the first quarter of `times`, as what comes between makes it longer."""
+        reducers = importlib.import_module("retrograd.distributed.reducer")
+        groups = importlib.import_module("retrograd.distributed.process_group")
+        data = np.ones(numbers, np.float32)
+        group = groups.member(None, "exchange")
+        reducer = reducers.Reducer(group, [data], self.size, tree, data.nbytes)
+        found = []
+        for _ in range(times):
+            self.distributed.barrier()
+            start = time.process_time()
+            reducer.start(1.0)
+            reducer.begin(self.rank)
+            reducer.add(0, data)
+            reducer.end()
+            reducer.finish()
+            found.append(time.process_time() - start)
+        return float(np.quantile(found, 0.25))
+
+    def addition(self, numbers: int, times: int) -> float:
+        """Seconds of the addition of two arrays of float32 numbers."""
+        a, b = np.ones(numbers, np.float32), np.ones(numbers, np.float32)
+        found = []
+        for _ in range(times):
+            start = time.perf_counter()
+            a += b
+            found.append(time.perf_counter() - start)
+        return median(found)
+
+    def death(self, network: str, steps: int) -> list[float]:
+        """Seconds of each of 2 × steps + 1 steps, in the middle one of which the last process is killed."""
+        work = WORKLOADS[network]
+        net = work.make(self.library.nn)
+        _fill(self.library, net)
+        optimizer = work.optimizer(self.library.optim, net.parameters())
+        trainer = self.distributed.ShardedTrainer(net, optimizer, seed=0)
+        x, y = work.batch(self.size)
+        loader = importlib.import_module("retrograd.distributed.loader")
+        cuts = [shard * len(x) // trainer.shards for shard in range(trainer.shards + 1)]
+        parts = [slice(low, high) for low, high in zip(cuts, cuts[1:], strict=False)]
+        batch = loader.ShardedBatch(
+            np.diff(cuts).tolist(), lambda k: (self.library.tensor(x[parts[k]]), self.library.tensor(y[parts[k]]))
+        )
+        calls = 0
+
+        def loss(a: Any, b: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            # the forward of its second shard of the middle step: a bucket may be under way
+            if self.rank == self.size - 1 and trainer.steps == steps and calls % 2 == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return work.loss(self.library.nn.functional, net(a), b)
+
+        times = []
+        for _ in range(2 * steps + 1):
+            start = time.perf_counter()
+            trainer.step(batch, loss)
+            times.append(time.perf_counter() - start)
+        if trainer.lost != 1:
+            raise RuntimeError(f"{trainer.lost} processes were lost, not one")
+        return times
+
+    def _step(self, work: Workload, model: Any, layout: str, whole: bool) -> Callable[[], Any]:
+        images, labels = work.batch(self.size)
+        if not whole:
+            part = slice(self.rank * work.samples, (self.rank + 1) * work.samples)
+            images, labels = images[part], labels[part]
+        x, y = self.library.tensor(images), self.library.tensor(labels)
+        if layout == CHANNELS_LAST:
+            x = x.to(memory_format=self.library.channels_last)
+        optimizer = work.optimizer(self.library.optim, model.parameters())
+        return partial(_training_step, work, self.library.nn.functional, model, optimizer, x, y)
+
+
+def _training_step(work: Workload, functional: Any, model: Any, optimizer: Any, x: Any, y: Any) -> Any:
+    optimizer.zero_grad()
+    loss = work.loss(functional, model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+def _fill(library: Any, net: Any) -> None:
+    """Give the parameters numbers that depend on their places and shapes alone."""
+    with library.no_grad():
+        for place, parameter in enumerate(net.parameters()):
+            shape = tuple(parameter.shape)
+            bound = (2 / np.prod(shape[1:])) ** 0.5 if len(shape) > 1 else 0.05
+            numbers = np.random.default_rng([7, place]).uniform(-bound, bound, shape)
+            parameter.copy_(library.tensor(numbers.astype(np.float32)))
+
+
+def main() -> None:
+    library, address = sys.argv[1:]
+    rank = next((int(os.environ[name]) for name in _RANKS if name in os.environ), 0)
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(address)
+        stream = connection.makefile("rw", encoding="utf-8")
+        _answer(stream, rank)
+        member = Member(library, rank)
+        gc.disable()  # as in the rows of one process: collected between two requests
+        for line in stream:
+            name, arguments = json.loads(line)
+            gc.collect()
+            try:
+                answer: dict[str, Any] = {"value": getattr(member, name)(*arguments)}
+            except Exception:
+                answer = {"error": traceback.format_exc()}
+            _answer(stream, answer)
+        member.distributed.destroy_process_group()
+
+
+def _answer(stream: Any, answer: Any) -> None:
+    stream.write(json.dumps(answer) + "\n")
+    stream.flush()
+
+
+if __name__ == "__main__":
+    main()

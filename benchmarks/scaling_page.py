@@ -1,0 +1,317 @@
+"""``python -m benchmarks.scaling_page``: writes docs/scaling.md and its picture from results.json.
+
+No number on the page is typed: it is measured, and stands in results.json, or is assumed, and stands below, or follows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+from retrograd import nn
+from retrograd.atomic import write_atomically
+from retrograd.distributed.buckets import in_buckets
+from retrograd.distributed.data_parallel import MOST_BYTES
+
+from .models import WORKLOADS
+from .scaling import Collective, Link, Load, all_to_all, efficiency, halving
+from .suites import distributed as suite
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "scaling.md"
+PICTURE = HERE.parent / "docs" / "static" / "scaling.svg"
+
+NETWORKS = ("mnist5k", "characters", "VGG-11")
+MACHINES = tuple(2**power for power in range(10))
+SHOWN = (8, 64, 512)
+# assumed: latency of a message of MPI over TCP, and the part of the bandwidth that is payload
+PAYLOAD = 0.94
+LINKS = (
+    Link("10 Gbit/s", 30e-6, 8 / (PAYLOAD * 10e9)),
+    Link("100 Gbit/s", 10e-6, 8 / (PAYLOAD * 100e9)),
+)
+HERE_LINK = Link("one machine", 0.0, 0.0)  # copies by the cores are counted with these
+LATE = 0.02  # assumed: the mean delay of a worker, as a part of its step
+BACKWARD = 2 / 3  # assumed: of a step
+SHARDS = 8 // suite.SIZE  # of each worker, in what was measured
+
+
+@dataclass(frozen=True)
+class Way:
+    """How gradients are added."""
+
+    name: str
+    collective: Collective
+    tree: bool
+    built: bool
+    colour: str
+    line: str
+
+
+WAYS = (
+    Way("the same bits, as built", all_to_all, True, True, "#d9480f", "-"),
+    Way("the same bits by halving", halving, True, False, "#d9480f", ":"),
+    Way("allreduce", halving, False, True, "#57606a", "-"),
+)
+
+
+class Measured:
+    """The rows of results.json that the prediction stands on.
+
+    Raises:
+        LookupError: a row is not there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        self._rows = {(row["group"], row["name"]): row for row in content["results"]}
+
+    def _figure(self, group: str, name: str) -> float:
+        row = self._rows.get((group, name))
+        if row is None:
+            raise LookupError(f"results.json has no row {group}: {name}; make bench ARGS='--only distributed --keep'")
+        return float(row["ours"])
+
+    def rate(self, network: str, label: str) -> float:
+        """Samples a second of a way of suites/distributed.py."""
+        return self._figure(suite.THROUGHPUT, suite.row_name(network, label))
+
+    def work(self, network: str, label: str) -> float:
+        """Seconds that a core works for a step."""
+        return self._figure(suite.WORK, suite.row_name(network, label))
+
+    def busy(self) -> float:
+        """How many other processes wanted the cores."""
+        return self._figure(suite.MACHINE, suite.LOAD)
+
+    def exchange(self, label: str, tree: bool) -> float:
+        """Seconds that a core works for the exchange of one bucket between two processes of one machine."""
+        return self._figure(suite.MACHINE, suite.exchange_row(label, tree))
+
+    def adding(self) -> float:
+        """Seconds to add a byte."""
+        return self._figure(suite.MACHINE, suite.ADDITION) / (4 * suite.MESSAGES["4 MB"])
+
+    def load(self, network: str, tree: bool) -> tuple[Load, float]:
+        """What a worker does in a step, and the seconds of a step of one process alone."""
+        alone = self.work(network, suite.ONE)
+        computing = self.work(network, suite.WHOLE) / suite.SIZE if tree else alone
+        call, long = (self.exchange(label, tree) for label in suite.MESSAGES)
+        adding, size = self.adding(), 4 * suite.MESSAGES["4 MB"]
+        copying = max(0.0, (long - call) / size - adding / 2)  # two workers add half of the bytes each
+        forward, backward = (1 - BACKWARD) * computing, BACKWARD * computing
+        return Load(forward, backward, bucket_sizes(network), call, copying, adding), alone
+
+
+def bucket_sizes(network: str) -> tuple[int, ...]:
+    """Bytes of the buckets in which the gradients of a network leave, and of what its batch norm has changed."""
+    net = WORKLOADS[network].make(nn)
+    found: list[int] = []
+    for tensors in (net.parameters(), net.buffers()):
+        arrays = [tensor.array for tensor in tensors if tensor.array.dtype.kind == "f"]
+        shapes, dtypes = [array.shape for array in arrays], [array.dtype for array in arrays]
+        found += [bucket.size * bucket.dtype.itemsize for bucket in in_buckets(shapes, dtypes, range(1), 1, MOST_BYTES)]
+    return tuple(found)
+
+
+def curve(measured: Measured, network: str, way: Way, link: Link, late: float = LATE) -> dict[int, float]:
+    """Number of machines -> efficiency."""
+    load, alone = measured.load(network, way.tree)
+    return {count: efficiency(load, alone, way.collective, link, count, late) for count in MACHINES}
+
+
+def write() -> None:
+    """Write the page and its picture, of the results that lie beside this file."""
+    measured = Measured(HERE / "results.json")
+    write_atomically(PAGE, lambda file: file.write(page(measured).encode()))
+    picture = _picture(measured)
+    write_atomically(PICTURE, lambda file: file.write(picture))
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+
+def page(measured: Measured) -> str:
+    """The text of docs/scaling.md."""
+    rows, reached = [], {}
+    for network in NETWORKS:
+        for link in LINKS:
+            for way in WAYS:
+                found = curve(measured, network, way, link)
+                reached[network, link.name, way.name] = _half(found)
+                shown = [f"{100 * found[count]:.0f} %" for count in SHOWN]
+                rows.append([network, link.name, way.name, *shown, _at_least(_half(found))])
+    head = ["network", "Ethernet", "gradients added by", *(f"{count} machines" for count in SHOWN), "half up to"]
+    sizes = [_sizes(measured, network) for network in NETWORKS]
+    two = [_two(measured, network) for network in NETWORKS]
+    assumed = [["a worker is late by, on average", f"{100 * LATE:g} % of its step, exponentially distributed"]]
+    assumed += [["backward", f"{100 * BACKWARD:.0f} % of a step; buckets are complete at equal distances within it"]]
+    for link in LINKS:
+        cost = f"{link.latency * 1e6:.0f} µs, and {link.per_byte * 1e9:.3f} ns a byte ({100 * PAYLOAD:g} % are payload)"
+        assumed.append([f"a message, {link.name}", cost])
+    return "\n".join(
+        [
+            _HEAD,
+            _table(head, rows),
+            "",
+            "![Predicted efficiency over the number of machines, for each network and Ethernet, with the two processes "
+            "that were measured](static/scaling.svg)",
+            "",
+            *_findings(reached),
+            "",
+            "## What it is made of",
+            "",
+            "Measured on one machine, with the processes of `make bench` (section `distributed`):",
+            "",
+            _table(["network", "samples a worker", "buckets (MB)", "step alone", "in shards"], sizes),
+            "",
+            *_machine(measured),
+            "",
+            "Assumed:",
+            "",
+            _table(["what", "value"], assumed),
+            "",
+            "The two processes that were measured share one machine: their messages are copies in memory. The model of "
+            "this, without a link and without late workers, beside what was measured:",
+            "",
+            _table(["network", "gradients added by", "model", "measured"], [row for rows in two for row in rows]),
+            "",
+            _FOOT,
+        ]
+    )
+
+
+_HEAD = """<!-- written by python -m benchmarks.scaling_page -->
+# How far it scales: a prediction
+
+**Predicted, not measured**: no cluster was at hand. What is measured are two processes on one machine, and the model
+that the prediction comes from is checked against them below. Each machine has one worker of one thread and the same
+batch, however many machines there are. An efficiency of 100 % is that many times the speed of one machine without any
+exchange; "half up to" is the number of machines up to which at least half of their speed is left.
+"""
+
+_FOOT = f"""## The model
+
+A message of n bytes takes a latency and a time for each byte (R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of
+Collective Communication Operations in MPICH", 2005). With p workers, a bucket of n bytes takes
+
+| way | latencies | bytes on the link |
+|---|---|---|
+| all to all, then a ring (as built) | 2 (p − 1) | 2 n (p − 1) / p |
+| ring | 2 (p − 1) | 2 n (p − 1) / p |
+| halving and doubling (Rabenseifner) | 2 log₂ p | 2 n (p − 1) / p |
+
+Buckets leave while the backward goes on, and the link does one thing at a time, so the step is simulated event by
+event; `benchmarks/scaling.py` has both on a page. The price of the same bits has two parts: each worker computes its
+batch in {SHARDS} shards, so there are {SHARDS} times as many shards as machines, and the exchange takes p − 1 rounds
+where halving takes log₂ p. The second part is no price of the tree itself: if neighbours meet first, halving adds
+exactly the sums of the tree, for a number of workers that is a power of 2. It is not built.
+"""
+
+
+def _findings(reached: dict[tuple[str, str, str], int]) -> Iterator[str]:
+    built, by_halving, plain = WAYS
+    for link in LINKS:
+        parts = []
+        for network in NETWORKS:
+            tree, other = (_at_least(reached[network, link.name, way.name]) for way in (built, plain))
+            parts.append(f"{network} {tree} (allreduce: {other})")
+        yield f"- Machines up to which at least half of their speed is left, {link.name}: {', '.join(parts)}."
+    cases = [key[:2] for key in reached if key[2] == built.name]
+    further = [case for case in cases if reached[(*case, built.name)] < reached[(*case, by_halving.name)]]
+    yield (
+        f"- In {len(further)} of {len(cases)} cases it is the p − 1 rounds of the exchange that end it: the same tree "
+        "by halving goes further."
+    )
+
+
+def _half(found: dict[int, float]) -> int:
+    """The largest number of machines up to which the efficiency is at least one half; 0 if there is none."""
+    last = 0
+    for count, value in found.items():
+        if value < 0.5:
+            break
+        last = count
+    return last
+
+
+def _at_least(count: int) -> str:
+    return f"{count} or more" if count == MACHINES[-1] else str(count)
+
+
+def _sizes(measured: Measured, network: str) -> list[str]:
+    load, alone = measured.load(network, tree=True)
+    buckets = ", ".join(f"{size / 1e6:.2g}" for size in load.buckets)
+    seconds = (alone, load.forward + load.backward)
+    return [network, str(WORKLOADS[network].samples), buckets, *(f"{1e3 * each:.3g} ms" for each in seconds)]
+
+
+def _machine(measured: Measured) -> Iterator[str]:
+    for tree, way in ((True, WAYS[0]), (False, WAYS[-1])):
+        figures = [f"{1e6 * measured.exchange(label, tree):.0f} µs for {label}" for label in suite.MESSAGES]
+        yield f"- a bucket between two processes, {way.name}: {', '.join(figures)}"
+    yield f"- an addition: {1 / measured.adding() / 1e9:.1f} GB/s"
+    if measured.busy() > 0.5:
+        yield (
+            f"\n**The machine was busy** (about {measured.busy():.0f} other processes wanted its cores). The times of "
+            "work above depend on it little. The throughput of two processes, which stands at the end and as points in "
+            "the picture, depends on it much, and is to be measured again on an idle machine."
+        )
+
+
+def _two(measured: Measured, network: str) -> list[list[str]]:
+    rows = []
+    for way, label in ((WAYS[0], suite.TREE), (WAYS[-1], suite.PLAIN)):
+        model = curve(measured, network, way, HERE_LINK, 0.0)[2]
+        rows.append([network, way.name, f"{100 * model:.0f} %", f"{100 * point(measured, network, label):.0f} %"])
+    return rows
+
+
+def point(measured: Measured, network: str, label: str) -> float:
+    """The efficiency of two processes that was measured."""
+    return measured.rate(network, label) / (suite.SIZE * measured.rate(network, suite.ONE))
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# ---- the picture -----------------------------------------------------------------------------------------------------
+
+
+def _picture(measured: Measured) -> bytes:
+    import matplotlib as mpl
+    from matplotlib import pyplot as plt
+
+    options = {"svg.hashsalt": "scaling", "svg.fonttype": "none", "font.size": 9}
+    with mpl.rc_context({**options, "axes.spines.top": False, "axes.spines.right": False}):
+        size = (3.2 * len(NETWORKS), 2.9 * len(LINKS))
+        figure, axes = plt.subplots(len(LINKS), len(NETWORKS), figsize=size, sharey=True, layout="constrained")
+        for row, link in enumerate(LINKS):
+            for column, network in enumerate(NETWORKS):
+                ax = axes[row, column]
+                for way in WAYS:
+                    found, text = curve(measured, network, way, link), f"{way.name}, predicted"
+                    ax.plot(list(found), list(found.values()), way.line, color=way.colour, label=text)
+                for way, label, mark in ((WAYS[0], suite.TREE, "o"), (WAYS[-1], suite.PLAIN, "s")):
+                    text = f"{way.name}, measured (one machine)"
+                    ax.plot([2], [point(measured, network, label)], mark, color=way.colour, label=text)
+                ax.set(xscale="log", ylim=(0, 1.1), title=f"{network}, {link.name}")
+                ax.set_xticks(MACHINES[::3], labels=[str(count) for count in MACHINES[::3]])
+                ax.minorticks_off()
+        figure.supxlabel("machines")
+        figure.supylabel("efficiency")
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+        stream = BytesIO()
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+        plt.close(figure)
+    return stream.getvalue()
+
+
+if __name__ == "__main__":
+    write()
+    print(f"written to {PAGE} and {PICTURE}")

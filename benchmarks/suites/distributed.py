@@ -1,0 +1,214 @@
+"""Training in two processes of one thread, each on a core of its own, beside one process, and beside PyTorch's DDP over
+gloo.
+
+Each process has the same batch with one and with two (weak scaling), and all ways take turns. Without a bound that the
+machine sets, two processes would do twice the work of one; "without exchange" is what two processes reach that have
+nothing to do with each other: memory, cache and clock are shared. "Work" is the time that one core works for a step of
+one process; it does not count what the process sleeps while it waits, and a busy machine changes it little.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from ..crew import Crew
+from ..harness import Effort, Result, below
+from ..member import CHANNELS_LAST, CONTIGUOUS
+from ..models import WORKLOADS, Workload
+
+THROUGHPUT, SCALING, WORK, COSTS, MACHINE = (
+    "distributed throughput",
+    "distributed scaling",
+    "distributed work",
+    "distributed costs",
+    "distributed machine",
+)
+SIZE = 2  # processes
+ONE = "1 process"
+APART = "2 processes without exchange"
+PLAIN = "2 processes, reproducible=False"
+TREE = "2 processes, the same bits"
+WHOLE = "1 process with the batch of 2, the same bits"
+TARGETS = {PLAIN: 1.85, TREE: 1.75}
+BIG = "VGG-11"  # the network of 10 million parameters
+MESSAGES = {"4 kB": 1000, "4 MB": 1_000_000}  # numbers of an exchange that is measured alone
+ADDITION = "addition of two arrays of 4 MB"
+LOAD = "other processes that wanted the cores (5 minutes)"
+_BLOCK, _ROUNDS = 0.6, 5  # seconds, and at most so many rounds
+_LEAST, _MOST = 3, 200  # steps of a block
+
+
+def row_name(network: str, label: str) -> str:
+    """The name of a row, which scaling_page.py reads."""
+    return f"{_title(network)}: {label}"
+
+
+def exchange_row(label: str, tree: bool) -> str:
+    """Likewise."""
+    return f"exchange of {label} between {SIZE} processes, {'the same bits' if tree else 'reproducible=False'}"
+
+
+def _title(network: str) -> str:
+    return f"{network}, {WORKLOADS[network].samples} samples per process"
+
+
+@dataclass
+class Way:
+    """One of the candidates: which crew does which step, with how many processes; seconds of a step in each round."""
+
+    crew: Crew
+    step: str
+    ranks: tuple[int, ...]
+    batch: int  # samples of all processes in a step
+    length: int = 0  # steps of a block
+
+    def block(self, steps: int) -> tuple[float, float]:
+        """Seconds of a step, and of the work of a core for it."""
+        time, work = zip(*self.crew.ask("block", self.step, steps, ranks=self.ranks), strict=True)
+        return max(time), max(work)
+
+
+def results(effort: Effort, quick: bool) -> Iterator[Result]:
+    rounds, both = (2 if quick else min(effort.rounds, _ROUNDS)), tuple(range(SIZE))
+    with Crew("retrograd", SIZE) as ours, Crew("torch", SIZE) as theirs:
+        for name in ("LeNet",) if quick else WORKLOADS:
+            yield from _network(name, ours, theirs, both, rounds)
+        if not quick:
+            ours.ask("build", BIG)
+            share = max(ours.ask("waits", "tree", 3 * rounds))
+            title = f"{BIG}: part of the step that waits for other processes"
+            yield below(COSTS, title, "%", 100 * share, {}, 5.0)
+        yield from _machine(ours, rounds)
+    yield _death("LeNet" if quick else "mnist5k", 1 if quick else min(3, effort.repeats))
+
+
+def _network(name: str, ours: Crew, theirs: Crew, both: tuple[int, ...], rounds: int) -> Iterator[Result]:
+    work = WORKLOADS[name]
+    layouts = (CONTIGUOUS, CHANNELS_LAST)[: len(work.shape)]  # rows of characters have one
+    for crew in (ours, theirs):
+        crew.ask("build", name)
+    single, double = work.samples, SIZE * work.samples
+    ways: dict[str, Way] = {
+        ONE: Way(ours, "alone", both[:1], single),
+        APART: Way(ours, "alone", both, double),
+        PLAIN: Way(ours, "plain", both, double),
+        TREE: Way(ours, "tree", both, double),
+        WHOLE: Way(ours, "whole", both[:1], double),
+    }
+    for layout in layouts:
+        ways[f"{ONE}, {layout}"] = Way(theirs, f"alone, {layout}", both[:1], single)
+        ways[f"DDP, {layout}"] = Way(theirs, f"ddp, {layout}", both, double)
+    _check(name, work, ours, theirs)
+    seconds, works = _in_turns(ways, rounds)
+
+    def times(first: str, second: str) -> list[float]:
+        """How many times the throughput of the second way the first has, in each round."""
+        rate = ways[first].batch / ways[second].batch
+        return [rate * b / a for a, b in zip(seconds[first], seconds[second], strict=True)]
+
+    rates = {label: way.batch / median(seconds[label]) for label, way in ways.items()}
+    alone = {layout: rates[f"{ONE}, {layout}"] for layout in layouts}
+    parallel = {f"DDP, {layout}": rates[f"DDP, {layout}"] for layout in layouts}
+    for label in (ONE, APART, PLAIN, TREE, WHOLE):
+        peers = {ONE: alone, PLAIN: parallel, TREE: parallel}.get(label, {})
+        best = max(peers, key=peers.__getitem__) if peers else ""
+        ratio = rates[label] / peers[best] if best else None
+        yield Result(THROUGHPUT, row_name(name, label), 1, "samples/s", rates[label], peers, best, ratio)
+    for label in (ONE, PLAIN, TREE, WHOLE):
+        work_of = {each: median(works[each]) for each in parallel} if label in (PLAIN, TREE) else {}
+        if label == ONE:
+            work_of = {layout: median(works[f"{ONE}, {layout}"]) for layout in layouts}
+        best = min(work_of, key=work_of.__getitem__) if work_of else ""
+        yield Result(WORK, row_name(name, label), 1, "s", median(works[label]), work_of, best)
+
+    layout = max(layouts, key=lambda each: rates[f"DDP, {each}"])
+    of_peer = {f"DDP, {layout}": median(times(f"DDP, {layout}", f"{ONE}, {layout}"))}
+    for label, base in ((APART, ONE), (PLAIN, ONE), (TREE, ONE), (TREE, WHOLE)):
+        target = TARGETS.get(label)
+        yield _scaling(f"{_title(name)}: {label} / {base}", times(label, base), of_peer if base == ONE else {}, target)
+    yield _price(f"{_title(name)}: time of the same bits / reproducible=False", times(PLAIN, TREE))
+
+
+def _in_turns(ways: dict[str, Way], rounds: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Seconds of a step of each way in each round, and of the work for it."""
+    for way in ways.values():
+        way.length = min(_MOST, max(_LEAST, round(_BLOCK / way.block(_LEAST)[0])))
+    seconds: dict[str, list[float]] = {label: [] for label in ways}
+    works: dict[str, list[float]] = {label: [] for label in ways}
+    for turn in range(rounds):
+        for label in list(ways) if turn % 2 == 0 else list(reversed(ways)):
+            time, work = ways[label].block(ways[label].length)
+            seconds[label].append(time)
+            works[label].append(work)
+    return seconds, works
+
+
+def _check(name: str, work: Workload, ours: Crew, theirs: Crew) -> None:
+    """The losses of three steps are PyTorch's, and one process and two reach the same bits."""
+    plain, ddp = (
+        np.mean([each["losses"] for each in crew.ask("values", way, 3)], axis=0)
+        for crew, way in ((ours, "plain"), (theirs, f"ddp, {CONTIGUOUS}"))
+    )
+    if work.same and not np.allclose(plain, ddp, rtol=2e-3):
+        raise AssertionError(f"{name}: losses of three steps in two processes are {plain}, PyTorch's {ddp}")
+    (one,) = ours.ask("values", "whole", 3, ranks=(0,))
+    two = ours.ask("values", "tree", 3)
+    if {each["digest"] for each in two} != {one["digest"]}:
+        raise AssertionError(f"{name}: one process and two have different weights after three steps")
+
+
+def _scaling(name: str, rounds: Sequence[float], peer: dict[str, float], target: float | None) -> Result:
+    value, best = median(rounds), next(iter(peer), "")
+    ratio = value / peer[best] if best else None
+    passed = None if target is None else value >= target and (ratio is None or ratio >= 1)
+    text = "" if target is None else f">= {target:g}" + (", and DDP's" if best else "")
+    return Result(SCALING, name, 1, "times", value, peer, best, ratio, _middle_half(rounds), text, passed)
+
+
+def _price(name: str, rounds: Sequence[float]) -> Result:
+    return Result(COSTS, name, 1, "times", median(rounds), spread=_middle_half(rounds))
+
+
+def _middle_half(values: Sequence[float]) -> tuple[float, float]:
+    ordered, cut = sorted(values), len(values) // 4
+    return ordered[cut], ordered[-1 - cut]
+
+
+# ---- what the prediction in scaling.py is made of ------------------------------------------------------------------
+
+
+def _machine(ours: Crew, rounds: int) -> Iterator[Result]:
+    for label, numbers in MESSAGES.items():
+        for tree in (True, False):
+            seconds = max(ours.ask("exchange", numbers, tree, 20 * rounds))
+            yield Result(MACHINE, exchange_row(label, tree), 1, "s", seconds)
+    (seconds,) = ours.ask("addition", MESSAGES["4 MB"], 20 * rounds, ranks=(0,))
+    yield Result(MACHINE, ADDITION, 1, "s", seconds)
+    yield Result(MACHINE, LOAD, None, "processes", os.getloadavg()[1] - SIZE)
+
+
+# ---- a process that is killed ------------------------------------------------------------------------------------
+
+
+def _death(network: str, repeats: int) -> Result:
+    """How much longer a step is when a process is killed in it: above the step that the others then do alone."""
+    steps, costs, before = 4, [], []
+    for _ in range(repeats):
+        with Crew("retrograd", SIZE) as crew:
+            times = _killed(crew, network, steps)
+        costs.append(times[steps] - median(times[steps + 1 :]))
+        before.append(median(times[1:steps]))
+    title = f"{network}: the step in which a process is killed, above a step of the others alone"
+    limit = 1 + median(before)  # a second, and the step that is lost
+    return below(COSTS, title, "s", median(costs), {}, round(limit, 2))
+
+
+def _killed(crew: Crew, network: str, steps: int) -> list[float]:
+    crew.begin("death", network, steps)
+    crew.forget(SIZE - 1)
+    return list(crew.answer(0))

@@ -1,0 +1,134 @@
+"""Two machines, each a network namespace, with a slow link between them that can be cut."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from distributed.workers import PROGRAMS, needs_mpi
+from retrograd.distributed.launcher import command, find_mpiexec
+
+pytestmark = [needs_mpi, pytest.mark.nightly]
+
+ADDRESSES = "10.77.3.1", "10.77.3.2"
+DELAY = 0.005
+# what mpiexec calls to start its daemon on the other machine: AGENT ADDRESS COMMAND ...
+AGENT = """#!/bin/sh
+shift
+exec ip netns exec {namespace} unshare --uts sh -c "hostname {namespace}; $*"
+"""
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True, timeout=30)
+
+
+class Link:
+    """The namespaces of two machines, and the process that carries what one sends to the other."""
+
+    def __init__(self) -> None:
+        self.names = [f"rg{os.getpid()}-{k}" for k in range(2)]
+        self.process: subprocess.Popen[str] | None = None
+
+    def open(self) -> None:
+        for name in self.names:
+            ip("netns", "add", name)
+        line = [sys.executable, str(PROGRAMS / "slow_link.py"), *self.names, str(DELAY)]
+        self.process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None and self.process.stdout.readline() == "ready\n"
+        for name, address in zip(self.names, ADDRESSES, strict=True):
+            ip("-n", name, "addr", "add", f"{address}/24", "dev", "wire")
+            ip("-n", name, "link", "set", "dev", "wire", "up")
+            ip("-n", name, "link", "set", "lo", "up")
+
+    def cut(self) -> None:
+        """From now on nothing arrives; nobody is told."""
+        assert self.process is not None and self.process.stdin is not None
+        self.process.stdin.write("cut")
+        self.process.stdin.flush()
+
+    def stop_all(self) -> None:
+        """Kill the processes on both machines."""
+        for name in self.names:
+            line = ["ip", "netns", "pids", name]
+            found = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
+            for pid in map(int, found.stdout.split()):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            with suppress(OSError):  # of the end that the process no longer reads
+                self.process.communicate()
+        self.stop_all()
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=30, check=False)
+
+
+@pytest.fixture
+def link() -> Iterator[Link]:
+    made = Link()
+    try:
+        made.open()
+    except (OSError, subprocess.SubprocessError, AssertionError) as error:
+        made.close()
+        pytest.skip(f"this machine makes no network namespaces: {error} {getattr(error, 'stderr', '')}")
+    yield made
+    made.close()
+
+
+def start(link: Link, folder: Path, steps: int, timeout: float) -> subprocess.Popen[str]:
+    """kills.py, one process on each machine."""
+    agent = folder / "agent"
+    agent.write_text(AGENT.format(namespace=link.names[1]))
+    agent.chmod(0o755)
+    options = ["--host", ",".join(f"{address}:1" for address in ADDRESSES), "--map-by", "node"]
+    options += ["--prtemca", "plm_ssh_agent", str(agent), "--prtemca", "prte_if_include", "wire"]
+    options += ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "wire", "--mca", "pml", "ob1"]
+    variables = {**os.environ, "RETROGRAD_NUM_THREADS": "1", "TIMEOUT": f"{timeout}"}
+    for variable in ("TIMEOUT", "RETROGRAD_NUM_THREADS", "RETROGRAD_CACHE_DIR", "PYTHONPATH"):
+        options += ["-x", variable] if variable in variables else []
+    script = [str(PROGRAMS / "kills.py"), str(folder / "checkpoint"), str(steps)]
+    line = command(2, script, find_mpiexec(), options=options)
+    name = link.names[0]
+    inside = ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c", f'hostname {name}; exec "$@"']
+    return subprocess.Popen(
+        [*inside, "sh", *line], env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def test_same_bits_over_a_slow_link(link: Link, tmp_path: Path) -> None:
+    out, err = start(link, tmp_path, 8, 60).communicate(timeout=200)
+    alone = subprocess.run(
+        [sys.executable, str(PROGRAMS / "kills.py"), str(tmp_path / "alone"), "8"], capture_output=True, text=True,
+        timeout=200, check=True,
+    )  # fmt: skip
+    digest = re.findall("digest [0-9a-f]{64} lost 0", out)
+    assert len(digest) == 1 and digest[0] in alone.stdout, err[-3000:]
+
+
+def test_a_cut_link_is_an_error_that_names_the_rank(link: Link, tmp_path: Path) -> None:
+    process = start(link, tmp_path, 10_000, 3)
+    deadline = time.monotonic() + 100
+    while not (tmp_path / "checkpoint" / "metadata.json").exists():
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.1)
+    link.cut()
+    try:  # both ranks say so and end; mpiexec itself waits for its daemon there until TCP gives up
+        process.communicate(timeout=20)
+    except subprocess.TimeoutExpired:
+        link.stop_all()
+    out, err = process.communicate(timeout=30)
+    assert "digest" not in out
+    assert re.search(r"waited 3 s: .*rank 1 has not entered it and does not answer.*its last collective was", err), err

@@ -1,0 +1,38 @@
+"""The reducer in a world of one process."""
+
+import numpy as np
+import pytest
+
+from retrograd.distributed.process_group import ProcessGroup
+from retrograd.distributed.reducer import Reducer
+
+SHAPES = [(4, 3, 5, 2), (), (7,), (6, 3), (2, 3, 3)]
+
+
+def laid_out(array, order):
+    """The same array with its axes in memory in this order."""
+    return np.array(array.transpose(order), order="C").transpose(np.argsort(order))
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_sums_lie_in_memory_as_the_parameters_do(shards):
+    rng = np.random.default_rng(0)
+    orders = [rng.permutation(len(shape)) for shape in SHAPES]
+    parameters = [laid_out(np.zeros(shape), order) for shape, order in zip(SHAPES, orders, strict=True)]
+    reducer = Reducer(ProcessGroup(None, [0], 9.0), parameters, shards, True, 200)
+    for _ in range(2):
+        gradients = [[rng.standard_normal(shape) for shape in SHAPES] for _ in range(shards)]
+        reducer.start(0.5)
+        for shard in range(shards):
+            reducer.begin(shard)
+            for position in reversed(range(len(SHAPES))):
+                # in the order of memory of the parameter, or in another one
+                order = orders[position] if shard else np.arange(len(SHAPES[position]))
+                reducer.add(position, laid_out(gradients[shard][position], order))
+            reducer.end()
+        for position, found in enumerate(reducer.finish()):
+            expected = gradients[0][position]
+            if shards == 3:  # the tree: the first two, then the third
+                expected = (expected + gradients[1][position]) + gradients[2][position]
+            np.testing.assert_array_equal(found, 0.5 * expected)
+            assert found.strides == parameters[position].strides
