@@ -116,5 +116,6 @@ def converted(error: Exception, what: str) -> DistError:
     mpi = load()
     kind = error.Get_error_class() if isinstance(error, mpi.Exception) else None
     if kind in (getattr(mpi, "ERR_PROC_FAILED", None), getattr(mpi, "ERR_REVOKED", None)):
+        give_up()
         return WorkerLostError(f"{what}: a process that takes part in it has died ({error})")
     return DistBackendError(f"{what}: MPI reports {error}")
