@@ -182,7 +182,7 @@ def page(measured: Measured) -> str:
             _table(["what", "value"], assumed),
             "",
             "The two processes that were measured share one machine: their messages are copies in memory. The model "
-            "has this efficiency for them, without a link and without late workers. Beside it stands what was measured, "
+            "has this efficiency for them, without a link and without late workers. Beside it is what was measured, "
             "by the work of a core for a step, where waiting does not count, and by the throughput:",
             "",
             _table(["network", "gradients added by", "model", "work", "throughput"], sum(two, [])),
