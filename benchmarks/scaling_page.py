@@ -75,13 +75,20 @@ class Measured:
             raise LookupError(f"results.json has no row {group}: {name}; make bench ARGS='--only distributed --keep'")
         return float(row["ours"])
 
-    def rate(self, network: str, label: str) -> float:
-        """Samples a second of a way of suites/distributed.py."""
-        return self._figure(suite.THROUGHPUT, suite.row_name(network, label))
+    def throughput(self, network: str, label: str) -> float | None:
+        """The efficiency of two processes, from samples a second; None if it has not been measured."""
+        rows = [self._rows.get((suite.THROUGHPUT, suite.row_name(network, each))) for each in (label, suite.ONE)]
+        if rows[0] is None or rows[1] is None:
+            return None
+        return float(rows[0]["ours"]) / (suite.SIZE * float(rows[1]["ours"]))
 
     def work(self, network: str, label: str) -> float:
         """Seconds that a core works for a step."""
         return self._figure(suite.WORK, suite.row_name(network, label))
+
+    def by_work(self, network: str, label: str) -> float:
+        """The efficiency that two processes would have if they never waited: one's work for a step beside theirs."""
+        return self.work(network, suite.ONE) / self.work(network, label)
 
     def busy(self) -> float:
         """How many other processes wanted the cores."""
@@ -174,10 +181,11 @@ def page(measured: Measured) -> str:
             "",
             _table(["what", "value"], assumed),
             "",
-            "The two processes that were measured share one machine: their messages are copies in memory. The model of "
-            "this, without a link and without late workers, beside what was measured:",
+            "The two processes that were measured share one machine: their messages are copies in memory. The model "
+            "has this efficiency for them, without a link and without late workers. Beside it is what was measured, "
+            "by the work of a core for a step, where waiting does not count, and by the throughput:",
             "",
-            _table(["network", "gradients added by", "model", "measured"], [row for rows in two for row in rows]),
+            _table(["network", "gradients added by", "model", "work", "throughput"], sum(two, [])),
             "",
             _FOOT,
         ]
@@ -257,8 +265,7 @@ def _machine(measured: Measured) -> Iterator[str]:
     if measured.busy() > 0.5:
         yield (
             f"\n**The machine was busy** (about {measured.busy():.0f} other processes wanted its cores). The times of "
-            "work above depend on it little. The throughput of two processes, which stands at the end and as points in "
-            "the picture, depends on it much, and is to be measured again on an idle machine."
+            "work depend on it little; the throughput of two processes is to be measured on an idle machine."
         )
 
 
@@ -266,13 +273,11 @@ def _two(measured: Measured, network: str) -> list[list[str]]:
     rows = []
     for way, label in ((WAYS[0], suite.TREE), (WAYS[-1], suite.PLAIN)):
         model = curve(measured, network, way, HERE_LINK, 0.0)[2]
-        rows.append([network, way.name, f"{100 * model:.0f} %", f"{100 * point(measured, network, label):.0f} %"])
+        rate = measured.throughput(network, label)
+        values = [model, measured.by_work(network, label), rate]
+        cells = ["not measured yet" if value is None else f"{100 * value:.0f} %" for value in values]
+        rows.append([network, way.name, *cells])
     return rows
-
-
-def point(measured: Measured, network: str, label: str) -> float:
-    """The efficiency of two processes that was measured."""
-    return measured.rate(network, label) / (suite.SIZE * measured.rate(network, suite.ONE))
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
@@ -298,8 +303,11 @@ def _picture(measured: Measured) -> bytes:
                     found, text = curve(measured, network, way, link), f"{way.name}, predicted"
                     ax.plot(list(found), list(found.values()), way.line, color=way.colour, label=text)
                 for way, label, mark in ((WAYS[0], suite.TREE, "o"), (WAYS[-1], suite.PLAIN, "s")):
-                    text = f"{way.name}, measured (one machine)"
-                    ax.plot([2], [point(measured, network, label)], mark, color=way.colour, label=text)
+                    rate = measured.throughput(network, label)
+                    for what, value in (("work", measured.by_work(network, label)), ("throughput", rate)):
+                        if value is not None:
+                            text, face = f"{way.name}, {what} measured", "none" if what == "work" else way.colour
+                            ax.plot([2], [value], mark, color=way.colour, markerfacecolor=face, label=text)
                 ax.set(xscale="log", ylim=(0, 1.1), title=f"{network}, {link.name}")
                 ax.set_xticks(MACHINES[::3], labels=[str(count) for count in MACHINES[::3]])
                 ax.minorticks_off()
