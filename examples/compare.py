@@ -3,7 +3,7 @@
     python examples/compare.py [--repeat 3] [--threads 2] [--only gan vae] [--write]
 
 The time is that of an example's ``main``, without imports: the least of all runs. Before they are timed, every example
-runs once with retrograd, which compiles the kernels that it needs. Of the table, the rows that were measured are written.
+runs once with retrograd, which compiles the kernels that it needs. ``--write`` writes the rows that were measured.
 """
 
 from __future__ import annotations
