@@ -16,7 +16,8 @@ from .harness import Result
 
 _HEAD = """# Results of `make bench`
 
-retrograd and PyTorch did the same work on the same arrays in one process, in turns, with the same number of threads.
+retrograd and PyTorch did the same work on the same arrays in one process (rows of `distributed`: in two processes
+each), in turns, with the same number of threads.
 **ratio** is PyTorch's figure in its best way (named in the row) divided by ours: above 1 retrograd is better. It is the
 median over all rounds; **spread** is their middle half. A time is the median of all rounds.
 PyTorch's ways are contiguous and channels-last arrays and torch.compile (in the suites of many operators only if

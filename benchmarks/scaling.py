@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -44,8 +45,7 @@ def all_to_all(link: Link, workers: int, size: int, adding: float, shards: int |
 
     shards: their number; one for each worker if None. A worker has several sums if its shards are no whole subtree.
     """
-    shards = workers if shards is None else shards
-    sums = [len(subtrees(share(shards, workers, rank), shards)) for rank in range(workers)]
+    sums = _sums(workers, workers if shards is None else shards)
     part = size / workers
     busiest = max(max(own * (workers - 1), sum(sums) - own) for own in sums)  # parts that one worker sends or gets
     rounds = (workers - 1) * link.latency
@@ -54,6 +54,12 @@ def all_to_all(link: Link, workers: int, size: int, adding: float, shards: int |
         (sum(sums) - 1) * part * adding,
         rounds + (workers - 1) * part * link.per_byte,
     )
+
+
+@cache
+def _sums(workers: int, shards: int) -> list[int]:
+    """How many sums each worker sends: one for each whole subtree of its shards."""
+    return [len(subtrees(share(shards, workers, rank), shards)) for rank in range(workers)]
 
 
 def ring(link: Link, workers: int, size: int, adding: float) -> Stages:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 
@@ -24,7 +25,7 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "scaling.md"
 PICTURE = HERE.parent / "docs" / "static" / "scaling.svg"
 
-NETWORKS = ("mnist5k", "characters", "VGG-11")
+NETWORKS = ("LeNet", "mnist5k", "characters", "VGG-11")
 MACHINES = tuple(2**power for power in range(10))
 SHOWN = (8, 64, 512)
 # assumed: latency of a message of MPI over TCP, and the part of the bandwidth that is payload
@@ -113,6 +114,7 @@ class Measured:
         return Load(forward, backward, bucket_sizes(network), call, copying, adding), alone
 
 
+@cache
 def bucket_sizes(network: str) -> tuple[int, ...]:
     """Bytes of the buckets in which the gradients of a network leave, and of what its batch norm has changed."""
     net = WORKLOADS[network].make(nn)
@@ -124,6 +126,7 @@ def bucket_sizes(network: str) -> tuple[int, ...]:
     return tuple(found)
 
 
+@cache
 def curve(measured: Measured, network: str, way: Way, link: Link, late: float = LATE) -> dict[int, float]:
     """Number of machines -> efficiency."""
     load, alone = measured.load(network, way.tree)
