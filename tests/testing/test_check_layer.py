@@ -9,7 +9,7 @@ import pytest
 
 import retrograd
 from retrograd import nn
-from retrograd.testing import ConformanceError, check_layer
+from retrograd.testing import ConformanceError, Refusal, check_layer
 
 X = np.array([[0.3, -1.2, 0.8], [1.1, 0.4, -0.7]])
 
@@ -78,3 +78,9 @@ def test_a_wrong_gradient_to_a_parameter_is_found() -> None:
 
     with pytest.raises(ConformanceError, match="first derivative"):
         check_layer(Detached, X, integers=True)
+
+
+def test_refusals_can_be_checked_again() -> None:
+    errors = [Refusal(ValueError, "features", np.ones((4, 2)))]
+    for _ in range(2):
+        assert "refusals" in check_layer(lambda: nn.Linear(3, 2), np.ones((4, 3)), linear=True, errors=errors).passed

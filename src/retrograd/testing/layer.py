@@ -12,7 +12,7 @@ from ..engine.tensor import Tensor
 from ..nn import Module, Parameter
 from ..ops.random.random import get_rng_state, manual_seed, set_rng_state
 from .call import Call, numbers
-from .operator import check_op, differences
+from .operator import Refusal, check_op, differences
 from .report import ConformanceError, ConformanceReport, run
 
 
@@ -52,8 +52,9 @@ def check_layer(make: Callable[[], Module], *args: Any, train: bool = True, **op
     if options.get("large") is not None:
         options["large"] = (*options["large"], *parameters)
     if options.get("errors"):
-        for refusal in options["errors"]:
-            refusal.args = (*refusal.args, *parameters)
+        options["errors"] = [
+            Refusal(each.error, each.message, *each.args, *parameters, **each.kwargs) for each in options["errors"]
+        ]
     checks = {
         "state_dict": layer.state_dict,
         "copy": layer.copy,
