@@ -40,9 +40,8 @@ class Linear(Function):
         (want_x, want_w, want_b), (x, w) = ctx.needs_input_grad, ctx.saved_tensors
         gx = MatMul.apply(g, w) if want_x else None
         gw = LinearWeightGrad.apply(x, g) if want_w else None
-        if not want_b:
-            return gx, gw, None
-        return gx, gw, g if g.array.ndim == 1 else Sum.apply(g, tuple(range(g.array.ndim - 1)), False)
+        gb = Sum.apply(g, tuple(range(g.array.ndim - 1)), False) if want_b else None
+        return gx, gw, gb
 
 
 class LinearWeightGrad(Function):
