@@ -67,7 +67,7 @@ def opened(browser: Any, address: str, refused: int = 0, **options: Any) -> Iter
     finally:
         context.close()
     expected = [each for each in complaints if "the server responded with a status of 4" in each]
-    assert complaints == expected and len(expected) == refused
+    assert complaints == expected and len(expected) == refused, complaints
     assert [each for each in asked if not each.startswith((own, "data:", "blob:"))] == []
 
 

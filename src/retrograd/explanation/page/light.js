@@ -85,7 +85,7 @@ export class Light {
     const kinds = { target: [], copy: [], factor: [] };
     for (const [at, as] of lit) if (corners.has(at)) kinds[as].push(at);
     const small = cell >= 5 && cell < 12;
-    const isTile = (at) => small && at >= 0 && ["factor", "copy"].includes(lit.get(at));
+    const isTile = (at) => small && this.#isKnown(at) && ["factor", "copy"].includes(lit.get(at));
     const tiles = [];
     for (const [at, { x, y }] of corners) {
       if (isTile(at)) tiles.push({ at, x, y });
@@ -104,6 +104,11 @@ export class Light {
       pen.outline(target.x - 1, target.y - 1, side + 2, side + 2, ink, 2.5, { radius: radius + 1 });
       pen.outline(target.x - 4, target.y - 4, side + 8, side + 8, ink, 1, { radius: radius + 3 });
     }
+  }
+
+  /** Whether a value is here: padding has none, and of a large layer it may still be under way. */
+  #isKnown(at) {
+    return at >= 0 && this.grid.array.value(at) !== undefined;
   }
 
   /** Of a cell what is painted: the rest is the gap to the next one. */
@@ -129,7 +134,7 @@ export class Light {
       const { grid } = this;
       const { width, height } = grid.size(grid.cell);
       const tiles = [];
-      grid.panels.each(grid.cell, (at, x, y) => at >= 0 && tiles.push({ at, x, y }));
+      grid.panels.each(grid.cell, (at, x, y) => this.#isKnown(at) && tiles.push({ at, x, y }));
       this.bright = h("canvas");
       this.#paintTiles(new CanvasPen(sized(this.bright, 0, 0, width, height)), tiles);
     }
