@@ -39,9 +39,9 @@ class Member:
     """
 
     def __init__(self, library: str, rank: int) -> None:
-        self.library: Any = importlib.import_module(library)
+        self.framework: Any = importlib.import_module(library)
         self.distributed: Any = importlib.import_module(f"{library}.distributed")
-        self.library.set_num_threads(1)
+        self.framework.set_num_threads(1)
         self.distributed.init_process_group("gloo")
         self.rank, self.size = rank, self.distributed.get_world_size()
         self.models: dict[str, Any] = {}
@@ -51,22 +51,22 @@ class Member:
     def build(self, network: str) -> None:
         """Make one network for each way, all with the same weights."""
         work = WORKLOADS[network]
-        net = work.make(self.library.nn)
-        _fill(self.library, net)
+        net = work.make(self.framework.nn)
+        _fill(self.framework, net)
         self._steps, self.models = {}, {}
         for way, layout, options in self._ways(work):
             model = deepcopy(net)
             if layout == CHANNELS_LAST:
-                model = model.to(memory_format=self.library.channels_last)
+                model = model.to(memory_format=self.framework.channels_last)
             if options is not None:
-                self.library.manual_seed(0)  # dropout of all ways is the same
-                model = self.library.nn.parallel.DistributedDataParallel(model, **options)
+                self.framework.manual_seed(0)  # dropout of all ways is the same
+                model = self.framework.nn.parallel.DistributedDataParallel(model, **options)
             self.models[way] = model
             self._steps[way] = self._step(work, model, layout, way == "whole")
 
     def _ways(self, work: Workload) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
         """Name, layout, and options of DistributedDataParallel, None for a network without it."""
-        if self.library.__name__ == "torch":
+        if self.framework.__name__ == "torch":
             for layout in (CONTIGUOUS, CHANNELS_LAST)[: len(work.shape)]:
                 yield f"alone, {layout}", layout, None
                 yield f"ddp, {layout}", layout, {}
@@ -139,16 +139,16 @@ class Member:
     def death(self, network: str, steps: int) -> list[float]:
         """Seconds of each of 2 × steps + 1 steps, in the middle one of which the last process is killed."""
         work = WORKLOADS[network]
-        net = work.make(self.library.nn)
-        _fill(self.library, net)
-        optimizer = work.optimizer(self.library.optim, net.parameters())
+        net = work.make(self.framework.nn)
+        _fill(self.framework, net)
+        optimizer = work.optimizer(self.framework.optim, net.parameters())
         trainer = self.distributed.ShardedTrainer(net, optimizer, seed=0)
         x, y = work.batch(self.size)
         loader = importlib.import_module("retrograd.distributed.loader")
         cuts = [shard * len(x) // trainer.shards for shard in range(trainer.shards + 1)]
         parts = [slice(low, high) for low, high in zip(cuts, cuts[1:], strict=False)]
         batch = loader.ShardedBatch(
-            np.diff(cuts).tolist(), lambda k: (self.library.tensor(x[parts[k]]), self.library.tensor(y[parts[k]]))
+            np.diff(cuts).tolist(), lambda k: (self.framework.tensor(x[parts[k]]), self.framework.tensor(y[parts[k]]))
         )
         calls = 0
 
@@ -158,7 +158,7 @@ class Member:
             # the forward of its second shard of the middle step: a bucket may be under way
             if self.rank == self.size - 1 and trainer.steps == steps and calls % 2 == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return work.loss(self.library.nn.functional, net(a), b)
+            return work.loss(self.framework.nn.functional, net(a), b)
 
         times = []
         for _ in range(2 * steps + 1):
@@ -174,11 +174,11 @@ class Member:
         if not whole:
             part = slice(self.rank * work.samples, (self.rank + 1) * work.samples)
             images, labels = images[part], labels[part]
-        x, y = self.library.tensor(images), self.library.tensor(labels)
+        x, y = self.framework.tensor(images), self.framework.tensor(labels)
         if layout == CHANNELS_LAST:
-            x = x.to(memory_format=self.library.channels_last)
-        optimizer = work.optimizer(self.library.optim, model.parameters())
-        return partial(_training_step, work, self.library.nn.functional, model, optimizer, x, y)
+            x = x.to(memory_format=self.framework.channels_last)
+        optimizer = work.optimizer(self.framework.optim, model.parameters())
+        return partial(_training_step, work, self.framework.nn.functional, model, optimizer, x, y)
 
 
 def _training_step(work: Workload, functional: Any, model: Any, optimizer: Any, x: Any, y: Any) -> Any:
