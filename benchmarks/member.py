@@ -33,9 +33,9 @@ _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 class Member:
     """What a process does for the benchmark; all of them are asked to do the same, or the first one alone.
 
-    Ways of a training step: "alone", without the others; of ours "plain" (MPI adds), "tree" (the same bits), and
-    "whole", the batch of all processes by one of them, to the same bits; of PyTorch "ddp". PyTorch's ways have the
-    layout in their names: "ddp, contiguous".
+    Ways of a training step: "alone", without the others; of ours "in step" (alone, then a barrier), "plain" (one shard
+    for each process), "tree" (the same bits), and "whole", the batch of all processes by one of them, to the same bits;
+    of PyTorch "ddp". PyTorch's ways have the layout in their names: "ddp, contiguous".
     """
 
     def __init__(self, library: str, rank: int) -> None:
@@ -62,7 +62,8 @@ class Member:
                 self.framework.manual_seed(0)  # dropout of all ways is the same
                 model = self.framework.nn.parallel.DistributedDataParallel(model, **options)
             self.models[way] = model
-            self._steps[way] = self._step(work, model, layout, way == "whole")
+            step = self._step(work, model, layout, way == "whole")
+            self._steps[way] = partial(_then, step, self.distributed.barrier) if way == "in step" else step
 
     def _ways(self, work: Workload) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
         """Name, layout, and options of DistributedDataParallel, None for a network without it."""
@@ -72,6 +73,7 @@ class Member:
                 yield f"ddp, {layout}", layout, {}
             return
         yield "alone", "", None
+        yield "in step", "", None
         yield "plain", "", {"reproducible": False}
         yield "tree", "", {}
         if self._first is None:
@@ -106,14 +108,14 @@ class Member:
             shares.append((model.waited - before) / (time.perf_counter() - start))
         return median(shares[1:])
 
-    def exchange(self, numbers: int, tree: bool, times: int) -> float:
+    def exchange(self, numbers: int, times: int) -> float:
         """Seconds that a core works for the exchange of one bucket of float32 numbers, when all processes begin
         together: the first quarter of `times`, as what comes between makes it longer."""
         reducers = importlib.import_module("retrograd.distributed.reducer")
         groups = importlib.import_module("retrograd.distributed.process_group")
         data = np.ones(numbers, np.float32)
         group = groups.member(None, "exchange")
-        reducer = reducers.Reducer(group, [data], self.size, tree, data.nbytes)
+        reducer = reducers.Reducer(group, [data], self.size, data.nbytes)
         found = []
         for _ in range(times):
             self.distributed.barrier()
@@ -187,6 +189,12 @@ def _training_step(work: Workload, functional: Any, model: Any, optimizer: Any, 
     loss.backward()
     optimizer.step()
     return loss
+
+
+def _then(step: Callable[[], Any], further: Callable[[], Any]) -> Any:
+    result = step()
+    further()
+    return result
 
 
 def _fill(library: Any, net: Any) -> None:

@@ -40,8 +40,8 @@ Collective = Callable[[Link, int, int, float], Stages]  # link, workers, bytes, 
 
 
 def all_to_all(link: Link, workers: int, size: int, adding: float, shards: int | None = None) -> Stages:
-    """The fixed tree as retrograd.distributed.exchange has it: every worker sends each other one a part of its sums,
-    pair by pair; each adds the parts it gets and sends the total to all, in a ring.
+    """The fixed tree with a number of workers that is no power of 2: every worker sends each other one a part of its
+    sums, pair by pair; each adds the parts it gets and sends the total to all, in a ring.
 
     shards: their number; one for each worker if None. A worker has several sums if its shards are no whole subtree.
     """
@@ -71,7 +71,8 @@ def ring(link: Link, workers: int, size: int, adding: float) -> Stages:
 def halving(link: Link, workers: int, size: int, adding: float) -> Stages:
     """Rabenseifner's: pairs exchange halves of their sums, then quarters with the next pair, ..., and back.
 
-    With neighbours first, the sums that meet are those of the fixed tree, if each worker has one whole subtree.
+    As retrograd.distributed.exchange has it: with neighbours first, the sums that meet are those of the fixed tree, if
+    each worker has one whole subtree.
 
     Raises:
         ValueError: workers is no power of 2.

@@ -47,15 +47,14 @@ class Way:
     name: str
     collective: Collective
     tree: bool
-    built: bool
     colour: str
     line: str
 
 
 WAYS = (
-    Way("the same bits, as built", all_to_all, True, True, "#d9480f", "-"),
-    Way("the same bits by halving", halving, True, False, "#d9480f", ":"),
-    Way("allreduce", halving, False, True, "#57606a", "-"),
+    Way("the same bits", halving, True, "#d9480f", "-"),
+    Way("the same bits, all to all", all_to_all, True, "#d9480f", ":"),
+    Way("reproducible=False", halving, False, "#57606a", "-"),
 )
 
 
@@ -95,9 +94,9 @@ class Measured:
         """How many other processes wanted the cores."""
         return self._figure(suite.MACHINE, suite.LOAD)
 
-    def exchange(self, label: str, tree: bool) -> float:
+    def exchange(self, label: str) -> float:
         """Seconds that a core works for the exchange of one bucket between two processes of one machine."""
-        return self._figure(suite.MACHINE, suite.exchange_row(label, tree))
+        return self._figure(suite.MACHINE, suite.exchange_row(label))
 
     def adding(self) -> float:
         """Seconds to add a byte."""
@@ -107,7 +106,7 @@ class Measured:
         """What a worker does in a step, and the seconds of a step of one process alone."""
         alone = self.work(network, suite.ONE)
         computing = self.work(network, suite.WHOLE) / suite.SIZE if tree else alone
-        call, long = (self.exchange(label, tree) for label in suite.MESSAGES)
+        call, long = (self.exchange(label) for label in suite.MESSAGES)
         adding, size = self.adding(), 4 * suite.MESSAGES["4 MB"]
         copying = max(0.0, (long - call) / size - adding / 2)  # two workers add half of the bytes each
         forward, backward = (1 - BACKWARD) * computing, BACKWARD * computing
@@ -211,31 +210,31 @@ Collective Communication Operations in MPICH", 2005). With p workers, a bucket o
 
 | way | latencies | bytes on the link |
 |---|---|---|
-| all to all, then a ring (as built) | 2 (p − 1) | 2 n (p − 1) / p |
-| ring | 2 (p − 1) | 2 n (p − 1) / p |
 | halving and doubling (Rabenseifner) | 2 log₂ p | 2 n (p − 1) / p |
+| all to all, then a ring | 2 (p − 1) | 2 n (p − 1) / p |
+| ring | 2 (p − 1) | 2 n (p − 1) / p |
 
 Buckets leave while the backward goes on, and the link does one thing at a time, so the step is simulated event by
-event; `benchmarks/scaling.py` has both on a page. The price of the same bits has two parts: each worker computes its
-batch in {SHARDS} shards, so there are {SHARDS} times as many shards as machines, and the exchange takes p − 1 rounds
-where halving takes log₂ p. The second part is no price of the tree itself: if neighbours meet first, halving adds
-exactly the sums of the tree, for a number of workers that is a power of 2. It is not built.
+event; `benchmarks/scaling.py` has both on a page. The price of the same bits is that each worker computes its batch in
+{SHARDS} shards, so there are {SHARDS} times as many shards as machines. The exchange costs nothing more: if neighbours
+meet first, halving adds exactly the sums of the fixed tree. That needs a power of 2 of workers, each with one whole
+subtree; with other numbers the parts go all to all, in p − 1 rounds.
 """
 
 
 def _findings(reached: dict[tuple[str, str, str], int]) -> Iterator[str]:
-    built, by_halving, plain = WAYS
+    tree_way, all_to_all_way, plain = WAYS
     for link in LINKS:
         parts = []
         for network in NETWORKS:
-            tree, other = (_at_least(reached[network, link.name, way.name]) for way in (built, plain))
-            parts.append(f"{network} {tree} (allreduce: {other})")
+            tree, other = (_at_least(reached[network, link.name, way.name]) for way in (tree_way, plain))
+            parts.append(f"{network} {tree} (reproducible=False: {other})")
         yield f"- Machines up to which at least half of their speed is left, {link.name}: {', '.join(parts)}."
-    cases = [key[:2] for key in reached if key[2] == built.name]
-    further = [case for case in cases if reached[(*case, built.name)] < reached[(*case, by_halving.name)]]
+    cases = [key[:2] for key in reached if key[2] == tree_way.name]
+    shorter = [case for case in cases if reached[(*case, all_to_all_way.name)] < reached[(*case, tree_way.name)]]
     yield (
-        f"- In {len(further)} of {len(cases)} cases it is the p − 1 rounds of the exchange that end it: the same tree "
-        "by halving goes further."
+        f"- All to all, for numbers of machines that are no power of 2, ends earlier in {len(shorter)} of {len(cases)} "
+        "cases: its p − 1 rounds end it."
     )
 
 
@@ -261,9 +260,8 @@ def _sizes(measured: Measured, network: str) -> list[str]:
 
 
 def _machine(measured: Measured) -> Iterator[str]:
-    for tree, way in ((True, WAYS[0]), (False, WAYS[-1])):
-        figures = [f"{1e6 * measured.exchange(label, tree):.0f} µs for {label}" for label in suite.MESSAGES]
-        yield f"- a bucket between two processes, {way.name}: {', '.join(figures)}"
+    figures = [f"{1e6 * measured.exchange(label):.0f} µs for {label}" for label in suite.MESSAGES]
+    yield f"- a bucket between two processes: {', '.join(figures)}"
     yield f"- an addition: {1 / measured.adding() / 1e9:.1f} GB/s"
     if measured.busy() > 0.5:
         yield (

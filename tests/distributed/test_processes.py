@@ -24,8 +24,8 @@ def test_a_world_of_one_process_needs_no_launcher():
 
 @pytest.mark.parametrize(
     ("workers", "kind"),
-    [(2, "tree"), (2, "mpi"), *(pytest.param(n, kind, marks=pytest.mark.nightly)
-                                for n in (1, 3, 4) for kind in ("tree", "mpi"))],
+    [(2, "shards"), (2, "whole"), *(pytest.param(n, kind, marks=pytest.mark.nightly)
+                                for n in (1, 3, 4) for kind in ("shards", "whole"))],
 )  # fmt: skip
 def test_data_parallel_is_one_process_on_the_whole_batch(workers, kind):
     assert run(workers, "data_parallel.py", kind).stdout.count("passed") == workers

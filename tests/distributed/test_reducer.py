@@ -19,7 +19,7 @@ def test_sums_lie_in_memory_as_the_parameters_do(shards):
     rng = np.random.default_rng(0)
     orders = [rng.permutation(len(shape)) for shape in SHAPES]
     parameters = [laid_out(np.zeros(shape), order) for shape, order in zip(SHAPES, orders, strict=True)]
-    reducer = Reducer(ProcessGroup(None, [0], 9.0), parameters, shards, True, 200)
+    reducer = Reducer(ProcessGroup(None, [0], 9.0), parameters, shards, 200)
     for _ in range(2):
         gradients = [[rng.standard_normal(shape) for shape in SHAPES] for _ in range(shards)]
         reducer.start(0.5)

@@ -83,7 +83,7 @@ class Carried:
             DistNetworkError: a process did not come in time. WorkerLostError: one has died.
         """
         if self._made is None or self._made[0] is not group:
-            self._made = group, Reducer(group, [tensor.array for tensor in self._tensors], shards, True, most)
+            self._made = group, Reducer(group, [tensor.array for tensor in self._tensors], shards, most)
         reducer = self._made[1]
         before = reducer.waited
         reducer.start(1.0)

@@ -46,7 +46,7 @@ class DistributedDataParallel(Module):
     find_unused_parameters, gradient_as_bucket_view, static_graph: parameters that no process has used keep their
         gradient anyway, so the three change nothing. broadcast_buffers: False leaves buffers to each process.
     reproducible: add the gradients of ``shards`` shards in a fixed tree: the same bits for 1, 2, 4 … processes, up to
-        the number of shards. False: each process's part is one shard and MPI adds, which is faster.
+        the number of shards. False: each process's part is one shard, which is faster.
     shards: number of shards of the whole batch.
 
     Buffers of floating-point numbers, such as running statistics, change by the mean of their changes over the shards.
@@ -197,7 +197,7 @@ class DistributedDataParallel(Module):
             self._trained = trained
             arrays = [parameter.array for parameter in trained]
             hooked = None if self._hook is None else partial(Hooked, *self._hook, trained)
-            self._reducer = Reducer(group, arrays, self.shards, self.reproducible, self._most, hooked)
+            self._reducer = Reducer(group, arrays, self.shards, self._most, hooked)
         return self._reducer
 
     def average(self) -> BufferAverage | None:
@@ -209,7 +209,7 @@ class DistributedDataParallel(Module):
         if not floats:
             return None
         if self._of_buffers is None:
-            self._of_buffers = Reducer(self.process_group, floats, self.shards, self.reproducible, self._most)
+            self._of_buffers = Reducer(self.process_group, floats, self.shards, self._most)
         return BufferAverage(buffers, others, self._of_buffers, self.shards)
 
     def _parameters_to_train(self) -> list[Tensor]:

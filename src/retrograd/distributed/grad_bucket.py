@@ -85,7 +85,7 @@ class Hooked:
         return self._done or (self._future.done() and self._store())
 
     @property
-    def receives(self) -> bool:
+    def is_first(self) -> bool:
         """Whether a later bucket must wait: hooks go on in order, so that their collectives have one in all
         processes."""
         return not self._done

