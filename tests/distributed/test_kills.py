@@ -66,12 +66,15 @@ def test_a_stopped_process_is_named_and_the_job_ends(tmp_path, moment, back):
     trained(tmp_path, 1)  # nothing keeps the folder from the next one
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("undisturbed"), 2)
+
+
 @pytest.mark.nightly
-def test_thirty_random_moments(tmp_path):
-    draw = random.Random(17)
-    whole = trained(tmp_path, 2)
-    for k in range(30):
-        moment = MOMENTS[k % len(MOMENTS)]
-        workers, count = draw.randint(2, 5), draw.randint(1, 3 if moment in RARE else 6)
-        victim = 0 if moment in OF_THE_FIRST else draw.randrange(workers)
-        assert trained(tmp_path / f"{k}", workers, f"{victim}:{moment}:{count}") == (*whole[:2], "1"), moment
+@pytest.mark.parametrize("k", range(30))
+def test_a_kill_at_a_random_moment(tmp_path, undisturbed, k):
+    draw, moment = random.Random(k), MOMENTS[k % len(MOMENTS)]
+    workers, count = draw.randint(2, 5), draw.randint(1, 3 if moment in RARE else 6)
+    victim = 0 if moment in OF_THE_FIRST else draw.randrange(workers)
+    assert trained(tmp_path, workers, f"{victim}:{moment}:{count}") == (*undisturbed[:2], "1"), moment
