@@ -75,7 +75,7 @@ class Comm:
 def test_every_worker_has_the_sum_in_the_order_of_the_tree(workers, more, size, seed):
     shards, rng = workers + more, np.random.default_rng(seed)
     numbers = rng.standard_normal((shards, size)).astype(np.float32)
-    posts, exchanges = {}, []
+    posts, exchanges, before = {}, [], numbers.copy()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mpi, "load", lambda: SimpleNamespace(IN_PLACE=IN_PLACE))
         for rank in range(workers):
@@ -83,7 +83,6 @@ def test_every_worker_has_the_sum_in_the_order_of_the_tree(workers, more, size, 
             bucket = Bucket(np.dtype(np.float32), own, shards)
             bucket.append(0, size)
             for shard in own:
-                bucket.begin(shard)
                 bucket.add(shard, 0, numbers[shard])
             group = SimpleNamespace(size=lambda: workers, rank=lambda rank=rank: rank)
             comm = Comm(rank, workers, posts)
@@ -95,7 +94,8 @@ def test_every_worker_has_the_sum_in_the_order_of_the_tree(workers, more, size, 
             assert turns < 20
     expected = by_definition(list(numbers)) * np.float32(0.3)
     for exchange in exchanges:
-        np.testing.assert_array_equal(exchange.total, expected)
+        np.testing.assert_array_equal(exchange.take(), expected)
+    np.testing.assert_array_equal(numbers, before)  # what was given has not changed
     assert not any(posts.values())
 
 

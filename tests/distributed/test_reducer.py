@@ -24,12 +24,12 @@ def test_sums_lie_in_memory_as_the_parameters_do(shards):
         gradients = [[rng.standard_normal(shape) for shape in SHAPES] for _ in range(shards)]
         reducer.start(0.5)
         for shard in range(shards):
-            reducer.begin(shard)
             for position in reversed(range(len(SHAPES))):
                 # in the order of memory of the parameter, or in another one
                 order = orders[position] if shard else np.arange(len(SHAPES[position]))
-                reducer.add(position, laid_out(gradients[shard][position], order))
-            reducer.end()
+                reducer.add(shard, position, laid_out(gradients[shard][position], order))
+            reducer.advance()
+            reducer.end(shard)
         for position, found in enumerate(reducer.finish()):
             expected = gradients[0][position]
             if shards == 3:  # the tree: the first two, then the third

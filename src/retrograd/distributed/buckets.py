@@ -9,6 +9,9 @@ import numpy as np
 from .tree import merges, subtrees
 
 _Shape = tuple[int, ...]
+_Sum = np.ndarray | None  # None: zeros, as no shard so far has used the parameter
+
+BLOCK = 1 << 15  # numbers that are added while they are in the cache
 
 
 class Bucket:
@@ -16,83 +19,141 @@ class Bucket:
 
     places: position of each gradient in the list of parameters -> its part of the memory.
 
-    `sums` holds the sums of the whole subtrees of the worker's shards once all shards have been added, see tree.py.
+    Each parameter's gradients are added in the order of the tree (tree.py) as they come from the shards. A gradient is
+    not copied before it is added to another one, and never changed.
     """
 
     def __init__(self, dtype: np.dtype, own: range, shards: int) -> None:
         self.dtype, self.size = dtype, 0
         self.places: dict[int, slice] = {}
+        self._own = own
         self._merges = {shard: merges(shard, own, shards) for shard in own}
         self.nodes = subtrees(own, shards)
-        self._stack: list[np.ndarray] = []
-        self._high = 0  # how much of the stack is in use
-        self._missing: set[int] = set()
+        self._rows: dict[int, np.ndarray] = {}
+        self._block = np.empty(0, dtype)
+        self.clear()
 
     def append(self, position: int, size: int) -> None:
         """Make room for one more gradient."""
         self.places[position] = slice(self.size, self.size + size)
         self.size += size
-
-    @property
-    def sums(self) -> list[np.ndarray]:
-        """The sum of each of `nodes`."""
-        return self._stack[: self._high]
+        self.clear()
 
     def clear(self) -> None:
         """Begin a new step."""
-        self._high = 0
+        self._next = dict.fromkeys(self.places, self._own.start)  # the shard whose gradient is added next
+        self._partial: dict[int, list[_Sum]] = {position: [] for position in self.places}  # sums of subtrees so far
+        self._waiting: dict[int, dict[int, _Sum]] = {}  # gradients that have come before those of earlier shards
+        self._missing = len(self.places)  # parameters that wait for a shard
 
-    def begin(self, shard: int) -> None:
-        """Begin the gradients of one shard."""
-        self._missing = set(self.places)
-        if not self._merges[shard]:
-            if len(self._stack) == self._high:
-                self._stack.append(np.empty(self.size, self.dtype))
-            self._high += 1
-
-    def add(self, shard: int, position: int, gradient: np.ndarray) -> bool:
-        """Add the gradient of one parameter; returns whether it was the last of the bucket."""
-        self._missing.discard(position)
-        self._add(shard, self.places[position], gradient.reshape(-1))
-        if self._missing:
+    def add(self, shard: int, position: int, gradient: _Sum) -> bool:
+        """Add a parameter's gradient for one shard, of one axis; returns whether it was the last of the bucket."""
+        if shard != self._next[position]:
+            self._waiting.setdefault(position, {})[shard] = gradient
             return False
-        self._merge(shard)
-        return True
+        self._add(shard, position, gradient)
+        waiting = self._waiting.get(position)
+        shard += 1
+        while waiting and shard in waiting:
+            self._add(shard, position, waiting.pop(shard))
+            shard += 1
+        self._next[position] = shard
+        if shard < self._own.stop:
+            return False
+        self._missing -= 1
+        return not self._missing
 
     def end(self, shard: int) -> bool:
-        """Take what is missing as zeros; returns whether anything was."""
-        if not self._missing:
-            return False
-        if not self._merges[shard]:
-            for position in self._missing:
-                self._stack[self._high - 1][self.places[position]] = 0
-        self._missing.clear()
-        self._merge(shard)
-        return True
+        """Take what has not come from a shard as zeros; returns whether the bucket is complete by that."""
+        done = False
+        for position, coming in self._next.items():
+            if coming <= shard and shard not in self._waiting.get(position, ()):
+                done |= self.add(shard, position, None)
+        return done
 
-    def _add(self, shard: int, place: slice, gradient: np.ndarray) -> None:
-        top = self._stack[self._high - 1][place]
-        if self._merges[shard]:
-            top += gradient
-        else:
-            top[...] = gradient
+    @property
+    def is_single(self) -> bool:
+        """Whether it is of one parameter."""
+        return len(self.places) == 1
 
-    def _merge(self, shard: int) -> None:
-        for _ in range(self._merges[shard] - 1):
-            self._high -= 1
-            self._stack[self._high - 1] += self._stack[self._high]
+    def sums(self, writable: bool = False) -> list[np.ndarray]:
+        """The sum of each of `nodes`, when all shards have been added. Unless they are to be `writable`, a gradient
+        that is the only one of its node and bucket stands here itself."""
+        return [self._of_node(depth, writable) for depth in range(len(self.nodes))]
+
+    def _of_node(self, depth: int, writable: bool) -> np.ndarray:
+        if self.is_single and not writable:
+            (sums,) = self._partial.values()
+            only = sums[depth]
+            if only is not None:
+                return only
+        row = self._row(depth)
+        for position, place in self.places.items():
+            own = self._partial[position][depth]
+            if own is None:
+                row[place] = 0
+            elif own.base is not row:
+                row[place] = own
+        return row
+
+    def give_away(self) -> None:
+        """Use other memory for the next step."""
+        self._rows.clear()
+        self.clear()
+
+    def _add(self, shard: int, position: int, gradient: _Sum) -> None:
+        """Add the next gradient of a parameter: to the sums of as many subtrees as end with it."""
+        sums, count = self._partial[position], self._merges[shard]
+        if not count:
+            sums.append(gradient)
+            return
+        operands = [*sums[-count:], gradient]
+        del sums[-count:]
+        if all(each is None for each in operands):
+            sums.append(None)
+            return
+        out = self._row(len(sums))[self.places[position]]
+        self._sum(operands, out)
+        sums.append(out)
+
+    def _sum(self, operands: Sequence[_Sum], out: np.ndarray) -> None:
+        """out = operands[0] + (operands[1] + (operands[2] + …)), block by block; out may be operands[0]."""
+        zeros = np.broadcast_to(self.dtype.type(0), out.shape)
+        *others, last = [zeros if each is None else each for each in operands]
+        if len(others) > 1 and self._block.size < min(out.size, BLOCK):
+            self._block = np.empty(min(self.size, BLOCK), self.dtype)
+        for low in range(0, out.size, BLOCK):
+            block = slice(low, low + BLOCK)
+            part = last[block]
+            for each in others[:0:-1]:
+                part = np.add(each[block], part, out=self._block[: part.size])
+            np.add(others[0][block], part, out=out[block])
+
+    def _row(self, depth: int) -> np.ndarray:
+        """The memory of sums at a depth of the stack."""
+        if depth not in self._rows:
+            self._rows[depth] = np.empty(self.size, self.dtype)
+        return self._rows[depth]
 
 
 def in_buckets(
     shapes: Sequence[_Shape], dtypes: Sequence[np.dtype], own: range, shards: int, most: int
 ) -> list[Bucket]:
-    """Buckets of at most `most` bytes, the last parameters first: their gradients are complete first."""
+    """Buckets in the order in which they will be complete, as the last parameters have their gradients first.
+
+    A parameter of more than a quarter of `most` bytes has a bucket of its own, whose gradient is sent as it is. The
+    others share buckets of at most `most` bytes.
+    """
     found: list[Bucket] = []
+    shared: dict[np.dtype, Bucket] = {}
     for position in range(len(shapes) - 1, -1, -1):
         dtype, size = dtypes[position], int(np.prod(shapes[position]))
-        last = found[-1] if found else None
-        if last is None or last.dtype != dtype or (last.size and (last.size + size) * dtype.itemsize > most):
-            last = Bucket(dtype, own, shards)
-            found.append(last)
-        last.append(position, size)
-    return found
+        alone = 4 * size * dtype.itemsize > most
+        bucket = None if alone else shared.get(dtype)
+        if bucket is None or (bucket.size and (bucket.size + size) * dtype.itemsize > most):
+            bucket = Bucket(dtype, own, shards)
+            found.append(bucket)
+            if not alone:
+                shared[dtype] = bucket
+        bucket.append(position, size)
+    return sorted(found, key=lambda bucket: min(bucket.places), reverse=True)

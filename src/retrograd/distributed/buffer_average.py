@@ -51,10 +51,9 @@ class BufferAverage:
         """Take the changes that a shard has made; after the last one, send them."""
         if self._reducer is None:
             return
-        self._reducer.begin(shard)
         for position, k in enumerate(self._floats):
-            self._reducer.add(position, self._buffers[k].array - self._old[k])
-        self._reducer.end()
+            self._reducer.add(shard, position, self._buffers[k].array - self._old[k])
+        self._reducer.advance()
 
     def wait(self) -> None:
         """Wait for the changes of the other processes.

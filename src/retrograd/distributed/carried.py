@@ -88,10 +88,9 @@ class Carried:
         before = reducer.waited
         reducer.start(1.0)
         for shard in reducer.own:
-            reducer.begin(shard)
             for position, entries in enumerate(self._left.get(shard, ())):
-                reducer.add(position, entries)
-            reducer.end()
+                reducer.add(shard, position, entries)
+            reducer.end(shard)
         self._totals = reducer.finish()
         return reducer.waited - before
 

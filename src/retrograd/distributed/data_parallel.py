@@ -121,7 +121,7 @@ class DistributedDataParallel(Module):
         if not self.module.training and not is_grad_enabled():
             return self.module(*inputs, **kwargs)
         run = Run(self, inputs, kwargs)
-        trained = self._parameters_to_train() if is_grad_enabled() else []
+        trained = self._trained if is_grad_enabled() else []
         outputs = OverShards.apply(run, *run.given, *trained)
         self._steps += 1
         return replaced(run.structure, iter(outputs))

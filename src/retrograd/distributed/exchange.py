@@ -16,18 +16,15 @@ from typing import Any
 import numpy as np
 
 from . import mpi
-from .buckets import Bucket
+from .buckets import BLOCK, Bucket
 from .entered import Entered
 from .process_group import ProcessGroup
 from .tree import Node, add_up, share, subtrees
 from .waiting import wait
 
-_BLOCK = 1 << 15  # numbers that are added and scaled while they are in the cache
-
 
 class Exchange:
-    """The sum of one bucket over all workers, times `scale`; `total` holds it at the end, until the bucket gets the
-    gradients of the next step.
+    """The sum of one bucket over all workers, times `scale`.
 
     comms: communicators of the first and the second half. `begin` may be called when the bucket's sums are complete, in
     the same order on all workers. number: of the bucket.
@@ -42,7 +39,7 @@ class Exchange:
             subtrees(share(shards, self._workers, rank), shards) for rank in range(self._workers)
         ]
         self._halves = halves(self._workers, shards)
-        self.total = np.empty(bucket.size if self._workers > 1 else 0, bucket.dtype)
+        self.total = np.empty(0, bucket.dtype)
         if self._halves:
             arriving = (bucket.size + 1) // 2
         else:
@@ -60,6 +57,8 @@ class Exchange:
     def begin(self, scale: float) -> None:
         """Send this worker's sums."""
         self._scale = self._bucket.dtype.type(scale)
+        if self.total.size != self._bucket.size and self._workers > 1:
+            self.total = np.empty(self._bucket.size, self._bucket.dtype)
         if self._workers == 1:
             self._rounds = self._alone()
         elif self._halves:
@@ -85,6 +84,14 @@ class Exchange:
             self._next()
         return seconds
 
+    def take(self) -> np.ndarray:
+        """The result. It is the caller's if the bucket is of one parameter, so that no gradient need be copied; else it
+        changes with the next step."""
+        total = self.total
+        if self._bucket.is_single:
+            self.total = total[:0].copy()
+        return total
+
     def _next(self) -> None:
         """Use what has arrived, and begin what follows."""
         self._requests = next(self._rounds, None)
@@ -92,12 +99,17 @@ class Exchange:
     # ---- the rounds: each yields the requests that must be done before the next one ----------------------------------
 
     def _alone(self) -> Iterator[list[Any]]:
-        self.total = self._bucket.sums[0]
-        self._scaled_sum(self.total, None)
+        (own,) = self._bucket.sums()
+        if self._scale == 1 and self._bucket.is_single:
+            self._bucket.give_away()
+            self.total = own
+        else:
+            self.total = np.empty_like(own)
+            self._scaled_sum(own, None, self.total)
         yield from ()
 
     def _halving(self) -> Iterator[list[Any]]:
-        low, high, sums = 0, self._bucket.size, self._bucket.sums[0]
+        low, high, (sums,) = 0, self._bucket.size, self._bucket.sums()
         kept, distance = [], 1
         while distance < self._workers:
             cut = (low + high) // 2
@@ -121,7 +133,7 @@ class Exchange:
         return [comm.Irecv(received, other, self._number), comm.Isend(sent, other, self._number)]
 
     def _all_to_all(self) -> Iterator[list[Any]]:
-        sums, mine = self._bucket.sums, self._mine
+        sums, mine = self._bucket.sums(), self._mine
         lengths = np.diff(self._bounds)
         others = [rank for rank in range(self._workers) if rank != self._rank]
         out = np.concatenate([each[self._bounds[rank] : self._bounds[rank + 1]] for rank in others for each in sums])
@@ -135,18 +147,17 @@ class Exchange:
         for rank, nodes in enumerate(self._nodes):
             for place, node in enumerate(nodes):
                 if rank == self._rank:
-                    found[node] = sums[place][mine]
+                    found[node] = sums[place][mine].copy()  # `add_up` uses it up
                 else:
                     end = start + mine.stop - mine.start
                     found[node], start = self._received[start:end], end
         self._scaled_sum(add_up(found, self._shards), None, self.total[mine])
         yield [self._comms[1].Iallgatherv(mpi.load().IN_PLACE, [self.total, lengths])]
 
-    def _scaled_sum(self, left: np.ndarray, right: np.ndarray | None, out: np.ndarray | None = None) -> None:
-        """out = (left + right) · scale; `left` itself if there is no out."""
-        out = left if out is None else out
-        for low in range(0, left.size, _BLOCK):
-            block = slice(low, low + _BLOCK)
+    def _scaled_sum(self, left: np.ndarray, right: np.ndarray | None, out: np.ndarray) -> None:
+        """out = (left + right) · scale"""
+        for low in range(0, left.size, BLOCK):
+            block = slice(low, low + BLOCK)
             part = left[block] if right is None else np.add(left[block], right[block], out=out[block])
             np.multiply(part, self._scale, out=out[block])
 

@@ -69,7 +69,7 @@ class Hooked:
 
     def begin(self, scale: float) -> None:
         """Call the hook. Its result is taken as it is; `scale` is the hook's business."""
-        (own,) = self._bucket.sums
+        (own,) = self._bucket.sums(writable=True)
         places: Mapping[int, slice] = self._bucket.places
         parameters = [self._trained[position] for position in places]
         bucket = GradBucket(wrap(own), self._index, self._last, parameters, [*places.values()])
@@ -97,8 +97,12 @@ class Hooked:
         self._store()
         return perf_counter() - start
 
+    def take(self) -> np.ndarray:
+        """The result, until the next step."""
+        return self.total
+
     def _store(self) -> bool:
-        """Take the result over."""
+        """Store what the hook has made."""
         if self._done:
             return True
         found = self._future.value()

@@ -25,10 +25,7 @@ _NAME = "DistributedDataParallel"
 
 
 class Run:
-    """One call of the module on each shard.
-
-    If the shards need numbers of each other (turns.py), gradients of parameters leave when all shards have ended.
-    """
+    """One call of the module on each shard."""
 
     def __init__(self, parallel: DistributedDataParallel, inputs: Any, kwargs: Any) -> None:
         self.parallel, self.arguments = parallel, (list(inputs), kwargs)
@@ -112,58 +109,48 @@ class Run:
     def _exchanged(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
         """The gradients of the inputs, shard by shard; those of the parameters go to the reducer."""
         parallel, reducer = self.parallel, self.reducer
-        kept = parallel.unsynced.taken(parallel._trained)
-        rest: dict[int, dict[int, np.ndarray]] = {}  # what waits for parameters that are not used this time
+        waiting = parallel.unsynced.taken(parallel._trained)  # place -> position -> what waits since no_sync
         reducer.start(1 / parallel.process_group.size())
 
-        def begin(place: int) -> Take:
-            reducer.begin(self.own[place])
-            waiting = rest[place] = kept.pop(place, {})
-
-            def take(position: int, gradient: np.ndarray) -> None:
-                before = waiting.pop(position, None)
-                reducer.add(position, gradient if before is None else before + gradient)
-
-            return take
+        def take(place: int, position: int, gradient: np.ndarray) -> None:
+            before = waiting[place].pop(position, None) if place in waiting else None
+            reducer.add(self.own[place], position, gradient if before is None else before + gradient)
+            if not self._together:
+                reducer.advance()
 
         def end(place: int) -> None:
-            for position, gradient in sorted(rest.pop(place).items()):
-                reducer.add(position, gradient)
-            reducer.end()
+            for position, gradient in waiting.get(place, {}).items():  # parameters that are not used this time
+                reducer.add(self.own[place], position, gradient)
+            reducer.end(self.own[place])
 
-        return self._swept(grads, begin, end)
+        return self._swept(grads, take, end, reducer.advance)
 
     def _kept(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
         """The gradients of the inputs, shard by shard; those of the parameters wait for the next exchange."""
         unsynced = self.parallel.unsynced
         unsynced.begin(self.parallel._trained)
-        return self._swept(grads, lambda place: partial(unsynced.add, place), lambda place: None)
+        return self._swept(grads, unsynced.add, lambda place: None, lambda: None)
 
     def _swept(
-        self, grads: Sequence[Tensor | None], begin: Callable[[int], Take], end: Callable[[int], object]
+        self,
+        grads: Sequence[Tensor | None],
+        take: Callable[[int, int, np.ndarray], object],
+        end: Callable[[int], object],
+        between: Callable[[], object],
     ) -> list[list[Tensor | None]]:
-        """The backward of each shard; between begin(place) and end(place), what `begin` returned gets the gradients of
-        its parameters."""
-        group, shards = self.parallel.process_group, self.parallel.shards
-        if not self._together:
-            found = []
-            for place in range(len(self.own)):
-                found.append(self._sweep(place, grads, begin(place)))
-                end(place)
-            return found
-        lists: list[list[tuple[int, np.ndarray]]] = [[] for _ in self.own]
+        """The backward of each shard: `take` gets its place, the position of a parameter and its gradient, `end` its
+        place. between: called when shards that need numbers of each other have met."""
 
         def job(place: int) -> list[Tensor | None]:
-            return self._sweep(place, grads, lambda position, gradient: lists[place].append((position, gradient)))
-
-        results = in_turn(group, shards, {shard: partial(job, place) for place, shard in enumerate(self.own)})
-        for place, gradients in enumerate(lists):
-            take = begin(place)
-            for position, gradient in gradients:
-                take(position, gradient)
-            gradients.clear()
+            found = self._sweep(place, grads, partial(take, place))
             end(place)
-        return list(results.values())
+            return found
+
+        if not self._together:
+            return [job(place) for place in range(len(self.own))]
+        jobs = {shard: partial(job, place) for place, shard in enumerate(self.own)}
+        group, shards = self.parallel.process_group, self.parallel.shards
+        return list(in_turn(group, shards, jobs, between=between).values())
 
     def _sweep(self, place: int, grads: Sequence[Tensor | None], take: Take) -> list[Tensor | None]:
         """The gradients of the inputs of one shard; `take` gets those of the parameters."""

@@ -1,7 +1,7 @@
 """The reducer: gradients of shards go in, the sums over all workers come out.
 
-Buckets leave in a fixed order, each as soon as the last shard of this worker has completed it; between the backwards of
-operators it looks after those that are under way.
+Buckets leave in a fixed order, each as soon as all shards of this worker have completed it; between the backwards of
+operators `advance` looks after those that are under way.
 """
 
 from __future__ import annotations
@@ -46,6 +46,10 @@ class Reducer:
         # a hook sees each gradient in the order of its shape
         plain = [tuple(range(each.ndim)) for each in parameters]
         self._orders = orders_in_memory(group, parameters) if hooked is None else plain
+        self._layouts = [  # the shape in which a gradient lies in its bucket, and the order of its axes from there
+            ([shape[axis] for axis in order], np.argsort(order).tolist())
+            for shape, order in zip(self._shapes, self._orders, strict=True)
+        ]
         self._buckets = in_buckets(self._shapes, [each.dtype for each in parameters], self.own, shards, most)
         self._home = {position: k for k, bucket in enumerate(self._buckets) for position in bucket.places}
         self._hooked = hooked is not None
@@ -58,7 +62,6 @@ class Reducer:
         self._used = np.zeros(len(parameters), np.uint8)
         self._complete: list[bool] = []
         self._begun = 0
-        self._shard = self.own.start
         self._scale = 1.0
         self.waited = 0.0
 
@@ -70,26 +73,33 @@ class Reducer:
         for bucket in self._buckets:
             bucket.clear()
 
-    def begin(self, shard: int) -> None:
-        """Begin the gradients of one of this worker's shards; they come in order."""
-        self._shard = shard
-        for bucket in self._buckets:
-            bucket.begin(shard)
-
-    def add(self, position: int, gradient: np.ndarray) -> None:
-        """The gradient of one parameter for the current shard."""
+    def add(self, shard: int, position: int, gradient: np.ndarray) -> None:
+        """The gradient of one parameter for one of this worker's shards. It is kept until it is sent: it must not
+        change, and is not changed. Nothing is sent here."""
         home = self._home[position]
         self._used[position] = 1
-        if self._buckets[home].add(self._shard, position, gradient.transpose(self._orders[position])):
-            self._bucket_done(home)
-        elif self._begun:
-            self._advance()
+        flat = gradient.transpose(self._orders[position]).reshape(-1)
+        self._complete[home] |= self._buckets[home].add(shard, position, flat)
 
-    def end(self) -> None:
-        """The current shard has no further gradients."""
+    def end(self, shard: int) -> None:
+        """A shard has no further gradients."""
         for home, bucket in enumerate(self._buckets):
-            if bucket.end(self._shard):
-                self._bucket_done(home)
+            self._complete[home] |= bucket.end(shard)
+
+    def advance(self) -> None:
+        """Send the buckets that are complete, in order, and look after those under way."""
+        begun = self._begun
+        if not begun and not self._complete[0]:
+            return
+        with mpi.errors(_WHAT):
+            while begun < len(self._buckets) and self._complete[begun]:
+                self._exchanges[begun].begin(self._scale)
+                begun += 1
+            self._begun = begun
+            for exchange in self._exchanges[:begun]:
+                # the second half of each begins in order as well
+                if not exchange.advance() and exchange.is_first:
+                    return
 
     def finish(self) -> list[np.ndarray | None]:
         """Wait for the others: the sum for each parameter; None for what no shard of any worker has used.
@@ -97,9 +107,9 @@ class Reducer:
         Raises:
             DistNetworkError: a worker did not come in time. WorkerLostError: one has died.
         """
-        group = self._group
+        self.advance()
+        group, used = self._group, self._used
         entered = enter(group.count, f"the gradients of {len(self._shapes)} parameters")
-        used = self._used
         if group.comm is not None:
             with mpi.errors(_WHAT):
                 request = self._comms[0].Iallreduce(mpi.load().IN_PLACE, used, mpi.load().MAX)
@@ -111,33 +121,14 @@ class Reducer:
                 exchange.wait(entered)
         found: list[np.ndarray | None] = [None] * len(self._shapes)
         for bucket, exchange in zip(self._buckets, self._exchanges, strict=True):
+            total = exchange.take()
             for position, place in bucket.places.items():
                 # a hook may add what it has not sent before
-                if used[position] or (self._hooked and exchange.total[place].any()):
-                    found[position] = self._shaped(exchange.total[place], position)
+                if used[position] or (self._hooked and total[place].any()):
+                    shape, back = self._layouts[position]
+                    found[position] = total[place].reshape(shape).transpose(back)
+            bucket.clear()
         return found
-
-    def _shaped(self, part: np.ndarray, position: int) -> np.ndarray:
-        """A parameter's part of a bucket in its shape."""
-        order, shape = self._orders[position], self._shapes[position]
-        return part.reshape([shape[axis] for axis in order]).transpose(np.argsort(order))
-
-    def _bucket_done(self, home: int) -> None:
-        if self._shard != self.own.stop - 1:
-            return
-        self._complete[home] = True
-        while self._begun < len(self._buckets) and self._complete[self._begun]:
-            with mpi.errors(_WHAT):
-                self._exchanges[self._begun].begin(self._scale)
-            self._begun += 1
-        self._advance()
-
-    def _advance(self) -> None:
-        """Look after the exchanges under way. The second half of each begins in order as well."""
-        with mpi.errors(_WHAT):
-            for exchange in self._exchanges[: self._begun]:
-                if not exchange.advance() and exchange.is_first:
-                    return
 
 
 def orders_in_memory(group: ProcessGroup, parameters: Sequence[np.ndarray]) -> list[tuple[int, ...]]:

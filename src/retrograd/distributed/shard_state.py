@@ -32,12 +32,14 @@ def run_shards(
     average: BufferAverage | None,
     together: bool,
     first_group: ProcessGroup | None = None,
+    between: Callable[[], object] = lambda: None,
 ) -> dict[int, T]:
     """The results of the jobs, one for each shard of this process, None for one without samples. A shard has the random
     numbers of `numbers`, which are a seed and a step, and begins with the buffers of before the batch; `average` gets
     what it makes of them.
 
-    together: the shards need numbers of each other. first_group: the group before processes died.
+    together: the shards need numbers of each other. first_group: the group before processes died. between: called
+    when all shards have come to a place where they do.
 
     Raises:
         What a job raises, and what ``in_turn`` does.
@@ -45,7 +47,7 @@ def run_shards(
     if together:
         live = {shard: job for shard, job in jobs.items() if job is not None}
         states = {shard: _State(*numbers, shard, average) for shard in live}
-        found = in_turn(group, shards, live, lambda shard: states[shard].here(), first_group)
+        found = in_turn(group, shards, live, lambda shard: states[shard].here(), first_group, between)
         if average is not None:
             for shard in jobs:
                 average.before(states[shard].buffers if shard in states else None)

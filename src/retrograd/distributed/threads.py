@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 
 from ..kernels.machine.launch import set_num_threads
 
@@ -13,6 +14,12 @@ _SET = ("RETROGRAD_NUM_THREADS", "OMP_NUM_THREADS")
 def workers_here() -> int:
     """How many workers this machine has, as far as the launcher says."""
     return next((int(os.environ[name]) for name in _LOCAL_SIZES if os.environ.get(name, "").isdigit()), 1)
+
+
+@lru_cache(maxsize=1)
+def has_a_core() -> bool:
+    """Whether there is a core for each worker of this machine, so that one that waits keeps none from its work."""
+    return workers_here() <= (os.cpu_count() or 1)
 
 
 def share_cores() -> None:

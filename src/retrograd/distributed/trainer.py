@@ -195,24 +195,25 @@ class ShardedTrainer:
         together = meets(self.model)
         if together:
             self._check_samples(batch)
-        gradients: dict[int, list[tuple[int, np.ndarray]]] = {shard: [] for shard in reducer.own}
 
         def one(shard: int) -> list[float]:
-            if together:  # they leave when all shards have ended
-                return self._shard(shard, batch, loss, lambda place, g: gradients[shard].append((place, g)))
-            reducer.begin(shard)
-            row = self._shard(shard, batch, loss, reducer.add) if batch.sizes[shard] else []
-            reducer.end()
+            def take(position: int, gradient: np.ndarray) -> None:
+                reducer.add(shard, position, gradient)
+                if not together:
+                    reducer.advance()
+
+            row = self._shard(shard, batch, loss, take)
+            reducer.end(shard)
             return row
 
-        jobs = {shard: partial(one, shard) if batch.sizes[shard] or not together else None for shard in reducer.own}
+        jobs = {shard: partial(one, shard) if batch.sizes[shard] else None for shard in reducer.own}
+        for shard, job in jobs.items():
+            if job is None:
+                reducer.end(shard)
         numbers = self.seed, self.steps
-        rows = run_shards(self.group, self.shards, jobs, numbers, self._average, together, self._first_group)
-        for shard in reducer.own if together else ():
-            reducer.begin(shard)
-            for place, gradient in gradients.pop(shard):
-                reducer.add(place, gradient)
-            reducer.end()
+        rows = run_shards(
+            self.group, self.shards, jobs, numbers, self._average, together, self._first_group, reducer.advance
+        )
         return [rows.get(shard, []) for shard in reducer.own]
 
     def _shard(
@@ -273,13 +274,15 @@ class ShardedTrainer:
             wait(group, [request], entered)
         return table
 
-    def _deliver(self, totals: Sequence[np.ndarray | None]) -> None:
+    def _deliver(self, totals: list[np.ndarray | None]) -> None:
         """Store the gradients as a backward does, in place of those of the last step."""
         entries: list[Any] = []
-        for parameter, total in zip(self._trained, totals, strict=True):
+        for position, parameter in enumerate(self._trained):
             parameter.grad = None
+            total, totals[position] = totals[position], None  # so that only the entry holds it: it need not be copied
             if total is not None:
                 entries.append([parameter, wrap(total), True])
+            total = None
         run_leaf_hooks(entries)
         deliver(entries, False)
         run_post_hooks(entries)

@@ -50,11 +50,12 @@ def in_turn(
     jobs: Mapping[int, Callable[[], T]],
     around: Callable[[int], AbstractContextManager[Any]] | None = None,
     first_group: ProcessGroup | None = None,
+    between: Callable[[], object] = lambda: None,
 ) -> dict[int, T]:
     """The results of the jobs, one for each of this process's shards that has samples, in order.
 
     around: what surrounds each stretch in which a shard runs, for what all shards change. first_group: the group before
-    processes died.
+    processes died. between: called in this thread when all shards have come to a meeting.
 
     Raises:
         What a job raises; the others are given up. DistError: a shard ends while another waits for it, or they wait in
@@ -77,6 +78,7 @@ def in_turn(
                     raise state.error
             if all(isinstance(state, _Ends) for state in states.values()):
                 return {shard: state.result for shard, state in states.items() if isinstance(state, _Ends)}
+            between()
             first = _same(states)
             pieces = {shard: state.piece for shard, state in states.items() if isinstance(state, _Asks)}
             for shard in own:  # without samples

@@ -13,11 +13,12 @@ import numpy as np
 from . import mpi
 from .entered import Entered
 from .errors import DistNetworkError
+from .threads import has_a_core
 
 if TYPE_CHECKING:
     from .process_group import ProcessGroup
 
-_SPIN = 2e-4  # seconds of asking again and again before it sleeps in between
+_SPIN = {True: 5e-3, False: 2e-4}  # seconds of asking again and again before it sleeps; True: each worker has a core
 _LONGEST_SLEEP = 1e-3
 _LISTEN_EVERY = 0.02
 _GRACE = 1.0  # seconds for the others to answer
@@ -41,13 +42,13 @@ def wait(
         WorkerLostError: a process has died. DistBackendError: MPI reports something else.
     """
     start = now = time.perf_counter()
-    listen, sleep = start + _LISTEN_EVERY, 5e-5
+    listen, sleep, spin = start + _LISTEN_EVERY, 5e-5, _SPIN[has_a_core()]
     pending = list(requests)
     with mpi.errors(entered):
         # one by one: the errors of several at once do not say that a process has died
         while pending := [request for request in pending if not request.Test(status)]:
             now = time.perf_counter()
-            if now - start < _SPIN:
+            if now - start < spin:
                 os.sched_yield()
                 continue
             time.sleep(sleep)
