@@ -25,6 +25,11 @@ def trained(folder, workers, *blows, steps=8):
     return found[0]
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("undisturbed"), 2)
+
+
 def test_the_others_go_on_with_the_same_bits(tmp_path):
     alone = trained(tmp_path, 1)
     assert alone[0] == "8" and alone[2] == "0"
@@ -38,6 +43,22 @@ def test_a_stopped_process_that_comes_back_changes_nothing(tmp_path):
     found = trained(tmp_path, 3, *blows)
     assert int(found[0]) < 8 and found[2] == "1"
     assert trained(tmp_path, 1, steps=found[0])[:2] == found[:2]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("moment", ["backward", "after the step"])
+def test_a_death_that_takes_a_part_of_the_optimizer_along_ends_the_job(tmp_path, undisturbed, moment):
+    assert trained(tmp_path / "whole", 3, "zero") == undisturbed
+    ended = run(3, "kills.py", tmp_path, 8, "zero", f"1:{moment}:5", code=None, seconds=60)
+    assert ended.returncode != 0 and "digest" not in ended.stdout
+    message = "ShardedTrainer: a process has died, and with it its part of the optimizer's state"
+    assert message in ended.stderr, ended.stderr
+
+
+@pytest.mark.nightly
+def test_any_number_of_processes_trains_to_the_same_bits(tmp_path):
+    found = {trained(tmp_path / f"{workers}", workers, steps=200) for workers in (1, 2, 3, 4, 8)}
+    assert len(found) == 1 and next(iter(found))[::2] == ("200", "0")
 
 
 @pytest.mark.nightly
@@ -64,11 +85,6 @@ def test_a_stopped_process_is_named_and_the_job_ends(tmp_path, moment, back):
     assert re.search(message, ended.stderr), ended.stderr
     assert time.monotonic() - start < 30
     trained(tmp_path, 1)  # nothing keeps the folder from the next one
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    return trained(tmp_path_factory.mktemp("undisturbed"), 2)
 
 
 @pytest.mark.nightly

@@ -34,6 +34,7 @@ from .entered import enter
 from .errors import WorkerLostError
 from .loader import ShardedBatch
 from .objects import from_root
+from .optim import ZeroRedundancyOptimizer
 from .process_group import ProcessGroup, member, replace_world
 from .reducer import Reducer
 from .shard_state import meets, run_shards
@@ -112,7 +113,8 @@ class ShardedTrainer:
 
         Raises:
             DistNetworkError: a process did not come in time. WorkerLostError: one has died, and this MPI cannot go on
-            without it. What ``loss`` raises; the other processes then count this one as lost.
+            without it, or its part of the optimizer's state is gone (ZeroRedundancyOptimizer). What ``loss`` raises;
+            the other processes then count this one as lost.
         """
         start = perf_counter()
         totals, numbers = self.together(lambda group: self._attempt_all(batch, loss), self._undo_buffers)
@@ -315,6 +317,12 @@ class ShardedTrainer:
             self._average = None
 
     def _go_on_without_the_dead(self) -> None:
+        if isinstance(self.optimizer, ZeroRedundancyOptimizer):
+            raise WorkerLostError(
+                f"{_NAME}: a process has died, and with it its part of the optimizer's state, which "
+                "ZeroRedundancyOptimizer shares out; start again from the last checkpoint (retrograd launch "
+                "--max-restarts), or use the plain optimizer, with which the others go on"
+            )
         before = self.group
         self.group = before.of_the_living()
         replace_world(before, self.group)

@@ -107,7 +107,7 @@ with rg.no_grad():
                                   model.module(rg.tensor(x[:1]))["scores"].numpy())  # fmt: skip
 assert [*model.state_dict()] == [f"module.{name}" for name in plain.state_dict()]
 
-if sys.argv[1] == "tree":
+if sys.argv[1] == "shards":
     model.train()
     if size < 3:  # then each process has two shards or more
         with pytest.raises(ValueError, match=r"at least \d samples: one for each of this process's shards"):

@@ -1,6 +1,6 @@
-"""Trains, and writes checkpoints, while processes die: kills.py FOLDER STEPS [sync] [RANK:MOMENT:COUNT[:SIGNAL] ...].
+"""Trains, and writes checkpoints, while processes die: kills.py FOLDER STEPS [sync|zero] [RANK:MOMENT:COUNT[:SIGNAL] ...].
 
-sync: batch norm takes the statistics of the whole batch. Process RANK (of those that have started) sends itself a
+sync: batch norm takes the statistics of the whole batch. zero: the optimizer's state is shared out. Process RANK (of those that have started) sends itself a
 signal when it comes to MOMENT for the COUNT-th time: KILL; TERM, which asks all to stop after the step; STOP, or STOP3,
 which goes on after 3 seconds.
 """
@@ -19,12 +19,12 @@ import retrograd as rg
 import retrograd.distributed as dist
 from retrograd.distributed import checkpoint, exchange
 from retrograd.distributed.checkpoint import storage
+from retrograd.distributed.optim import ZeroRedundancyOptimizer
 from retrograd.distributed.process_group import ProcessGroup
 from retrograd.nn.functional import cross_entropy
 
 folder, steps, *plan = sys.argv[1:]
-sync = plan[:1] == ["sync"]
-plan = plan[sync:]
+mode = plan.pop(0) if plan and plan[0] in ("sync", "zero") else ""
 dist.init_process_group(timeout=float(os.environ.get("TIMEOUT", 30)))
 started = dist.get_rank()
 blows = {}
@@ -66,9 +66,11 @@ x, y = next(batches(1, 64))
 data = rg.utils.data.TensorDataset(rg.tensor(x), rg.tensor(y))
 loader = dist.ShardedLoader(data, 16, shuffle=True, seed=4)
 model = Network()
-if sync:
+if mode == "sync":
     model = rg.nn.SyncBatchNorm.convert_sync_batchnorm(model)
 optimizer = rg.optim.Adam(model.parameters(), lr=0.01)
+if mode == "zero":
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), rg.optim.Adam, lr=0.01)
 trainer = dist.ShardedTrainer(model, optimizer, seed=7)
 trainer.tell = lambda: asked[0] if asked else -1
 model.norm.register_forward_hook(lambda *_: come_to("forward"))
@@ -81,6 +83,9 @@ def loss(x, y):
 
 
 def state():
+    if mode == "zero":
+        optimizer.consolidate_state_dict(to=0)
+        return {"model": model.state_dict(), "steps": trainer.steps}
     return {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "steps": trainer.steps}
 
 
