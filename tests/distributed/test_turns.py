@@ -10,6 +10,7 @@ import retrograd as rg
 import retrograd.distributed as dist
 from retrograd import nn
 from retrograd.distributed.algorithms.ddp_comm_hooks.default_hooks import as_bf16, from_bf16
+from retrograd.distributed.exchange import Exchange
 from retrograd.distributed.meeting import here
 from retrograd.distributed.process_group import ProcessGroup
 from retrograd.distributed.turns import in_turn
@@ -150,6 +151,31 @@ def test_the_trainer_has_the_statistics_of_the_whole_batch(group):
         optimizers[0].step()
     for a, b in zip(plain.state_dict().values(), model.state_dict().values(), strict=True):
         np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("trains", ["DistributedDataParallel", "ShardedTrainer"])
+def test_gradients_leave_before_the_first_layer_has_run(group, monkeypatch, trains):
+    events = []
+    begin = Exchange.begin
+
+    def sent(exchange, scale):
+        events.append("sent")
+        begin(exchange, scale)
+
+    model = nn.Sequential(nn.Linear(6, 5), nn.SyncBatchNorm(5), nn.ReLU(), nn.Linear(5, 4))
+    x, y = rg.ones(16, 6), rg.tensor(np.arange(16) % 4)
+    model[0].register_full_backward_hook(lambda *_: events.append("first layer"))
+    monkeypatch.setattr(Exchange, "begin", sent)
+    monkeypatch.setattr("retrograd.distributed.trainer.MOST_BYTES", 64)
+    cross_entropy = nn.functional.cross_entropy
+    if trains == "ShardedTrainer":
+        trainer = dist.ShardedTrainer(model, rg.optim.SGD(model.parameters(), lr=0.1))
+        (batch,) = dist.ShardedLoader(rg.utils.data.TensorDataset(x, y), 16)
+        trainer.step(batch, lambda x, y: cross_entropy(model(x), y))
+    else:
+        cross_entropy(DistributedDataParallel(model, bucket_cap_mb=64e-6)(x), y).backward()
+    assert events.count("first layer") == 8  # once for each shard
+    assert "sent" in events[: events.index("first layer")]
 
 
 def test_without_a_group_it_is_batch_norm():
