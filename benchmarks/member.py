@@ -111,19 +111,17 @@ class Member:
     def exchange(self, numbers: int, times: int) -> float:
         """Seconds that a core works for the exchange of one bucket of float32 numbers, when all processes begin
         together: the first quarter of `times`, as what comes between makes it longer."""
-        reducers = importlib.import_module("retrograd.distributed.reducer")
-        groups = importlib.import_module("retrograd.distributed.process_group")
+        reducers = importlib.import_module("retrograd.distributed.gradients.reducer")
+        world = importlib.import_module("retrograd.distributed.processes.world")
         data = np.ones(numbers, np.float32)
-        group = groups.member(None, "exchange")
+        group = world.member(None, "exchange")
         reducer = reducers.Reducer(group, [data], self.size, data.nbytes)
         found = []
         for _ in range(times):
             self.distributed.barrier()
             start = time.process_time()
             reducer.start(1.0)
-            reducer.begin(self.rank)
-            reducer.add(0, data)
-            reducer.end()
+            reducer.add(self.rank, 0, data)
             reducer.finish()
             found.append(time.process_time() - start)
         return float(np.quantile(found, 0.25))
@@ -146,7 +144,7 @@ class Member:
         optimizer = work.optimizer(self.framework.optim, net.parameters())
         trainer = self.distributed.ShardedTrainer(net, optimizer, seed=0)
         x, y = work.batch(self.size)
-        loader = importlib.import_module("retrograd.distributed.loader")
+        loader = importlib.import_module("retrograd.distributed.training.loader")
         cuts = [shard * len(x) // trainer.shards for shard in range(trainer.shards + 1)]
         parts = [slice(low, high) for low, high in zip(cuts, cuts[1:], strict=False)]
         batch = loader.ShardedBatch(

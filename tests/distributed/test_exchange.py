@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributed.test_tree import by_definition
-from retrograd.distributed import mpi
-from retrograd.distributed.buckets import Bucket
-from retrograd.distributed.exchange import Exchange, halves
-from retrograd.distributed.tree import share
+from retrograd.distributed.gradients.buckets import Bucket
+from retrograd.distributed.gradients.exchange import Exchange, halves
+from retrograd.distributed.gradients.tree import share
+from retrograd.distributed.processes import mpi
 
 IN_PLACE = object()
 

@@ -10,8 +10,10 @@ import pytest
 from distributed.workers import needs_mpi
 from retrograd.cli import main
 from retrograd.data import TensorDataset
-from retrograd.distributed import DistBackendError, init_process_group, is_initialized, launcher, loader, mpi
-from retrograd.distributed.environment import set_environment
+from retrograd.distributed import DistBackendError, init_process_group, is_initialized
+from retrograd.distributed.processes import launcher, mpi
+from retrograd.distributed.processes.environment import set_environment
+from retrograd.distributed.training import loader
 from retrograd.train import load_checkpoint
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from distributed.workers import PROGRAMS, needs_mpi
-from retrograd.distributed.launcher import command, find_mpiexec
+from retrograd.distributed.processes.launcher import command, find_mpiexec
 
 pytestmark = [needs_mpi, pytest.mark.nightly]
 

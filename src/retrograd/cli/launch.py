@@ -29,7 +29,7 @@ def add_command(commands: Any) -> None:
 
 def _launch(arguments: argparse.Namespace) -> int:
     from ..distributed.errors import DistBackendError
-    from ..distributed.launcher import launch
+    from ..distributed.processes.launcher import launch
 
     try:
         return launch(

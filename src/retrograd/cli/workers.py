@@ -26,7 +26,7 @@ def check_workers(workers: int) -> None:
     Raises:
         UsageError: there are too many.
     """
-    from ..distributed.workers import SHARDS
+    from ..distributed.training.workers import SHARDS
 
     if workers > SHARDS:
         raise UsageError(f"--workers {workers}: a batch is cut into {SHARDS} shards, so pass at most {SHARDS}")
@@ -38,7 +38,7 @@ def start_workers(arguments: argparse.Namespace, line: Sequence[str], output: Pa
     The caller holds the lock of the folder.
     """
     from ..distributed.errors import DistError
-    from ..distributed.launcher import launch
+    from ..distributed.processes.launcher import launch
 
     command = ["-m", "retrograd", *_without_output(line), "--output", str(output)]
     try:

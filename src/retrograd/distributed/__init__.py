@@ -8,23 +8,25 @@ import sys
 from ..absent import attach_to_module
 from . import algorithms as algorithms
 from . import optim as optim
-from .collectives import *
-from .data_parallel import *
+from .collectives.future import *
+from .collectives.objects import *
+from .collectives.point_to_point import *
+from .collectives.tensors import *
+from .collectives.work import *
 from .errors import *
-from .future import *
-from .grad_bucket import *
-from .loader import *
-from .objects import *
-from .point_to_point import *
-from .process_group import *
-from .sync_batch_norm import *
-from .trainer import *
-from .work import *
-from .workers import *
+from .gradients.data_parallel import *
+from .gradients.grad_bucket import *
+from .gradients.sync_batch_norm import *
+from .processes.process_group import *
+from .processes.world import *
+from .training.loader import *
+from .training.trainer import *
+from .training.workers import *
 
 _FILES = (
-    "collectives", "data_parallel", "errors", "future", "grad_bucket", "loader", "objects", "point_to_point",
-    "process_group", "sync_batch_norm", "trainer", "work", "workers",
+    "errors", "processes.process_group", "processes.world", "collectives.tensors", "collectives.point_to_point",
+    "collectives.objects", "collectives.work", "collectives.future", "gradients.data_parallel", "gradients.grad_bucket",
+    "gradients.sync_batch_norm", "training.loader", "training.trainer", "training.workers",
 )  # fmt: skip
 __all__ = [name for file in _FILES for name in sys.modules[f"{__name__}.{file}"].__all__]
 

@@ -14,10 +14,11 @@ from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..optim import LBFGS, Optimizer
-from . import mpi
-from .objects import from_root
-from .process_group import ProcessGroup, member
-from .waiting import wait
+from .collectives.objects import from_root
+from .processes import mpi
+from .processes.process_group import ProcessGroup
+from .processes.waiting import wait
+from .processes.world import member
 
 __all__ = ["ZeroRedundancyOptimizer"]
 

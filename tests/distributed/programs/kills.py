@@ -1,8 +1,8 @@
-"""Trains, and writes checkpoints, while processes die: kills.py FOLDER STEPS [sync|zero] [RANK:MOMENT:COUNT[:SIGNAL] ...].
+"""Trains, and writes checkpoints, while processes die: kills.py FOLDER STEPS [MODE] [RANK:MOMENT:COUNT[:SIGNAL] ...].
 
-sync: batch norm takes the statistics of the whole batch. zero: the optimizer's state is shared out. Process RANK (of those that have started) sends itself a
-signal when it comes to MOMENT for the COUNT-th time: KILL; TERM, which asks all to stop after the step; STOP, or STOP3,
-which goes on after 3 seconds.
+MODE: sync, batch norm takes the statistics of the whole batch; zero, the optimizer's state is shared out. Process RANK
+(of those that have started) sends itself a signal when it comes to MOMENT for the COUNT-th time: KILL; TERM, which asks
+all to stop after the step; STOP, or STOP3, which goes on after 3 seconds.
 """
 
 import hashlib
@@ -17,10 +17,11 @@ from network import Network, batches
 
 import retrograd as rg
 import retrograd.distributed as dist
-from retrograd.distributed import checkpoint, exchange
+from retrograd.distributed import checkpoint
 from retrograd.distributed.checkpoint import storage
+from retrograd.distributed.gradients import exchange
 from retrograd.distributed.optim import ZeroRedundancyOptimizer
-from retrograd.distributed.process_group import ProcessGroup
+from retrograd.distributed.processes.process_group import ProcessGroup
 from retrograd.nn.functional import cross_entropy
 
 folder, steps, *plan = sys.argv[1:]

@@ -83,7 +83,7 @@ for shape, plain_class, options in (
         np.testing.assert_array_equal(sync(own).detach().numpy(), plain(own).detach().numpy())
 
 # the same bits however the shards are spread: what this process has against all of them in one process of its own
-alone = rg.distributed.process_group.ProcessGroup(None, [0], 60)
+alone = dist.ProcessGroup(None, [0], 60)
 x, g = rng.standard_normal((2, 24, 8, 3, 5)).astype(np.float32)
 found = []
 for group, low, high in ((None, rank * 24 // size, (rank + 1) * 24 // size), (alone, 0, 24)):

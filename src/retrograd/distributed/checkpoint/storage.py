@@ -12,8 +12,9 @@ import numpy as np
 
 from ...engine.changes import mark
 from ...engine.tensor import Tensor
-from ..objects import exchange_objects, from_root
-from ..process_group import ProcessGroup, is_initialized, member
+from ..collectives.objects import exchange_objects, from_root
+from ..processes.process_group import ProcessGroup
+from ..processes.world import is_initialized, member
 from .errors import CheckpointException
 from .fitting import Fitting
 from .layout import (

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from ....engine.tensor import Tensor, wrap
-from ... import mpi
-from ...entered import enter
-from ...future import Future
-from ...grad_bucket import GradBucket
-from ...process_group import ProcessGroup, member
-from ...work import Work
+from ...collectives.future import Future
+from ...collectives.work import Work
+from ...gradients.grad_bucket import GradBucket
+from ...processes import mpi
+from ...processes.entered import enter
+from ...processes.process_group import ProcessGroup
+from ...processes.world import member
 
 __all__ = ["allreduce_hook", "bf16_compress_hook", "fp16_compress_hook"]
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ....engine.tensor import Tensor, wrap
-from ...future import Future
-from ...grad_bucket import GradBucket
-from ...process_group import ProcessGroup, member
+from ...collectives.future import Future
+from ...gradients.grad_bucket import GradBucket
+from ...processes.process_group import ProcessGroup
+from ...processes.world import member
 from .default_hooks import started
 
 __all__ = ["TopK", "topk_hook"]

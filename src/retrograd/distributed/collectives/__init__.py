@@ -1,0 +1,1 @@
+"""Collectives, messages, and what is sent in them."""

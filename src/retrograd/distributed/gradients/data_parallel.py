@@ -1,0 +1,257 @@
+"""DistributedDataParallel: a model whose gradients are those of the batches of all processes together.
+
+The part of the batch that a process has is cut into shards. The module runs on each shard alone, with random numbers
+that depend on the step and the shard, and the gradients of all shards are added in a fixed tree (tree.py). So the
+weights are the same bits with any number of processes that has whole shards.
+
+Source: S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from ...engine.grad_mode import is_grad_enabled
+from ...engine.tensor import Tensor
+from ...nn.module import Module
+from ...ops.arguments.checks import as_flag
+from ...ops.random.random import default_generator
+from ..collectives.future import Future
+from ..collectives.objects import exchange_objects, from_root
+from ..errors import DistError
+from ..processes.process_group import ProcessGroup
+from ..processes.world import member
+from .buffer_average import BufferAverage, averaged_buffers, is_float
+from .grad_bucket import GradBucket, Hooked
+from .over_shards import OverShards, Run
+from .reducer import Reducer
+from .shards import replaced
+from .unsynced import Unsynced
+
+__all__ = ["DistributedDataParallel"]
+
+_NAME = "DistributedDataParallel"
+MOST_BYTES = 4_000_000  # of a bucket
+
+
+class DistributedDataParallel(Module):
+    """Calls ``module`` on this process's part of the batch; after ``backward`` the gradients are the mean over all.
+
+    All processes begin with the parameters and buffers of process 0. Gradients leave in buckets while the backward goes
+    on. The loss is a mean over this process's part, and all parts are of one size.
+
+    bucket_cap_mb: size of a bucket in MB. process_group: the processes, all of them for None.
+    find_unused_parameters, gradient_as_bucket_view, static_graph: parameters that no process has used keep their
+        gradient anyway, so the three change nothing. broadcast_buffers: False leaves buffers to each process.
+    reproducible: add the gradients of ``shards`` shards in a fixed tree: the same bits for 1, 2, 4 … processes, up to
+        the number of shards. False: each process's part is one shard, which is faster.
+    shards: number of shards of the whole batch.
+
+    Buffers of floating-point numbers, such as running statistics, change by the mean of their changes over the shards.
+
+    Raises:
+        TypeError: module is not a Module, or a flag is not a bool. ValueError: module has nothing to train, there are
+        fewer shards than processes, bucket_cap_mb is not positive, or dim is not 0. DistError: the processes have
+        other parameters.
+        RuntimeError: there is no process group; device_ids or output_device names a GPU.
+    """
+
+    module: Module
+
+    def __init__(
+        self,
+        module: Module,
+        device_ids: Sequence[Any] | None = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool = True,
+        init_sync: bool = True,
+        process_group: ProcessGroup | None = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+        *,
+        reproducible: bool = True,
+        shards: int = 8,
+    ) -> None:
+        super().__init__()
+        if not isinstance(module, Module):
+            raise TypeError(f"{_NAME}: module must be a Module, got {type(module).__name__}")
+        if device_ids or output_device is not None:
+            raise RuntimeError(
+                f"{_NAME}: device_ids={device_ids!r}, output_device={output_device!r}: there is one device, the CPU; "
+                "leave both out"
+            )
+        for name, flag in (
+            ("find_unused_parameters", find_unused_parameters), ("gradient_as_bucket_view", gradient_as_bucket_view),
+            ("static_graph", static_graph), ("init_sync", init_sync), ("check_reduction", check_reduction),
+        ):  # fmt: skip
+            as_flag(_NAME, name, flag)
+        if dim != 0:
+            raise ValueError(f"{_NAME}: dim={dim!r}: samples are along the first axis; pass 0")
+        self.process_group = member(process_group, _NAME)
+        self.reproducible = as_flag(_NAME, "reproducible", reproducible)
+        self.broadcast_buffers = as_flag(_NAME, "broadcast_buffers", broadcast_buffers)
+        size = self.process_group.size()
+        self.shards = checked_shards(_NAME, shards, size) if self.reproducible else size
+        if bucket_cap_mb is not None and not bucket_cap_mb > 0:
+            raise ValueError(f"{_NAME}: bucket_cap_mb={bucket_cap_mb!r} must be above 0")
+        self._most = MOST_BYTES if bucket_cap_mb is None else int(1e6 * bucket_cap_mb)
+        self.module = module
+        self.require_backward_grad_sync = True
+        self._steps = 0
+        self._trained: list[Tensor] = []
+        self._reducer: Reducer | None = None
+        self._of_buffers: Reducer | None = None
+        self._hook: tuple[Callable[..., Any], Any] | None = None
+        self.unsynced = Unsynced()
+        self._average: BufferAverage | None = None  # of the last forward, under way
+        if init_sync:
+            begin_alike(_NAME, self.process_group, module)
+        self._seed = from_root(self.process_group, int(default_generator.integers(2**62)), 0, f"{_NAME}: the seed")
+        if not self._parameters_to_train():
+            raise ValueError(f"{_NAME}: module has no parameter that requires a gradient; use the module itself")
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        self._average_buffers()
+        if not self.module.training and not is_grad_enabled():
+            return self.module(*inputs, **kwargs)
+        run = Run(self, inputs, kwargs)
+        trained = self._trained if is_grad_enabled() else []
+        outputs = OverShards.apply(run, *run.given, *trained)
+        self._steps += 1
+        return replaced(run.structure, iter(outputs))
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Within the block, backward exchanges nothing; the next one outside exchanges the sums of all.
+
+        With reproducible=True the weights are the same bits with any number of processes here, too: gradients are added
+        up shard by shard, which takes the memory of the gradients once for each shard of this process. ``grad`` shows
+        the gradients of this process meanwhile, and cannot be changed; hooks of parameters see the sums outside.
+        """
+        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
+
+    def register_comm_hook(self, state: Any, hook: Callable[[Any, GradBucket], Future]) -> None:
+        """Exchange gradients by ``hook(state, bucket)``, which is called for each bucket as soon as it is complete, in
+        the same order in all processes. It returns a Future of a Tensor like ``bucket.buffer()``, which becomes the
+        gradient; to make it the mean over the processes is the hook's business.
+
+        Ready ones stand in ``distributed.algorithms.ddp_comm_hooks``. A hook gets the sum of this process's part, so
+        the result depends on the number of processes; it takes reproducible=False.
+
+        Raises:
+            ValueError: the model was made with reproducible=True. RuntimeError: there is a hook already, or gradients
+            have been exchanged. TypeError: hook cannot be called; in backward: it returns something else.
+
+        Source: torch.nn.parallel.DistributedDataParallel.register_comm_hook.
+        """
+        if not callable(hook):
+            raise TypeError(f"register_comm_hook: hook must be a function of (state, bucket), got {hook!r}")
+        if self.reproducible:
+            raise ValueError(
+                "register_comm_hook: with reproducible=True gradients are added shard by shard in a fixed tree, which "
+                "no hook sees; build the model with DistributedDataParallel(..., reproducible=False)"
+            )
+        if self._hook is not None or self._reducer is not None:
+            raise RuntimeError("register_comm_hook: call it once, before the first forward")
+        self._hook = hook, state
+
+    @contextmanager
+    def join(
+        self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
+    ) -> Iterator[None]:
+        """Nothing but the block: all processes have the same number of batches, as a DistributedSampler gives them."""
+        yield
+
+    @property
+    def waited(self) -> float:
+        """Seconds that backward has waited for other processes."""
+        return 0.0 if self._reducer is None else self._reducer.waited
+
+    def train(self, mode: bool = True) -> Any:
+        self._average_buffers()
+        return super().train(mode)
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        self._average_buffers()
+        return super().state_dict(*args, **kwargs)
+
+    # ---- parameters and buffers --------------------------------------------------------------------------------
+
+    def reducer(self) -> Reducer:
+        """What adds the gradients of the parameters that are trained now."""
+        trained = self._parameters_to_train()
+        if self._reducer is None or [*map(id, trained)] != [*map(id, self._trained)]:
+            group = self.process_group
+            numbers = sum(parameter.array.size for parameter in trained)
+            group.agree(f"{_NAME}: gradients of {len(trained)} parameters, {numbers} numbers")
+            self._trained = trained
+            arrays = [parameter.array for parameter in trained]
+            hooked = None if self._hook is None else partial(Hooked, *self._hook, trained)
+            self._reducer = Reducer(group, arrays, self.shards, self._most, hooked)
+        return self._reducer
+
+    def average(self) -> BufferAverage | None:
+        """What averages the buffers over the shards of a batch; None if there is nothing to average."""
+        if not self.broadcast_buffers or not self.module.training:
+            return None
+        buffers, others = averaged_buffers(self.module)
+        floats = [tensor.array for tensor in buffers if is_float(tensor)]
+        if not floats:
+            return None
+        if self._of_buffers is None:
+            self._of_buffers = Reducer(self.process_group, floats, self.shards, self._most)
+        return BufferAverage(buffers, others, self._of_buffers, self.shards)
+
+    def _parameters_to_train(self) -> list[Tensor]:
+        return [parameter for parameter in self.module.parameters() if parameter.requires_grad]
+
+    def _average_buffers(self) -> None:
+        """Finish what the last forward has begun."""
+        average, self._average = self._average, None
+        if average is not None:
+            average.wait()
+            average.store()
+
+
+def begin_alike(caller: str, group: ProcessGroup, module: Module) -> None:
+    """Give all processes the parameters and buffers of process 0, after a check that they have the same ones.
+
+    Raises:
+        DistError: they have not.
+    """
+    named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    own = [f"{name}: {t.array.dtype} {tuple(t.array.shape)}" for name, t in named.items()]
+    for rank, others in enumerate(exchange_objects(group, own, f"{caller}()")):
+        if others != own:
+            pairs = zip([*own, *["nothing"] * len(others)], [*others, *["nothing"] * len(own)], strict=False)
+            mine, theirs = next((a, b) for a, b in pairs if a != b)
+            raise DistError(
+                f"{caller}: the processes have different parameters: rank {group.rank()} has {mine}, rank {rank} "
+                f"has {theirs}; build the same module in all"
+            )
+    if group.comm is None:
+        return
+    first = from_root(group, [t.detach() for t in named.values()], 0, f"{caller}: parameters")
+    for tensor, other in zip(named.values(), first, strict=True):
+        tensor.array[...] = other.array
+
+
+def checked_shards(caller: str, shards: Any, workers: int) -> int:
+    """shards, which must be a number of at least that of the processes."""
+    if isinstance(shards, bool) or not isinstance(shards, int) or shards < workers:
+        raise ValueError(
+            f"{caller}: shards={shards!r} must be an int of at least {workers}, the number of processes; the result "
+            "does not depend on the number of processes, but on that of shards"
+        )
+    return shards

@@ -1,0 +1,206 @@
+"""A module on each shard of this process's part of the batch, as one node of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.grad_mode import enable_grad, is_grad_enabled
+from ...engine.sweep import grad_early
+from ...engine.tensor import Tensor, wrap
+from .shard_state import meets, run_shards
+from .shards import bounds, replaced, tensors_in
+from .turns import in_turn
+
+if TYPE_CHECKING:
+    from .data_parallel import DistributedDataParallel
+
+Take = Callable[[int, np.ndarray], object]  # a position in the list of parameters, and the gradient of one shard
+
+_NAME = "DistributedDataParallel"
+
+
+class Run:
+    """One call of the module on each shard."""
+
+    def __init__(self, parallel: DistributedDataParallel, inputs: Any, kwargs: Any) -> None:
+        self.parallel, self.arguments = parallel, (list(inputs), kwargs)
+        self.given = tensors_in(self.arguments)
+        self.reducer = parallel.reducer()
+        self.own = self.reducer.own
+        self.step = parallel._steps
+        self.structure: Any = None
+        self.leaves: list[list[Tensor]] = []  # of each shard, its inputs
+        self.outputs: list[list[Tensor]] = []  # of each shard
+        self._cuts = self._bounds()
+        self._together = meets(parallel.module)
+
+    def _bounds(self) -> list[int] | None:
+        """Where this process's samples are cut; None for a single shard."""
+        count = len(self.own)
+        if count == 1:
+            return None
+        samples = {tensor.array.shape[0] if tensor.array.ndim else 0 for tensor in self.given}
+        if len(samples) != 1 or min(samples) < count:
+            raise ValueError(
+                f"{_NAME}: the inputs have first axes of {sorted(samples)}; each must be the batch, of at least "
+                f"{count} samples: one for each of this process's shards ({self.parallel.shards} shards, "
+                f"{self.parallel.process_group.size()} processes); or pass reproducible=False"
+            )
+        return bounds(samples.pop(), count)
+
+    # ---- forward -------------------------------------------------------------------------------------------------
+
+    def forward(self) -> tuple[Tensor, ...]:
+        """The outputs of all shards together."""
+        parallel = self.parallel
+        average = parallel.average()
+        self.leaves = [[self._piece(tensor, place) for tensor in self.given] for place in range(len(self.own))]
+        jobs = {shard: partial(self._call, place) for place, shard in enumerate(self.own)}
+        results: dict[int, Any] = run_shards(
+            parallel.process_group, parallel.shards, jobs, (parallel._seed, self.step), average, self._together
+        )
+        self.structure = results[self.own.stop - 1]
+        self.outputs = [tensors_in(results[shard]) for shard in self.own]
+        parallel._average = average
+        return tuple(self._joined([each[k] for each in self.outputs]) for k in range(len(self.outputs[0])))
+
+    def _call(self, place: int) -> Any:
+        args, kwargs = replaced(self.arguments, iter(self.leaves[place]))
+        return self.parallel.module(*args, **kwargs)
+
+    def _piece(self, tensor: Tensor, place: int) -> Tensor:
+        cuts = self._cuts
+        piece = wrap(tensor.array if cuts is None else tensor.array[cuts[place] : cuts[place + 1]])
+        if tensor._requires_grad and is_grad_enabled():
+            piece.requires_grad = True
+        return piece
+
+    def _joined(self, parts: list[Tensor]) -> Tensor:
+        if self._cuts is None:
+            return wrap(parts[0].array)
+        lengths = [part.array.shape[0] if part.array.ndim else -1 for part in parts]
+        if lengths == [-1] * len(parts):
+            return wrap(np.asarray(np.mean([part.array for part in parts], dtype=parts[0].array.dtype)))
+        if lengths != np.diff(self._cuts).tolist():
+            raise ValueError(
+                f"{_NAME}: the module's results for shards of {np.diff(self._cuts).tolist()} samples have first "
+                f"axes of {lengths}; return results with the batch first, or means; or pass reproducible=False"
+            )
+        return wrap(np.concatenate([part.array for part in parts]))
+
+    # ---- backward ------------------------------------------------------------------------------------------------
+
+    def backward(self, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+        """The gradients of the inputs, then those of the parameters over all processes, zeros within no_sync."""
+        parallel = self.parallel
+        sync = parallel.require_backward_grad_sync
+        inputs = self._exchanged(grads) if sync else self._kept(grads)
+        parallel._average_buffers()
+        totals = self.reducer.finish() if sync else parallel.unsynced.end()
+        whole = iter([self._whole([each[k] for each in inputs], k) for k in range(len(inputs[0]))])
+        of_inputs = [next(whole) if leaf._requires_grad else None for leaf in self.leaves[0]]
+        return [*of_inputs, *(None if total is None else wrap(total) for total in totals)]
+
+    def _exchanged(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
+        """The gradients of the inputs, shard by shard; those of the parameters go to the reducer."""
+        parallel, reducer = self.parallel, self.reducer
+        waiting = parallel.unsynced.taken(parallel._trained)  # place -> position -> what waits since no_sync
+        reducer.start(1 / parallel.process_group.size())
+
+        def take(place: int, position: int, gradient: np.ndarray) -> None:
+            before = waiting[place].pop(position, None) if place in waiting else None
+            reducer.add(self.own[place], position, gradient if before is None else before + gradient)
+            if not self._together:
+                reducer.advance()
+
+        def end(place: int) -> None:
+            for position, gradient in waiting.get(place, {}).items():  # parameters that are not used this time
+                reducer.add(self.own[place], position, gradient)
+            reducer.end(self.own[place])
+
+        return self._swept(grads, take, end, reducer.advance)
+
+    def _kept(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
+        """The gradients of the inputs, shard by shard; those of the parameters wait for the next exchange."""
+        unsynced = self.parallel.unsynced
+        unsynced.begin(self.parallel._trained)
+        return self._swept(grads, unsynced.add, lambda place: None, lambda: None)
+
+    def _swept(
+        self,
+        grads: Sequence[Tensor | None],
+        take: Callable[[int, int, np.ndarray], object],
+        end: Callable[[int], object],
+        between: Callable[[], object],
+    ) -> list[list[Tensor | None]]:
+        """The backward of each shard: `take` gets its place, the position of a parameter and its gradient, `end` its
+        place. between: called when shards that need numbers of each other have met."""
+
+        def job(place: int) -> list[Tensor | None]:
+            found = self._sweep(place, grads, partial(take, place))
+            end(place)
+            return found
+
+        if not self._together:
+            return [job(place) for place in range(len(self.own))]
+        jobs = {shard: partial(job, place) for place, shard in enumerate(self.own)}
+        group, shards = self.parallel.process_group, self.parallel.shards
+        return list(in_turn(group, shards, jobs, between=between).values())
+
+    def _sweep(self, place: int, grads: Sequence[Tensor | None], take: Take) -> list[Tensor | None]:
+        """The gradients of the inputs of one shard; `take` gets those of the parameters."""
+        leaves = [leaf for leaf in self.leaves[place] if leaf._requires_grad]
+        found: list[Tensor | None] = [None] * len(leaves)
+
+        def each(position: int, g: Tensor) -> None:
+            if position < len(found):
+                found[position] = g
+            else:
+                take(position - len(found), g.array)
+
+        roots, upstream = self._roots(place, grads)
+        if roots:
+            grad_early(roots, [*leaves, *self.parallel._trained], upstream, each)
+        self.outputs[place] = []
+        return found
+
+    def _roots(self, place: int, grads: Sequence[Tensor | None]) -> tuple[list[Tensor], list[Tensor]]:
+        """The outputs of one shard that have a gradient, and these."""
+        roots, upstream = [], []
+        for output, g in zip(self.outputs[place], grads, strict=True):
+            if g is None or not output._requires_grad:
+                continue
+            array = g.array
+            if self._cuts is not None:
+                array = array[self._cuts[place] : self._cuts[place + 1]] if array.ndim else array / len(self.own)
+            roots.append(output)
+            upstream.append(wrap(np.asarray(array, output.array.dtype)))
+        return roots, upstream
+
+    def _whole(self, parts: list[Tensor | None], position: int) -> Tensor:
+        leaves = [[leaf for leaf in each if leaf._requires_grad][position] for each in self.leaves]
+        arrays = [np.zeros_like(leaf.array) if part is None else part.array
+                  for part, leaf in zip(parts, leaves, strict=True)]  # fmt: skip
+        return wrap(arrays[0] if self._cuts is None else np.concatenate(arrays))
+
+
+class OverShards(Function):
+    """The module on all shards, as one node of the graph."""
+
+    @staticmethod
+    def forward(ctx: Any, run: Run, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.run = run
+        recording = any(ctx.needs_input_grad)
+        if not recording:
+            return run.forward()
+        with enable_grad():
+            return run.forward()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return None, *ctx.run.backward(grads)

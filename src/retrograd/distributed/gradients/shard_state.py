@@ -1,0 +1,89 @@
+"""What a shard finds when it runs, and the others must not change: its random numbers, and the module's buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...nn.module import Module
+from ...ops.random.random import default_generator
+from ..processes.process_group import ProcessGroup
+from .buffer_average import BufferAverage
+from .shards import random_numbers
+from .sync_batch_norm import SyncBatchNorm
+from .turns import in_turn
+
+T = TypeVar("T")
+
+
+def meets(module: Module) -> bool:
+    """Whether shards of the module need numbers of each other."""
+    return any(isinstance(each, SyncBatchNorm) for each in module.modules())
+
+
+def run_shards(
+    group: ProcessGroup,
+    shards: int,
+    jobs: Mapping[int, Callable[[], T] | None],
+    numbers: tuple[int, int],
+    average: BufferAverage | None,
+    together: bool,
+    first_group: ProcessGroup | None = None,
+    between: Callable[[], object] = lambda: None,
+) -> dict[int, T]:
+    """The results of the jobs, one for each shard of this process, None for one without samples. A shard has the random
+    numbers of `numbers`, which are a seed and a step, and begins with the buffers of before the batch; `average` gets
+    what it makes of them.
+
+    together: the shards need numbers of each other. first_group: the group before processes died. between: called
+    when all shards have come to a place where they do.
+
+    Raises:
+        What a job raises, and what ``in_turn`` does.
+    """
+    if together:
+        live = {shard: job for shard, job in jobs.items() if job is not None}
+        states = {shard: _State(*numbers, shard, average) for shard in live}
+        found = in_turn(group, shards, live, lambda shard: states[shard].here(), first_group, between)
+        if average is not None:
+            for shard in jobs:
+                average.before(states[shard].buffers if shard in states else None)
+                average.after(shard)
+        return found
+    found = {}
+    for shard, job in jobs.items():
+        if average is not None:
+            average.before()
+        if job is not None:
+            with random_numbers(*numbers, shard):
+                found[shard] = job()
+        if average is not None:
+            average.after(shard)
+    return found
+
+
+class _State:
+    """What a shard leaves behind while another one runs."""
+
+    def __init__(self, seed: int, step: int, shard: int, average: BufferAverage | None) -> None:
+        self._average = average
+        self.buffers: list[np.ndarray] | None = None
+        with random_numbers(seed, step, shard):
+            self._random: Any = default_generator.bit_generator.state
+
+    @contextmanager
+    def here(self) -> Iterator[None]:
+        """Within the block, the shard finds what it left."""
+        outside = default_generator.bit_generator.state
+        default_generator.bit_generator.state = self._random
+        if self._average is not None:
+            self._average.before(self.buffers)
+        try:
+            yield
+        finally:
+            self._random, default_generator.bit_generator.state = default_generator.bit_generator.state, outside
+            if self._average is not None:
+                self.buffers = self._average.copies()

@@ -1,0 +1,1 @@
+"""Training steps that all processes do together."""
