@@ -48,6 +48,11 @@ def test_without_mpiexec(monkeypatch, capsys, tmp_path, command):
     ("line", "message"),
     [
         (["launch", "-n", "0", "x.py"], "launch: workers=0 must be a positive int"),
+        (["launch", "x.py"], "launch: pass workers (-n), hosts, or both"),
+        (["launch", "--hosts", "a:2,b:0", "x.py"], "hosts='a:2,b:0': 'b:0' must be NAME or NAME:PROCESSES"),
+        (["launch", "--hosts", "a,", "x.py"], "hosts='a,': '' must be NAME or NAME:PROCESSES"),
+        (["launch", "--hosts", "a:2,a", "x.py"], "names a machine twice; give it once, with the sum"),
+        (["launch", "-n", "2", "--agent", "rsh", "x.py"], "--agent is for --hosts"),
         (["launch", "-n", "2", "--max-restarts", "-1", "x.py"], "restarts=-1 must be an int of at least 0"),
         (["train", "digits", "--max-restarts", "2"], "--max-restarts is for --workers"),
         (["train", "digits", "--workers", "9"], "--workers 9: a batch is cut into 8 shards, so pass at most 8"),
@@ -56,6 +61,45 @@ def test_without_mpiexec(monkeypatch, capsys, tmp_path, command):
 def test_messages(line, message, capsys):
     assert main(line) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.fixture
+def starts(monkeypatch):
+    """The command lines that the launcher would run; the first one fails."""
+    lines = []
+    monkeypatch.setattr(launcher, "find_mpiexec", lambda: "mpiexec")
+    monkeypatch.setattr(launcher, "_is_open_mpi", lambda mpiexec: True)
+    monkeypatch.setattr(launcher, "_QUICK", 0)
+    monkeypatch.setattr(launcher, "_run", lambda line, variables: lines.append(line) or int(len(lines) == 1))
+    return lines
+
+
+def test_hosts_that_do_not_answer_are_left_out(starts, tmp_path, capsys):
+    agent = tmp_path / "agent"  # b is gone when it is asked again
+    agent.write_text('#!/bin/sh\ncase $1 in b) mkdir "$0.asked" 2>/dev/null;; c) true;; esac\n')
+    agent.chmod(0o755)
+    line = ["launch", "--hosts", "localhost:2,b:3,c", "--agent", str(agent), "--max-restarts", "1", "x.py"]
+    assert main(line) == 0
+    assert [words[words.index("--host") + 1] for words in starts] == ["localhost:2,b:3,c:1", "localhost:2,c:1"]
+    assert [words[words.index("-n") + 1] for words in starts] == ["6", "3"]
+    assert "-x" in starts[0] and "RETROGRAD_RESTART" in starts[0]
+    assert "launch: b does not answer; this start goes without" in capsys.readouterr().err
+    assert main([*line[:-1], "-n", "2", "x.py"]) == 0  # no more than asked for
+    assert starts[2][starts[2].index("-n") + 1] == "2"
+    assert main(["launch", "--hosts", "b", "--agent", str(agent), "x.py"]) == 1
+    assert "none of the hosts b:1 answers to" in capsys.readouterr().err
+
+
+def test_processes_and_what_they_have_started():
+    shell = subprocess.Popen(["sh", "-c", "sleep 30 & sleep 30 & echo ready; wait"], stdout=subprocess.PIPE)
+    try:
+        assert shell.stdout.readline() == b"ready\n"
+        assert len(launcher.descendants(shell.pid)) == 2
+        assert shell.pid in launcher.descendants(os.getpid())
+    finally:
+        for pid in [*launcher.descendants(shell.pid), shell.pid]:
+            os.kill(pid, 9)
+        shell.communicate()
 
 
 def test_the_environment_that_scripts_for_torchrun_read(monkeypatch):

@@ -17,7 +17,11 @@ def add_command(commands: Any) -> None:
         description="Run a script in several processes: mpiexec with the flags that it needs, and the environment that "
         "scripts for torchrun read. The script calls retrograd.distributed.init_process_group().",
     )
-    launch.add_argument("-n", "--workers", type=int, required=True, metavar="N", help="number of processes")
+    launch.add_argument("-n", "--workers", type=int, metavar="N", help="number of processes")
+    launch.add_argument(
+        "--hosts", metavar="A:4,B:4", help="machines, and how many processes each takes; those that answer are used"
+    )
+    launch.add_argument("--agent", metavar="COMMAND", help="what starts a command on another machine (ssh)")
     launch.add_argument(
         "--max-restarts", type=int, default=0, metavar="N", help="start a job that fails again, at most N times (0)"
     )
@@ -29,14 +33,19 @@ def add_command(commands: Any) -> None:
 
 def _launch(arguments: argparse.Namespace) -> int:
     from ..distributed.errors import DistBackendError
-    from ..distributed.processes.launcher import launch
+    from ..distributed.processes.hosts import as_hosts
+    from ..distributed.processes.launcher import AGENT, launch
 
+    if arguments.agent and not arguments.hosts:
+        raise UsageError("--agent is for --hosts; leave it out")
     try:
         return launch(
             arguments.workers,
             [arguments.script, *arguments.arguments],
             restarts=arguments.max_restarts,
             options=[word for option in arguments.mpi for word in option.split()],
+            hosts=as_hosts(arguments.hosts) if arguments.hosts is not None else (),
+            agent=arguments.agent or AGENT,
             say=lambda text: complain(text, 0),
         )
     except ValueError as error:

@@ -10,6 +10,7 @@ _NAMES = {  # torchrun's name -> the launchers' names
     "LOCAL_RANK": ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"),
     "LOCAL_WORLD_SIZE": ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"),
 }
+ABORT_NOTE = "RETROGRAD_ABORT_NOTE"  # the file in which a process tells the launcher that it has ended the job
 
 
 def set_environment() -> None:

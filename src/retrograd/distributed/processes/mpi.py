@@ -14,10 +14,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from ..errors import DistBackendError, DistError, WorkerLostError
+from .environment import ABORT_NOTE
 
 # what mpiexec (Open MPI, MPICH and its kin) and srun tell the processes that they start
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE")
@@ -94,6 +96,8 @@ def _finish(mpi: Any) -> None:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()
+        with suppress(OSError, KeyError):  # the launcher runs on another machine, or there is none
+            Path(os.environ[ABORT_NOTE]).touch()
         mpi.COMM_WORLD.Abort(1)
     if not _state.failed and not mpi.Is_finalized():
         mpi.Finalize()
