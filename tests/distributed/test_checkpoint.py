@@ -52,7 +52,7 @@ def saved(tmp_path):
 # place of the kill, and how often a rank comes there when it writes one checkpoint: rank 0, others
 PLACES = {
     "pieces": (1, 1), "record": (9, 5), "fsync": (4, 2), "replace": (2, 1), "exchange": (2, 2), "metadata": (1, 0),
-    "root": (1, 1), "remove": (1, 0), "unlink": (2, 0),
+    "root": (1, 1), "remove": (1, 0), "unlink": (1, 0),
 }  # fmt: skip
 
 
