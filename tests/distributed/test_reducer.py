@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from retrograd.distributed.gradients.reducer import Reducer
+from retrograd.distributed.gradients.reducer import Channel, Reducer
 from retrograd.distributed.processes.process_group import ProcessGroup
 
 SHAPES = [(4, 3, 5, 2), (), (7,), (6, 3), (2, 3, 3)]
@@ -19,10 +19,11 @@ def test_sums_lie_in_memory_as_the_parameters_do(shards):
     rng = np.random.default_rng(0)
     orders = [rng.permutation(len(shape)) for shape in SHAPES]
     parameters = [laid_out(np.zeros(shape), order) for shape, order in zip(SHAPES, orders, strict=True)]
-    reducer = Reducer(ProcessGroup(None, [0], 9.0), parameters, shards, 200)
-    for _ in range(2):
+    reducer = Reducer(Channel(ProcessGroup(None, [0], 9.0), "gradients"), parameters, shards, 200)
+    kept = []
+    for step in range(2):
         gradients = [[rng.standard_normal(shape) for shape in SHAPES] for _ in range(shards)]
-        reducer.start(0.5)
+        reducer.start(0.5, step)
         for shard in range(shards):
             for position in reversed(range(len(SHAPES))):
                 # in the order of memory of the parameter, or in another one
@@ -34,5 +35,17 @@ def test_sums_lie_in_memory_as_the_parameters_do(shards):
             expected = gradients[0][position]
             if shards == 3:  # the tree: the first two, then the third
                 expected = (expected + gradients[1][position]) + gradients[2][position]
-            np.testing.assert_array_equal(found, 0.5 * expected)
             assert found.strides == parameters[position].strides
+            kept.append((found, 0.5 * expected))
+    for found, expected in kept:  # what the first step has given stays as it is
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_gradient_that_somebody_else_holds_is_copied():
+    reducer = Reducer(Channel(ProcessGroup(None, [0], 9.0), "gradients"), [np.zeros(3)], 2, 200)
+    workspace = np.arange(3.0)
+    reducer.start(1.0, 0)
+    for shard in range(2):
+        reducer.add(shard, 0, workspace, alone=False)
+        workspace += 10  # as a backward that uses its memory again
+    np.testing.assert_array_equal(reducer.finish()[0], [10, 12, 14])

@@ -222,7 +222,7 @@ class ZeroRedundancyOptimizer(Optimizer):
             return
         parts: dict[tuple[int, np.dtype], list[Tensor]] = {}
         for parameter in self._parameters():
-            if parameter.requires_grad:
+            if parameter.requires_grad or parameter.grad is not None:  # frozen after its backward: it was updated
                 parts.setdefault((self._owners[id(parameter)], parameter.array.dtype), []).append(parameter)
         changed: list[np.ndarray] = []
         for (owner, dtype), parameters in sorted(parts.items(), key=lambda part: (part[0][0], str(part[0][1]))):

@@ -63,19 +63,20 @@ def _deliver(entries: Iterable[Entry], create_graph: bool) -> None:
 
 def own(entry: Entry, create_graph: bool) -> Tensor:
     """The gradient of an entry as a tensor whose array nothing else holds; with its history under create_graph."""
-    if _references(entry) == _ALONE:
-        gradient: Tensor = entry[1]
-        if (
-            type(gradient) is Tensor
-            and (create_graph or not gradient._requires_grad)
-            and _array_is_whole(gradient.array)
-        ):
-            return gradient
+    if is_alone(entry) and (create_graph or not entry[1]._requires_grad):
+        return entry[1]
     gradient = entry[1]
     if create_graph and gradient._requires_grad:
         with enable_grad():
             return Copy.apply(gradient)
     return wrap(arithmetic.copy(gradient.array))
+
+
+def is_alone(entry: Entry) -> bool:
+    """Whether nothing but the entry holds its gradient, and nothing but that its array."""
+    return (
+        _references(entry) == _ALONE and type(entry[1]) is Tensor and _array_is_whole(entry[1].array)
+    )  # fmt: skip
 
 
 class Copy(Function):

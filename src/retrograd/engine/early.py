@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .deliver import is_alone
 from .tensor import Tensor
 
 
 class Early:
-    """Calls ``each(position, gradient)`` once for each of `leaves` that a sweep from `roots` reaches.
+    """Calls ``each(position, gradient, alone)`` once for each of `leaves` that a sweep from `roots` reaches; alone:
+    nothing else holds the gradient.
 
     A sweep runs the youngest nodes first. So the gradient of a leaf is complete when the oldest node that uses it has
     run. Leaves that a rule's region uses come at the end.
@@ -18,7 +20,7 @@ class Early:
     __slots__ = ("_each", "_waiting", "order")
 
     def __init__(
-        self, roots: Iterable[Tensor], leaves: Iterable[Tensor], each: Callable[[int, Tensor], object]
+        self, roots: Iterable[Tensor], leaves: Iterable[Tensor], each: Callable[[int, Tensor, bool], object]
     ) -> None:
         self._each = each
         oldest = _oldest_uses(roots)
@@ -33,7 +35,8 @@ class Early:
             _, place, leaf = waiting.pop()
             entry = found.get(id(leaf))
             if entry is not None:
-                self._each(place, entry[1])
+                alone = is_alone(entry)
+                self._each(place, entry[1], alone)
         self.order = waiting[-1][0] if waiting else _NEVER
 
 

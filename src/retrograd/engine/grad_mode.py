@@ -27,7 +27,7 @@ INFERENCE = _Request("null")  # the grad_req of a tensor made in inference_mode,
 
 class _Mode:
     __slots__ = ("delivery", "enabled", "exact", "inference", "keeping", "rules", "site", "sweeping", "unruled",
-                 "watch")  # fmt: skip
+                 "waiting", "watch")  # fmt: skip
 
     def __init__(self) -> None:
         self.enabled = True
@@ -38,6 +38,7 @@ class _Mode:
         self.keeping = True  # the running backward sweep keeps the saved tensors for another one
         self.unruled = False  # a sweep runs the true backwards in place of rules
         self.sweeping = False  # a backward sweep that is not recorded is running
+        self.waiting: list[int] = []  # in a backward sweep: the orders of the nodes that wait for their turn
         self.rules: Any = None  # the rules that replace backwards, see rule.py
         self.watch: Callable[..., Any] | None = None  # what runs instead of Function.apply, see anomaly.py
 
@@ -63,6 +64,11 @@ def is_grad_enabled() -> bool:
 def is_graph_kept() -> bool:
     """In a backward: whether another sweep may read the saved tensors after this one."""
     return thread.mode.keeping
+
+
+def waiting_orders() -> list[int]:
+    """In a backward: the orders of the nodes that have a gradient and wait for their turn."""
+    return thread.mode.waiting
 
 
 # endless iterators for `map`: the mode of the calling thread, and the names of its flags

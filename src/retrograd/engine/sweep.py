@@ -150,17 +150,18 @@ def grad_early(
     outputs: Sequence[Tensor],
     leaves: Sequence[Tensor],
     grad_outputs: Sequence[Tensor | None],
-    each: Callable[[int, Tensor], object],
+    each: Callable[[int, Tensor, bool], object],
+    retain_graph: bool = False,
 ) -> None:
-    """Call each(position, gradient) for every one of `leaves` that has a gradient, as soon as it is complete.
+    """Call each(position, gradient, alone) for every one of `leaves` that has a gradient, as soon as it is complete.
 
-    The gradient may share memory with others and is only to be read. Hooks of leaves do not run, and what `each` raises
-    ends the sweep. Otherwise as `grad`.
+    alone: nothing else holds the gradient's memory; otherwise it may share memory with others, is only to be read, and
+    may change later. Hooks of leaves do not run, and what `each` raises ends the sweep. Otherwise as `grad`.
     """
     roots, wanted = as_tuple(outputs, "grad", "outputs"), as_wanted(leaves, "grad")
     upstream = check_upstream(roots, grad_outputs, "grad", False)
     starts: list[Any] = [root._edge or root for root in roots]
-    _sweep(starts, upstream, False, False, find_paths(roots, wanted), early=Early(roots, wanted, each))
+    _sweep(starts, upstream, retain_graph, False, find_paths(roots, wanted), early=Early(roots, wanted, each))
 
 
 def _is_part(array: np.ndarray, view: np.ndarray) -> bool:
@@ -220,7 +221,7 @@ def _sweep(
     gradient: Any
     grads: Any = upstream
     mode = thread.mode
-    previous = mode.enabled, mode.watch, mode.rules, mode.sweeping, mode.keeping
+    previous = mode.enabled, mode.watch, mode.rules, mode.sweeping, mode.keeping, mode.waiting
     inspect = getattr(mode.watch, "after_backward", None)  # anomaly detection
     quiet: Set[int] = frozenset()  # nodes whose hooks the sweep around this one runs
     inside: Region | None = None  # its rule does not run in this sweep
@@ -234,7 +235,7 @@ def _sweep(
         quiet = {edge[0].order for edge in edges} | {order for order, needs in inner.paths.items() if needs is None}
     # No call between this line and the next: Python may raise KeyboardInterrupt after one.
     mode.rules, mode.watch = rules, None
-    mode.enabled, mode.sweeping, mode.keeping = create_graph, not create_graph, keep
+    mode.enabled, mode.sweeping, mode.keeping, mode.waiting = create_graph, not create_graph, keep, heap
     try:
         while True:
             # Pass the gradients on. Extra ones have been checked to be None, missing ones not to be needed.
@@ -280,11 +281,11 @@ def _sweep(
                     else:
                         leaf[1] = _sum(leaf[1], gradient, create_graph, leaf[2])
                         leaf[2] = True
+            gradient = data = entry = grads = None  # so that nothing outlives its use
             if early is not None and heap and early.order < heap[0]:
                 early.emit(heap[0], leaves)
             if not heap:
                 break
-            gradient = data = entry = grads = None  # so that nothing outlives its use
 
             order = heappop(heap)
             entry = pending.pop(order)
@@ -363,7 +364,7 @@ def _sweep(
         elif registered.leaves and inner is None:
             run_leaf_hooks(leaves.values())
     finally:
-        mode.enabled, mode.watch, mode.rules, mode.sweeping, mode.keeping = previous
+        mode.enabled, mode.watch, mode.rules, mode.sweeping, mode.keeping, mode.waiting = previous
     return [*leaves.values(), *retained.values()], captured
 
 

@@ -42,8 +42,8 @@ def trained(state, hook, cap=1.0, steps=STEPS):
         model.zero_grad()
         model(rg.tensor(data[step, rank])).backward(rg.tensor(upstream[step, rank]))
         found.append(np.concatenate([parameter.grad.numpy().reshape(-1) for parameter in model.parameters()]))
-    # the flags that tell which parameters were used
-    return np.stack(found), Counting.sent - steps * 2 * 4 * (size - 1) // size
+    # a flag for each of the four parameters, whether it was used, and four numbers that tell the step
+    return np.stack(found), Counting.sent - steps * 2 * (4 * 8 * (size - 1) // size)
 
 
 every = np.array([[gradients_of(owner, step) for owner in range(size)] for step in range(STEPS)])

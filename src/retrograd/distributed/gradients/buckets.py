@@ -19,8 +19,8 @@ class Bucket:
 
     places: position of each gradient in the list of parameters -> its part of the memory.
 
-    Each parameter's gradients are added in the order of the tree (tree.py) as they come from the shards. A gradient is
-    not copied before it is added to another one, and never changed.
+    Each parameter's gradients are added in the order of the tree (tree.py) as they come from the shards. What is given
+    is kept as it is, until it is added to something else or sent, and never changed.
     """
 
     def __init__(self, dtype: np.dtype, own: range, shards: int) -> None:
@@ -85,7 +85,7 @@ class Bucket:
         if self.is_single and not writable:
             (sums,) = self._partial.values()
             only = sums[depth]
-            if only is not None:
+            if only is not None and only.flags.c_contiguous:
                 return only
         row = self._row(depth)
         for position, place in self.places.items():

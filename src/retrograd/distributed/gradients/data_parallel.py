@@ -24,10 +24,10 @@ from ..collectives.objects import exchange_objects, from_root
 from ..errors import DistError
 from ..processes.process_group import ProcessGroup
 from ..processes.world import member
-from .buffer_average import BufferAverage, averaged_buffers, is_float
+from .buffer_average import BufferAverage, averaged_buffers, floats_of
 from .grad_bucket import GradBucket, Hooked
 from .over_shards import OverShards, Run
-from .reducer import Reducer
+from .reducer import Channel, Reducer
 from .shards import replaced
 from .unsynced import Unsynced
 
@@ -44,13 +44,16 @@ class DistributedDataParallel(Module):
     on. The loss is a mean over this process's part, and all parts are of one size.
 
     bucket_cap_mb: size of a bucket in MB. process_group: the processes, all of them for None.
-    find_unused_parameters, gradient_as_bucket_view, static_graph: parameters that no process has used keep their
-        gradient anyway, so the three change nothing. broadcast_buffers: False leaves buffers to each process.
+    find_unused_parameters, gradient_as_bucket_view, static_graph, check_reduction: parameters that no process has used
+        keep their gradient anyway, so the four change nothing. broadcast_buffers: False leaves buffers to each process.
     reproducible: add the gradients of ``shards`` shards in a fixed tree: the same bits for 1, 2, 4 … processes, up to
         the number of shards. False: each process's part is one shard, which is faster.
     shards: number of shards of the whole batch.
 
-    Buffers of floating-point numbers, such as running statistics, change by the mean of their changes over the shards.
+    Buffers of floating-point numbers, such as running statistics, change by the mean of their changes over the shards,
+    when the backward ends, or by the next call; others are what the last shard makes of them.
+
+    What forward returns are tensors in tuples, lists, dicts and dataclasses. A gradient cannot be differentiated again.
 
     Raises:
         TypeError: module is not a Module, or a flag is not a bool. ValueError: module has nothing to train, there are
@@ -99,32 +102,39 @@ class DistributedDataParallel(Module):
         self.broadcast_buffers = as_flag(_NAME, "broadcast_buffers", broadcast_buffers)
         size = self.process_group.size()
         self.shards = checked_shards(_NAME, shards, size) if self.reproducible else size
-        if bucket_cap_mb is not None and not bucket_cap_mb > 0:
-            raise ValueError(f"{_NAME}: bucket_cap_mb={bucket_cap_mb!r} must be above 0")
+        if bucket_cap_mb is not None:
+            if isinstance(bucket_cap_mb, bool) or not isinstance(bucket_cap_mb, (int, float)):
+                raise TypeError(f"{_NAME}: bucket_cap_mb={bucket_cap_mb!r} must be a number of megabytes, or None")
+            if not 0 < bucket_cap_mb < float("inf"):
+                raise ValueError(f"{_NAME}: bucket_cap_mb={bucket_cap_mb!r} must be above 0, and finite")
         self._most = MOST_BYTES if bucket_cap_mb is None else int(1e6 * bucket_cap_mb)
         self.module = module
         self.require_backward_grad_sync = True
-        self._steps = 0
-        self._trained: list[Tensor] = []
+        self.steps = 0  # calls so far
+        self.trained: list[Tensor] = []  # parameters of the last call
         self._reducer: Reducer | None = None
         self._of_buffers: Reducer | None = None
+        self._channels: dict[str, Channel] = {}
         self._hook: tuple[Callable[..., Any], Any] | None = None
         self.unsynced = Unsynced()
         self._average: BufferAverage | None = None  # of the last forward, under way
         if init_sync:
             begin_alike(_NAME, self.process_group, module)
-        self._seed = from_root(self.process_group, int(default_generator.integers(2**62)), 0, f"{_NAME}: the seed")
+        self.seed = from_root(self.process_group, int(default_generator.integers(2**62)), 0, f"{_NAME}: the seed")
         if not self._parameters_to_train():
             raise ValueError(f"{_NAME}: module has no parameter that requires a gradient; use the module itself")
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        self._average_buffers()
         if not self.module.training and not is_grad_enabled():
             return self.module(*inputs, **kwargs)
+        self.finish_average()
         run = Run(self, inputs, kwargs)
-        trained = self._trained if is_grad_enabled() else []
+        trained = run.trained if is_grad_enabled() else []
         outputs = OverShards.apply(run, *run.given, *trained)
-        self._steps += 1
+        self.steps += 1
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        if not any(output._requires_grad for output in outputs):
+            self.finish_average()  # no backward comes that would
         return replaced(run.structure, iter(outputs))
 
     @contextmanager
@@ -178,50 +188,68 @@ class DistributedDataParallel(Module):
         """Seconds that backward has waited for other processes."""
         return 0.0 if self._reducer is None else self._reducer.waited
 
-    def train(self, mode: bool = True) -> Any:
-        self._average_buffers()
-        return super().train(mode)
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        if self._average is not None:
+            self._average.counts = False
+        return super().load_state_dict(*args, **kwargs)
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        self._average_buffers()
-        return super().state_dict(*args, **kwargs)
+    @property
+    def weight(self) -> float:
+        """The part that this process's loss has in that of the whole batch; a hook weighs the gradients itself."""
+        return 1.0 if self._hook is not None else 1 / self.process_group.size()
 
     # ---- parameters and buffers --------------------------------------------------------------------------------
 
     def reducer(self) -> Reducer:
         """What adds the gradients of the parameters that are trained now."""
         trained = self._parameters_to_train()
-        if self._reducer is None or [*map(id, trained)] != [*map(id, self._trained)]:
+        kinds = [(parameter.array.shape, parameter.array.dtype) for parameter in trained]
+        found = self._reducer
+        if found is None or found.kinds != kinds or [*map(id, trained)] != [*map(id, self.trained)]:
             group = self.process_group
             numbers = sum(parameter.array.size for parameter in trained)
             group.agree(f"{_NAME}: gradients of {len(trained)} parameters, {numbers} numbers")
-            self._trained = trained
+            self.trained = trained
             arrays = [parameter.array for parameter in trained]
             hooked = None if self._hook is None else partial(Hooked, *self._hook, trained)
-            self._reducer = Reducer(group, arrays, self.shards, self._most, hooked)
-        return self._reducer
+            channel = self._channel(f"the exchange of gradients of {len(trained)} parameters")
+            self._reducer = found = Reducer(channel, arrays, self.shards, self._most, hooked, found)
+        return found
 
     def average(self) -> BufferAverage | None:
         """What averages the buffers over the shards of a batch; None if there is nothing to average."""
         if not self.broadcast_buffers or not self.module.training:
             return None
         buffers, others = averaged_buffers(self.module)
-        floats = [tensor.array for tensor in buffers if is_float(tensor)]
-        if not floats:
-            return None
-        if self._of_buffers is None:
-            self._of_buffers = Reducer(self.process_group, floats, self.shards, self._most)
-        return BufferAverage(buffers, others, self._of_buffers, self.shards)
+        floats = floats_of(buffers)
+        found = self._of_buffers
+        if found is None or found.kinds != [(each.shape, each.dtype) for each in floats]:
+            channel = self._channel("the exchange of buffers")
+            self._of_buffers = found = Reducer(channel, floats, self.shards, self._most) if floats else None
+        return BufferAverage(buffers, others, found, self.shards, self.steps)
 
-    def _parameters_to_train(self) -> list[Tensor]:
-        return [parameter for parameter in self.module.parameters() if parameter.requires_grad]
+    def keep_average(self, average: BufferAverage | None) -> None:
+        """Keep what a forward has begun, until the backward or the next call in training."""
+        self._average = average
 
-    def _average_buffers(self) -> None:
+    def finish_average(self) -> None:
         """Finish what the last forward has begun."""
         average, self._average = self._average, None
         if average is not None:
             average.wait()
-            average.store()
+            if average.counts:
+                average.store()
+
+    def _channel(self, what: str) -> Channel:
+        """The channel for exchanges of one kind."""
+        kind = what.split(" of ")[1]
+        if kind not in self._channels:
+            self._channels[kind] = Channel(self.process_group, what)
+        self._channels[kind].what = what
+        return self._channels[kind]
+
+    def _parameters_to_train(self) -> list[Tensor]:
+        return [parameter for parameter in self.module.parameters() if parameter.requires_grad]
 
 
 def begin_alike(caller: str, group: ProcessGroup, module: Module) -> None:

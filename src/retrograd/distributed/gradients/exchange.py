@@ -11,14 +11,12 @@ Source: R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of Collective Com
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from ..processes import mpi
-from ..processes.entered import Entered
 from ..processes.process_group import ProcessGroup
-from ..processes.waiting import wait
 from .buckets import BLOCK, Bucket
 from .tree import Node, add_up, share, subtrees
 
@@ -26,39 +24,29 @@ from .tree import Node, add_up, share, subtrees
 class Exchange:
     """The sum of one bucket over all workers, times `scale`.
 
-    comms: communicators of the first and the second half. `begin` may be called when the bucket's sums are complete, in
-    the same order on all workers. number: of the bucket.
+    `begin` may be called when the bucket's sums are complete.
     """
 
-    def __init__(
-        self, group: ProcessGroup, comms: tuple[Any, Any], shards: int, bucket: Bucket, number: int
-    ) -> None:
-        self._group, self._comms, self._shards, self._bucket, self._number = group, comms, shards, bucket, number
+    def __init__(self, group: ProcessGroup, comm: Any, shards: int, bucket: Bucket) -> None:
+        self._comm, self._shards, self._bucket = comm, shards, bucket
         self._workers, self._rank = group.size(), group.rank()
         self._nodes: list[list[Node]] = [
             subtrees(share(shards, self._workers, rank), shards) for rank in range(self._workers)
         ]
         self._halves = halves(self._workers, shards)
-        self.total = np.empty(0, bucket.dtype)
-        if self._halves:
-            arriving = (bucket.size + 1) // 2
-        else:
-            self._bounds = [rank * bucket.size // self._workers for rank in range(self._workers + 1)]
-            self._mine = slice(*self._bounds[self._rank : self._rank + 2])
-            counts = [len(nodes) * (rank != self._rank) for rank, nodes in enumerate(self._nodes)]
-            self._arriving = np.array(counts) * (self._mine.stop - self._mine.start)
-            arriving = int(self._arriving.sum())
-        self._received = np.empty(arriving, bucket.dtype)
+        bounds = [rank * bucket.size // self._workers for rank in range(self._workers + 1)]
+        self._parts = [slice(low, high) for low, high in pairwise(bounds)]  # each worker adds one
+        self._received = np.empty((bucket.size + 1) // 2 if self._halves else 0, bucket.dtype)
+        self._total = np.empty(0, bucket.dtype)
         self._rounds: Iterator[list[Any]] = iter(())
         self._requests: list[Any] | None = None
         self._scale = bucket.dtype.type(1)
-        self.is_first = False  # a collective is under way that another one follows
+        self._tag = 0
 
-    def begin(self, scale: float) -> None:
-        """Send this worker's sums."""
-        self._scale = self._bucket.dtype.type(scale)
-        if self.total.size != self._bucket.size and self._workers > 1:
-            self.total = np.empty(self._bucket.size, self._bucket.dtype)
+    def begin(self, scale: float, tag: int) -> None:
+        """Send this worker's sums; all workers use the same tag."""
+        self._scale, self._tag = self._bucket.dtype.type(scale), tag
+        self._total = np.empty(self._bucket.size, self._bucket.dtype)
         if self._workers == 1:
             self._rounds = self._alone()
         elif self._halves:
@@ -76,20 +64,9 @@ class Exchange:
             self._next()
         return True
 
-    def wait(self, entered: Entered) -> float:
-        """Wait for the end; returns the seconds that it took."""
-        seconds = 0.0
-        while self._requests is not None:
-            seconds += wait(self._group, self._requests, entered)
-            self._next()
-        return seconds
-
     def take(self) -> np.ndarray:
-        """The result. It is the caller's if the bucket is of one parameter, so that no gradient need be copied; else it
-        changes with the next step."""
-        total = self.total
-        if self._bucket.is_single:
-            self.total = total[:0].copy()
+        """The result, once; it is the caller's."""
+        total, self._total = self._total, self._total[:0].copy()
         return total
 
     def _next(self) -> None:
@@ -102,64 +79,61 @@ class Exchange:
         (own,) = self._bucket.sums()
         if self._scale == 1 and self._bucket.is_single:
             self._bucket.give_away()
-            self.total = own
+            self._total = own
         else:
-            self.total = np.empty_like(own)
-            self._scaled_sum(own, None, self.total)
+            self._scaled_sum(own, None, self._total)
         yield from ()
 
     def _halving(self) -> Iterator[list[Any]]:
         low, high, (sums,) = 0, self._bucket.size, self._bucket.sums()
-        kept, distance = [], 1
+        total, kept, distance = self._total, [], 1
         while distance < self._workers:
             cut = (low + high) // 2
             lower, upper = slice(low, cut), slice(cut, high)
             mine, others = (upper, lower) if self._rank & distance else (lower, upper)
             kept.append((distance, mine, others))
             received = self._received[: mine.stop - mine.start]
-            yield self._exchanged(distance, sums[others], received)
+            other = self._rank ^ distance
+            yield [self._receive(received, other), self._send(sums[others], other)]
             low, high, distance = mine.start, mine.stop, 2 * distance
             if distance < self._workers:
-                np.add(sums[mine], received, out=self.total[mine])
-                sums = self.total
+                np.add(sums[mine], received, out=total[mine])
+                sums = total
             else:
-                self._scaled_sum(sums[mine], received, self.total[mine])
+                self._scaled_sum(sums[mine], received, total[mine])
         for distance, mine, others in reversed(kept):
-            yield self._exchanged(distance, self.total[mine], self.total[others])
-
-    def _exchanged(self, distance: int, sent: np.ndarray, received: np.ndarray) -> list[Any]:
-        """Requests that send to the worker at this distance, and receive from it."""
-        comm, other = self._comms[0], self._rank ^ distance
-        return [comm.Irecv(received, other, self._number), comm.Isend(sent, other, self._number)]
+            other = self._rank ^ distance
+            yield [self._receive(total[others], other), self._send(total[mine], other)]
 
     def _all_to_all(self) -> Iterator[list[Any]]:
-        sums, mine = self._bucket.sums(), self._mine
-        lengths = np.diff(self._bounds)
+        sums, mine, total = self._bucket.sums(), self._parts[self._rank], self._total
         others = [rank for rank in range(self._workers) if rank != self._rank]
-        out = np.concatenate([each[self._bounds[rank] : self._bounds[rank + 1]] for rank in others for each in sums])
-        sent = lengths * len(sums)
-        sent[self._rank] = 0
-        self.is_first = True
-        yield [self._comms[0].Ialltoallv([out, sent], [self._received, self._arriving])]
-        self.is_first = False
-        found: dict[Node, np.ndarray] = {}
-        start = 0
-        for rank, nodes in enumerate(self._nodes):
-            for place, node in enumerate(nodes):
-                if rank == self._rank:
-                    found[node] = sums[place][mine].copy()  # `add_up` uses it up
-                else:
-                    end = start + mine.stop - mine.start
-                    found[node], start = self._received[start:end], end
-        self._scaled_sum(add_up(found, self._shards), None, self.total[mine])
-        yield [self._comms[1].Iallgatherv(mpi.load().IN_PLACE, [self.total, lengths])]
+        found = {node: each[mine].copy() for node, each in zip(self._nodes[self._rank], sums, strict=True)}
+        requests = []
+        for rank in others:
+            for node in self._nodes[rank]:
+                found[node] = np.empty_like(total[mine])
+                requests.append(self._receive(found[node], rank))
+        # messages from one worker arrive in the order in which they were sent
+        requests += [self._send(each[self._parts[rank]], rank) for rank in others for each in sums]
+        yield requests
+        self._scaled_sum(add_up(found, self._shards), None, total[mine])
+        requests = [self._receive(total[self._parts[rank]], rank) for rank in others]
+        yield requests + [self._send(total[mine], rank) for rank in others]
+
+    def _receive(self, memory: np.ndarray, rank: int) -> Any:
+        return self._comm.Irecv(memory, rank, self._tag)
+
+    def _send(self, memory: np.ndarray, rank: int) -> Any:
+        return self._comm.Isend(memory, rank, self._tag)
 
     def _scaled_sum(self, left: np.ndarray, right: np.ndarray | None, out: np.ndarray) -> None:
         """out = (left + right) · scale"""
         for low in range(0, left.size, BLOCK):
             block = slice(low, low + BLOCK)
             part = left[block] if right is None else np.add(left[block], right[block], out=out[block])
-            np.multiply(part, self._scale, out=out[block])
+            if self._scale != 1 or right is None:
+                np.multiply(part, self._scale, out=out[block])
 
 
 def halves(workers: int, shards: int) -> bool:

@@ -10,7 +10,6 @@ import numpy as np
 
 from ...engine.tensor import Tensor, wrap
 from ..collectives.future import Future
-from ..processes.entered import Entered
 from .buckets import Bucket
 
 __all__ = ["GradBucket"]
@@ -53,7 +52,7 @@ class GradBucket:
 
 
 class Hooked:
-    """The exchange of one bucket by a hook, for the reducer: see Exchange. `total` holds what the hook has made.
+    """The exchange of one bucket by a hook, for the reducer: see Exchange.
 
     trained: the parameters. index: the number of the bucket, of `count`.
     """
@@ -63,17 +62,16 @@ class Hooked:
     ) -> None:
         self._hook, self._state, self._bucket = hook, state, bucket
         self._trained, self._index, self._last = trained, index, index == count - 1
-        self.total = np.empty(bucket.size, bucket.dtype)
+        self._total: np.ndarray | None = None  # what the hook has made
         self._future: Any = None
-        self._done = False
 
-    def begin(self, scale: float) -> None:
-        """Call the hook. Its result is taken as it is; `scale` is the hook's business."""
+    def begin(self, scale: float, tag: int) -> None:
+        """Call the hook. Its result is taken as it is; the scale and the tag are the hook's business."""
         (own,) = self._bucket.sums(writable=True)
         places: Mapping[int, slice] = self._bucket.places
         parameters = [self._trained[position] for position in places]
         bucket = GradBucket(wrap(own), self._index, self._last, parameters, [*places.values()])
-        self._done, self._future = False, self._hook(self._state, bucket)
+        self._total, self._future = None, self._hook(self._state, bucket)
         if not isinstance(self._future, Future):
             raise TypeError(
                 f"register_comm_hook: the hook {_name(self._hook)} returned {type(self._future).__name__}, expected a "
@@ -82,15 +80,9 @@ class Hooked:
 
     def advance(self) -> bool:
         """Go on as far as possible without waiting; returns whether it is done."""
-        return self._done or (self._future.done() and self._store())
+        return self._total is not None or bool(self._future.done() and self._store())
 
-    @property
-    def is_first(self) -> bool:
-        """Whether a later bucket must wait: hooks go on in order, so that their collectives have one in all
-        processes."""
-        return not self._done
-
-    def wait(self, entered: Entered) -> float:
+    def wait(self) -> float:
         """Wait for the end; returns the seconds that it took."""
         start = perf_counter()
         self._future.wait()
@@ -98,23 +90,24 @@ class Hooked:
         return perf_counter() - start
 
     def take(self) -> np.ndarray:
-        """The result, until the next step."""
-        return self.total
+        """The result, once; it is the caller's."""
+        total, self._total = self._total, None
+        assert total is not None
+        return total
 
     def _store(self) -> bool:
         """Store what the hook has made."""
-        if self._done:
+        if self._total is not None:
             return True
         found = self._future.value()
         if isinstance(found, (list, tuple)) and len(found) == 1:
             (found,) = found
-        if not isinstance(found, Tensor) or found.array.size != self.total.size:
+        if not isinstance(found, Tensor) or found.array.size != self._bucket.size:
             raise TypeError(
                 f"register_comm_hook: the hook {_name(self._hook)} made {_kind(found)}, expected a Tensor of "
-                f"{self.total.size} elements, as bucket.buffer() has"
+                f"{self._bucket.size} elements, as bucket.buffer() has"
             )
-        self.total[...] = found.array.reshape(-1)
-        self._done = True
+        self._total = found.array.reshape(-1).astype(self._bucket.dtype)
         return True
 
 

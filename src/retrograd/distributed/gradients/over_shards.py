@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ...engine.changes import next_order
 from ...engine.function import Function
-from ...engine.grad_mode import enable_grad, is_grad_enabled
+from ...engine.grad_mode import enable_grad, is_grad_enabled, is_graph_kept, waiting_orders
 from ...engine.sweep import grad_early
 from ...engine.tensor import Tensor, wrap
 from .shard_state import meets, run_shards
 from .shards import bounds, replaced, tensors_in
-from .turns import in_turn
 
 if TYPE_CHECKING:
+    from .buffer_average import BufferAverage
     from .data_parallel import DistributedDataParallel
 
-Take = Callable[[int, np.ndarray], object]  # a position in the list of parameters, and the gradient of one shard
+Take = Callable[[int, np.ndarray, bool], object]  # a parameter's position, its gradient, whether nobody else holds it
+T = TypeVar("T")
 
 _NAME = "DistributedDataParallel"
+_BACKWARD = 1  # random numbers of a backward are others than those of its forward
 
 
 class Run:
@@ -29,13 +32,15 @@ class Run:
 
     def __init__(self, parallel: DistributedDataParallel, inputs: Any, kwargs: Any) -> None:
         self.parallel, self.arguments = parallel, (list(inputs), kwargs)
-        self.given = tensors_in(self.arguments)
         self.reducer = parallel.reducer()
+        self.trained = parallel.trained  # for this run, whatever is frozen until its backward
         self.own = self.reducer.own
-        self.step = parallel._steps
+        self.given = tensors_in(self.arguments, len(self.own) > 1)
+        self.step = parallel.steps
         self.structure: Any = None
         self.leaves: list[list[Tensor]] = []  # of each shard, its inputs
-        self.outputs: list[list[Tensor]] = []  # of each shard
+        self.outputs: list[list[Tensor] | None] = []  # of each shard; None once they are used up
+        self.orders = (0, 0)  # nodes of the module's graph have orders between these
         self._cuts = self._bounds()
         self._together = meets(parallel.module)
 
@@ -61,13 +66,28 @@ class Run:
         average = parallel.average()
         self.leaves = [[self._piece(tensor, place) for tensor in self.given] for place in range(len(self.own))]
         jobs = {shard: partial(self._call, place) for place, shard in enumerate(self.own)}
-        results: dict[int, Any] = run_shards(
-            parallel.process_group, parallel.shards, jobs, (parallel._seed, self.step), average, self._together
-        )
-        self.structure = results[self.own.stop - 1]
-        self.outputs = [tensors_in(results[shard]) for shard in self.own]
-        parallel._average = average
-        return tuple(self._joined([each[k] for each in self.outputs]) for k in range(len(self.outputs[0])))
+        youngest = next_order()
+        results = self._over_shards(jobs, (), average)
+        self.orders = (next_order(), youngest)
+        parallel.keep_average(average)
+        self.structure = results[-1]
+        outputs = [tensors_in(result, len(self.own) > 1) for result in results]
+        self.outputs = [*outputs]
+        return tuple(self._joined([each[k] for each in outputs]) for k in range(len(outputs[0])))
+
+    def _over_shards(
+        self,
+        jobs: Mapping[int, Callable[[], T]],
+        key: tuple[int, ...],
+        average: BufferAverage | None,
+        between: Callable[[], object] = lambda: None,
+    ) -> list[T]:
+        """The results of the jobs, each with random numbers of its own: those of the step, `key` and the shard."""
+        parallel = self.parallel
+        numbers = (parallel.seed, self.step, *key)
+        group, shards = parallel.process_group, parallel.shards
+        found = run_shards(group, shards, jobs, numbers, average, self._together, between=between)
+        return [found[shard] for shard in self.own]
 
     def _call(self, place: int) -> Any:
         args, kwargs = replaced(self.arguments, iter(self.leaves[place]))
@@ -96,25 +116,53 @@ class Run:
     # ---- backward ------------------------------------------------------------------------------------------------
 
     def backward(self, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """The gradients of the inputs, then those of the parameters over all processes, zeros within no_sync."""
+        """The gradients of the inputs, then those of the parameters over all processes, zeros within no_sync.
+
+        Raises:
+            RuntimeError: the backward is to be differentiated, or was run before without retain_graph; a gradient has
+            come to the module's graph by another way than its results.
+        """
         parallel = self.parallel
+        self._check()
         sync = parallel.require_backward_grad_sync
         inputs = self._exchanged(grads) if sync else self._kept(grads)
-        parallel._average_buffers()
+        if not is_graph_kept():
+            self.outputs = [None] * len(self.own)
+        parallel.finish_average()
         totals = self.reducer.finish() if sync else parallel.unsynced.end()
         whole = iter([self._whole([each[k] for each in inputs], k) for k in range(len(inputs[0]))])
         of_inputs = [next(whole) if leaf._requires_grad else None for leaf in self.leaves[0]]
         return [*of_inputs, *(None if total is None else wrap(total) for total in totals)]
 
+    def _check(self) -> None:
+        if is_grad_enabled():
+            raise RuntimeError(
+                f"{_NAME}: create_graph=True: a gradient that processes have exchanged cannot be differentiated again; "
+                "compute the penalty in the module's forward, by autograd.grad, or in the loss of ShardedTrainer"
+            )
+        if None in self.outputs:
+            raise RuntimeError(
+                f"{_NAME}: its graph was freed by an earlier backward; pass retain_graph=True to the first backward, "
+                "or call the model again"
+            )
+        first, last = self.orders
+        if any(first < order < last for order in waiting_orders()):
+            raise RuntimeError(
+                f"{_NAME}: the loss uses a tensor that was made in the module's forward and is not among its results, "
+                "such as an attribute; it would have the gradient of one shard alone: return it from forward"
+            )
+
     def _exchanged(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
         """The gradients of the inputs, shard by shard; those of the parameters go to the reducer."""
         parallel, reducer = self.parallel, self.reducer
-        waiting = parallel.unsynced.taken(parallel._trained)  # place -> position -> what waits since no_sync
-        reducer.start(1 / parallel.process_group.size())
+        waiting = parallel.unsynced.taken(self.trained)  # place -> position -> what waits since no_sync
+        reducer.start(1.0, self.step)
 
-        def take(place: int, position: int, gradient: np.ndarray) -> None:
+        def take(place: int, position: int, gradient: np.ndarray, alone: bool) -> None:
             before = waiting[place].pop(position, None) if place in waiting else None
-            reducer.add(self.own[place], position, gradient if before is None else before + gradient)
+            if before is not None:
+                gradient, alone = before + gradient, True
+            reducer.add(self.own[place], position, gradient, alone)
             if not self._together:
                 reducer.advance()
 
@@ -128,65 +176,66 @@ class Run:
     def _kept(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
         """The gradients of the inputs, shard by shard; those of the parameters wait for the next exchange."""
         unsynced = self.parallel.unsynced
-        unsynced.begin(self.parallel._trained)
+        unsynced.begin(self.trained, self.parallel.weight)
         return self._swept(grads, unsynced.add, lambda place: None, lambda: None)
 
     def _swept(
         self,
         grads: Sequence[Tensor | None],
-        take: Callable[[int, int, np.ndarray], object],
+        take: Callable[[int, int, np.ndarray, bool], object],
         end: Callable[[int], object],
         between: Callable[[], object],
     ) -> list[list[Tensor | None]]:
-        """The backward of each shard: `take` gets its place, the position of a parameter and its gradient, `end` its
-        place. between: called when shards that need numbers of each other have met."""
+        """The backward of each shard: `take` gets its place, the position of a parameter, its gradient, and whether
+        nobody else holds that; `end` its place. between: called when shards that need numbers of each other have met.
+        """
 
         def job(place: int) -> list[Tensor | None]:
             found = self._sweep(place, grads, partial(take, place))
             end(place)
             return found
 
-        if not self._together:
-            return [job(place) for place in range(len(self.own))]
         jobs = {shard: partial(job, place) for place, shard in enumerate(self.own)}
-        group, shards = self.parallel.process_group, self.parallel.shards
-        return list(in_turn(group, shards, jobs, between=between).values())
+        return self._over_shards(jobs, (_BACKWARD,), None, between)
 
     def _sweep(self, place: int, grads: Sequence[Tensor | None], take: Take) -> list[Tensor | None]:
         """The gradients of the inputs of one shard; `take` gets those of the parameters."""
         leaves = [leaf for leaf in self.leaves[place] if leaf._requires_grad]
         found: list[Tensor | None] = [None] * len(leaves)
 
-        def each(position: int, g: Tensor) -> None:
+        def each(position: int, g: Tensor, alone: bool) -> None:
             if position < len(found):
                 found[position] = g
             else:
-                take(position - len(found), g.array)
+                take(position - len(found), g.array, alone)
 
         roots, upstream = self._roots(place, grads)
         if roots:
-            grad_early(roots, [*leaves, *self.parallel._trained], upstream, each)
-        self.outputs[place] = []
+            grad_early(roots, [*leaves, *self.trained], upstream, each, is_graph_kept())
         return found
 
     def _roots(self, place: int, grads: Sequence[Tensor | None]) -> tuple[list[Tensor], list[Tensor]]:
         """The outputs of one shard that have a gradient, and these."""
         roots, upstream = [], []
-        for output, g in zip(self.outputs[place], grads, strict=True):
+        outputs = self.outputs[place]
+        assert outputs is not None
+        for output, g in zip(outputs, grads, strict=True):
             if g is None or not output._requires_grad:
                 continue
             array = g.array
             if self._cuts is not None:
                 array = array[self._cuts[place] : self._cuts[place + 1]] if array.ndim else array / len(self.own)
+            # as a part of the whole batch's loss: so a backward that is not linear does the same in any number of parts
             roots.append(output)
-            upstream.append(wrap(np.asarray(array, output.array.dtype)))
+            upstream.append(wrap(np.asarray(array * output.array.dtype.type(self.parallel.weight))))
         return roots, upstream
 
     def _whole(self, parts: list[Tensor | None], position: int) -> Tensor:
         leaves = [[leaf for leaf in each if leaf._requires_grad][position] for each in self.leaves]
         arrays = [np.zeros_like(leaf.array) if part is None else part.array
                   for part, leaf in zip(parts, leaves, strict=True)]  # fmt: skip
-        return wrap(arrays[0] if self._cuts is None else np.concatenate(arrays))
+        whole = arrays[0] if self._cuts is None else np.concatenate(arrays)
+        return wrap(whole if self.parallel.weight == 1 else whole * whole.dtype.type(1 / self.parallel.weight))
 
 
 class OverShards(Function):
@@ -195,12 +244,16 @@ class OverShards(Function):
     @staticmethod
     def forward(ctx: Any, run: Run, *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.run = run
-        recording = any(ctx.needs_input_grad)
-        if not recording:
+        ctx.set_materialize_grads(False)
+        if not any(ctx.needs_input_grad):
             return run.forward()
         with enable_grad():
-            return run.forward()
+            results = run.forward()
+        shards = [outputs for outputs in run.outputs if outputs is not None]
+        needs = [any(outputs[k]._requires_grad for outputs in shards) for k in range(len(results))]
+        ctx.mark_non_differentiable(*[result for result, need in zip(results, needs, strict=True) if not need])
+        return results
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         return None, *ctx.run.backward(grads)

@@ -11,74 +11,103 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import DistError
 from ..processes import mpi
-from ..processes.entered import enter
+from ..processes.entered import enter, ranks_text
 from ..processes.process_group import ProcessGroup
-from ..processes.waiting import wait
+from ..processes.waiting import wait_until
 from .buckets import Bucket, in_buckets
 from .exchange import Exchange
 from .grad_bucket import Hooked
 from .tree import share
 
-_WHAT = "the exchange of gradients"
+_TAGS = 32_768  # that every MPI has
+
+
+class Channel:
+    """A communicator for exchanges, of which one follows the other. what: is exchanged, for messages.
+
+    `starts`: of exchanges so far. `unfinished`: what has not been taken to its end; messages may still arrive there.
+    """
+
+    def __init__(self, group: ProcessGroup, what: str) -> None:
+        self.group, self.what = group, what
+        self.comm = group.duplicate()
+        self.starts = 0
+        self.unfinished: list[Any] = []
 
 
 class Reducer:
     """Sums of the gradients of some parameters over all shards of all workers.
 
     parameters: their arrays. shards: how many there are in all. most: bytes of a bucket.
-    hooked: makes the exchange of each bucket, with its number and how many there are, in place of ours.
+    hooked: makes the exchange of each bucket, with its number and how many there are, in place of ours. before: what
+        this one takes the place of.
 
     `waited`: seconds that this worker has waited for the others since the reducer was made.
     """
 
     def __init__(
         self,
-        group: ProcessGroup,
+        channel: Channel,
         parameters: Sequence[np.ndarray],
         shards: int,
         most: int,
         hooked: Callable[[Bucket, int, int], Hooked] | None = None,
+        before: Reducer | None = None,
     ) -> None:
-        self._group, self._comms = group, (group.duplicate(), group.duplicate())
+        self.channel, self._shards, self._hooked = channel, shards, hooked
+        group = channel.group
         self.own = share(shards, group.size(), group.rank())
-        self._shapes = [each.shape for each in parameters]
+        self.kinds = [(each.shape, each.dtype) for each in parameters]
+        shapes, dtypes = zip(*self.kinds, strict=True)
         # a hook sees each gradient in the order of its shape
         plain = [tuple(range(each.ndim)) for each in parameters]
-        self._orders = orders_in_memory(group, parameters) if hooked is None else plain
+        self._orders = orders_in_memory(channel, parameters) if hooked is None else plain
         self._layouts = [  # the shape in which a gradient lies in its bucket, and the order of its axes from there
             ([shape[axis] for axis in order], np.argsort(order).tolist())
-            for shape, order in zip(self._shapes, self._orders, strict=True)
+            for shape, order in zip(shapes, self._orders, strict=True)
         ]
-        self._buckets = in_buckets(self._shapes, [each.dtype for each in parameters], self.own, shards, most)
+        self._buckets = in_buckets(shapes, dtypes, self.own, shards, most)
         self._home = {position: k for k, bucket in enumerate(self._buckets) for position in bucket.places}
-        self._hooked = hooked is not None
-        self._exchanges: list[Any] = [
-            Exchange(group, self._comms, shards, bucket, index)
-            if hooked is None
-            else hooked(bucket, index, len(self._buckets))
-            for index, bucket in enumerate(self._buckets)
-        ]
-        self._used = np.zeros(len(parameters), np.uint8)
+        self._exchanges: list[Any] = []
+        self._used = np.zeros(len(parameters) + 4, np.int32)  # flags, the number of the step, and that of the exchange
         self._complete: list[bool] = []
-        self._begun = 0
+        self._begun = self._number = 0
+        self._finished = True
         self._scale = 1.0
-        self.waited = 0.0
+        self.waited: float = 0.0 if before is None else before.waited
+        if before is not None:
+            before.leave()
 
-    def start(self, scale: float) -> None:
-        """Begin a step; the sums will be multiplied by `scale`."""
-        self._scale, self._begun = scale, 0
+    def start(self, scale: float, number: int) -> None:
+        """Begin a step; the sums will be multiplied by `scale`. number: of the step, the same in all workers."""
+        self.leave()
+        if not self._exchanges:
+            self._exchanges = [self._exchange(index, bucket) for index, bucket in enumerate(self._buckets)]
+        self.channel.starts += 1
+        self._scale, self._number, self._begun, self._finished = scale, number, 0, False
         self._used[:] = 0
         self._complete = [False] * len(self._buckets)
         for bucket in self._buckets:
             bucket.clear()
 
-    def add(self, shard: int, position: int, gradient: np.ndarray) -> None:
-        """The gradient of one parameter for one of this worker's shards. It is kept until it is sent: it must not
-        change, and is not changed. Nothing is sent here."""
+    def leave(self) -> None:
+        """Leave a step that has ended by an error. What was sent may still arrive: its memory is kept."""
+        if self._begun and not self._finished:
+            self.channel.unfinished += self._exchanges
+            self._exchanges = []
+
+    def add(self, shard: int, position: int, gradient: np.ndarray, alone: bool = True) -> None:
+        """The gradient of one parameter for one of this worker's shards. Nothing is sent here.
+
+        alone: nobody else holds its memory, so that it can be kept without a copy until it is sent.
+        """
         home = self._home[position]
         self._used[position] = 1
         flat = gradient.transpose(self._orders[position]).reshape(-1)
+        if not alone and np.may_share_memory(flat, gradient):
+            flat = flat.copy()
         self._complete[home] |= self._buckets[home].add(shard, position, flat)
 
     def end(self, shard: int) -> None:
@@ -91,54 +120,91 @@ class Reducer:
         begun = self._begun
         if not begun and not self._complete[0]:
             return
-        with mpi.errors(_WHAT):
+        with mpi.errors(self.channel.what):
             while begun < len(self._buckets) and self._complete[begun]:
-                self._exchanges[begun].begin(self._scale)
+                tag = (self.channel.starts * len(self._buckets) + begun) % _TAGS
+                self._exchanges[begun].begin(self._scale, tag)
                 begun += 1
             self._begun = begun
             for exchange in self._exchanges[:begun]:
-                # the second half of each begins in order as well
-                if not exchange.advance() and exchange.is_first:
+                # hooks go on in order, so that their collectives have one in all workers
+                if not exchange.advance() and self._hooked is not None:
                     return
 
     def finish(self) -> list[np.ndarray | None]:
         """Wait for the others: the sum for each parameter; None for what no shard of any worker has used.
 
         Raises:
-            DistNetworkError: a worker did not come in time. WorkerLostError: one has died.
+            DistError: the workers do not do the same step. DistNetworkError: one did not come in time.
+            WorkerLostError: one has died.
         """
         self.advance()
-        group, used = self._group, self._used
-        entered = enter(group.count, f"the gradients of {len(self._shapes)} parameters")
+        channel, used = self.channel, self._used
+        group = channel.group
+        entered = enter(group.count, channel.what)
         if group.comm is not None:
-            with mpi.errors(_WHAT):
-                request = self._comms[0].Iallreduce(mpi.load().IN_PLACE, used, mpi.load().MAX)
-                for exchange in self._exchanges:
-                    self.waited += exchange.wait(entered)
-            self.waited += wait(group, [request], entered)
+            used[-4:] = self._number, -self._number, channel.starts, -channel.starts
+            with mpi.errors(entered):
+                request = channel.comm.Iallreduce(mpi.load().IN_PLACE, used, mpi.load().MAX)
+
+            def all_are_here() -> bool:
+                self.advance()
+                return bool(request.Test())
+
+            self.waited += wait_until(group, all_are_here, entered)
+            if used[-4] != -used[-3] or used[-2] != -used[-1]:
+                raise self._out_of_step()
+        if self._hooked is None:
+            self.waited += wait_until(group, self._all_done, entered)
         else:
-            for exchange in self._exchanges:
-                exchange.wait(entered)
-        found: list[np.ndarray | None] = [None] * len(self._shapes)
+            with mpi.errors(entered):
+                self.waited += sum(exchange.wait() for exchange in self._exchanges)
+        found: list[np.ndarray | None] = [None] * len(self.kinds)
         for bucket, exchange in zip(self._buckets, self._exchanges, strict=True):
             total = exchange.take()
             for position, place in bucket.places.items():
                 # a hook may add what it has not sent before
-                if used[position] or (self._hooked and total[place].any()):
+                if used[position] or (self._hooked is not None and total[place].any()):
                     shape, back = self._layouts[position]
                     found[position] = total[place].reshape(shape).transpose(back)
             bucket.clear()
+        self._finished = True
         return found
 
+    def _all_done(self) -> bool:
+        done = [exchange.advance() for exchange in self._exchanges]  # each of them
+        return all(done)
 
-def orders_in_memory(group: ProcessGroup, parameters: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
+    def _exchange(self, index: int, bucket: Bucket) -> Any:
+        if self._hooked is not None:
+            return self._hooked(bucket, index, len(self._buckets))
+        return Exchange(self.channel.group, self.channel.comm, self._shards, bucket)
+
+    def _out_of_step(self) -> DistError:
+        """Says which workers do which step. All of them come here."""
+        group = self.channel.group
+        own = np.array([self._number, self.channel.starts], np.int64)
+        table = np.empty((group.size(), 2), np.int64)
+        with mpi.errors(self.channel.what):
+            self.channel.comm.Allgather(own, table)
+        steps: dict[tuple[int, ...], list[int]] = {}
+        for rank, row in enumerate(table):
+            steps.setdefault(tuple(row.tolist()), []).append(rank)
+        each = [f"{ranks_text(ranks)} at number {n}, exchange {k}" for (n, k), ranks in steps.items()]
+        return DistError(
+            f"{self.channel.what}: the processes are not at the same step: {'; '.join(each)}; one of them has left out "
+            "a forward or a backward that the others have done: all must call the model, and backward, equally often"
+        )
+
+
+def orders_in_memory(channel: Channel, parameters: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
     """The axes of each parameter in the order in which they lie in memory, in which a gradient is copied fast.
 
     They are those of the first process: another one may have read its weights from elsewhere.
     """
     table = np.array([axis for each in parameters for axis in np.argsort(each.strides, kind="stable")[::-1]], np.int64)
-    if group.comm is not None:
-        with mpi.errors(_WHAT):
-            group.comm.Bcast(table)
+    if channel.comm is not None:
+        with mpi.errors(channel.what):
+            channel.comm.Bcast(table)
     ends = np.cumsum([each.ndim for each in parameters])[:-1]
     return [tuple(part.tolist()) for part in np.split(table, ends)]

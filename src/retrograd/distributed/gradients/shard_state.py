@@ -28,50 +28,57 @@ def run_shards(
     group: ProcessGroup,
     shards: int,
     jobs: Mapping[int, Callable[[], T] | None],
-    numbers: tuple[int, int],
+    numbers: tuple[int, ...],
     average: BufferAverage | None,
     together: bool,
     first_group: ProcessGroup | None = None,
     between: Callable[[], object] = lambda: None,
 ) -> dict[int, T]:
     """The results of the jobs, one for each shard of this process, None for one without samples. A shard has the random
-    numbers of `numbers`, which are a seed and a step, and begins with the buffers of before the batch; `average` gets
-    what it makes of them.
+    numbers of `numbers`, which are a seed and what tells steps apart, and begins with the buffers of before the batch;
+    `average` gets what it makes of them, and the buffers are those of before the batch again.
 
     together: the shards need numbers of each other. first_group: the group before processes died. between: called
     when all shards have come to a place where they do.
 
     Raises:
-        What a job raises, and what ``in_turn`` does.
+        What a job raises, and what ``in_turn`` does; the buffers are those of before the batch then.
     """
-    if together:
-        live = {shard: job for shard, job in jobs.items() if job is not None}
-        states = {shard: _State(*numbers, shard, average) for shard in live}
-        found = in_turn(group, shards, live, lambda shard: states[shard].here(), first_group, between)
-        if average is not None:
+    live = {shard: job for shard, job in jobs.items() if job is not None}
+    found: dict[int, T] = {}
+    try:
+        if together:
+            states = {shard: _State((*numbers, shard), average) for shard in live}
+            found = in_turn(group, shards, live, lambda shard: states[shard].here(), first_group, between)
+            if average is not None:
+                for shard in jobs:
+                    average.before(states[shard].buffers if shard in states else None)
+                    average.after(shard)
+        else:
             for shard in jobs:
-                average.before(states[shard].buffers if shard in states else None)
-                average.after(shard)
-        return found
-    found = {}
-    for shard, job in jobs.items():
+                if average is not None:
+                    average.before()
+                if shard in live:
+                    with random_numbers(*numbers, shard):
+                        found[shard] = live[shard]()
+                if average is not None:
+                    average.after(shard)
+    except BaseException:
         if average is not None:
-            average.before()
-        if job is not None:
-            with random_numbers(*numbers, shard):
-                found[shard] = job()
-        if average is not None:
-            average.after(shard)
+            average.undo()
+        raise
+    if average is not None:
+        average.before()
     return found
 
 
 class _State:
     """What a shard leaves behind while another one runs."""
 
-    def __init__(self, seed: int, step: int, shard: int, average: BufferAverage | None) -> None:
+    def __init__(self, numbers: tuple[int, ...], average: BufferAverage | None) -> None:
         self._average = average
         self.buffers: list[np.ndarray] | None = None
-        with random_numbers(seed, step, shard):
+        with random_numbers(*numbers):
             self._random: Any = default_generator.bit_generator.state
 
     @contextmanager

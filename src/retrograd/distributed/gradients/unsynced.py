@@ -35,29 +35,34 @@ class Unsynced:
     def __init__(self) -> None:
         self._sums: dict[int, dict[int, np.ndarray]] = {}  # id of the parameter -> place -> sum
         self._shown: dict[int, _Shown] = {}
+        self._coming: list[tuple[int, int, np.ndarray]] = []  # in the backward under way
         self._trained: Sequence[Tensor] = ()
         self._hooked: dict[int, Tensor] = {}
+        self._weight = 1.0
 
-    def begin(self, trained: Sequence[Tensor]) -> None:
-        """Begin a backward of these parameters."""
+    def begin(self, trained: Sequence[Tensor], weight: float) -> None:
+        """Begin a backward of these parameters. weight: the gradients are this process's times that."""
         self._drop_what_was_reset()
-        self._trained = trained
+        self._trained, self._coming, self._weight = trained, [], weight
         for parameter in trained:
             if id(parameter) not in self._hooked:
                 self._hooked[id(parameter)] = parameter
                 parameter.register_hook(partial(self._before, parameter))
                 register_post_accumulate_grad_hook(parameter, self._show)
 
-    def add(self, place: int, position: int, gradient: np.ndarray) -> None:
-        """The gradient of a parameter for one shard."""
-        sums = self._sums.setdefault(id(self._trained[position]), {})
-        if place in sums:
-            sums[place] += gradient
-        else:
-            sums[place] = gradient.copy()
+    def add(self, place: int, position: int, gradient: np.ndarray, alone: bool) -> None:
+        """The gradient of a parameter for one shard; alone: nobody else holds it. It counts when the backward ends."""
+        self._coming.append((place, position, gradient if alone else gradient.copy()))
 
     def end(self) -> list[np.ndarray | None]:
         """What the backward delivers: zeros for what waits, so that ``grad`` shows it then; None for the others."""
+        for place, position, gradient in self._coming:
+            sums = self._sums.setdefault(id(self._trained[position]), {})
+            if place in sums:
+                sums[place] += gradient
+            else:
+                sums[place] = gradient
+        self._coming = []
         return [np.zeros_like(p.array) if id(p) in self._sums else None for p in self._trained]
 
     def taken(self, trained: Sequence[Tensor]) -> dict[int, dict[int, np.ndarray]]:
@@ -97,7 +102,7 @@ class Unsynced:
             return
         total = without.array.copy()
         for place in sorted(sums):
-            total += sums[place]
+            total += sums[place] / total.dtype.type(self._weight)
         total.flags.writeable = False
         # nothing but the zeros of `end`: as if there were no grad
         parameter.grad = wrap(total)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -36,19 +36,40 @@ def wait(
     agreeing: bool = False,
 ) -> float:
     """Wait until all of MPI's `requests` are done; returns the seconds that it took. `status`: what MPI says of the
-    last one. `timeout`: seconds, those of the group for None. `agreeing`: the request goes on when
-    processes have died, and only what it says itself counts, which is the same in all that live.
+    last one. The others are as for ``wait_until``.
 
     Raises:
-        DistNetworkError: it took longer than the group's timeout; the message names the ranks that are missing.
+        As wait_until.
+    """
+    pending = list(requests)
+
+    def done() -> bool:
+        # one by one: the errors of several at once do not say that a process has died
+        pending[:] = [request for request in pending if not request.Test(status)]
+        return not pending
+
+    return wait_until(group, done, entered, timeout, agreeing)
+
+
+def wait_until(
+    group: ProcessGroup,
+    done: Callable[[], object],
+    entered: Entered,
+    timeout: float | None = None,
+    agreeing: bool = False,
+) -> float:
+    """Wait until done() is true; returns the seconds that it took. `timeout`: seconds, those of the group for None.
+    `agreeing`: what is waited for goes on when processes have died, and only what it says itself counts, which is the
+    same in all that live.
+
+    Raises:
+        DistNetworkError: it took longer than the timeout; the message names the ranks that are missing.
         WorkerLostError: a process has died. DistBackendError: MPI reports something else.
     """
     start = now = time.perf_counter()
     listen, sleep, spin = start + _LISTEN_EVERY, 5e-5, _SPIN[has_a_core()]
-    pending = list(requests)
     with mpi.errors(entered):
-        # one by one: the errors of several at once do not say that a process has died
-        while pending := [request for request in pending if not request.Test(status)]:
+        while not done():
             now = time.perf_counter()
             if now - start < spin:
                 os.sched_yield()

@@ -110,8 +110,7 @@ def init_process_group(
     """
     if _world.group is not None:
         raise RuntimeError("init_process_group: called twice; call destroy_process_group first")
-    if backend is not None and str(backend).lower() not in _BACKENDS:
-        raise ValueError(f"init_process_group: backend={backend!r}: processes speak MPI here, on CPUs; pass 'mpi'")
+    _check_backend("init_process_group", backend)
     seconds = as_seconds("init_process_group", timeout)
     if mpi.is_launched():
         set_environment()
@@ -152,9 +151,16 @@ def new_group(
     Returns the group, or GroupMember.NON_GROUP_MEMBER to processes that are not in it.
 
     Raises:
-        ValueError: a rank does not exist, or occurs twice. DistError: the processes pass different ranks.
+        ValueError: a rank does not exist, or occurs twice; another backend; use_local_synchronization is set.
+        DistError: the processes pass different ranks.
     """
     world = member(None, "new_group")
+    _check_backend("new_group", backend)
+    if use_local_synchronization is not False:
+        raise ValueError(
+            f"new_group: use_local_synchronization={use_local_synchronization!r}: all processes of the world make a group "
+            "together; leave it out, and call new_group in all of them"
+        )
     chosen = list(range(world.size())) if ranks is None else [int(rank) for rank in ranks]
     if len(set(chosen)) != len(chosen) or not all(0 <= rank < world.size() for rank in chosen) or not chosen:
         raise ValueError(f"new_group: ranks={chosen} must be different numbers from 0 to {world.size() - 1}")
@@ -167,6 +173,11 @@ def new_group(
     color = 0 if inside else mpi.load().UNDEFINED
     comm = world.comm.Split(color, chosen.index(own) if inside else 0)
     return ProcessGroup(comm, chosen, seconds) if inside else GroupMember.NON_GROUP_MEMBER
+
+
+def _check_backend(caller: str, backend: Any) -> None:
+    if backend is not None and str(backend).lower() not in _BACKENDS:
+        raise ValueError(f"{caller}: backend={backend!r}: processes speak MPI here, on CPUs; pass 'mpi'")
 
 
 def member(group: Any, caller: str) -> ProcessGroup:

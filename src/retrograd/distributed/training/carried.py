@@ -13,7 +13,7 @@ import numpy as np
 
 from ...engine.changes import mark
 from ...nn.module import Module
-from ..gradients.reducer import Reducer
+from ..gradients.reducer import Channel, Reducer
 from ..processes.process_group import ProcessGroup
 from .loader import ShardedBatch
 
@@ -76,17 +76,18 @@ class Carried:
 
         return ShardedBatch(batch.sizes.tolist(), load), of_shard
 
-    def exchange(self, group: ProcessGroup, shards: int, most: int) -> float:
+    def exchange(self, group: ProcessGroup, shards: int, most: int, number: int) -> float:
         """Get the entries of all shards; returns the seconds that this process has waited for others.
 
         Raises:
             DistNetworkError: a process did not come in time. WorkerLostError: one has died.
         """
         if self._made is None or self._made[0] is not group:
-            self._made = group, Reducer(group, [tensor.array for tensor in self._tensors], shards, most)
+            channel = Channel(group, "the exchange of carried buffers")
+            self._made = group, Reducer(channel, [tensor.array for tensor in self._tensors], shards, most)
         reducer = self._made[1]
         before = reducer.waited
-        reducer.start(1.0)
+        reducer.start(1.0, number)
         for shard in reducer.own:
             for position, entries in enumerate(self._left.get(shard, ())):
                 reducer.add(shard, position, entries)

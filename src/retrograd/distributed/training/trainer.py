@@ -28,9 +28,9 @@ from ...ops.random.random import default_generator
 from .. import checkpoint as checkpoints
 from ..collectives.objects import from_root
 from ..errors import WorkerLostError
-from ..gradients.buffer_average import BufferAverage, averaged_buffers, is_float
+from ..gradients.buffer_average import BufferAverage, averaged_buffers, floats_of
 from ..gradients.data_parallel import MOST_BYTES, begin_alike, checked_shards
-from ..gradients.reducer import Reducer
+from ..gradients.reducer import Channel, Reducer
 from ..gradients.shard_state import meets, run_shards
 from ..gradients.tree import share
 from ..optim import ZeroRedundancyOptimizer
@@ -94,6 +94,8 @@ class ShardedTrainer:
         self.seed = from_root(self.group, drawn, 0, f"{_NAME}: the seed")
         self._trained: list[Tensor] = []
         self._reducers: tuple[Reducer, Reducer | None] | None = None
+        self._made_for: Any = None  # shapes, dtypes and parameters that they are of
+        self._channels: tuple[Channel, Channel] | None = None
 
     @property
     def is_first(self) -> bool:
@@ -174,7 +176,7 @@ class ShardedTrainer:
         if self._carried is None:
             return self._attempt(batch, loss)
         found = self._attempt(*self._carried.around(batch, loss))
-        self.waited += self._carried.exchange(self.group, self.shards, MOST_BYTES)
+        self.waited += self._carried.exchange(self.group, self.shards, MOST_BYTES, self.steps)
         return found
 
     def _attempt(self, batch: ShardedBatch, loss: Callable[..., Any]) -> tuple[list[np.ndarray | None], np.ndarray]:
@@ -182,14 +184,14 @@ class ShardedTrainer:
             raise ValueError(f"{_NAME}: the batch has {len(batch)} shards, expected {self.shards}, as the trainer has")
         reducer, of_buffers = self._made_reducers()
         before = reducer.waited + (of_buffers.waited if of_buffers else 0.0)
-        self._average = BufferAverage(*averaged_buffers(self.model), of_buffers, self.shards)
-        reducer.start(1.0)
+        self._average = BufferAverage(*averaged_buffers(self.model), of_buffers, self.shards, self.steps)
+        reducer.start(1.0, self.steps)
         rows = self._over_shards(reducer, batch, loss)
         totals = reducer.finish()
         self._average.wait()
         numbers = self._gathered(reducer.own, rows)
         if not batch.sizes.all():
-            self._share_counters()
+            self.waited += self._average.share_counters(self.group)
         self.waited += reducer.waited + (of_buffers.waited if of_buffers else 0.0) - before
         return totals, numbers
 
@@ -200,8 +202,8 @@ class ShardedTrainer:
             self._check_samples(batch)
 
         def one(shard: int) -> list[float]:
-            def take(position: int, gradient: np.ndarray) -> None:
-                reducer.add(shard, position, gradient)
+            def take(position: int, gradient: np.ndarray, alone: bool) -> None:
+                reducer.add(shard, position, gradient, alone)
                 if not together:
                     reducer.advance()
 
@@ -220,17 +222,27 @@ class ShardedTrainer:
         return [rows.get(shard, []) for shard in reducer.own]
 
     def _shard(
-        self, shard: int, batch: ShardedBatch, loss: Callable[..., Any], take: Callable[[int, np.ndarray], object]
+        self,
+        shard: int,
+        batch: ShardedBatch,
+        loss: Callable[..., Any],
+        take: Callable[[int, np.ndarray, bool], object],
     ) -> list[float]:
-        """The numbers of one shard; `take` gets the gradients of its parameters."""
+        """The numbers of one shard; `take` gets the gradients of its parameters, and whether nobody else holds them."""
         with enable_grad():
             loaded = batch[shard]
             result = loss(*loaded) if isinstance(loaded, (list, tuple)) else loss(loaded)
         value, *further = result if isinstance(result, tuple) else (result,)
+        if not isinstance(value, Tensor) or value.array.size != 1 or not value._requires_grad:
+            kind = f"a Tensor of shape {value.array.shape}" if isinstance(value, Tensor) else type(value).__name__
+            raise TypeError(
+                f"{_NAME}: loss returned {kind}; it must return the mean loss of the shard's samples, a Tensor of one "
+                "element that depends on the parameters, alone or first in a tuple with numbers"
+            )
         row = [value.item(), *map(float, further)]
         weight = np.asarray(batch.sizes[shard] / batch.samples, value.array.dtype)
         upstream = wrap(np.full(value.array.shape, weight))
-        grad_early([value], self._trained, [upstream], lambda position, g: take(position, g.array))
+        grad_early([value], self._trained, [upstream], lambda position, g, alone: take(position, g.array, alone))
         return row
 
     def _check_samples(self, batch: ShardedBatch) -> None:
@@ -242,19 +254,6 @@ class ShardedTrainer:
                     f"{_NAME}: a batch of {batch.samples} samples in {self.shards} shards leaves none to process "
                     f"{rank}, and SyncBatchNorm needs one in each; pass drop_last=True to the loader, or larger batches"
                 )
-
-    def _share_counters(self) -> None:
-        """Give all processes the buffers without floats, such as numbers of batches, of the one with the last shard: it
-        has samples, while others may have none."""
-        group = self.group
-        entered = enter(group.count, f"{_NAME}: the buffers")
-        for tensor in averaged_buffers(self.model)[0] if group.comm is not None else ():
-            if not is_float(tensor):
-                memory = np.ascontiguousarray(tensor.array)
-                with mpi.errors(entered):
-                    request = group.comm.Ibcast(memory, group.size() - 1)
-                wait(group, [request], entered)
-                tensor.array[...] = memory
 
     def _gathered(self, own: range, rows: Sequence[list[float]]) -> np.ndarray:
         """The numbers of all shards, in every process; NaN for a shard without samples."""
@@ -270,6 +269,11 @@ class ShardedTrainer:
         width, self.told = map(int, found)
         table = np.zeros((self.shards, width))
         for shard, row in zip(own, rows, strict=True):
+            if row and len(row) != width:
+                raise ValueError(
+                    f"{_NAME}: loss returned {len(row)} numbers for shard {shard} and {width} for another one; their "
+                    "count must be the same"
+                )
             table[shard] = row or np.nan
         if group.comm is not None:
             with mpi.errors(entered):
@@ -292,15 +296,20 @@ class ShardedTrainer:
 
     def _made_reducers(self) -> tuple[Reducer, Reducer | None]:
         trained: list[Tensor] = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        if self._reducers is None or [*map(id, trained)] != [*map(id, self._trained)]:
+        floats = floats_of(averaged_buffers(self.model)[0])
+        kinds = [[(each.shape, each.dtype) for each in arrays] for arrays in ([p.array for p in trained], floats)]
+        now = kinds, [*map(id, trained)]
+        if self._reducers is None or now != self._made_for:
             if not trained:
                 raise ValueError(f"{_NAME}: model has no parameter that requires a gradient")
-            self._trained = trained
+            self._trained, self._made_for = trained, now
+            if self._channels is None:
+                gradients, buffers = (f"{_NAME}: the {what}" for what in ("gradients", "buffers"))
+                self._channels = Channel(self.group, gradients), Channel(self.group, buffers)
             arrays = [parameter.array for parameter in trained]
-            floats = [tensor.array for tensor in averaged_buffers(self.model)[0] if is_float(tensor)]
             self._reducers = (
-                Reducer(self.group, arrays, self.shards, MOST_BYTES),
-                Reducer(self.group, floats, self.shards, MOST_BYTES) if floats else None,
+                Reducer(self._channels[0], arrays, self.shards, MOST_BYTES),
+                Reducer(self._channels[1], floats, self.shards, MOST_BYTES) if floats else None,
             )
         return self._reducers
 
@@ -328,4 +337,4 @@ class ShardedTrainer:
         self.group = before.of_the_living()
         replace_world(before, self.group)
         self.lost += before.size() - self.group.size()
-        self._reducers = None
+        self._reducers = self._channels = None
