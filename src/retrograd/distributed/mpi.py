@@ -20,14 +20,43 @@ from typing import Any
 from .errors import DistBackendError, DistError, WorkerLostError
 
 # what mpiexec (Open MPI, MPICH and its kin) and srun tell the processes that they start
-_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE")
-_RANKS = ("PMIX_RANK", "PMI_RANK")
+_SRUN = "SLURM_STEP_NUM_TASKS"  # SLURM_NTASKS is there in a batch script too, which no srun has started
+_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", _SRUN)
+_RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK")
 _PAUSE = 1.0  # seconds for the others to say what they miss, before the first one ends all
 
 
 def is_launched() -> bool:
-    """Whether a launcher of MPI programs has started this process."""
-    return any(name in os.environ for name in (*_SIZES, *_RANKS))
+    """Whether a launcher of MPI programs has started this process, or srun several."""
+    return launched_size() > 1 or any(name in os.environ for name in _RANKS)
+
+
+def launched_size() -> int:
+    """How many processes the launcher says that it has started; 1 if it does not say, or there is none."""
+    return next((int(os.environ[name]) for name in _SIZES if os.environ.get(name, "").isdecimal()), 1)
+
+
+def check_joined(size: int, library: str) -> None:
+    """Check that the launcher and MPI, whose world is of this size, have found each other.
+
+    Raises:
+        DistBackendError: this process is alone in its world, and is one of several.
+    """
+    started = launched_size()
+    if size > 1 or started == 1:
+        return
+    if os.environ.get(_SRUN) == str(started):
+        launcher = f"srun --mpi={os.environ.get('SLURM_MPI_TYPE', 'none')}"
+        advice = (
+            "pass --mpi=pmix to srun for Open MPI, --mpi=pmi2 for MPICH (srun --mpi=list shows what this Slurm has); "
+            "programs that have nothing to do with each other are started one by one, with srun -n 1"
+        )
+    else:
+        launcher, advice = "mpiexec", "it belongs to another MPI; use the mpiexec of this one, or retrograd launch"
+    raise DistBackendError(
+        f"init_process_group: {launcher} has started {started} processes, and each is alone, in a world of its own: "
+        f"{library} does not hear of the others from it; {advice}"
+    )
 
 
 @lru_cache(maxsize=1)
@@ -44,7 +73,7 @@ def load() -> Any:
         mpi = importlib.import_module("mpi4py.MPI")
     except (ImportError, RuntimeError) as error:
         raise DistBackendError(
-            f"distributed: this process was started by mpiexec, and MPI cannot be loaded ({error}); "
+            f"distributed: this process was started by mpiexec or srun, and MPI cannot be loaded ({error}); "
             "pip install 'retrograd[mpi]', or pip install mpi4py where the cluster has an MPI of its own"
         ) from error
     before = sys.excepthook

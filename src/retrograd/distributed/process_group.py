@@ -228,7 +228,8 @@ def init_process_group(
 
     Raises:
         RuntimeError: called twice. ValueError: another backend, size or rank.
-        DistBackendError: a launcher has started the process, and MPI or mpi4py is missing.
+        DistBackendError: a launcher has started the process, and MPI or mpi4py is missing, or finds each of
+            several processes alone, as under srun without --mpi=pmix or --mpi=pmi2.
 
     Source: torch.distributed.init_process_group.
     """
@@ -238,8 +239,7 @@ def init_process_group(
         raise ValueError(f"init_process_group: backend={backend!r}: processes speak MPI here, on CPUs; pass 'mpi'")
     seconds = as_seconds("init_process_group", timeout)
     if mpi.is_launched():
-        set_environment()
-        world = mpi.load().COMM_WORLD.Dup()
+        world = _joined()
         made = ProcessGroup(world, range(world.Get_size()), seconds)
     else:
         made = ProcessGroup(None, [0], seconds)
@@ -249,8 +249,26 @@ def init_process_group(
                 f"init_process_group: {name}={given} but the launcher says {own}; leave it out, and set the number "
                 "of processes with mpiexec -n or retrograd launch -n"
             )
-    share_cores()
     _world.group = made
+
+
+def _joined() -> Any:
+    """MPI's communicator of all processes; those of a machine share its cores.
+
+    Raises:
+        DistBackendError: MPI is missing, or the launcher has not connected the processes.
+    """
+    set_environment()
+    library = mpi.load()
+    world = library.COMM_WORLD
+    mpi.check_joined(world.Get_size(), library.get_vendor()[0])
+    here = world.Split_type(library.COMM_TYPE_SHARED)
+    set_environment(
+        RANK=world.Get_rank(), WORLD_SIZE=world.Get_size(), LOCAL_RANK=here.Get_rank(), LOCAL_WORLD_SIZE=here.Get_size()
+    )
+    share_cores(here)
+    here.Free()
+    return world.Dup()
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
