@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from distributed.workers import needs_mpi, run
+from distributed.workers import needs_mpi, needs_ulfm, run
 
 pytestmark = needs_mpi
 
@@ -25,6 +25,7 @@ def trained(folder, workers, *blows, steps=8):
     return found[0]
 
 
+@needs_ulfm
 def test_the_others_go_on_with_the_same_bits(tmp_path):
     alone = trained(tmp_path, 1)
     assert alone[0] == "8" and alone[2] == "0"
@@ -32,6 +33,7 @@ def test_the_others_go_on_with_the_same_bits(tmp_path):
     assert trained(tmp_path, 4, *blows) == (*alone[:2], "3")
 
 
+@needs_ulfm
 def test_a_stopped_process_that_comes_back_changes_nothing(tmp_path):
     # one stops for two seconds; a death and a request to stop at the same moment reach all that live alike
     blows = "1:backward:5:STOP2", "2:before agreeing:6:KILL", "0:before agreeing:6:TERM"
@@ -40,6 +42,7 @@ def test_a_stopped_process_that_comes_back_changes_nothing(tmp_path):
     assert trained(tmp_path, 1, steps=found[0])[:2] == found[:2]
 
 
+@needs_ulfm
 @pytest.mark.nightly
 def test_the_same_with_the_statistics_of_the_whole_batch(tmp_path):
     whole = trained(tmp_path, 1, "sync")
@@ -71,6 +74,7 @@ def undisturbed(tmp_path_factory):
     return trained(tmp_path_factory.mktemp("undisturbed"), 2)
 
 
+@needs_ulfm
 @pytest.mark.nightly
 @pytest.mark.parametrize("k", range(30))
 def test_a_kill_at_a_random_moment(tmp_path, undisturbed, k):
