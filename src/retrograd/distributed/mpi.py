@@ -23,7 +23,8 @@ from .errors import DistBackendError, DistError, WorkerLostError
 _SRUN = "SLURM_STEP_NUM_TASKS"  # SLURM_NTASKS is there in a batch script too, which no srun has started
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", _SRUN)
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK")
-_PAUSE = 1.0  # seconds for the others to say what they miss, before the first one ends all
+_PAUSE = 1.0  # seconds for the others to say what they miss, or that they fail as well, before the first one ends all
+_STAGGER = 0.2  # by rank: Open MPI's launcher may hang when several end all at once
 
 
 def is_launched() -> bool:
@@ -79,7 +80,7 @@ def load() -> Any:
     before = sys.excepthook
 
     def failed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        _state.failed = True
+        _state.code = 1
         before(kind, error, trace)
 
     sys.excepthook = failed
@@ -89,13 +90,15 @@ def load() -> Any:
 
 
 class _State:
-    """`failed`: the program ends by an error, or a process was lost: MPI's end would wait for the others.
+    """`lost`: a process was lost, and MPI's end would wait for it.
 
     `missing`: a process did not come in time, and has not been heard from since. It may be stopped, and the launcher
-    would wait for it: the end of this program ends it too.
+    would wait for it: the end of this program ends it too. `code`: of an end by an error. It ends the others, which may
+    wait for this process in a collective, and hear of its end from some launchers only.
     """
 
-    failed = missing = False
+    lost = missing = False
+    code = 0
     errors: Any = None  # MPI's class of exceptions, once it is started
 
 
@@ -104,7 +107,13 @@ _state = _State()
 
 def give_up() -> None:
     """Leave out MPI's end, which waits for all processes."""
-    _state.failed = True
+    _state.lost = True
+
+
+def ends_with(code: object) -> None:
+    """This program calls sys.exit(code). A signal to stop, 128 and above, has reached the others as well."""
+    if code is not None and not (isinstance(code, int) and code >= 128):
+        _state.code = code if isinstance(code, int) else 1
 
 
 def misses_others() -> None:
@@ -118,13 +127,15 @@ def heard_from_all() -> None:
 
 
 def _finish(mpi: Any) -> None:
-    if _state.missing and not mpi.Is_finalized():
-        time.sleep(_PAUSE)
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
-        mpi.COMM_WORLD.Abort(1)
-    if not _state.failed and not mpi.Is_finalized():
+    if mpi.Is_finalized():
+        return
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    if _state.missing or (_state.code and mpi.COMM_WORLD.Get_size() > 1):
+        time.sleep(_PAUSE + _STAGGER * min(mpi.COMM_WORLD.Get_rank(), 5))
+        mpi.COMM_WORLD.Abort(_state.code or 1)
+    if not _state.lost and not _state.code:
         mpi.Finalize()
 
 
