@@ -57,6 +57,46 @@ def test_messages(line, message, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--workers", "4"], "--workers 4: 2 processes have been started already; leave it out"),
+        (["--max-restarts", "1"], "--max-restarts: this command has not started its processes itself"),
+    ],
+)
+def test_options_of_a_command_that_srun_has_started(monkeypatch, capsys, options, message):
+    for name in mpi._SIZES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
+    assert main(["train", "digits", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+@needs_mpi
+@pytest.mark.nightly
+def test_the_command_under_a_launcher_of_its_own(tmp_path):
+    # as srun -n 2 retrograd train does it: one run in one folder, which the first process chooses
+    csv = tmp_path / "waves.csv"
+    csv.write_text("\n".join(["height", *(f"{np.sin(0.3 * k):.5f}" for k in range(400))]))
+    task = ["train", "series", "--csv", csv, "--column", "height", "--period", 21, "--epochs", 1]
+    assert retrograd(*task, "--workers", 2, "--output", tmp_path / "workers").returncode == 0
+    line = ["launch", "-n", 2, "-m", "retrograd", *task, "--output", tmp_path / "launched"]
+    ended = retrograd(*line)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("checkpoint  ") == 1
+    first, second = (load_checkpoint(tmp_path / name / "checkpoint.npz")["model"] for name in ("workers", "launched"))
+    assert all(np.array_equal(array, second[name]) for name, array in first.items())
+    again = retrograd(*line)
+    assert again.returncode != 0 and again.stderr.count("holds the checkpoint of another run") == 1, again.stderr
+    differ = tmp_path / "differ.py"
+    differ.write_text(
+        "import os, sys\nfrom retrograd.cli import main\n"
+        "sys.exit(main(['train', 'digits', '--seed', os.environ['RANK']]))\n"
+    )
+    ended = retrograd("launch", "-n", 2, differ)
+    assert ended.returncode != 0 and "rank 1 train digits --seed 1" in ended.stderr, ended.stderr
+
+
 def test_the_environment_that_scripts_for_torchrun_read(monkeypatch):
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
