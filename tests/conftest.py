@@ -72,3 +72,12 @@ def mpi() -> None:
         pytest.skip("mpiexec starts no two processes on this machine: it hangs")
     if ended.returncode:
         pytest.skip(f"mpiexec starts no two processes on this machine: {ended.stderr[-200:]}")
+
+
+@pytest.fixture(scope="session")
+def ulfm(mpi: None) -> None:
+    """The processes of a job outlive one that dies; else the test is skipped."""
+    from distributed.workers import has_ulfm
+
+    if not has_ulfm():
+        pytest.skip("this MPI ends the job when a process dies: it has no ULFM, which Open MPI has")

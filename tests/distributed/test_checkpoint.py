@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from distributed.workers import PROGRAMS, needs_mpi, run
+from distributed.workers import PROGRAMS, has_ulfm, needs_mpi, run
 from retrograd.distributed import checkpoint
 from retrograd.distributed.checkpoint import layout
 from retrograd.distributed.checkpoint.pieces import Piece, deal
@@ -60,7 +60,8 @@ def check_kill(tmp_path, workers, rank, place, count):
     folder = tmp_path / f"{workers} {rank} {place} {count}"
     checkpoint.save(make_state(1), checkpoint_id=folder)
     ended = run(workers, "killed_writer.py", folder, rank, place, count, code=None)
-    assert ended.stdout.count("lost") + ended.stdout.count("written") == workers - 1, ended.stderr
+    if has_ulfm():  # else MPI ends the others
+        assert ended.stdout.count("lost") + ended.stdout.count("written") == workers - 1, ended.stderr
     state = {}
     checkpoint.load(state, checkpoint_id=folder)
     seed, size = state["words"][2], len(state["parts"])

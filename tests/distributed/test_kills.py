@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from distributed.workers import needs_mpi, run
+from distributed.workers import needs_mpi, needs_ulfm, run
 
 pytestmark = needs_mpi
 
@@ -30,6 +30,7 @@ def undisturbed(tmp_path_factory):
     return trained(tmp_path_factory.mktemp("undisturbed"), 2)
 
 
+@needs_ulfm
 def test_the_others_go_on_with_the_same_bits(tmp_path):
     alone = trained(tmp_path, 1)
     assert alone[0] == "8" and alone[2] == "0"
@@ -37,6 +38,7 @@ def test_the_others_go_on_with_the_same_bits(tmp_path):
     assert trained(tmp_path, 4, *blows) == (*alone[:2], "3")
 
 
+@needs_ulfm
 def test_a_stopped_process_that_comes_back_changes_nothing(tmp_path):
     # one stops for two seconds; a death and a request to stop at the same moment reach all that live alike
     blows = "1:backward:5:STOP2", "2:before agreeing:6:KILL", "0:before agreeing:6:TERM"
@@ -45,6 +47,7 @@ def test_a_stopped_process_that_comes_back_changes_nothing(tmp_path):
     assert trained(tmp_path, 1, steps=found[0])[:2] == found[:2]
 
 
+@needs_ulfm
 @pytest.mark.nightly
 @pytest.mark.parametrize("moment", ["backward", "after the step"])
 def test_a_death_that_takes_a_part_of_the_optimizer_along_ends_the_job(tmp_path, undisturbed, moment):
@@ -87,6 +90,7 @@ def test_a_stopped_process_is_named_and_the_job_ends(tmp_path, moment, back):
     trained(tmp_path, 1)  # nothing keeps the folder from the next one
 
 
+@needs_ulfm
 @pytest.mark.nightly
 @pytest.mark.parametrize("k", range(30))
 def test_a_kill_at_a_random_moment(tmp_path, undisturbed, k):

@@ -3,15 +3,16 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from distributed.workers import needs_mpi
+from distributed.workers import PROGRAMS, needs_mpi
 from retrograd.cli import main
 from retrograd.data import TensorDataset
 from retrograd.distributed import DistBackendError, init_process_group, is_initialized
-from retrograd.distributed.processes import launcher, mpi
+from retrograd.distributed.processes import launcher, mpi, threads
 from retrograd.distributed.processes.environment import set_environment
 from retrograd.distributed.training import loader
 from retrograd.train import load_checkpoint
@@ -102,20 +103,144 @@ def test_processes_and_what_they_have_started():
         shell.communicate()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--workers", "4"], "--workers 4: 2 processes have been started already; leave it out"),
+        (["--max-restarts", "1"], "--max-restarts: this command has not started its processes itself"),
+    ],
+)
+def test_options_of_a_command_that_srun_has_started(monkeypatch, capsys, options, message):
+    for name in mpi._SIZES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
+    assert main(["train", "digits", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+@needs_mpi
+@pytest.mark.nightly
+def test_the_command_under_a_launcher_of_its_own(tmp_path):
+    # as srun -n 2 retrograd train does it: one run in one folder, which the first process chooses
+    csv = tmp_path / "waves.csv"
+    csv.write_text("\n".join(["height", *(f"{np.sin(0.3 * k):.5f}" for k in range(400))]))
+    task = ["train", "series", "--csv", csv, "--column", "height", "--period", 21, "--epochs", 1]
+    assert retrograd(*task, "--workers", 2, "--output", tmp_path / "workers").returncode == 0
+    line = ["launch", "-n", 2, "-m", "retrograd", *task, "--output", tmp_path / "launched"]
+    ended = retrograd(*line)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("checkpoint  ") == 1
+    first, second = (load_checkpoint(tmp_path / name / "checkpoint.npz")["model"] for name in ("workers", "launched"))
+    assert all(np.array_equal(array, second[name]) for name, array in first.items())
+    again = retrograd(*line)
+    assert again.returncode != 0 and again.stderr.count("holds the checkpoint of another run") == 1, again.stderr
+    differ = tmp_path / "differ.py"
+    differ.write_text(
+        "import os, sys\nfrom retrograd.cli import main\n"
+        "sys.exit(main(['train', 'digits', '--seed', os.environ['RANK']]))\n"
+    )
+    ended = retrograd("launch", "-n", 2, differ)
+    assert ended.returncode != 0 and "rank 1 train digits --seed 1" in ended.stderr, ended.stderr
+
+
 def test_the_environment_that_scripts_for_torchrun_read(monkeypatch):
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
     for name, value in (("RANK", "3"), ("SIZE", "8"), ("LOCAL_RANK", "1"), ("LOCAL_SIZE", "2")):
         monkeypatch.setenv(f"OMPI_COMM_WORLD_{name}", value)
-    set_environment()
+    set_environment(RANK=7)
     assert [os.environ[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")] == list("3812")
+
+
+def test_what_the_launcher_does_not_say_comes_from_mpi(monkeypatch):
+    for name in [name for name in os.environ if name.startswith(("OMPI_", "PMI", "MPI_", "SLURM_"))]:
+        monkeypatch.delenv(name)
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+        monkeypatch.setenv(name, "")  # restored afterwards
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SLURM_PROCID", "3")
+    set_environment(RANK=7, LOCAL_WORLD_SIZE=2)
+    assert [os.environ.get(name) for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")] == ["3", None, "2"]
+
+
+STARTED = {  # what srun and mpiexec say -> how the message begins, and the way out
+    "srun": ({"SLURM_STEP_NUM_TASKS": "2"}, "srun --mpi=none has started 2", "--mpi=pmix to srun for Open MPI"),
+    "pmi2": (
+        {"SLURM_STEP_NUM_TASKS": "3", "SLURM_MPI_TYPE": "pmi2", "PMI_SIZE": "3", "PMI_RANK": "1"},
+        "srun --mpi=pmi2 has started 3", "--mpi=pmi2 for MPICH",
+    ),
+    "mpiexec": ({"PMI_SIZE": "2", "PMI_RANK": "0"}, "mpiexec has started 2", "use the mpiexec of this one"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", STARTED)
+def test_processes_that_their_launcher_has_not_connected(monkeypatch, kind):
+    variables, message, advice = STARTED[kind]
+    for name in (*mpi._SIZES, *mpi._RANKS, "SLURM_MPI_TYPE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    world = SimpleNamespace(Get_size=lambda: 1)
+    library = SimpleNamespace(COMM_WORLD=world, get_vendor=lambda: ("Open MPI", (5, 0, 0)))
+    monkeypatch.setattr(mpi, "load", lambda: library)
+    monkeypatch.setattr("retrograd.distributed.processes.world.set_environment", lambda: None)
+    with pytest.raises(DistBackendError, match=rf"{message} processes, and each is alone.*Open MPI does not.*{advice}"):
+        init_process_group()
+    assert not is_initialized()
+
+
+@needs_mpi
+def test_srun_without_mpi_in_a_real_process():
+    variables = {**os.environ, "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0"}
+    line = [sys.executable, str(PROGRAMS / "collectives.py")]
+    ended = subprocess.run(line, env=variables, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1 and "srun --mpi=none has started 2 processes, and each is alone" in ended.stderr
+
+
+def test_a_batch_script_is_not_started_by_srun(monkeypatch):
+    for name in (*mpi._SIZES, *mpi._RANKS):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in (("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0"), ("SLURM_LOCALID", "0")):
+        monkeypatch.setenv(name, value)
+    assert not mpi.is_launched()
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "1")
+    assert not mpi.is_launched()
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "4")
+    assert mpi.is_launched() and mpi.launched_size() == 4
+
+
+@pytest.mark.parametrize(
+    ("workers", "expected"),
+    [
+        ([{0, 1, 2, 3}] * 2, 2),
+        ([{0, 1, 2, 3}] * 3, 1),
+        ([set(range(6))] * 6, 1),
+        ([{0, 1, 2, 3}, {4, 5, 6, 7}], 4),  # each has cores of its own
+        ([{0, 1, 2, 3}, {2, 3, 4, 5}], 3),
+        ([{0}] * 4, 1),
+    ],
+)
+def test_workers_of_a_machine_share_its_cores(monkeypatch, workers, expected):
+    def add_up(own, total):
+        assert set(np.flatnonzero(own)) == workers[0]
+        total[:] = sum(np.isin(np.arange(total.size), [*cores]) for cores in workers)
+
+    given = []
+    monkeypatch.delenv("RETROGRAD_NUM_THREADS", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: workers[0], raising=False)
+    monkeypatch.setattr(threads, "set_num_threads", given.append)
+    threads.share_cores(SimpleNamespace(Allreduce=add_up))
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    threads.share_cores(SimpleNamespace(Allreduce=add_up))
+    assert given == [expected]
 
 
 def test_a_worker_without_mpi4py(monkeypatch):
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     monkeypatch.setattr(mpi, "load", mpi.load.__wrapped__)
-    with pytest.raises(DistBackendError, match=r"started by mpiexec, and MPI cannot be loaded.*retrograd\[mpi\]"):
+    with pytest.raises(DistBackendError, match=r"by mpiexec or srun, and MPI cannot be loaded.*retrograd\[mpi\]"):
         init_process_group()
     assert not is_initialized()
 

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -89,3 +90,12 @@ def test_processes_that_disagree(what):
     ended = run(3, "disagree.py", what, code=None)
     assert ended.returncode != 0
     assert re.search(MESSAGES[what], ended.stderr), ended.stderr[-2000:]
+
+
+@pytest.mark.parametrize("how", ["raise", pytest.param("exit", marks=pytest.mark.nightly)])
+def test_a_process_that_fails_ends_the_others(how):
+    start = time.monotonic()
+    ended = run(3, "fails.py", how, code=None)
+    assert ended.returncode == {"raise": 1, "exit": 3}[how], ended.stderr
+    assert ("a fault of its own" in ended.stderr) == (how == "raise") and "waited" not in ended.stderr
+    assert time.monotonic() - start < 40  # the others would wait for 60 seconds

@@ -9,9 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from retrograd.distributed.processes.launcher import command, find_mpiexec
+
 PROGRAMS = Path(__file__).parent / "programs"
 
 needs_mpi = pytest.mark.usefixtures("mpi")
+needs_ulfm = pytest.mark.usefixtures("ulfm")
+
+
+def has_ulfm() -> bool:
+    """Whether the processes of a job outlive one that dies."""
+    return "ulfm" in command(1, [], find_mpiexec())
 
 
 def run(

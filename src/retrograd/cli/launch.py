@@ -26,7 +26,8 @@ def add_command(commands: Any) -> None:
         "--max-restarts", type=int, default=0, metavar="N", help="start a job that fails again, at most N times (0)"
     )
     launch.add_argument("--mpi", action="append", default=[], metavar="OPTION", help="an option for mpiexec itself")
-    launch.add_argument("script", help="the script, or -m for a module")
+    launch.add_argument("-m", "--module", action="store_true", help="SCRIPT is the name of a module")
+    launch.add_argument("script", help="the script")
     launch.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     launch.set_defaults(run=_launch)
 
@@ -41,7 +42,7 @@ def _launch(arguments: argparse.Namespace) -> int:
     try:
         return launch(
             arguments.workers,
-            [arguments.script, *arguments.arguments],
+            [*(["-m"] if arguments.module else []), arguments.script, *arguments.arguments],
             restarts=arguments.max_restarts,
             options=[word for option in arguments.mpi for word in option.split()],
             hosts=as_hosts(arguments.hosts) if arguments.hosts is not None else (),

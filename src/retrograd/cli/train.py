@@ -6,11 +6,12 @@ import argparse
 import os
 import shlex
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .answers import UsageError, complain, option, options_set, say
-from .workers import check_workers, is_worker, joined, start_workers
+from .workers import check_launched, check_workers, is_worker, joined, launched, same_folder, start_workers
 
 if TYPE_CHECKING:
     from ..train import Progress, Settings, Task, Trainer
@@ -79,6 +80,8 @@ def _train(arguments: argparse.Namespace) -> int:
     _check_data_options(arguments)
     if is_worker():
         return _train_as_worker(arguments, name)
+    if launched() > 1:
+        return _train_with_others(arguments, name)
     if arguments.workers is None and arguments.max_restarts:
         raise UsageError("--max-restarts is for --workers; leave it out")
     if arguments.workers is not None:
@@ -105,6 +108,32 @@ def _train_as_worker(arguments: argparse.Namespace, name: str) -> int:
         return _train_in(None, arguments.output, arguments, name, workers)
     except DistError as error:
         return complain(str(error), 1)
+
+
+def _train_with_others(arguments: argparse.Namespace, name: str) -> int:
+    """Train with the other processes of this command, which srun or mpiexec has started."""
+    from ..distributed.errors import DistError
+    from ..distributed.processes import mpi
+    from ..train import CheckpointError
+
+    check_launched(arguments, launched())
+    try:
+        workers = joined()
+        lock, folder = same_folder(arguments.line, lambda: _output(arguments, name))
+        if folder is None:
+            return 1  # the first process says why
+    except (CheckpointError, DistError) as error:
+        return complain(str(error), 1)
+    arguments.workers = launched()
+    code = 2
+    try:
+        with lock or nullcontext():
+            code = _train_in(lock, folder, arguments, name, workers)
+    except DistError as error:
+        code = complain(str(error), 1)
+    finally:
+        mpi.ends_with(code)
+    return code
 
 
 def _train_in(lock: RunLock | None, output: Path, arguments: argparse.Namespace, name: str, workers: Any) -> int:

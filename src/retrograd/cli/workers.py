@@ -1,16 +1,22 @@
-"""``retrograd train --workers N``: starts the command again in N processes, which train together."""
+"""``retrograd train --workers N``: starts the command again in N processes, which train together.
+
+So do those of ``srun -n N retrograd train`` and ``mpiexec -n N retrograd train``.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .answers import UsageError, complain
 
-__all__ = ["check_workers", "is_worker", "joined", "start_workers"]
+if TYPE_CHECKING:
+    from ..train.lock import RunLock
+
+__all__ = ["check_launched", "check_workers", "is_worker", "joined", "launched", "same_folder", "start_workers"]
 
 _WORKER = "RETROGRAD_WORKER"  # set in the processes that are started
 
@@ -18,6 +24,59 @@ _WORKER = "RETROGRAD_WORKER"  # set in the processes that are started
 def is_worker() -> bool:
     """Whether this process is one of those."""
     return _WORKER in os.environ
+
+
+def launched() -> int:
+    """How many processes of this command srun or mpiexec has started; 1 without them."""
+    from ..distributed.processes.mpi import launched_size
+
+    return launched_size()
+
+
+def check_launched(arguments: argparse.Namespace, size: int) -> None:
+    """Check the options of a command that srun or mpiexec has started in `size` processes.
+
+    Raises:
+        UsageError: they speak of other processes.
+    """
+    if arguments.workers not in (None, size):
+        raise UsageError(f"--workers {arguments.workers}: {size} processes have been started already; leave it out")
+    if arguments.max_restarts:
+        raise UsageError("--max-restarts: this command has not started its processes itself; leave it out")
+    check_workers(size)
+
+
+def same_folder(line: Sequence[str], choose: Callable[[], RunLock]) -> tuple[RunLock | None, Path | None]:
+    """The folder that the first process of ``srun -n N retrograd LINE`` chooses for all, and its lock, which it keeps.
+
+    Both are None in the others where it fails.
+
+    Raises:
+        What ``choose`` raises, in the first process. UsageError: the lines of the processes differ.
+    """
+    from ..distributed.collectives.objects import exchange_objects, from_root
+    from ..distributed.processes.world import member
+
+    world = member(None, "train")
+    lines = exchange_objects(world, list(line), "retrograd train")
+    for rank, other in enumerate(lines):
+        if other != lines[0]:
+            raise UsageError(
+                f"{len(lines)} processes that srun or mpiexec has started train one network, and must get the same "
+                f"arguments; rank 0 has {' '.join(lines[0])}, rank {rank} {' '.join(other)}"
+            )
+    lock: RunLock | None = None
+    folder, failure = None, None
+    if world.rank() == 0:
+        try:
+            lock = choose()
+            folder = str(lock.folder)
+        except Exception as error:
+            failure = error
+    folder = from_root(world, folder, 0, "the folder of the run")
+    if failure is not None:
+        raise failure
+    return lock, None if folder is None else Path(folder)
 
 
 def check_workers(workers: int) -> None:

@@ -22,14 +22,44 @@ from ..errors import DistBackendError, DistError, WorkerLostError
 from .environment import ABORT_NOTE
 
 # what mpiexec (Open MPI, MPICH and its kin) and srun tell the processes that they start
-_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE")
-_RANKS = ("PMIX_RANK", "PMI_RANK")
-_PAUSE = 1.0  # seconds for the others to say what they miss, before the first one ends all
+_SRUN = "SLURM_STEP_NUM_TASKS"  # SLURM_NTASKS is there in a batch script too, which no srun has started
+_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", _SRUN)
+_RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK")
+_PAUSE = 1.0  # seconds for the others to say what they miss, or that they fail as well, before the first one ends all
+_STAGGER = 0.2  # by rank: Open MPI's launcher may hang when several end all at once
 
 
 def is_launched() -> bool:
-    """Whether a launcher of MPI programs has started this process."""
-    return any(name in os.environ for name in (*_SIZES, *_RANKS))
+    """Whether a launcher of MPI programs has started this process, or srun several."""
+    return launched_size() > 1 or any(name in os.environ for name in _RANKS)
+
+
+def launched_size() -> int:
+    """How many processes the launcher says that it has started; 1 if it does not say, or there is none."""
+    return next((int(os.environ[name]) for name in _SIZES if os.environ.get(name, "").isdecimal()), 1)
+
+
+def check_joined(size: int, library: str) -> None:
+    """Check that the launcher and MPI, whose world is of this size, have found each other.
+
+    Raises:
+        DistBackendError: this process is alone in its world, and is one of several.
+    """
+    started = launched_size()
+    if size > 1 or started == 1:
+        return
+    if os.environ.get(_SRUN) == str(started):
+        launcher = f"srun --mpi={os.environ.get('SLURM_MPI_TYPE', 'none')}"
+        advice = (
+            "pass --mpi=pmix to srun for Open MPI, --mpi=pmi2 for MPICH (srun --mpi=list shows what this Slurm has); "
+            "programs that have nothing to do with each other are started one by one, with srun -n 1"
+        )
+    else:
+        launcher, advice = "mpiexec", "it belongs to another MPI; use the mpiexec of this one, or retrograd launch"
+    raise DistBackendError(
+        f"init_process_group: {launcher} has started {started} processes, and each is alone, in a world of its own: "
+        f"{library} does not hear of the others from it; {advice}"
+    )
 
 
 @lru_cache(maxsize=1)
@@ -46,13 +76,16 @@ def load() -> Any:
         mpi = importlib.import_module("mpi4py.MPI")
     except (ImportError, RuntimeError) as error:
         raise DistBackendError(
-            f"distributed: this process was started by mpiexec, and MPI cannot be loaded ({error}); "
+            f"distributed: this process was started by mpiexec or srun, and MPI cannot be loaded ({error}); "
             "pip install 'retrograd[mpi]', or pip install mpi4py where the cluster has an MPI of its own"
         ) from error
     before = sys.excepthook
 
     def failed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        _state.failed = True
+        if issubclass(kind, MemoryError):
+            _state.lost = True  # as if it had been killed: the others go on where they can
+        else:
+            _state.code = 1
         before(kind, error, trace)
 
     sys.excepthook = failed
@@ -62,13 +95,15 @@ def load() -> Any:
 
 
 class _State:
-    """`failed`: the program ends by an error, or a process was lost: MPI's end would wait for the others.
+    """`lost`: a process was lost, and MPI's end would wait for it.
 
     `missing`: a process did not come in time, and has not been heard from since. It may be stopped, and the launcher
-    would wait for it: the end of this program ends it too.
+    would wait for it: the end of this program ends it too. `code`: of an end by an error. It ends the others, which may
+    wait for this process in a collective, and hear of its end from some launchers only.
     """
 
-    failed = missing = False
+    lost = missing = False
+    code = 0
     errors: Any = None  # MPI's class of exceptions, once it is started
 
 
@@ -77,7 +112,13 @@ _state = _State()
 
 def give_up() -> None:
     """Leave out MPI's end, which waits for all processes."""
-    _state.failed = True
+    _state.lost = True
+
+
+def ends_with(code: object) -> None:
+    """This program calls sys.exit(code). A signal to stop, 128 and above, has reached the others as well."""
+    if code is not None and not (isinstance(code, int) and code >= 128):
+        _state.code = code if isinstance(code, int) else 1
 
 
 def misses_others() -> None:
@@ -91,15 +132,17 @@ def heard_from_all() -> None:
 
 
 def _finish(mpi: Any) -> None:
-    if _state.missing and not mpi.Is_finalized():
-        time.sleep(_PAUSE)
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
+    if mpi.Is_finalized():
+        return
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    if _state.missing or (_state.code and mpi.COMM_WORLD.Get_size() > 1):
+        time.sleep(_PAUSE + _STAGGER * min(mpi.COMM_WORLD.Get_rank(), 5))
         with suppress(OSError, KeyError):  # the launcher runs on another machine, or there is none
             Path(os.environ[ABORT_NOTE]).touch()
-        mpi.COMM_WORLD.Abort(1)
-    if not _state.failed and not mpi.Is_finalized():
+        mpi.COMM_WORLD.Abort(_state.code or 1)
+    if not _state.lost and not _state.code:
         mpi.Finalize()
 
 

@@ -6,11 +6,20 @@ import os
 import runpy
 import sys
 
+from . import mpi
 from .environment import set_environment
 
 
 def main() -> None:
     set_environment()
+    try:
+        _run()
+    except SystemExit as end:
+        mpi.ends_with(end.code)
+        raise
+
+
+def _run() -> None:
     del sys.argv[0]
     target = sys.argv[0]
     if target == "-m":

@@ -104,7 +104,8 @@ def init_process_group(
 
     Raises:
         RuntimeError: called twice. ValueError: another backend, size or rank.
-        DistBackendError: a launcher has started the process, and MPI or mpi4py is missing.
+        DistBackendError: a launcher has started the process, and MPI or mpi4py is missing, or finds each of
+            several processes alone, as under srun without --mpi=pmix or --mpi=pmi2.
 
     Source: torch.distributed.init_process_group.
     """
@@ -113,8 +114,7 @@ def init_process_group(
     _check_backend("init_process_group", backend)
     seconds = as_seconds("init_process_group", timeout)
     if mpi.is_launched():
-        set_environment()
-        world = mpi.load().COMM_WORLD.Dup()
+        world = _joined()
         made = ProcessGroup(world, range(world.Get_size()), seconds)
     else:
         made = ProcessGroup(None, [0], seconds)
@@ -124,9 +124,27 @@ def init_process_group(
                 f"init_process_group: {name}={given} but the launcher says {own}; leave it out, and set the number "
                 "of processes with mpiexec -n or retrograd launch -n"
             )
-    share_cores()
     made.is_world = True
     _world.group = made
+
+
+def _joined() -> Any:
+    """MPI's communicator of all processes; those of a machine share its cores.
+
+    Raises:
+        DistBackendError: MPI is missing, or the launcher has not connected the processes.
+    """
+    set_environment()
+    library = mpi.load()
+    world = library.COMM_WORLD
+    mpi.check_joined(world.Get_size(), library.get_vendor()[0])
+    here = world.Split_type(library.COMM_TYPE_SHARED)
+    set_environment(
+        RANK=world.Get_rank(), WORLD_SIZE=world.Get_size(), LOCAL_RANK=here.Get_rank(), LOCAL_WORLD_SIZE=here.Get_size()
+    )
+    share_cores(here)
+    here.Free()
+    return world.Dup()
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
@@ -158,8 +176,8 @@ def new_group(
     _check_backend("new_group", backend)
     if use_local_synchronization is not False:
         raise ValueError(
-            f"new_group: use_local_synchronization={use_local_synchronization!r}: all processes of the world make a group "
-            "together; leave it out, and call new_group in all of them"
+            f"new_group: use_local_synchronization={use_local_synchronization!r}: all processes of the world make a "
+            "group together; leave it out, and call new_group in all of them"
         )
     chosen = list(range(world.size())) if ranks is None else [int(rank) for rank in ranks]
     if len(set(chosen)) != len(chosen) or not all(0 <= rank < world.size() for rank in chosen) or not chosen:

@@ -116,8 +116,8 @@ class ShardedTrainer:
 
         Raises:
             DistNetworkError: a process did not come in time. WorkerLostError: one has died, and this MPI cannot go on
-            without it, or its part of the optimizer's state is gone (ZeroRedundancyOptimizer). What ``loss`` raises;
-            the other processes then count this one as lost.
+            without it, or its part of the optimizer's state is gone (ZeroRedundancyOptimizer). What ``loss`` raises,
+            which ends the job unless it is caught; of a MemoryError, the others go on as after a death.
         """
         start = perf_counter()
         totals, numbers = self.together(lambda group: self._attempt_all(batch, loss), self._undo_buffers)
@@ -140,7 +140,7 @@ class ShardedTrainer:
 
         Raises:
             DistNetworkError: a process did not come in time. WorkerLostError: one has died, and this MPI cannot go on
-            without it. What ``work`` raises; the other processes then count this one as lost.
+            without it. What ``work`` raises.
         """
         while True:
             try:
