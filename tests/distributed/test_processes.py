@@ -89,3 +89,12 @@ def test_processes_that_disagree(what):
     ended = run(3, "disagree.py", what, code=None)
     assert ended.returncode != 0
     assert re.search(MESSAGES[what], ended.stderr), ended.stderr[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("workers", "kind"),
+    [(2, "whole"), (3, "shards"), *(pytest.param(n, kind, marks=pytest.mark.nightly)
+                                 for n in (1, 2, 3, 4) for kind in ("shards", "whole"))],
+)  # fmt: skip
+def test_processes_with_different_numbers_of_batches(workers, kind):
+    assert run(workers, "uneven.py", kind).stdout.count("passed") == workers

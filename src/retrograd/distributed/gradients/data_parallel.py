@@ -28,7 +28,9 @@ from .buffer_average import BufferAverage, averaged_buffers, is_float
 from .grad_bucket import GradBucket, Hooked
 from .over_shards import OverShards, Run
 from .reducer import Reducer
+from .shard_state import meets
 from .shards import replaced
+from .uneven import Uneven
 from .unsynced import Unsynced
 
 __all__ = ["DistributedDataParallel"]
@@ -111,6 +113,7 @@ class DistributedDataParallel(Module):
         self._hook: tuple[Callable[..., Any], Any] | None = None
         self.unsynced = Unsynced()
         self._average: BufferAverage | None = None  # of the last forward, under way
+        self.uneven: Uneven | None = None  # within join
         if init_sync:
             begin_alike(_NAME, self.process_group, module)
         self._seed = from_root(self.process_group, int(default_generator.integers(2**62)), 0, f"{_NAME}: the seed")
@@ -121,6 +124,8 @@ class DistributedDataParallel(Module):
         self._average_buffers()
         if not self.module.training and not is_grad_enabled():
             return self.module(*inputs, **kwargs)
+        if self.uneven is not None:
+            self.uneven.forward(self._averages())
         run = Run(self, inputs, kwargs)
         trained = self._trained if is_grad_enabled() else []
         outputs = OverShards.apply(run, *run.given, *trained)
@@ -170,8 +175,38 @@ class DistributedDataParallel(Module):
     def join(
         self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
     ) -> Iterator[None]:
-        """Nothing but the block: all processes have the same number of batches, as a DistributedSampler gives them."""
-        yield
+        """Within the block, processes may have different numbers of batches: one that leaves it waits for the others,
+        sends zeros in their exchanges, and then has the parameters and buffers of those that had the last batch.
+
+        divide_by_initial_world_size: False divides the gradients by the number of processes that have a batch, not of
+        all. enable: False is nothing but the block. throw_on_early_termination: no process waits: the first one that
+        leaves the block ends it in all, by a RuntimeError at their next forward.
+
+        All processes enter the block. What needs them all, such as ``all_reduce`` of a loss, comes after it. States of
+        optimizers are not made alike.
+
+        Raises:
+            TypeError: an argument is not a bool. ValueError: the module has SyncBatchNorm. DistError: a process is in
+            another collective while one has no batch left.
+
+        Source: torch.nn.parallel.DistributedDataParallel.join.
+        """
+        by_all = as_flag("join", "divide_by_initial_world_size", divide_by_initial_world_size)
+        throws = as_flag("join", "throw_on_early_termination", throw_on_early_termination)
+        if not as_flag("join", "enable", enable) or self.process_group.comm is None:
+            yield
+            return
+        if meets(self.module):
+            raise ValueError(
+                "join: the module has SyncBatchNorm, which needs a part of every batch from every process; give all "
+                "processes as many batches, as DistributedSampler does, or keep BatchNorm"
+            )
+        self.uneven = uneven = Uneven(self, by_all, throws)
+        try:
+            yield
+            uneven.end()
+        finally:
+            self.uneven = None
 
     @property
     def waited(self) -> float:
@@ -203,7 +238,7 @@ class DistributedDataParallel(Module):
 
     def average(self) -> BufferAverage | None:
         """What averages the buffers over the shards of a batch; None if there is nothing to average."""
-        if not self.broadcast_buffers or not self.module.training:
+        if not self._averages():
             return None
         buffers, others = averaged_buffers(self.module)
         floats = [tensor.array for tensor in buffers if is_float(tensor)]
@@ -211,7 +246,11 @@ class DistributedDataParallel(Module):
             return None
         if self._of_buffers is None:
             self._of_buffers = Reducer(self.process_group, floats, self.shards, self._most)
-        return BufferAverage(buffers, others, self._of_buffers, self.shards)
+        shards = self.shards if self.uneven is None else self.uneven.shards()
+        return BufferAverage(buffers, others, self._of_buffers, shards)
+
+    def _averages(self) -> bool:
+        return self.broadcast_buffers and self.module.training
 
     def _parameters_to_train(self) -> list[Tensor]:
         return [parameter for parameter in self.module.parameters() if parameter.requires_grad]

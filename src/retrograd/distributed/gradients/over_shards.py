@@ -108,9 +108,11 @@ class Run:
 
     def _exchanged(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
         """The gradients of the inputs, shard by shard; those of the parameters go to the reducer."""
-        parallel, reducer = self.parallel, self.reducer
+        parallel, reducer, uneven = self.parallel, self.reducer, self.parallel.uneven
+        if uneven is not None:
+            uneven.backward()
         waiting = parallel.unsynced.taken(parallel._trained)  # place -> position -> what waits since no_sync
-        reducer.start(1 / parallel.process_group.size())
+        reducer.start(1 / (parallel.process_group.size() if uneven is None else uneven.divisor))
 
         def take(place: int, position: int, gradient: np.ndarray) -> None:
             before = waiting[place].pop(position, None) if place in waiting else None

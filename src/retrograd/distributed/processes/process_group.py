@@ -115,19 +115,29 @@ class ProcessGroup:
             DistError: it is not; the message says who calls what.
             DistNetworkError: a rank did not come in time. WorkerLostError: one has died.
         """
+        if self.comm is None:
+            self.count += 1
+            return enter(self.count, call)
+        entered, rows = self.say(call)
+        if not all_equal(rows):
+            raise DistError(f"the processes call different collectives, or with other arguments: {difference(rows)}")
+        self.all_entered(entered)
+        return entered
+
+    def say(self, call: str) -> tuple[Entered, np.ndarray]:
+        """Tell the others, which there must be, what this process is about to do; returns that, and the rows of all.
+
+        Raises:
+            DistNetworkError: a rank did not come in time. WorkerLostError: one has died.
+        """
         self.count += 1
         entered = enter(self.count, call)
-        if self.comm is None:
-            return entered
         row = entered.row()
         rows = np.empty((self.size(), row.size), np.uint8)
         with mpi.errors(entered):
             request = self.control.Iallgather(row, rows)
         wait(self, [request], entered)
-        if not all_equal(rows):
-            raise DistError(f"the processes call different collectives, or with other arguments: {difference(rows)}")
-        self.all_entered(entered)
-        return entered
+        return entered, rows
 
     def all_entered(self, entered: Entered) -> None:
         """All ranks have entered this collective."""
