@@ -136,6 +136,27 @@ if size > 3:
     *_, batch = dist.ShardedLoader(rg.utils.data.TensorDataset(rg.tensor(x[:10]), rg.tensor(y[:10])), 8)
     with pytest.raises(ValueError, match=r"2 samples in 8 shards leaves none to process 0, .*drop_last=True"):
         trainer.step(batch, lambda x, y: cross_entropy(network(x), y))
+
+
+class Summed(nn.Module):
+    """A module with a collective, which would run for each shard."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+
+    def forward(self, x):
+        y = self.linear(x)
+        dist.all_reduce(y.detach())
+        return y
+
+
+summed = DistributedDataParallel(Summed(), **kind)
+if sys.argv[1] == "shards" and size < 4:
+    with pytest.raises(dist.DistError, match=r"all_reduce\(.*once for each of the \d shards.*pass reproducible=False"):
+        summed(rg.ones(8, 2))
+else:
+    summed(rg.ones(8, 2)).sum().backward()
 frozen = Network().requires_grad_(False)
 with pytest.raises(ValueError, match="no parameter that requires a gradient"):
     DistributedDataParallel(frozen)

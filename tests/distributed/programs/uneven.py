@@ -9,6 +9,7 @@ import pytest
 import retrograd as rg
 import retrograd.distributed as dist
 from retrograd import nn
+from retrograd.distributed.algorithms.join import Join
 from retrograd.nn.parallel import DistributedDataParallel
 from retrograd.optim import SGD
 
@@ -101,6 +102,16 @@ with model.join():
             model(x)
         model.train()
 assert_alike(arrays(module))
+
+# the same under another name
+with Join([model]):
+    for x in inputs[rank]:
+        loss(model, x).backward()
+assert_alike(arrays(module))
+with pytest.raises(TypeError, match=r"Join: joinables\[1\] is SGD, expected a DistributedDataParallel; give all"):
+    Join([model, SGD(model.parameters(), lr=0.1)])
+with pytest.raises(ValueError, match="Join: joinables has 2 models, expected one"):
+    Join([model, model])
 
 # nobody waits
 with model.join(enable=False):

@@ -52,6 +52,9 @@ class DistributedDataParallel(Module):
         the number of shards. False: each process's part is one shard, which is faster.
     shards: number of shards of the whole batch.
 
+    A collective of its own, a module calls with reproducible=False alone: else it runs shard by shard. So do sums over
+    the batch that it takes itself, which are those of a shard then.
+
     Buffers of floating-point numbers, such as running statistics, change by the mean of their changes over the shards.
 
     Raises:

@@ -12,6 +12,7 @@ from ...engine.function import Function
 from ...engine.grad_mode import enable_grad, is_grad_enabled
 from ...engine.sweep import grad_early
 from ...engine.tensor import Tensor, wrap
+from ..processes.process_group import for_each_of
 from .shard_state import meets, run_shards
 from .shards import bounds, replaced, tensors_in
 from .turns import in_turn
@@ -71,7 +72,8 @@ class Run:
 
     def _call(self, place: int) -> Any:
         args, kwargs = replaced(self.arguments, iter(self.leaves[place]))
-        return self.parallel.module(*args, **kwargs)
+        with for_each_of(len(self.own)):
+            return self.parallel.module(*args, **kwargs)
 
     def _piece(self, tensor: Tensor, place: int) -> Tensor:
         cuts = self._cuts
@@ -167,7 +169,8 @@ class Run:
 
         roots, upstream = self._roots(place, grads)
         if roots:
-            grad_early(roots, [*leaves, *self.parallel._trained], upstream, each)
+            with for_each_of(len(self.own)):
+                grad_early(roots, [*leaves, *self.parallel._trained], upstream, each)
         self.outputs[place] = []
         return found
 

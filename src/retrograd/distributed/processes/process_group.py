@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,24 @@ from .entered import Entered, all_equal, difference, enter
 from .waiting import wait
 
 __all__ = ["ProcessGroup"]
+
+
+class _Thread(threading.local):
+    shards = 0  # for how many shards this thread runs a module one by one; 0: it runs none
+
+
+thread = _Thread()
+
+
+@contextmanager
+def for_each_of(shards: int) -> Iterator[None]:
+    """Within the block this thread runs a module for one of several shards of this process: collectives are refused,
+    which would be called once for each."""
+    before, thread.shards = thread.shards, shards
+    try:
+        yield
+    finally:
+        thread.shards = before
 
 
 class ProcessGroup:
@@ -112,9 +132,14 @@ class ProcessGroup:
         """Tell the others which collective comes, and make sure that it is the same for all.
 
         Raises:
-            DistError: it is not; the message says who calls what.
+            DistError: it is not; the message says who calls what. Or a module calls it that runs shard by shard.
             DistNetworkError: a rank did not come in time. WorkerLostError: one has died.
         """
+        if thread.shards > 1:
+            raise DistError(
+                f"{call} is called within the module of a DistributedDataParallel, which runs once for each of the "
+                f"{thread.shards} shards of this process; pass reproducible=False, with which it runs once"
+            )
         if self.comm is None:
             self.count += 1
             return enter(self.count, call)
