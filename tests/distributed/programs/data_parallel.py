@@ -2,6 +2,8 @@
 
 import copy
 import sys
+from collections import OrderedDict
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -157,6 +159,58 @@ if sys.argv[1] == "shards" and size < 4:
         summed(rg.ones(8, 2))
 else:
     summed(rg.ones(8, 2)).sum().backward()
+
+
+@dataclass(frozen=True)
+class Both:
+    """As Transformers return it."""
+
+    scores: rg.Tensor
+    mean: rg.Tensor
+
+
+class Named(OrderedDict):
+    """Likewise."""
+
+    def __getattr__(self, name):
+        return self[name]
+
+
+class Hidden:
+    """An object of which nothing is known."""
+
+    def __init__(self, scores, mean):
+        self.scores, self.mean = scores, mean
+
+
+class Returns(nn.Module):
+    """A module that takes and returns a container."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+        self.linear = nn.Linear(2, 3)
+
+    def forward(self, x):
+        y = self.linear(x.scores)
+        return self.kind(scores=y, mean=y.square().mean())
+
+
+inputs = rg.tensor(np.random.default_rng(3).normal(size=(48, 2)).astype("f"))
+for container in (Both, Named):
+    rg.manual_seed(1)
+    plain = Returns(container)
+    model = DistributedDataParallel(copy.deepcopy(plain), **kind)
+    plain(Both(inputs, None)).mean.backward()
+    found = model(Both(part(inputs.numpy()), None))
+    assert type(found) is container and found.scores.shape == (len(part(inputs.numpy())), 3)
+    found.mean.backward()
+    np.testing.assert_allclose(model.module.linear.weight.grad.numpy(), plain.linear.weight.grad.numpy(), rtol=1e-4)
+with pytest.raises(TypeError, match=r"the module returns Hidden, in which the gradients of its tensors would be lost"):
+    DistributedDataParallel(Returns(Hidden), **kind)(Both(part(inputs.numpy()), None))
+if sys.argv[1] == "shards" and size < 4:
+    with pytest.raises(TypeError, match="an input is Hidden, whose tensors would not be cut into shards"):
+        DistributedDataParallel(Returns(Both), **kind)((Hidden(inputs, None), inputs))
 frozen = Network().requires_grad_(False)
 with pytest.raises(ValueError, match="no parameter that requires a gradient"):
     DistributedDataParallel(frozen)

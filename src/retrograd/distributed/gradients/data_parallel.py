@@ -55,6 +55,9 @@ class DistributedDataParallel(Module):
     A collective of its own, a module calls with reproducible=False alone: else it runs shard by shard. So do sums over
     the batch that it takes itself, which are those of a shard then.
 
+    Tensors are cut along the first axis, in lists, tuples, dicts and dataclasses too; other inputs go to each shard as
+    they are. The module returns tensors, or such containers of them.
+
     Buffers of floating-point numbers, such as running statistics, change by the mean of their changes over the shards.
 
     Raises:

@@ -14,7 +14,7 @@ from ...engine.sweep import grad_early
 from ...engine.tensor import Tensor, wrap
 from ..processes.process_group import for_each_of
 from .shard_state import meets, run_shards
-from .shards import bounds, replaced, tensors_in
+from .shards import bounds, hidden, replaced, tensors_in
 from .turns import in_turn
 
 if TYPE_CHECKING:
@@ -38,6 +38,11 @@ class Run:
         self.leaves: list[list[Tensor]] = []  # of each shard, its inputs
         self.outputs: list[list[Tensor]] = []  # of each shard
         self._cuts = self._bounds()
+        if self._cuts is not None and (name := hidden(self.arguments)):
+            raise TypeError(
+                f"{_NAME}: an input is {name}, whose tensors would not be cut into shards; pass tensors, or lists, "
+                "tuples, dicts or dataclasses of them, or pass reproducible=False"
+            )
         self._together = meets(parallel.module)
 
     def _bounds(self) -> list[int] | None:
@@ -66,6 +71,11 @@ class Run:
             parallel.process_group, parallel.shards, jobs, (parallel._seed, self.step), average, self._together
         )
         self.structure = results[self.own.stop - 1]
+        if name := hidden(self.structure):
+            raise TypeError(
+                f"{_NAME}: the module returns {name}, in which the gradients of its tensors would be lost; return "
+                "tensors, or lists, tuples, dicts or dataclasses of them"
+            )
         self.outputs = [tensors_in(results[shard]) for shard in self.own]
         parallel._average = average
         return tuple(self._joined([each[k] for each in self.outputs]) for k in range(len(self.outputs[0])))

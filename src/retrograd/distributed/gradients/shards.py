@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from ...engine.tensor import Tensor
+from ...nn.module import Module
 from ...ops.random.random import default_generator
 
 
@@ -30,24 +33,50 @@ def random_numbers(seed: int, step: int, shard: int) -> Iterator[None]:
 
 
 def tensors_in(value: Any) -> list[Tensor]:
-    """The tensors in nested lists, tuples and dicts."""
+    """The tensors in nested lists, tuples, dicts and dataclasses."""
     if isinstance(value, Tensor):
         return [value]
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
-        return []
-    return [tensor for item in value for tensor in tensors_in(item)]
+    return [tensor for item in _items(value) for tensor in tensors_in(item)]
 
 
 def replaced(value: Any, tensors: Iterator[Any]) -> Any:
-    """A copy of nested lists, tuples and dicts with other tensors in the places of its own."""
+    """A copy of nested lists, tuples, dicts and dataclasses with other tensors in the places of its own."""
     if isinstance(value, Tensor):
         return next(tensors)
     if isinstance(value, dict):
-        return {key: replaced(item, tensors) for key, item in value.items()}
+        made = {} if type(value) is dict else copy.copy(value)
+        for key, item in value.items():
+            made[key] = replaced(item, tensors)
+        return made
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(replaced(item, tensors) for item in value))
     if isinstance(value, (list, tuple)):
         return type(value)(replaced(item, tensors) for item in value)
+    if _is_dataclass(value):
+        made = copy.copy(value)
+        for field in fields(value):
+            object.__setattr__(made, field.name, replaced(getattr(value, field.name), tensors))
+        return made
     return value
+
+
+def hidden(value: Any) -> str:
+    """The type of an object in nested containers that holds tensors where ``tensors_in`` does not look; "" for none."""
+    if isinstance(value, (Tensor, Module)):
+        return ""
+    items = _items(value)
+    if not items and any(isinstance(each, Tensor) for each in getattr(value, "__dict__", {}).values()):
+        return type(value).__name__
+    return next((found for item in items if (found := hidden(item))), "")
+
+
+def _items(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [*value.values()]
+    if isinstance(value, (list, tuple)):
+        return [*value]
+    return [getattr(value, field.name) for field in fields(value)] if _is_dataclass(value) else []
+
+
+def _is_dataclass(value: Any) -> bool:
+    return is_dataclass(value) and not isinstance(value, type)
