@@ -37,8 +37,9 @@ class Run:
         self.structure: Any = None
         self.leaves: list[list[Tensor]] = []  # of each shard, its inputs
         self.outputs: list[list[Tensor]] = []  # of each shard
+        self._most = -(-parallel.shards // parallel.process_group.size())  # that any process has, so that all refuse alike
         self._cuts = self._bounds()
-        if self._cuts is not None and (name := hidden(self.arguments)):
+        if self._most > 1 and (name := hidden(self.arguments)):
             raise TypeError(
                 f"{_NAME}: an input is {name}, whose tensors would not be cut into shards; pass tensors, or lists, "
                 "tuples, dicts or dataclasses of them, or pass reproducible=False"
@@ -82,7 +83,7 @@ class Run:
 
     def _call(self, place: int) -> Any:
         args, kwargs = replaced(self.arguments, iter(self.leaves[place]))
-        with for_each_of(len(self.own)):
+        with for_each_of(self._most):
             return self.parallel.module(*args, **kwargs)
 
     def _piece(self, tensor: Tensor, place: int) -> Tensor:
@@ -179,7 +180,7 @@ class Run:
 
         roots, upstream = self._roots(place, grads)
         if roots:
-            with for_each_of(len(self.own)):
+            with for_each_of(self._most):
                 grad_early(roots, [*leaves, *self.parallel._trained], upstream, each)
         self.outputs[place] = []
         return found

@@ -18,7 +18,7 @@ __all__ = ["ProcessGroup"]
 
 
 class _Thread(threading.local):
-    shards = 0  # for how many shards this thread runs a module one by one; 0: it runs none
+    shards = 0  # for how many shards, at most, a process runs a module one by one; 0: it runs none
 
 
 thread = _Thread()
@@ -26,7 +26,7 @@ thread = _Thread()
 
 @contextmanager
 def for_each_of(shards: int) -> Iterator[None]:
-    """Within the block this thread runs a module for one of several shards of this process: collectives are refused,
+    """Within the block this thread runs a module for one of up to so many shards of a process: collectives are refused,
     which would be called once for each."""
     before, thread.shards = thread.shards, shards
     try:
@@ -137,8 +137,8 @@ class ProcessGroup:
         """
         if thread.shards > 1:
             raise DistError(
-                f"{call} is called within the module of a DistributedDataParallel, which runs once for each of the "
-                f"{thread.shards} shards of this process; pass reproducible=False, with which it runs once"
+                f"{call} is called within the module of a DistributedDataParallel, which runs once for each shard, of "
+                f"which a process has up to {thread.shards}; pass reproducible=False, with which it runs once"
             )
         if self.comm is None:
             self.count += 1
