@@ -3,6 +3,7 @@
 import copy
 import sys
 from collections import OrderedDict
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,11 +113,50 @@ assert [*model.state_dict()] == [f"module.{name}" for name in plain.state_dict()
 if sys.argv[1] == "shards":
     model.train()
     if size < 3:  # then each process has two shards or more
-        with pytest.raises(ValueError, match=r"at least \d samples: one for each of this process's shards"):
-            model(rg.tensor(x[:1]))
+        with pytest.raises(ValueError, match=r"first axes of \[0\]; each must be the batch, of at least one sample"):
+            model(rg.tensor(x[:0]))
     with pytest.raises(ValueError, match=r"shards=0 must be an int of at least"):
         DistributedDataParallel(Net(), shards=0)
-# a batch that leaves some shards, and processes, without samples
+# a batch that leaves some shards without samples: one sample in each process
+class Small(nn.Module):
+    """With numbers for each sample, and their mean."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 4), norm, nn.Tanh(), nn.Linear(4, 2))
+
+    def forward(self, x):
+        y = self.layers(x)
+        return y, y.square().mean()
+
+
+for norm in (nn.LayerNorm(4), nn.BatchNorm1d(4)):
+    plain = Small(norm)
+    model = DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(plain)), **kind)
+    data = [np.random.default_rng(seed).normal(size=(max(size, 2), 3)).astype("f") for seed in (8, 9)]
+    for each in data:
+        y, mean = plain(rg.tensor(each))
+        (y.abs().mean() + mean).backward()
+    for each, around in zip(data, (model.no_sync(), nullcontext()), strict=True):
+        given = part(each).requires_grad_()
+        with around:
+            y, mean = model(given)
+            (y.abs().mean() + mean).backward()
+        assert len(y) == len(given) and np.abs(given.grad.numpy()).min() > 0
+    assert_same(grads(model.module), grads(plain))
+
+# a mean over shards of several sizes
+plain = Small(nn.LayerNorm(4))
+model = DistributedDataParallel(copy.deepcopy(plain), **kind)
+data = np.random.default_rng(8).normal(size=(11 * size, 3)).astype("f")
+expected, found = plain(rg.tensor(data))[1], model(part(data))[1]
+for each in (expected, found):
+    each.backward()
+dist.all_reduce(found.detach(), dist.ReduceOp.AVG)
+np.testing.assert_allclose(found.item(), expected.item(), rtol=1e-5)
+assert_same(grads(model.module), grads(plain))
+
+# and others, of a trainer, processes too
 x, y = next(batches(1, 64))
 states = [None] * size
 network = Network(dropout=0.0)

@@ -37,8 +37,11 @@ class Run:
         self.structure: Any = None
         self.leaves: list[list[Tensor]] = []  # of each shard, its inputs
         self.outputs: list[list[Tensor]] = []  # of each shard
-        self._most = -(-parallel.shards // parallel.process_group.size())  # that any process has, so that all refuse alike
+        self._most = -(-parallel.shards // parallel.process_group.size())  # that a process has, for all the same
         self._cuts = self._bounds()
+        self._sizes = [1] if self._cuts is None else np.diff(self._cuts).tolist()
+        # those that have samples; the last one is among them
+        self._live = [place for place, size in enumerate(self._sizes) if size]
         if self._most > 1 and (name := hidden(self.arguments)):
             raise TypeError(
                 f"{_NAME}: an input is {name}, whose tensors would not be cut into shards; pass tensors, or lists, "
@@ -52,11 +55,10 @@ class Run:
         if count == 1:
             return None
         samples = {tensor.array.shape[0] if tensor.array.ndim else 0 for tensor in self.given}
-        if len(samples) != 1 or min(samples) < count:
+        if len(samples) != 1 or not min(samples):
             raise ValueError(
-                f"{_NAME}: the inputs have first axes of {sorted(samples)}; each must be the batch, of at least "
-                f"{count} samples: one for each of this process's shards ({self.parallel.shards} shards, "
-                f"{self.parallel.process_group.size()} processes); or pass reproducible=False"
+                f"{_NAME}: the inputs have first axes of {sorted(samples)}; each must be the batch, of at least one "
+                "sample, which is cut into shards; or pass reproducible=False"
             )
         return bounds(samples.pop(), count)
 
@@ -67,7 +69,7 @@ class Run:
         parallel = self.parallel
         average = parallel.average()
         self.leaves = [[self._piece(tensor, place) for tensor in self.given] for place in range(len(self.own))]
-        jobs = {shard: partial(self._call, place) for place, shard in enumerate(self.own)}
+        jobs = {shard: partial(self._call, k) if k in self._live else None for k, shard in enumerate(self.own)}
         results: dict[int, Any] = run_shards(
             parallel.process_group, parallel.shards, jobs, (parallel._seed, self.step), average, self._together
         )
@@ -77,9 +79,10 @@ class Run:
                 f"{_NAME}: the module returns {name}, in which the gradients of its tensors would be lost; return "
                 "tensors, or lists, tuples, dicts or dataclasses of them"
             )
-        self.outputs = [tensors_in(results[shard]) for shard in self.own]
+        self.outputs = [tensors_in(results.get(shard)) for shard in self.own]
         parallel._average = average
-        return tuple(self._joined([each[k] for each in self.outputs]) for k in range(len(self.outputs[0])))
+        live = [self.outputs[place] for place in self._live]
+        return tuple(self._joined([each[k] for each in live]) for k in range(len(live[0])))
 
     def _call(self, place: int) -> Any:
         args, kwargs = replaced(self.arguments, iter(self.leaves[place]))
@@ -97,12 +100,15 @@ class Run:
         if self._cuts is None:
             return wrap(parts[0].array)
         lengths = [part.array.shape[0] if part.array.ndim else -1 for part in parts]
+        sizes = [self._sizes[place] for place in self._live]
         if lengths == [-1] * len(parts):
-            return wrap(np.asarray(np.mean([part.array for part in parts], dtype=parts[0].array.dtype)))
-        if lengths != np.diff(self._cuts).tolist():
+            arrays, dtype = [part.array for part in parts], parts[0].array.dtype
+            mean = np.mean(arrays, dtype=dtype) if len(set(sizes)) == 1 else np.average(arrays, weights=sizes)
+            return wrap(np.asarray(mean, dtype))
+        if lengths != sizes:
             raise ValueError(
-                f"{_NAME}: the module's results for shards of {np.diff(self._cuts).tolist()} samples have first "
-                f"axes of {lengths}; return results with the batch first, or means; or pass reproducible=False"
+                f"{_NAME}: the module's results for shards of {sizes} samples have first axes of {lengths}; return "
+                "results with the batch first, or means; or pass reproducible=False"
             )
         return wrap(np.concatenate([part.array for part in parts]))
 
@@ -157,15 +163,17 @@ class Run:
         place. between: called when shards that need numbers of each other have met."""
 
         def job(place: int) -> list[Tensor | None]:
-            found = self._sweep(place, grads, partial(take, place))
+            found = self._sweep(place, grads, partial(take, place)) if place in self._live else nothing
             end(place)
             return found
 
+        nothing: list[Tensor | None] = [None for leaf in self.leaves[0] if leaf._requires_grad]
         if not self._together:
             return [job(place) for place in range(len(self.own))]
-        jobs = {shard: partial(job, place) for place, shard in enumerate(self.own)}
-        group, shards = self.parallel.process_group, self.parallel.shards
-        return list(in_turn(group, shards, jobs, between=between).values())
+        found = {self.own[place]: job(place) for place in range(len(self.own)) if place not in self._live}
+        jobs = {self.own[place]: partial(job, place) for place in self._live}
+        found |= in_turn(self.parallel.process_group, self.parallel.shards, jobs, between=between)
+        return [found[shard] for shard in self.own]
 
     def _sweep(self, place: int, grads: Sequence[Tensor | None], take: Take) -> list[Tensor | None]:
         """The gradients of the inputs of one shard; `take` gets those of the parameters."""
@@ -193,7 +201,8 @@ class Run:
                 continue
             array = g.array
             if self._cuts is not None:
-                array = array[self._cuts[place] : self._cuts[place + 1]] if array.ndim else array / len(self.own)
+                samples = slice(self._cuts[place], self._cuts[place + 1])
+                array = array[samples] if array.ndim else array / (self._cuts[-1] / self._sizes[place])
             roots.append(output)
             upstream.append(wrap(np.asarray(array, output.array.dtype)))
         return roots, upstream
