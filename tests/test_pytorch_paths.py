@@ -6,6 +6,7 @@ import ast
 import importlib
 import multiprocessing
 import pickle
+import re
 import subprocess
 import sys
 import zipfile
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 import retrograd as rg
-from retrograd import nn, optim
+from retrograd import distributed, nn, optim
 from retrograd.absent import pytorch_names
 from retrograd.ops.inplace import functions as in_place_functions
 from retrograd.utils import data
@@ -36,6 +37,10 @@ from retrograd.utils import data
         ("optim.optimizer", "Optimizer", optim.Optimizer),
         ("optim.adam", "Adam", optim.Adam),
         ("multiprocessing", "cpu_count", multiprocessing.cpu_count),
+        ("nn.parallel.distributed", "DistributedDataParallel", distributed.DistributedDataParallel),
+        ("distributed.distributed_c10d", "ReduceOp", distributed.ReduceOp),
+        ("distributed.algorithms.join", "Join", distributed.algorithms.join.Join),
+        ("distributed.elastic.multiprocessing.errors", "record", distributed.elastic.record),
         ("random", "manual_seed", rg.manual_seed),
         ("version", "__version__", rg.__version__),
         ("version", "cuda", None),
@@ -78,6 +83,57 @@ def test_there_is_no_gpu() -> None:
         rg.cuda.set_device(0)
     with pytest.raises(TypeError, match="seed='x' is str"):
         rg.cuda.manual_seed("x")  # type: ignore[arg-type]
+
+
+def test_scripts_start_no_processes_that_train_together() -> None:
+    def main(rank: int) -> None: ...
+
+    for call in (rg.multiprocessing.spawn, rg.multiprocessing.start_processes):
+        with pytest.raises(RuntimeError, match=r"call main\(rank, \.\.\.\) with .*, and start .* launch -n 4"):
+            call(main, (1,), 4)
+
+    @distributed.elastic.multiprocessing.errors.record
+    def run(x: int) -> int:
+        return x + 1
+
+    assert run(2) == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("from retrograd.distributed.fsdp import FullyShardedDataParallel", "no fsdp: a model is whole in each"),
+        ("from retrograd.distributed.fsdp.wrap import wrap", "no fsdp: a model is whole in each process"),
+        ("import retrograd.distributed.rpc as rpc; rpc.init_rpc('worker')", "no rpc: processes do not call each"),
+        ("from retrograd.distributed.tensor.parallel import parallelize_module", "no tensor: a model is whole in each"),
+        ("from retrograd.distributed.device_mesh import init_device_mesh", "no device_mesh: there are no meshes"),
+        ("from retrograd.distributed.pipelining import pipeline", "no pipelining: a model is whole"),
+    ],
+)
+def test_parts_of_distributed_that_are_not_here(line: str, message: str) -> None:
+    with pytest.raises(ImportError, match=re.escape(f"retrograd.distributed has {message}")):
+        exec(line)
+
+
+def test_names_of_distributed_that_are_not_here() -> None:
+    for name, message in (
+        ("TCPStore", "MPI connects the processes, so there is no store"),
+        ("init_device_mesh", r"there are no meshes of devices; write new_group\(ranks\)"),
+        ("launch", "start the script by retrograd launch"),
+    ):
+        assert not hasattr(distributed, name)
+        with pytest.raises(AttributeError, match=f"retrograd.distributed has no {name}: {message}"):
+            getattr(distributed, name)
+    with pytest.raises(AttributeError, match="module 'retrograd.distributed' has no attribute 'nothing'"):
+        distributed.nothing  # noqa: B018
+    assert not hasattr(distributed.rpc, "__file__")
+
+
+def test_backends_are_one() -> None:
+    assert distributed.get_default_backend_for_device("cpu") == "mpi"
+    assert not distributed.is_ucc_available() and not distributed.is_xccl_available()
+    assert distributed.is_backend_available("MPI") == distributed.is_mpi_available()
+    assert not distributed.is_backend_available("nccl")
 
 
 def test_flags_may_be_set() -> None:

@@ -78,7 +78,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"numpy", "pyfive", "safetensors", "einops"},
     ),
     "distributed": (
-        _LAYERS | _OPERATORS | {"absent", "interop", "atomic", "outside", "entries"}, {"numpy", "mpi4py"}
+        _LAYERS | _OPERATORS | {"absent", "aliases", "interop", "atomic", "outside", "entries"}, {"numpy", "mpi4py"}
     ),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
     "cli": (_TOOLS | {"studies", "distributed"} | _LAYERS | _OPERATORS | {"atomic", "printable", "entries"}, {"numpy"}),

@@ -279,7 +279,7 @@ after_import("einops._backends", functools.partial(importlib.import_module, ".in
 after_import("tensorboardX.x2num", functools.partial(importlib.import_module, ".interop.tensorboardx", __name__))
 LATER["as_html"] = lambda: importlib.import_module(".explanation.notebook", __name__).as_html
 LATER["save_packed"] = lambda: importlib.import_module(".interop.packed", __name__).save_packed
-LATER["world"] = lambda: importlib.import_module(".distributed.process_group", __name__).world()
+LATER["world"] = lambda: importlib.import_module(".distributed.processes.world", __name__).world()
 LATER["DistributedDataParallel"] = lambda: importlib.import_module(".distributed", __name__).DistributedDataParallel
 LATER["SyncBatchNorm"] = lambda: importlib.import_module(".distributed", __name__).SyncBatchNorm
 

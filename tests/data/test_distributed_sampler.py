@@ -5,6 +5,7 @@ import re
 import pytest
 
 import retrograd
+from retrograd import distributed
 from retrograd.data import DataLoader, DistributedSampler, TensorDataset
 
 SIZES = [(10, 1), (10, 3), (7, 7), (2, 5), (1, 4), (0, 3), (12, 4)]
@@ -59,10 +60,19 @@ def test_loader_visits_the_share():
     assert batches == [[1, 3], [5, 7], [0]]
 
 
-def test_is_under_pytorchs_paths():
-    from retrograd.utils.data import distributed
+def test_the_process_group_says_which_share():
+    distributed.init_process_group()
+    try:
+        sampler = DistributedSampler(range(3), shuffle=False)
+    finally:
+        distributed.destroy_process_group()
+    assert (sampler.num_replicas, sampler.rank, [*sampler]) == (1, 0, [0, 1, 2])
 
-    assert distributed.DistributedSampler is retrograd.utils.data.DistributedSampler is DistributedSampler
+
+def test_is_under_pytorchs_paths():
+    from retrograd.utils.data import distributed as path
+
+    assert path.DistributedSampler is retrograd.utils.data.DistributedSampler is DistributedSampler
 
 
 @pytest.mark.parametrize(

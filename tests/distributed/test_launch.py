@@ -1,5 +1,6 @@
 """Starting processes: the launcher, and ``retrograd train --workers``."""
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -144,12 +145,27 @@ def test_the_command_under_a_launcher_of_its_own(tmp_path):
 
 
 def test_the_environment_that_scripts_for_torchrun_read(monkeypatch):
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
     for name, value in (("RANK", "3"), ("SIZE", "8"), ("LOCAL_RANK", "1"), ("LOCAL_SIZE", "2")):
         monkeypatch.setenv(f"OMPI_COMM_WORLD_{name}", value)
     set_environment(RANK=7)
     assert [os.environ[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")] == list("3812")
+    assert os.environ["MASTER_ADDR"] == "localhost" and os.environ["MASTER_PORT"].isdigit()
+
+
+def test_without_a_launcher_there_is_one_process():
+    message = "rank=1 but no launcher has started this process, which has 0; leave it out, and set the number"
+    with pytest.raises(ValueError, match=message):
+        init_process_group("gloo", world_size=1, rank=1)
+
+
+def test_processes_that_a_script_starts_are_none_of_mpi(monkeypatch):
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: "a process")
+    with pytest.raises(RuntimeError, match="started this process by multiprocessing.*leave that to retrograd launch"):
+        init_process_group()
+    assert not is_initialized()
 
 
 def test_what_the_launcher_does_not_say_comes_from_mpi(monkeypatch):

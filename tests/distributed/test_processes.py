@@ -99,3 +99,12 @@ def test_a_process_that_fails_ends_the_others(how):
     assert ended.returncode == {"raise": 1, "exit": 3}[how], ended.stderr
     assert ("a fault of its own" in ended.stderr) == (how == "raise") and "waited" not in ended.stderr
     assert time.monotonic() - start < 40  # the others would wait for 60 seconds
+
+
+@pytest.mark.parametrize(
+    ("workers", "kind"),
+    [(2, "whole"), (3, "shards"), *(pytest.param(n, kind, marks=pytest.mark.nightly)
+                                 for n in (1, 2, 3, 4) for kind in ("shards", "whole"))],
+)  # fmt: skip
+def test_processes_with_different_numbers_of_batches(workers, kind):
+    assert run(workers, "uneven.py", kind).stdout.count("passed") == workers

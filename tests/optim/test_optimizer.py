@@ -181,6 +181,41 @@ def test_an_optimizer_with_a_step_of_its_own_saves_its_buffers() -> None:
     assert all((entries["age"].array == 1).all() for entries in second.state.values()) and len(second.state) == 3
 
 
+def test_an_optimizer_as_written_for_pytorch() -> None:
+    class Own(optim.Optimizer):
+        def __init__(self, params: Any, lr: float) -> None:
+            super().__init__(params, {"lr": lr})
+
+        def step(self, closure: Any = None) -> None:
+            for parameter in self.param_groups[0]["params"]:
+                state = self.state[parameter]
+                if len(state) == 0:
+                    state["age"], state["sum"] = 0, Tensor(np.zeros_like(parameter.array))
+                state["age"] += 1
+                state["sum"].array[...] += parameter.array
+
+    first, second = (Own(parameters(), lr=0.1) for _ in range(2))
+    first.step()
+    second.load_state_dict(first.state_dict())
+    second.step()
+    assert {entries["age"] for entries in first.state.values()} == {1}
+    for (parameter, one), two in zip(first.state.items(), second.state.values(), strict=True):
+        assert two["age"] == 2 and (one["sum"].array == parameter.array).all()
+        np.testing.assert_allclose(two["sum"].array, 2 * parameter.array)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_looking_at_a_state_changes_nothing(make: Make) -> None:
+    looked, plain = make(parameters()), make(parameters())
+    for parameter in looked.param_groups[0]["params"]:
+        looked.state[parameter]
+    assert looked.state_dict()["state"].keys() == plain.state_dict()["state"].keys()
+    for optimizer in (looked, plain):
+        train(optimizer, 3)
+    for a, b in zip(looked.param_groups[0]["params"], plain.param_groups[0]["params"], strict=True):
+        assert a.array.tobytes() == b.array.tobytes()
+
+
 def test_repr() -> None:
     a, b, _ = parameters()
     assert repr(optim.SGD([{"params": [a]}, {"params": [b], "lr": 1.0}], lr=0.1)) == (

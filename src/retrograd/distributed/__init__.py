@@ -5,9 +5,11 @@ Start a script with ``mpiexec -n 4 python train.py``, ``srun``, or ``retrograd l
 
 import sys
 
-from ..absent import attach_to_module
+from ..aliases import alias_modules
 from . import algorithms as algorithms
+from . import elastic as elastic
 from . import optim as optim
+from .absent import attach
 from .collectives.future import *
 from .collectives.objects import *
 from .collectives.point_to_point import *
@@ -17,6 +19,7 @@ from .errors import *
 from .gradients.data_parallel import *
 from .gradients.grad_bucket import *
 from .gradients.sync_batch_norm import *
+from .processes import environment, mpi
 from .processes.process_group import *
 from .processes.world import *
 from .training.loader import *
@@ -30,4 +33,7 @@ _FILES = (
 )  # fmt: skip
 __all__ = [name for file in _FILES for name in sys.modules[f"{__name__}.{file}"].__all__]
 
-attach_to_module(__name__)
+if mpi.is_launched():  # by mpiexec or srun as well, before the script reads it
+    environment.set_environment()
+alias_modules(__name__, ("distributed_c10d",), __name__)
+attach(__name__)

@@ -13,6 +13,7 @@ import numpy as np
 from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
+from ..ops.arguments.checks import as_flag
 from ..optim import LBFGS, Optimizer
 from .collectives.objects import from_root
 from .processes import mpi
@@ -23,10 +24,6 @@ from .processes.world import member
 __all__ = ["ZeroRedundancyOptimizer"]
 
 _NAME = "ZeroRedundancyOptimizer"
-_REFUSED = {
-    "parameters_as_bucket_view": "parameters stay the arrays that kernels read; leave it out",
-    "overlap_with_ddp": "the step comes after backward, when all gradients are there; leave it out",
-}
 
 
 class ZeroRedundancyOptimizer(Optimizer):
@@ -39,11 +36,12 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     params: as for the optimizer, the same in all processes. optimizer_class: any optimizer that updates each parameter
     by its own gradient and state. defaults: its options. process_group: the processes, all of them for None.
-    ``param_groups`` are those of all parameters; options may be changed between steps. ``state`` is this process's.
+    parameters_as_bucket_view, which is about memory, changes nothing. ``param_groups`` are those of all parameters;
+    options may be changed between steps. ``state`` is this process's.
 
     Raises:
         TypeError: optimizer_class is not an Optimizer's class, and the errors of its constructor. ValueError: it is
-        LBFGS, whose step depends on all parameters together; parameters_as_bucket_view or overlap_with_ddp is set.
+        LBFGS, whose step depends on all parameters together; overlap_with_ddp is set.
         DistError: the processes have other parameters. RuntimeError: there is no process group.
 
     Source: torch.distributed.optim.ZeroRedundancyOptimizer.
@@ -58,11 +56,12 @@ class ZeroRedundancyOptimizer(Optimizer):
         overlap_with_ddp: bool = False,
         **defaults: Any,
     ) -> None:
-        for name, value in (
-            ("parameters_as_bucket_view", parameters_as_bucket_view), ("overlap_with_ddp", overlap_with_ddp),
-        ):  # fmt: skip
-            if value is not False:
-                raise ValueError(f"{_NAME}: {name}={value!r}: {_REFUSED[name]}")
+        as_flag(_NAME, "parameters_as_bucket_view", parameters_as_bucket_view)
+        if overlap_with_ddp is not False:
+            raise ValueError(
+                f"{_NAME}: overlap_with_ddp={overlap_with_ddp!r}: the step comes after backward, when all gradients "
+                "are there; leave it out"
+            )
         if not isinstance(optimizer_class, type) or not issubclass(optimizer_class, Optimizer):
             raise TypeError(f"{_NAME}: optimizer_class must be a class of optimizers, got {optimizer_class!r}")
         if issubclass(optimizer_class, (LBFGS, ZeroRedundancyOptimizer)):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..absent import missing
+from ..aliases import alias_modules
 from ..engine.later import LATER
 from .module import Module
 
@@ -46,3 +47,6 @@ def __getattr__(name: str) -> Any:
     if name == "DistributedDataParallel":  # it stands on this package
         return LATER[name]()
     raise missing(__name__, name)
+
+
+alias_modules(__name__, ("distributed",), __name__)

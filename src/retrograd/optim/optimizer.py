@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -43,7 +45,8 @@ class Optimizer:
     at least 0 (dampening may be negative), betas are below 1, alpha and rho at most 1, flags are True or False.
 
     A subclass lists its updates in ``formulas`` (see retrograd.formulas.optimizers), whose states are the buffers of a
-    parameter, its counters with their initial values, and chooses an update in ``formula``; or it overrides ``step``.
+    parameter, its counters with their initial values, and chooses an update in ``formula``; or it overrides ``step``,
+    to which ``state[parameter]`` is an empty dict at first.
 
     Raises:
         TypeError: params is one Tensor, a set, or holds anything but floating-point Tensors.
@@ -56,7 +59,7 @@ class Optimizer:
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self.defaults = defaults
-        self.state: dict[Tensor, State] = {}
+        self.state: defaultdict[Tensor, State] = defaultdict(dict)
         self.param_groups: list[Group] = []
         self._batches: dict[int, Batch] = {}  # by position of the group
         if isinstance(params, Tensor):
@@ -238,9 +241,9 @@ class Optimizer:
 
     def _state_of(self, parameter: Tensor, group: Group, used: tuple[str, ...]) -> tuple[State, bool]:
         """Counters and buffers of parameter, and whether a buffer was just created."""
-        state = self.state.get(parameter)
-        if state is None:
-            state = self.state[parameter] = dict(self.counters)
+        state = self.state[parameter]
+        if not state:
+            state.update(self.counters)
         missing = [name for name in used if name not in state]
         for name in missing:
             state[name] = self.start_of(name, parameter, group)
@@ -270,7 +273,7 @@ class Optimizer:
                 numbers[id(parameter)] = len(numbers)
             options = {option: value for option, value in group.items() if option != "params"}
             groups.append({**options, "params": [numbers[id(parameter)] for parameter in group["params"]]})
-        state = {numbers[id(parameter)]: dict(entries) for parameter, entries in self.state.items()}
+        state = {numbers[id(parameter)]: dict(entries) for parameter, entries in self.state.items() if entries}
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -294,7 +297,7 @@ class Optimizer:
             groups.append({**options, "params": group["params"]})
             owners.update(dict.fromkeys(numbers, groups[-1]))
             self.check_options(groups[-1])
-        state = {}
+        state: defaultdict[Tensor, State] = defaultdict(dict)
         for number, entries in saved_state.items():
             if number not in parameters:
                 raise ValueError(f"optimizer state_dict: state of parameter {brief(number)}, which is in no group")
@@ -347,7 +350,10 @@ class Optimizer:
         return options
 
     def _checked_state(self, number: Any, parameter: Tensor, entries: Mapping[str, Any], group: Group) -> State:
-        """A copy of entries with buffers in parameter's memory order and dtype."""
+        """A copy of entries with buffers in parameter's memory order and dtype; as they are where ``step`` alone knows
+        what they are."""
+        if not self.formulas and not self.buffer_names:
+            return copy.deepcopy(dict(entries))
         where, used = f"optimizer state_dict: state of parameter {number}", self.buffers_for(group, parameter)
         entries = {name: value for name, value in entries.items() if value is not None}  # PyTorch's SGD saves None
         known = {*self.buffer_names, *self.counters}

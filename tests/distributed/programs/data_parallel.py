@@ -2,6 +2,9 @@
 
 import copy
 import sys
+from collections import OrderedDict
+from contextlib import nullcontext
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -110,11 +113,50 @@ assert [*model.state_dict()] == [f"module.{name}" for name in plain.state_dict()
 if sys.argv[1] == "shards":
     model.train()
     if size < 3:  # then each process has two shards or more
-        with pytest.raises(ValueError, match=r"at least \d samples: one for each of this process's shards"):
-            model(rg.tensor(x[:1]))
+        with pytest.raises(ValueError, match=r"first axes of \[0\]; each must be the batch, of at least one sample"):
+            model(rg.tensor(x[:0]))
     with pytest.raises(ValueError, match=r"shards=0 must be an int of at least"):
         DistributedDataParallel(Net(), shards=0)
-# a batch that leaves some shards, and processes, without samples
+# a batch that leaves some shards without samples: one sample in each process
+class Small(nn.Module):
+    """With numbers for each sample, and their mean."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 4), norm, nn.Tanh(), nn.Linear(4, 2))
+
+    def forward(self, x):
+        y = self.layers(x)
+        return y, y.square().mean()
+
+
+for norm in (nn.LayerNorm(4), nn.BatchNorm1d(4)):
+    plain = Small(norm)
+    model = DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(plain)), **kind)
+    data = [np.random.default_rng(seed).normal(size=(max(size, 2), 3)).astype("f") for seed in (8, 9)]
+    for each in data:
+        y, mean = plain(rg.tensor(each))
+        (y.abs().mean() + mean).backward()
+    for each, around in zip(data, (model.no_sync(), nullcontext()), strict=True):
+        given = part(each).requires_grad_()
+        with around:
+            y, mean = model(given)
+            (y.abs().mean() + mean).backward()
+        assert len(y) == len(given) and np.abs(given.grad.numpy()).min() > 0
+    assert_same(grads(model.module), grads(plain))
+
+# a mean over shards of several sizes
+plain = Small(nn.LayerNorm(4))
+model = DistributedDataParallel(copy.deepcopy(plain), **kind)
+data = np.random.default_rng(8).normal(size=(11 * size, 3)).astype("f")
+expected, found = plain(rg.tensor(data))[1], model(part(data))[1]
+for each in (expected, found):
+    each.backward()
+dist.all_reduce(found.detach(), dist.ReduceOp.AVG)
+np.testing.assert_allclose(found.item(), expected.item(), rtol=1e-5)
+assert_same(grads(model.module), grads(plain))
+
+# and others, of a trainer, processes too
 x, y = next(batches(1, 64))
 states = [None] * size
 network = Network(dropout=0.0)
@@ -136,6 +178,79 @@ if size > 3:
     *_, batch = dist.ShardedLoader(rg.utils.data.TensorDataset(rg.tensor(x[:10]), rg.tensor(y[:10])), 8)
     with pytest.raises(ValueError, match=r"2 samples in 8 shards leaves none to process 0, .*drop_last=True"):
         trainer.step(batch, lambda x, y: cross_entropy(network(x), y))
+
+
+class Summed(nn.Module):
+    """A module with a collective, which would run for each shard."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+
+    def forward(self, x):
+        y = self.linear(x)
+        dist.all_reduce(y.detach())
+        return y
+
+
+summed = DistributedDataParallel(Summed(), **kind)
+if sys.argv[1] == "shards" and size < 4:
+    with pytest.raises(dist.DistError, match=r"all_reduce\(.*runs once for each shard.*pass reproducible=False"):
+        summed(rg.ones(8, 2))
+else:
+    summed(rg.ones(8, 2)).sum().backward()
+
+
+@dataclass(frozen=True)
+class Both:
+    """As Transformers return it."""
+
+    scores: rg.Tensor
+    mean: rg.Tensor
+
+
+class Named(OrderedDict):
+    """Likewise."""
+
+    def __getattr__(self, name):
+        return self[name]
+
+
+class Hidden:
+    """An object of which nothing is known."""
+
+    def __init__(self, scores, mean):
+        self.scores, self.mean = scores, mean
+
+
+class Returns(nn.Module):
+    """A module that takes and returns a container."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+        self.linear = nn.Linear(2, 3)
+
+    def forward(self, x):
+        y = self.linear(x.scores)
+        return self.kind(scores=y, mean=y.square().mean())
+
+
+inputs = rg.tensor(np.random.default_rng(3).normal(size=(48, 2)).astype("f"))
+for container in (Both, Named):
+    rg.manual_seed(1)
+    plain = Returns(container)
+    model = DistributedDataParallel(copy.deepcopy(plain), **kind)
+    plain(Both(inputs, None)).mean.backward()
+    found = model(Both(part(inputs.numpy()), None))
+    assert type(found) is container and found.scores.shape == (len(part(inputs.numpy())), 3)
+    found.mean.backward()
+    np.testing.assert_allclose(model.module.linear.weight.grad.numpy(), plain.linear.weight.grad.numpy(), rtol=1e-4)
+with pytest.raises(TypeError, match=r"the module returns Hidden, in which the gradients of its tensors would be lost"):
+    DistributedDataParallel(Returns(Hidden), **kind)(Both(part(inputs.numpy()), None))
+if sys.argv[1] == "shards" and size < 4:
+    with pytest.raises(TypeError, match="an input is Hidden, whose tensors would not be cut into shards"):
+        DistributedDataParallel(Returns(Both), **kind)((Hidden(inputs, None), inputs))
 frozen = Network().requires_grad_(False)
 with pytest.raises(ValueError, match="no parameter that requires a gradient"):
     DistributedDataParallel(frozen)

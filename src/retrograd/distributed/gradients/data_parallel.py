@@ -28,7 +28,9 @@ from .buffer_average import BufferAverage, averaged_buffers, floats_of
 from .grad_bucket import GradBucket, Hooked
 from .over_shards import OverShards, Run
 from .reducer import Channel, Reducer
+from .shard_state import meets
 from .shards import replaced
+from .uneven import Uneven
 from .unsynced import Unsynced
 
 __all__ = ["DistributedDataParallel"]
@@ -50,10 +52,14 @@ class DistributedDataParallel(Module):
         the number of shards. False: each process's part is one shard, which is faster.
     shards: number of shards of the whole batch.
 
+    A collective of its own, a module calls with reproducible=False alone: else it runs shard by shard. So do sums over
+    the batch that it takes itself, which are those of a shard then.
+
+    Tensors are cut along the first axis, in lists, tuples, dicts and dataclasses too; other inputs go to each shard as
+    they are. The module returns tensors, or such containers of them. A gradient cannot be differentiated again.
+
     Buffers of floating-point numbers, such as running statistics, change by the mean of their changes over the shards,
     when the backward ends, or by the next call; others are what the last shard makes of them.
-
-    What forward returns are tensors in tuples, lists, dicts and dataclasses. A gradient cannot be differentiated again.
 
     Raises:
         TypeError: module is not a Module, or a flag is not a bool. ValueError: module has nothing to train, there are
@@ -118,6 +124,7 @@ class DistributedDataParallel(Module):
         self._hook: tuple[Callable[..., Any], Any] | None = None
         self.unsynced = Unsynced()
         self._average: BufferAverage | None = None  # of the last forward, under way
+        self.uneven: Uneven | None = None  # within join
         if init_sync:
             begin_alike(_NAME, self.process_group, module)
         self.seed = from_root(self.process_group, int(default_generator.integers(2**62)), 0, f"{_NAME}: the seed")
@@ -128,6 +135,8 @@ class DistributedDataParallel(Module):
         if not self.module.training and not is_grad_enabled():
             return self.module(*inputs, **kwargs)
         self.finish_average()
+        if self.uneven is not None:
+            self.uneven.forward(self._averages())
         run = Run(self, inputs, kwargs)
         trained = run.trained if is_grad_enabled() else []
         outputs = OverShards.apply(run, *run.given, *trained)
@@ -180,8 +189,38 @@ class DistributedDataParallel(Module):
     def join(
         self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
     ) -> Iterator[None]:
-        """Nothing but the block: all processes have the same number of batches, as a DistributedSampler gives them."""
-        yield
+        """Within the block, processes may have different numbers of batches: one that leaves it waits for the others,
+        sends zeros in their exchanges, and then has the parameters and buffers of those that had the last batch.
+
+        divide_by_initial_world_size: False divides the gradients by the number of processes that have a batch, not of
+        all. enable: False is nothing but the block. throw_on_early_termination: no process waits: the first one that
+        leaves the block ends it in all, by a RuntimeError at their next forward.
+
+        All processes enter the block. What needs them all, such as ``all_reduce`` of a loss, comes after it. States of
+        optimizers are not made alike.
+
+        Raises:
+            TypeError: an argument is not a bool. ValueError: the module has SyncBatchNorm. DistError: a process is in
+            another collective while one has no batch left.
+
+        Source: torch.nn.parallel.DistributedDataParallel.join.
+        """
+        by_all = as_flag("join", "divide_by_initial_world_size", divide_by_initial_world_size)
+        throws = as_flag("join", "throw_on_early_termination", throw_on_early_termination)
+        if not as_flag("join", "enable", enable) or self.process_group.comm is None:
+            yield
+            return
+        if meets(self.module):
+            raise ValueError(
+                "join: the module has SyncBatchNorm, which needs a part of every batch from every process; give all "
+                "processes as many batches, as DistributedSampler does, or keep BatchNorm"
+            )
+        self.uneven = uneven = Uneven(self, by_all, throws)
+        try:
+            yield
+            uneven.end()
+        finally:
+            self.uneven = None
 
     @property
     def waited(self) -> float:
@@ -196,7 +235,9 @@ class DistributedDataParallel(Module):
     @property
     def weight(self) -> float:
         """The part that this process's loss has in that of the whole batch; a hook weighs the gradients itself."""
-        return 1.0 if self._hook is not None else 1 / self.process_group.size()
+        if self._hook is not None:
+            return 1.0
+        return 1 / (self.process_group.size() if self.uneven is None else self.uneven.divisor)
 
     # ---- parameters and buffers --------------------------------------------------------------------------------
 
@@ -218,7 +259,7 @@ class DistributedDataParallel(Module):
 
     def average(self) -> BufferAverage | None:
         """What averages the buffers over the shards of a batch; None if there is nothing to average."""
-        if not self.broadcast_buffers or not self.module.training:
+        if not self._averages():
             return None
         buffers, others = averaged_buffers(self.module)
         floats = floats_of(buffers)
@@ -226,7 +267,11 @@ class DistributedDataParallel(Module):
         if found is None or found.kinds != [(each.shape, each.dtype) for each in floats]:
             channel = self._channel("the exchange of buffers")
             self._of_buffers = found = Reducer(channel, floats, self.shards, self._most) if floats else None
-        return BufferAverage(buffers, others, found, self.shards, self.steps)
+        shards = self.shards if self.uneven is None else self.uneven.shards()
+        return BufferAverage(buffers, others, found, shards, self.steps)
+
+    def _averages(self) -> bool:
+        return self.broadcast_buffers and self.module.training
 
     def keep_average(self, average: BufferAverage | None) -> None:
         """Keep what a forward has begun, until the backward or the next call in training."""

@@ -13,8 +13,9 @@ from ...engine.function import Function
 from ...engine.grad_mode import enable_grad, is_grad_enabled, is_graph_kept, waiting_orders
 from ...engine.sweep import grad_early
 from ...engine.tensor import Tensor, wrap
+from ..processes.process_group import for_each_of
 from .shard_state import meets, run_shards
-from .shards import bounds, replaced, tensors_in
+from .shards import bounds, hidden, replaced, tensors_in
 
 if TYPE_CHECKING:
     from .buffer_average import BufferAverage
@@ -35,13 +36,22 @@ class Run:
         self.reducer = parallel.reducer()
         self.trained = parallel.trained  # for this run, whatever is frozen until its backward
         self.own = self.reducer.own
-        self.given = tensors_in(self.arguments, len(self.own) > 1)
+        self.given = tensors_in(self.arguments)
         self.step = parallel.steps
         self.structure: Any = None
         self.leaves: list[list[Tensor]] = []  # of each shard, its inputs
         self.outputs: list[list[Tensor] | None] = []  # of each shard; None once they are used up
         self.orders = (0, 0)  # nodes of the module's graph have orders between these
+        self._most = -(-parallel.shards // parallel.process_group.size())  # that a process has, for all the same
         self._cuts = self._bounds()
+        self._sizes = [1] if self._cuts is None else np.diff(self._cuts).tolist()
+        # those that have samples; the last one is among them
+        self._live = [place for place, size in enumerate(self._sizes) if size]
+        if self._most > 1 and (name := hidden(self.arguments)):
+            raise TypeError(
+                f"{_NAME}: an input is {name}, whose tensors would not be cut into shards; pass tensors, or lists, "
+                "tuples, dicts or dataclasses of them, or pass reproducible=False"
+            )
         self._together = meets(parallel.module)
 
     def _bounds(self) -> list[int] | None:
@@ -50,11 +60,10 @@ class Run:
         if count == 1:
             return None
         samples = {tensor.array.shape[0] if tensor.array.ndim else 0 for tensor in self.given}
-        if len(samples) != 1 or min(samples) < count:
+        if len(samples) != 1 or not min(samples):
             raise ValueError(
-                f"{_NAME}: the inputs have first axes of {sorted(samples)}; each must be the batch, of at least "
-                f"{count} samples: one for each of this process's shards ({self.parallel.shards} shards, "
-                f"{self.parallel.process_group.size()} processes); or pass reproducible=False"
+                f"{_NAME}: the inputs have first axes of {sorted(samples)}; each must be the batch, of at least one "
+                "sample, which is cut into shards; or pass reproducible=False"
             )
         return bounds(samples.pop(), count)
 
@@ -65,33 +74,40 @@ class Run:
         parallel = self.parallel
         average = parallel.average()
         self.leaves = [[self._piece(tensor, place) for tensor in self.given] for place in range(len(self.own))]
-        jobs = {shard: partial(self._call, place) for place, shard in enumerate(self.own)}
+        jobs = {shard: partial(self._call, k) if k in self._live else None for k, shard in enumerate(self.own)}
         youngest = next_order()
         results = self._over_shards(jobs, (), average)
         self.orders = (next_order(), youngest)
         parallel.keep_average(average)
-        self.structure = results[-1]
-        outputs = [tensors_in(result, len(self.own) > 1) for result in results]
+        self.structure = results[self.own.stop - 1]
+        outputs = [tensors_in(results.get(shard)) for shard in self.own]
         self.outputs = [*outputs]
-        return tuple(self._joined([each[k] for each in outputs]) for k in range(len(outputs[0])))
+        live = [outputs[place] for place in self._live]
+        return tuple(self._joined([each[k] for each in live]) for k in range(len(live[0])))
 
     def _over_shards(
         self,
-        jobs: Mapping[int, Callable[[], T]],
+        jobs: Mapping[int, Callable[[], T] | None],
         key: tuple[int, ...],
         average: BufferAverage | None,
         between: Callable[[], object] = lambda: None,
-    ) -> list[T]:
+    ) -> dict[int, T]:
         """The results of the jobs, each with random numbers of its own: those of the step, `key` and the shard."""
         parallel = self.parallel
         numbers = (parallel.seed, self.step, *key)
         group, shards = parallel.process_group, parallel.shards
-        found = run_shards(group, shards, jobs, numbers, average, self._together, between=between)
-        return [found[shard] for shard in self.own]
+        return run_shards(group, shards, jobs, numbers, average, self._together, between=between)
 
     def _call(self, place: int) -> Any:
         args, kwargs = replaced(self.arguments, iter(self.leaves[place]))
-        return self.parallel.module(*args, **kwargs)
+        with for_each_of(self._most):
+            result = self.parallel.module(*args, **kwargs)
+        if name := hidden(result):
+            raise TypeError(
+                f"{_NAME}: the module returns {name}, in which the gradients of its tensors would be lost; return "
+                "tensors, or lists, tuples, dicts or dataclasses of them"
+            )
+        return result
 
     def _piece(self, tensor: Tensor, place: int) -> Tensor:
         cuts = self._cuts
@@ -104,12 +120,15 @@ class Run:
         if self._cuts is None:
             return wrap(parts[0].array)
         lengths = [part.array.shape[0] if part.array.ndim else -1 for part in parts]
+        sizes = [self._sizes[place] for place in self._live]
         if lengths == [-1] * len(parts):
-            return wrap(np.asarray(np.mean([part.array for part in parts], dtype=parts[0].array.dtype)))
-        if lengths != np.diff(self._cuts).tolist():
+            arrays, dtype = [part.array for part in parts], parts[0].array.dtype
+            mean = np.mean(arrays, dtype=dtype) if len(set(sizes)) == 1 else np.average(arrays, weights=sizes)
+            return wrap(np.asarray(mean, dtype))
+        if lengths != sizes:
             raise ValueError(
-                f"{_NAME}: the module's results for shards of {np.diff(self._cuts).tolist()} samples have first "
-                f"axes of {lengths}; return results with the batch first, or means; or pass reproducible=False"
+                f"{_NAME}: the module's results for shards of {sizes} samples have first axes of {lengths}; return "
+                "results with the batch first, or means; or pass reproducible=False"
             )
         return wrap(np.concatenate([part.array for part in parts]))
 
@@ -155,6 +174,8 @@ class Run:
     def _exchanged(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
         """The gradients of the inputs, shard by shard; those of the parameters go to the reducer."""
         parallel, reducer = self.parallel, self.reducer
+        if parallel.uneven is not None:
+            parallel.uneven.backward(self.step)
         waiting = parallel.unsynced.taken(self.trained)  # place -> position -> what waits since no_sync
         reducer.start(1.0, self.step)
 
@@ -195,8 +216,13 @@ class Run:
             end(place)
             return found
 
-        jobs = {shard: partial(job, place) for place, shard in enumerate(self.own)}
-        return self._over_shards(jobs, (_BACKWARD,), None, between)
+        for place in range(len(self.own)):
+            if place not in self._live:
+                end(place)
+        jobs = {shard: partial(job, k) if k in self._live else None for k, shard in enumerate(self.own)}
+        found = self._over_shards(jobs, (_BACKWARD,), None, between)
+        nothing: list[Tensor | None] = [None for leaf in self.leaves[0] if leaf._requires_grad]
+        return [found.get(shard, nothing) for shard in self.own]
 
     def _sweep(self, place: int, grads: Sequence[Tensor | None], take: Take) -> list[Tensor | None]:
         """The gradients of the inputs of one shard; `take` gets those of the parameters."""
@@ -211,7 +237,8 @@ class Run:
 
         roots, upstream = self._roots(place, grads)
         if roots:
-            grad_early(roots, [*leaves, *self.trained], upstream, each, is_graph_kept())
+            with for_each_of(self._most):
+                grad_early(roots, [*leaves, *self.trained], upstream, each, is_graph_kept())
         return found
 
     def _roots(self, place: int, grads: Sequence[Tensor | None]) -> tuple[list[Tensor], list[Tensor]]:
@@ -224,7 +251,8 @@ class Run:
                 continue
             array = g.array
             if self._cuts is not None:
-                array = array[self._cuts[place] : self._cuts[place + 1]] if array.ndim else array / len(self.own)
+                samples = slice(self._cuts[place], self._cuts[place + 1])
+                array = array[samples] if array.ndim else array / (self._cuts[-1] / self._sizes[place])
             # as a part of the whole batch's loss: so a backward that is not linear does the same in any number of parts
             roots.append(output)
             upstream.append(wrap(np.asarray(array * output.array.dtype.type(self.parallel.weight))))
@@ -249,7 +277,7 @@ class OverShards(Function):
             return run.forward()
         with enable_grad():
             results = run.forward()
-        shards = [outputs for outputs in run.outputs if outputs is not None]
+        shards = [outputs for outputs in run.outputs if outputs]
         needs = [any(outputs[k]._requires_grad for outputs in shards) for k in range(len(results))]
         ctx.mark_non_differentiable(*[result for result, need in zip(results, needs, strict=True) if not need])
         return results

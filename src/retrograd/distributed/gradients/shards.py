@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -33,58 +33,51 @@ def random_numbers(seed: int, *key: int) -> Iterator[None]:
         default_generator.bit_generator.state = state
 
 
-def tensors_in(value: Any, all_of_them: bool = False) -> list[Tensor]:
-    """The tensors in nested lists, tuples, dicts and dataclasses. all_of_them: nothing else may have any but modules.
-
-    Raises:
-        TypeError: something else has.
-    """
+def tensors_in(value: Any) -> list[Tensor]:
+    """The tensors in nested lists, tuples, dicts and dataclasses."""
     if isinstance(value, Tensor):
         return [value]
-    if all_of_them:
-        _check_kind(value)
-    return [tensor for _, item in _items(value) for tensor in tensors_in(item, all_of_them)]
+    return [tensor for item in _items(value) for tensor in tensors_in(item)]
 
 
 def replaced(value: Any, tensors: Iterator[Any]) -> Any:
     """A copy of nested lists, tuples, dicts and dataclasses with other tensors in the places of its own."""
     if isinstance(value, Tensor):
         return next(tensors)
-    items = [(key, replaced(item, tensors)) for key, item in _items(value)]
+    if isinstance(value, dict):
+        made = {} if type(value) is dict else copy.copy(value)
+        for key, item in value.items():
+            made[key] = replaced(item, tensors)
+        return made
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(item for _, item in items))
+        return type(value)(*(replaced(item, tensors) for item in value))
     if isinstance(value, (list, tuple)):
-        return type(value)(item for _, item in items)
-    if isinstance(value, dict) or items:
+        return type(value)(replaced(item, tensors) for item in value)
+    if _is_dataclass(value):
         made = copy.copy(value)
-        for key, item in items:
-            if isinstance(value, dict):
-                made[key] = item
-            else:
-                object.__setattr__(made, key, item)  # a dataclass may be frozen
+        for field in fields(value):
+            object.__setattr__(made, field.name, replaced(getattr(value, field.name), tensors))
         return made
     return value
 
 
-def _items(value: Any) -> list[tuple[Any, Any]]:
-    """What a list, tuple, dict or dataclass holds, by index, key or name; nothing for anything else."""
+def hidden(value: Any) -> str:
+    """The type of an object in nested containers that holds tensors where ``tensors_in`` does not look; "" for none."""
+    if isinstance(value, (Tensor, Module)):
+        return ""
+    items = _items(value)
+    if not items and any(isinstance(each, Tensor) for each in getattr(value, "__dict__", {}).values()):
+        return type(value).__name__
+    return next((found for item in items if (found := hidden(item))), "")
+
+
+def _items(value: Any) -> list[Any]:
     if isinstance(value, dict):
-        return list(value.items())
+        return [*value.values()]
     if isinstance(value, (list, tuple)):
-        return list(enumerate(value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
-    return []
+        return [*value]
+    return [getattr(value, field.name) for field in fields(value)] if _is_dataclass(value) else []
 
 
-def _check_kind(value: Any) -> None:
-    """Check that what is no container has no tensors."""
-    if isinstance(value, (type, Module, dict, list, tuple)) or dataclasses.is_dataclass(value):
-        return
-    held = [name for name, item in getattr(value, "__dict__", {}).items() if isinstance(item, Tensor)]
-    if held:
-        raise TypeError(
-            f"DistributedDataParallel: the module takes or returns a {type(value).__name__}, whose tensors "
-            f"({', '.join(held)}) cannot be cut into shards; use tuples, lists, dicts or dataclasses, or pass "
-            "reproducible=False"
-        )
+def _is_dataclass(value: Any) -> bool:
+    return is_dataclass(value) and not isinstance(value, type)

@@ -51,6 +51,11 @@ def all_equal(rows: np.ndarray) -> bool:
     return bool((calls == calls[0]).all())
 
 
+def calls(rows: np.ndarray) -> list[str]:
+    """The call of each rank."""
+    return [Entered.of_row(row).call for row in rows]
+
+
 def difference(rows: np.ndarray) -> str:
     """Which ranks do what."""
     groups: dict[str, list[int]] = {}

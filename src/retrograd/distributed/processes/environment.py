@@ -10,6 +10,8 @@ _NAMES = {  # torchrun's name -> the launchers' names
     "LOCAL_RANK": ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"),
     "LOCAL_WORLD_SIZE": ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"),
 }
+# MPI connects the processes: scripts for torchrun print these, and nobody is there
+_MASTER = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
 ABORT_NOTE = "RETROGRAD_ABORT_NOTE"  # the file in which a process tells the launcher that it has ended the job
 
 
@@ -21,3 +23,6 @@ def set_environment(**known: int) -> None:
             found = str(known[name])
         if found is not None:
             os.environ.setdefault(name, found)
+    if "RANK" in os.environ:
+        for name, value in _MASTER.items():
+            os.environ.setdefault(name, value)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,24 @@ from .entered import Entered, all_equal, difference, enter
 from .waiting import wait
 
 __all__ = ["ProcessGroup"]
+
+
+class _Thread(threading.local):
+    shards = 0  # for how many shards, at most, a process runs a module one by one; 0: it runs none
+
+
+thread = _Thread()
+
+
+@contextmanager
+def for_each_of(shards: int) -> Iterator[None]:
+    """Within the block this thread runs a module for one of up to so many shards of a process: collectives are refused,
+    which would be called once for each."""
+    before, thread.shards = thread.shards, shards
+    try:
+        yield
+    finally:
+        thread.shards = before
 
 
 class ProcessGroup:
@@ -112,22 +132,37 @@ class ProcessGroup:
         """Tell the others which collective comes, and make sure that it is the same for all.
 
         Raises:
-            DistError: it is not; the message says who calls what.
+            DistError: it is not; the message says who calls what. Or a module calls it that runs shard by shard.
+            DistNetworkError: a rank did not come in time. WorkerLostError: one has died.
+        """
+        if thread.shards > 1:
+            raise DistError(
+                f"{call} is called within the module of a DistributedDataParallel, which runs once for each shard, of "
+                f"which a process has up to {thread.shards}; pass reproducible=False, with which it runs once"
+            )
+        if self.comm is None:
+            self.count += 1
+            return enter(self.count, call)
+        entered, rows = self.say(call)
+        if not all_equal(rows):
+            raise DistError(f"the processes call different collectives, or with other arguments: {difference(rows)}")
+        self.all_entered(entered)
+        return entered
+
+    def say(self, call: str) -> tuple[Entered, np.ndarray]:
+        """Tell the others, which there must be, what this process is about to do; returns that, and the rows of all.
+
+        Raises:
             DistNetworkError: a rank did not come in time. WorkerLostError: one has died.
         """
         self.count += 1
         entered = enter(self.count, call)
-        if self.comm is None:
-            return entered
         row = entered.row()
         rows = np.empty((self.size(), row.size), np.uint8)
         with mpi.errors(entered):
             request = self.control.Iallgather(row, rows)
         wait(self, [request], entered)
-        if not all_equal(rows):
-            raise DistError(f"the processes call different collectives, or with other arguments: {difference(rows)}")
-        self.all_entered(entered)
-        return entered
+        return entered, rows
 
     def all_entered(self, entered: Entered) -> None:
         """All ranks have entered this collective."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections.abc import Sequence
 from datetime import timedelta
@@ -14,10 +15,11 @@ from .threads import share_cores
 from .waiting import as_seconds
 
 __all__ = [
-    "Backend", "GroupMember", "destroy_process_group", "get_backend", "get_global_rank",
-    "get_group_rank", "get_node_local_rank", "get_process_group_ranks", "get_rank", "get_world_size", "group",
-    "init_process_group", "is_available", "is_initialized", "is_mpi_available", "is_gloo_available",
-    "is_nccl_available", "is_torchelastic_launched", "new_group",
+    "Backend", "GroupMember", "destroy_process_group", "get_backend", "get_default_backend_for_device",
+    "get_global_rank", "get_group_rank", "get_node_local_rank", "get_process_group_ranks", "get_rank", "get_world_size",
+    "group", "init_process_group", "is_available", "is_backend_available", "is_gloo_available", "is_initialized",
+    "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
+    "new_group",
 ]  # fmt: skip
 
 _BACKENDS = ("mpi", "gloo", "cpu:gloo", "cpu:mpi")  # whoever asks for gloo means the CPU
@@ -83,6 +85,19 @@ def is_nccl_available() -> bool:
     return False
 
 
+is_ucc_available = is_xccl_available = is_nccl_available
+
+
+def is_backend_available(backend: str) -> bool:
+    """Whether it is "mpi", and mpi4py is installed."""
+    return backend.lower() == Backend.MPI and is_mpi_available()
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """ "mpi"."""
+    return Backend.MPI
+
+
 def init_process_group(
     backend: str | None = None,
     init_method: str | None = None,
@@ -103,7 +118,8 @@ def init_process_group(
     pg_options: the launcher has connected the processes, so they are not needed. device_id: the CPU.
 
     Raises:
-        RuntimeError: called twice. ValueError: another backend, size or rank.
+        RuntimeError: called twice, or in a process that a script has started with multiprocessing. ValueError: another
+            backend, size or rank.
         DistBackendError: a launcher has started the process, and MPI or mpi4py is missing, or finds each of
             several processes alone, as under srun without --mpi=pmix or --mpi=pmi2.
 
@@ -114,15 +130,21 @@ def init_process_group(
     _check_backend("init_process_group", backend)
     seconds = as_seconds("init_process_group", timeout)
     if mpi.is_launched():
+        if multiprocessing.parent_process() is not None:
+            raise RuntimeError(
+                "init_process_group: the script has started this process by multiprocessing, so it is none of those "
+                "that MPI has started; leave that to retrograd launch -n, and call the process's function in the script"
+            )
         world = _joined()
         made = ProcessGroup(world, range(world.Get_size()), seconds)
     else:
         made = ProcessGroup(None, [0], seconds)
     for name, given, own in (("world_size", world_size, made.size()), ("rank", rank, made.rank())):
         if given not in (-1, own):
+            says = "the launcher says" if made.comm is not None else "no launcher has started this process, which has"
             raise ValueError(
-                f"init_process_group: {name}={given} but the launcher says {own}; leave it out, and set the number "
-                "of processes with mpiexec -n or retrograd launch -n"
+                f"init_process_group: {name}={given} but {says} {own}; leave it out, and set the number of processes "
+                "with mpiexec -n or retrograd launch -n"
             )
     made.is_world = True
     _world.group = made

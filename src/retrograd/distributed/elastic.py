@@ -1,0 +1,24 @@
+"""PyTorch's path to what scripts for torchrun put around their main function.
+
+It is ``torch.distributed.elastic.multiprocessing.errors`` there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ..aliases import alias_modules
+
+__all__ = ["record"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def record(fn: F, error_handler: Any = None) -> F:
+    """fn: each process prints the traceback of its own error, so there is nothing to record."""
+    return fn
+
+
+alias_modules(__name__, ("multiprocessing",), __name__)
+alias_modules(f"{__name__}.multiprocessing", ("errors",), __name__)
