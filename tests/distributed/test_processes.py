@@ -32,6 +32,21 @@ def test_data_parallel_is_one_process_on_the_whole_batch(workers, kind):
     assert run(workers, "data_parallel.py", kind).stdout.count("passed") == workers
 
 
+@pytest.fixture(scope="module")
+def alone():
+    """What one process prints."""
+    out = run(1, "unusual.py").stdout
+    assert out.count("passed") == 1
+    return re.findall(r"(\w+) ([0-9a-f]{64})", out)
+
+
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.nightly)])
+def test_unusual_orders_of_calls(alone, workers):
+    out = run(workers, "unusual.py").stdout
+    assert out.count("passed") == workers
+    assert re.findall(r"(\w+) ([0-9a-f]{64})", out) == alone and len(alone) == 4
+
+
 KINDS = ("batch", "sync", "accumulate")
 
 
