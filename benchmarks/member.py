@@ -115,12 +115,12 @@ class Member:
         world = importlib.import_module("retrograd.distributed.processes.world")
         data = np.ones(numbers, np.float32)
         group = world.member(None, "exchange")
-        reducer = reducers.Reducer(group, [data], self.size, data.nbytes)
+        reducer = reducers.Reducer(reducers.Channel(group, "exchange"), [data], self.size, data.nbytes)
         found = []
-        for _ in range(times):
+        for number in range(times):
             self.distributed.barrier()
             start = time.process_time()
-            reducer.start(1.0)
+            reducer.start(1.0, number)
             reducer.add(self.rank, 0, data)
             reducer.finish()
             found.append(time.process_time() - start)
