@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 from typing import Any
 
 from ..absent import PAGE, missing
@@ -32,28 +31,28 @@ _NAMES = {
 }
 
 
-class _Refusing(ModuleType):
-    """A module of torch.distributed that is not here: whatever is asked of it is an ImportError that says why."""
+class _Refusing:
+    """The finder of modules of torch.distributed that are not here: importing one is an error that says why."""
 
-    def __init__(self, package: str, name: str) -> None:
-        super().__init__(f"{package}.{name}", _MODULES[name])
-        self._reason = f"{package} has no {name}: {_MODULES[name]}; see {PAGE}"
+    def __init__(self, package: str) -> None:
+        self._reasons = {f"{package}.{name}": _reason(package, name) for name in _MODULES}
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") and name != "__path__":  # for which "import" asks to find a part of the module
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        raise ImportError(self._reason, name=self.__name__)
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if name in self._reasons:
+            raise ImportError(self._reasons[name], name=name)  # ModuleNotFoundError would be swallowed by "from"
+
+
+def _reason(package: str, name: str) -> str:
+    return f"{package} has no {name}: {_MODULES.get(name) or _NAMES[name]}; see {PAGE}"
 
 
 def attach(package: str) -> None:
     """Make the package say what is not in it."""
 
     def __getattr__(name: str) -> Any:  # noqa: N807
-        if name in _NAMES:
-            raise AttributeError(f"{package} has no {name}: {_NAMES[name]}; see {PAGE}", name=name)
+        if name in _NAMES or name in _MODULES:
+            raise AttributeError(_reason(package, name), name=name)
         raise missing(package, name)
 
-    module = sys.modules[package]
-    module.__dict__["__getattr__"] = __getattr__
-    for name in _MODULES:
-        sys.modules[f"{package}.{name}"] = module.__dict__[name] = _Refusing(package, name)
+    sys.modules[package].__dict__["__getattr__"] = __getattr__
+    sys.meta_path.append(_Refusing(package))
