@@ -136,6 +136,16 @@ class Member:
             found.append(time.perf_counter() - start)
         return median(found)
 
+    def arithmetic(self, times: int) -> float:
+        """Seconds of a product of small matrices, which stay in the core's own cache."""
+        a = self.framework.tensor(np.random.default_rng(0).standard_normal((256, 256), np.float32))
+        found = []
+        for _ in range(times):
+            start = time.perf_counter()
+            self.framework.matmul(a, a)
+            found.append(time.perf_counter() - start)
+        return median(found)
+
     def death(self, network: str, steps: int) -> list[float]:
         """Seconds of each of 2 × steps + 1 steps, in the middle one of which the last process is killed."""
         work = WORKLOADS[network]

@@ -3,9 +3,10 @@ gloo.
 
 Each process has the same batch with one and with two (weak scaling), and all ways take turns. Without a bound that the
 machine sets, two processes would do twice the work of one; "without exchange" is what two processes reach that have
-nothing to do with each other: memory, cache and clock are shared. Those that only wait for each other have a barrier
-after each step and no exchange: no exchange can be faster. "Work" is the time that one core works for a step of one
-process; it does not count what the process sleeps while it waits, and a busy machine changes it little.
+nothing to do with each other. Memory, cache and clock are shared, with other programs on the machine too: what two
+processes get of them is told by products of small matrices and additions of large arrays. Those that only wait for each
+other have a barrier after each step and no exchange: no exchange can be faster. "Work" is the time that one core works
+for a step of one process; it does not count what the process sleeps while it waits.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ TARGETS = {PLAIN: 1.85, TREE: 1.75}
 BIG = "VGG-11"  # the network of 10 million parameters
 MESSAGES = {"4 kB": 1000, "4 MB": 1_000_000}  # numbers of an exchange that is measured alone
 ADDITION = "addition of two arrays of 4 MB"
+CORES = "products in the caches: 2 processes / 1 process"
+MEMORY = "additions in memory: 2 processes / 1 process"
 LOAD = "other processes that wanted the cores (5 minutes)"
 _BLOCK, _ROUNDS = 0.25, 15  # seconds, and so many rounds: short ones, as the machine's speed changes
 _LEAST, _MOST = 3, 200  # steps of a block
@@ -131,8 +134,9 @@ def _network(name: str, ours: Crew, theirs: Crew, both: tuple[int, ...], rounds:
 
     layout = max(layouts, key=lambda each: rates[f"DDP, {each}"])
     of_peer = {f"DDP, {layout}": median(times(f"DDP, {layout}", f"{ONE}, {layout}"))}
-    for label, base in ((APART, ONE), (IN_STEP, ONE), (PLAIN, ONE), (TREE, ONE), (TREE, WHOLE)):
-        target = TARGETS.get(label)
+    pairs = (APART, ONE), (IN_STEP, ONE), (PLAIN, ONE), (TREE, ONE), (TREE, WHOLE), (PLAIN, APART), (TREE, APART)
+    for label, base in pairs:
+        target = None if base == APART else TARGETS.get(label)
         yield _scaling(f"{_title(name)}: {label} / {base}", times(label, base), of_peer if base == ONE else {}, target)
     yield _price(f"{_title(name)}: time of the same bits / reproducible=False", times(PLAIN, TREE))
 
@@ -191,6 +195,12 @@ def _machine(ours: Crew, rounds: int) -> Iterator[Result]:
         yield Result(MACHINE, exchange_row(label), 1, "s", seconds)
     (seconds,) = ours.ask("addition", MESSAGES["4 MB"], 20 * rounds, ranks=(0,))
     yield Result(MACHINE, ADDITION, 1, "s", seconds)
+    for name, *call in ((CORES, "arithmetic", 500), (MEMORY, "addition", 16_000_000, 5)):
+        ratios = []
+        for _ in range(rounds):
+            (one,) = ours.ask(*call, ranks=(0,))
+            ratios.append(SIZE * one / max(ours.ask(*call)))
+        yield Result(MACHINE, name, 1, "times", median(ratios), spread=_middle_half(ratios))
     yield Result(MACHINE, LOAD, None, "processes", os.getloadavg()[1] - SIZE)
 
 
