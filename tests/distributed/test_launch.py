@@ -66,9 +66,11 @@ def test_messages(line, message, capsys):
 
 
 @pytest.fixture
-def starts(monkeypatch):
+def starts(monkeypatch, tmp_path):
     """The command lines that the launcher would run; the first one fails."""
     lines = []
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.py").touch()
     monkeypatch.setattr(launcher, "find_mpiexec", lambda: "mpiexec")
     monkeypatch.setattr(launcher, "_is_open_mpi", lambda mpiexec: True)
     monkeypatch.setattr(launcher, "_QUICK", 0)
@@ -90,6 +92,8 @@ def test_hosts_that_do_not_answer_are_left_out(starts, tmp_path, capsys):
     assert starts[2][starts[2].index("-n") + 1] == "2"
     assert main(["launch", "--hosts", "b", "--agent", str(agent), "x.py"]) == 1
     assert "none of the hosts b:1 answers to" in capsys.readouterr().err
+    assert main(["launch", "-n", "2", "nothing.py"]) == 2
+    assert "script='nothing.py': no such file; pass the path of a script, or -m" in capsys.readouterr().err
 
 
 def test_processes_and_what_they_have_started():

@@ -98,8 +98,8 @@ def launch(
     many as the hosts take, and never more. agent: what starts a command on them.
 
     Raises:
-        DistBackendError: there is no mpiexec, no mpi4py, or no host answers. ValueError: a number is out of range, or
-        neither workers nor hosts are given.
+        DistBackendError: there is no mpiexec, no mpi4py, or no host answers. ValueError: a number is out of range,
+        neither workers nor hosts are given, or there is no such script.
     """
     if workers is None and not hosts:
         raise ValueError("launch: pass workers (-n), hosts, or both")
@@ -108,6 +108,8 @@ def launch(
     if isinstance(restarts, bool) or not isinstance(restarts, int) or restarts < 0:
         raise ValueError(f"launch: restarts={restarts!r} must be an int of at least 0")
     mpiexec = find_mpiexec()
+    if script[0] != "-m" and not Path(script[0]).is_file():
+        raise ValueError(f"launch: script={script[0]!r}: no such file; pass the path of a script, or -m MODULE")
     for start in range(restarts + 1):
         living = answering(hosts, agent) if hosts else []
         if hosts and not living:
