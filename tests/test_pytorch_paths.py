@@ -97,6 +97,8 @@ def test_scripts_start_no_processes_that_train_together() -> None:
         return x + 1
 
     assert run(2) == 3
+    with pytest.raises(ValueError, match="record: error_handler=3: each process prints the traceback of its own error"):
+        distributed.elastic.record(run, error_handler=3)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def record(fn: F, error_handler: Any = None) -> F:
-    """fn: each process prints the traceback of its own error, so there is nothing to record."""
+    """fn: each process prints the traceback of its own error, so there is nothing to record.
+
+    Raises:
+        ValueError: an error_handler is given, which would not be called.
+    """
+    if error_handler is not None:
+        raise ValueError(
+            f"record: error_handler={error_handler!r}: each process prints the traceback of its own error; leave it out"
+        )
     return fn
 
 
