@@ -12,8 +12,17 @@ from .tensor import Tensor
 Paths = Mapping[int, tuple[bool, ...] | None]
 
 
-def find_paths(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> Paths:
-    """The nodes on paths from `roots` to `wanted`, as in `Paths`; a rule leads to all inputs of its call."""
+AT_THE_END = float(2**62)  # above the order of any node
+
+
+def find_paths(
+    roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...], oldest: dict[int, float] | None = None
+) -> Paths:
+    """The nodes on paths from `roots` to `wanted`, as in `Paths`; a rule leads to all inputs of its call.
+
+    oldest: gets, by the id of each leaf of `wanted` that is reached, the order of the oldest node that uses it;
+        AT_THE_END if a rule's region does, or it is a root.
+    """
     targets = {tensor._edge[0].order for tensor in wanted if tensor._edge is not None}
     leaves = {id(tensor) for tensor in wanted if tensor._edge is None}
     stack = [root._edge[0] for root in roots if root._edge is not None]
@@ -51,6 +60,14 @@ def find_paths(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> Paths:
             regions[region] = True
         if any(needs) or region is not None:
             paths[order] = needs
+            if oldest is not None:
+                last = order if node.region is None else AT_THE_END
+                for edge, need in zip(node.edges, needs, strict=True):
+                    if need and type(edge) is not tuple:
+                        oldest[id(edge)] = max(last, oldest.get(id(edge), last))
         elif order in targets:
             paths[order] = None
+    if oldest is not None:
+        used = [*roots, *(edge for region in regions for edge in region.edges if type(edge) is not tuple)]
+        oldest.update((id(leaf), AT_THE_END) for leaf in used if id(leaf) in leaves)
     return paths

@@ -161,7 +161,9 @@ def grad_early(
     roots, wanted = as_tuple(outputs, "grad", "outputs"), as_wanted(leaves, "grad")
     upstream = check_upstream(roots, grad_outputs, "grad", False)
     starts: list[Any] = [root._edge or root for root in roots]
-    _sweep(starts, upstream, retain_graph, False, find_paths(roots, wanted), early=Early(roots, wanted, each))
+    oldest: dict[int, float] = {}
+    paths = find_paths(roots, wanted, oldest)
+    _sweep(starts, upstream, retain_graph, False, paths, early=Early(oldest, wanted, each))
 
 
 def _is_part(array: np.ndarray, view: np.ndarray) -> bool:

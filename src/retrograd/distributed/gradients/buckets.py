@@ -118,8 +118,7 @@ class Bucket:
 
     def _sum(self, operands: Sequence[_Sum], out: np.ndarray) -> None:
         """out = operands[0] + (operands[1] + (operands[2] + …)), block by block; out may be operands[0]."""
-        zeros = np.broadcast_to(self.dtype.type(0), out.shape)
-        *others, last = [zeros if each is None else each for each in operands]
+        *others, last = [np.zeros(out.size, self.dtype) if each is None else each for each in operands]
         if len(others) > 1 and self._block.size < min(out.size, BLOCK):
             self._block = np.empty(min(self.size, BLOCK), self.dtype)
         for low in range(0, out.size, BLOCK):

@@ -24,11 +24,11 @@ from ..collectives.objects import exchange_objects, from_root
 from ..errors import DistError
 from ..processes.process_group import ProcessGroup
 from ..processes.world import member
-from .buffer_average import BufferAverage, averaged_buffers, floats_of
+from .buffer_average import BufferAverage, floats_of, pack
 from .grad_bucket import GradBucket, Hooked
 from .over_shards import OverShards, Run
+from .parts import Parts, parts_of
 from .reducer import Channel, Reducer
-from .shard_state import meets
 from .shards import replaced
 from .uneven import Uneven
 from .unsynced import Unsynced
@@ -128,7 +128,7 @@ class DistributedDataParallel(Module):
         if init_sync:
             begin_alike(_NAME, self.process_group, module)
         self.seed = from_root(self.process_group, int(default_generator.integers(2**62)), 0, f"{_NAME}: the seed")
-        if not self._parameters_to_train():
+        if not parts_of(module).trained:
             raise ValueError(f"{_NAME}: module has no parameter that requires a gradient; use the module itself")
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
@@ -210,7 +210,7 @@ class DistributedDataParallel(Module):
         if not as_flag("join", "enable", enable) or self.process_group.comm is None:
             yield
             return
-        if meets(self.module):
+        if parts_of(self.module).meets:
             raise ValueError(
                 "join: the module has SyncBatchNorm, which needs a part of every batch from every process; give all "
                 "processes as many batches, as DistributedSampler does, or keep BatchNorm"
@@ -241,9 +241,9 @@ class DistributedDataParallel(Module):
 
     # ---- parameters and buffers --------------------------------------------------------------------------------
 
-    def reducer(self) -> Reducer:
+    def reducer(self, parts: Parts) -> Reducer:
         """What adds the gradients of the parameters that are trained now."""
-        trained = self._parameters_to_train()
+        trained = parts.trained
         kinds = [(parameter.array.shape, parameter.array.dtype) for parameter in trained]
         found = self._reducer
         if found is None or found.kinds != kinds or [*map(id, trained)] != [*map(id, self.trained)]:
@@ -257,18 +257,18 @@ class DistributedDataParallel(Module):
             self._reducer = found = Reducer(channel, arrays, self.shards, self._most, hooked, found)
         return found
 
-    def average(self) -> BufferAverage | None:
+    def average(self, parts: Parts) -> BufferAverage | None:
         """What averages the buffers over the shards of a batch; None if there is nothing to average."""
         if not self._averages():
             return None
-        buffers, others = averaged_buffers(self.module)
-        floats = floats_of(buffers)
+        averaged = pack(parts.averaged)
+        floats = floats_of(averaged)
         found = self._of_buffers
         if found is None or found.kinds != [(each.shape, each.dtype) for each in floats]:
             channel = self._channel("the exchange of buffers")
             self._of_buffers = found = Reducer(channel, floats, self.shards, self._most) if floats else None
         shards = self.shards if self.uneven is None else self.uneven.shards()
-        return BufferAverage(buffers, others, found, shards, self.steps)
+        return BufferAverage(averaged, parts.alike, found, shards, self.steps)
 
     def _averages(self) -> bool:
         return self.broadcast_buffers and self.module.training
@@ -292,9 +292,6 @@ class DistributedDataParallel(Module):
             self._channels[kind] = Channel(self.process_group, what)
         self._channels[kind].what = what
         return self._channels[kind]
-
-    def _parameters_to_train(self) -> list[Tensor]:
-        return [parameter for parameter in self.module.parameters() if parameter.requires_grad]
 
 
 def begin_alike(caller: str, group: ProcessGroup, module: Module) -> None:

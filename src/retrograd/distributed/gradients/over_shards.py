@@ -14,7 +14,8 @@ from ...engine.grad_mode import enable_grad, is_grad_enabled, is_graph_kept, wai
 from ...engine.sweep import grad_early
 from ...engine.tensor import Tensor, wrap
 from ..processes.process_group import for_each_of
-from .shard_state import meets, run_shards
+from .parts import parts_of
+from .shard_state import run_shards
 from .shards import bounds, hidden, replaced, tensors_in
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ class Run:
 
     def __init__(self, parallel: DistributedDataParallel, inputs: Any, kwargs: Any) -> None:
         self.parallel, self.arguments = parallel, (list(inputs), kwargs)
-        self.reducer = parallel.reducer()
+        self._parts = parts_of(parallel.module)
+        self.reducer = parallel.reducer(self._parts)
         self.trained = parallel.trained  # for this run, whatever is frozen until its backward
         self.own = self.reducer.own
         self.given = tensors_in(self.arguments)
@@ -52,7 +54,6 @@ class Run:
                 f"{_NAME}: an input is {name}, whose tensors would not be cut into shards; pass tensors, or lists, "
                 "tuples, dicts or dataclasses of them, or pass reproducible=False"
             )
-        self._together = meets(parallel.module)
 
     def _bounds(self) -> list[int] | None:
         """Where this process's samples are cut; None for a single shard."""
@@ -72,7 +73,7 @@ class Run:
     def forward(self) -> tuple[Tensor, ...]:
         """The outputs of all shards together."""
         parallel = self.parallel
-        average = parallel.average()
+        average = parallel.average(self._parts)
         self.leaves = [[self._piece(tensor, place) for tensor in self.given] for place in range(len(self.own))]
         jobs = {shard: partial(self._call, k) if k in self._live else None for k, shard in enumerate(self.own)}
         youngest = next_order()
@@ -96,7 +97,7 @@ class Run:
         parallel = self.parallel
         numbers = (parallel.seed, self.step, *key)
         group, shards = parallel.process_group, parallel.shards
-        return run_shards(group, shards, jobs, numbers, average, self._together, between=between)
+        return run_shards(group, shards, jobs, numbers, average, self._parts.meets, between=between)
 
     def _call(self, place: int) -> Any:
         args, kwargs = replaced(self.arguments, iter(self.leaves[place]))
@@ -184,7 +185,7 @@ class Run:
             if before is not None:
                 gradient, alone = before + gradient, True
             reducer.add(self.own[place], position, gradient, alone)
-            if not self._together:
+            if not self._parts.meets:
                 reducer.advance()
 
         def end(place: int) -> None:

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from ...nn.module import Module
 from ...ops.random.random import default_generator
 from ..processes.process_group import ProcessGroup
 from .buffer_average import BufferAverage
-from .shards import random_numbers
-from .sync_batch_norm import SyncBatchNorm
+from .shards import random_state_kept, random_state_of
 from .turns import in_turn
 
 T = TypeVar("T")
-
-
-def meets(module: Module) -> bool:
-    """Whether shards of the module need numbers of each other."""
-    return any(isinstance(each, SyncBatchNorm) for each in module.modules())
 
 
 def run_shards(
@@ -36,7 +29,7 @@ def run_shards(
 ) -> dict[int, T]:
     """The results of the jobs, one for each shard of this process, None for one without samples. A shard has the random
     numbers of `numbers`, which are a seed and what tells steps apart, and begins with the buffers of before the batch;
-    `average` gets what it makes of them, and the buffers are those of before the batch again.
+    `average` takes what it makes of them, and the buffers are those of before the batch again.
 
     together: the shards need numbers of each other. first_group: the group before processes died. between: called
     when all shards have come to a place where they do.
@@ -52,23 +45,20 @@ def run_shards(
             found = in_turn(group, shards, live, lambda shard: states[shard].here(), first_group, between)
             if average is not None:
                 for shard in jobs:
-                    average.before(states[shard].buffers if shard in states else None)
-                    average.after(shard)
+                    average.give(states[shard].buffers if shard in states else None)
+                    average.take(shard)
         else:
-            for shard in jobs:
-                if average is not None:
-                    average.before()
-                if shard in live:
-                    with random_numbers(*numbers, shard):
+            with random_state_kept():
+                for shard in jobs:
+                    if shard in live:
+                        default_generator.bit_generator.state = random_state_of(*numbers, shard)
                         found[shard] = live[shard]()
-                if average is not None:
-                    average.after(shard)
+                    if average is not None:
+                        average.take(shard)
     except BaseException:
         if average is not None:
             average.undo()
         raise
-    if average is not None:
-        average.before()
     return found
 
 
@@ -78,8 +68,7 @@ class _State:
     def __init__(self, numbers: tuple[int, ...], average: BufferAverage | None) -> None:
         self._average = average
         self.buffers: list[np.ndarray] | None = None
-        with random_numbers(*numbers):
-            self._random: Any = default_generator.bit_generator.state
+        self._random = random_state_of(*numbers)
 
     @contextmanager
     def here(self) -> Iterator[None]:
@@ -87,7 +76,7 @@ class _State:
         outside = default_generator.bit_generator.state
         default_generator.bit_generator.state = self._random
         if self._average is not None:
-            self._average.before(self.buffers)
+            self._average.give(self.buffers)
         try:
             yield
         finally:

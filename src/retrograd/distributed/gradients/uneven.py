@@ -15,6 +15,7 @@ from ..collectives.objects import from_root
 from ..errors import DistError
 from ..processes.entered import calls as calls_of
 from ..processes.entered import difference, ranks_text
+from .parts import parts_of
 from .tree import share
 
 if TYPE_CHECKING:
@@ -92,19 +93,18 @@ class Uneven:
         return found.pop()
 
     def _send_zeros(self, step: int) -> None:
-        reducer = self._parallel.reducer()
+        reducer = self._parallel.reducer(parts_of(self._parallel.module))
         reducer.start(1.0, step)
         for shard in reducer.own:
             reducer.end(shard)
         reducer.finish()
 
     def _leave_buffers(self, averaged: bool) -> None:
-        own = self._parallel.reducer().own
-        if averaged and (average := self._parallel.average()) is not None:
+        parts = parts_of(self._parallel.module)
+        own = self._parallel.reducer(parts).own
+        if averaged and (average := self._parallel.average(parts)) is not None:
             for shard in own:
-                average.before()
-                average.after(shard)
-            average.before()
+                average.take(shard)
             self._parallel.keep_average(average)
 
     def _take_from(self, rank: int) -> None:

@@ -67,8 +67,10 @@ class Unsynced:
 
     def taken(self, trained: Sequence[Tensor]) -> dict[int, dict[int, np.ndarray]]:
         """What waits for these parameters, by place and position, and waits no more; ``grad`` is as without it."""
-        self._drop_what_was_reset()
         found: dict[int, dict[int, np.ndarray]] = {}
+        if not self._sums and not self._shown:
+            return found
+        self._drop_what_was_reset()
         for position, parameter in enumerate(trained):
             self._hide(parameter)
             self._shown.pop(id(parameter), None)

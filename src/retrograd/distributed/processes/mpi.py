@@ -11,8 +11,7 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -146,19 +145,23 @@ def _finish(mpi: Any) -> None:
         mpi.Finalize()
 
 
-@contextmanager
-def errors(what: object) -> Iterator[None]:
+class errors:  # noqa: N801  a function to its callers, a class because it is entered at every look at a message
     """Within the block, exceptions of MPI's become ours; `what` names what is done in it."""
-    if _state.errors is None:  # MPI is not used
-        yield
-        return
-    try:
-        yield
-    except _state.errors as error:
-        raise converted(error, f"{what}") from error
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: object) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is not None and _state.errors is not None and isinstance(error, _state.errors):
+            raise converted(error, f"{self._what}") from error
 
 
-def converted(error: Exception, what: str) -> DistError:
+def converted(error: BaseException, what: str) -> DistError:
     """One of our errors for an exception of MPI's within `what`."""
     mpi = load()
     kind = error.Get_error_class() if isinstance(error, mpi.Exception) else None

@@ -28,10 +28,11 @@ from ...ops.random.random import default_generator
 from .. import checkpoint as checkpoints
 from ..collectives.objects import from_root
 from ..errors import WorkerLostError
-from ..gradients.buffer_average import BufferAverage, averaged_buffers, floats_of
+from ..gradients.buffer_average import BufferAverage, floats_of, pack
 from ..gradients.data_parallel import MOST_BYTES, begin_alike, checked_shards
+from ..gradients.parts import parts_of
 from ..gradients.reducer import Channel, Reducer
-from ..gradients.shard_state import meets, run_shards
+from ..gradients.shard_state import run_shards
 from ..gradients.tree import share
 from ..optim import ZeroRedundancyOptimizer
 from ..processes import mpi
@@ -182,11 +183,13 @@ class ShardedTrainer:
     def _attempt(self, batch: ShardedBatch, loss: Callable[..., Any]) -> tuple[list[np.ndarray | None], np.ndarray]:
         if len(batch) != self.shards:
             raise ValueError(f"{_NAME}: the batch has {len(batch)} shards, expected {self.shards}, as the trainer has")
-        reducer, of_buffers = self._made_reducers()
+        parts = parts_of(self.model)
+        averaged = pack(parts.averaged)
+        reducer, of_buffers = self._made_reducers(parts.trained, floats_of(averaged))
         before = reducer.waited + (of_buffers.waited if of_buffers else 0.0)
-        self._average = BufferAverage(*averaged_buffers(self.model), of_buffers, self.shards, self.steps)
+        self._average = BufferAverage(averaged, parts.alike, of_buffers, self.shards, self.steps)
         reducer.start(1.0, self.steps)
-        rows = self._over_shards(reducer, batch, loss)
+        rows = self._over_shards(reducer, batch, loss, parts.meets)
         totals = reducer.finish()
         self._average.wait()
         numbers = self._gathered(reducer.own, rows)
@@ -195,9 +198,11 @@ class ShardedTrainer:
         self.waited += reducer.waited + (of_buffers.waited if of_buffers else 0.0) - before
         return totals, numbers
 
-    def _over_shards(self, reducer: Reducer, batch: ShardedBatch, loss: Callable[..., Any]) -> list[list[float]]:
-        """The gradients of this process's shards go to the reducer; returns the numbers of each."""
-        together = meets(self.model)
+    def _over_shards(
+        self, reducer: Reducer, batch: ShardedBatch, loss: Callable[..., Any], together: bool
+    ) -> list[list[float]]:
+        """The gradients of this process's shards go to the reducer; returns the numbers of each. together: shards need
+        numbers of each other."""
         if together:
             self._check_samples(batch)
 
@@ -294,9 +299,7 @@ class ShardedTrainer:
         deliver(entries, False)
         run_post_hooks(entries)
 
-    def _made_reducers(self) -> tuple[Reducer, Reducer | None]:
-        trained: list[Tensor] = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        floats = floats_of(averaged_buffers(self.model)[0])
+    def _made_reducers(self, trained: list[Tensor], floats: list[np.ndarray]) -> tuple[Reducer, Reducer | None]:
         kinds = [[(each.shape, each.dtype) for each in arrays] for arrays in ([p.array for p in trained], floats)]
         now = kinds, [*map(id, trained)]
         if self._reducers is None or now != self._made_for:
