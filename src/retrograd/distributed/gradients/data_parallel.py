@@ -224,8 +224,8 @@ class DistributedDataParallel(Module):
 
     @property
     def waited(self) -> float:
-        """Seconds that backward has waited for other processes."""
-        return 0.0 if self._reducer is None else self._reducer.waited
+        """Seconds that this process has waited for others, in exchanges of gradients and buffers."""
+        return sum(reducer.waited for reducer in (self._reducer, self._of_buffers) if reducer is not None)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         if self._average is not None:
@@ -259,14 +259,15 @@ class DistributedDataParallel(Module):
 
     def average(self, parts: Parts) -> BufferAverage | None:
         """What averages the buffers over the shards of a batch; None if there is nothing to average."""
-        if not self._averages():
+        if not self._averages() or not (parts.averaged or parts.alike):
             return None
         averaged = pack(parts.averaged)
         floats = floats_of(averaged)
         found = self._of_buffers
         if found is None or found.kinds != [(each.shape, each.dtype) for each in floats]:
             channel = self._channel("the exchange of buffers")
-            self._of_buffers = found = Reducer(channel, floats, self.shards, self._most) if floats else None
+            made = Reducer(channel, floats, self.shards, self._most, before=found) if floats else None
+            self._of_buffers = found = made
         shards = self.shards if self.uneven is None else self.uneven.shards()
         return BufferAverage(averaged, parts.alike, found, shards, self.steps)
 
