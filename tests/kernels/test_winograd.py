@@ -145,6 +145,20 @@ def test_weights_that_threads_share(extents: tuple[int, int], inputs: int, outpu
     check(window_of(extents, 1), 2, inputs, outputs, Source(np.random.default_rng(2), np.float32, ("channels_last",)))
 
 
+@pytest.mark.parametrize("extents", [(15, 14), (66, 61)])  # whole images form a block, and some lines of one
+@pytest.mark.parametrize("apart", [False, True])  # pixels with memory between them that is not read
+def test_operands_larger_than_the_cache(extents: tuple[int, int], apart: bool) -> None:
+    """They are prefetched, block by block."""
+    batch, channels = 200_000 // (16 * extents[0] * extents[1]) + 2, 16
+    rng = np.random.default_rng(11)
+    wide = rng.standard_normal((batch, *extents, channels * (4 if apart else 1))).astype(np.float32)
+    x, g = (np.moveaxis(wide[..., :channels], -1, 1) for _ in range(2))
+    w = rng.standard_normal((channels, channels, 3, 3)).astype(np.float32)
+    window = window_of(extents, 1)
+    for found, wanted in zip(trio(kernels, (x, w, g), window, FORCED), by_loops((x, w, g), window), strict=True):
+        assert_close(found, wanted, 1e-5 * np.sqrt(np.mean(wanted**2)))
+
+
 def test_bits_do_not_depend_on_threads() -> None:
     rng = np.random.default_rng(3)
     threads = kernels.get_num_threads()

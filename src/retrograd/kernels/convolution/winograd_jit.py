@@ -12,6 +12,7 @@ from ..machine.compiler import helper
 from ..machine.product import PRODUCT
 from ..machine.product_jit import begin_of_tile, multiply, rows_of_tile
 from ..machine.simd import address, counting, lanes, offset, store
+from .winograd_ahead_jit import input_lines, output_lines, read_soon, write_soon
 from .winograd_plan import BLOCK, PAIRS, PART, POINTS, SLOTS, TILE, WINOGRAD
 from .winograd_tiles_jit import (
     addresses_of_tile,
@@ -236,7 +237,13 @@ def gather(
     block = _block(plan, task)
     lines_of_x, lines_of_y = _lines_of(block)
     _transform_inputs(x, plan, block, 0, lines_of_x, address(zeros), table, offset(matrices, plan[WINOGRAD.input_step]))
+    last, size = plan[WINOGRAD.count] - 1, plan[WINOGRAD.size]
+    next_x, lines_of_next = input_lines(plan, _block(plan, min(task + 1, last)))
+    this_y, lines_of_this = output_lines(plan, block)
     for pair in range(PAIRS):
+        if task < last:
+            read_soon(x, next_x, lines_of_next, pair, size)
+        write_soon(y, this_y, lines_of_this, pair, size)
         _multiply(pair, block, weights, address(zeros), plan, matrices, offset(table, 2 * POINTS * SLOTS))
     _transform_outputs(y, plan, block, 0, lines_of_y, init, table, matrices, True)
 
@@ -251,14 +258,20 @@ def weight_grad(
     table = offset(scratch, worker * scratch_words)
     target_at = address(offset(target, task * part_words))
     part = plan[WINOGRAD.blocks] + BLOCK.words * count + PART.words * task
-    first = plan[part + PART.first]
-    for index in range(first, plan[part + PART.last]):
+    first, last, size = plan[part + PART.first], plan[part + PART.last] - 1, plan[WINOGRAD.size]
+    for index in range(first, last + 1):
         block = _block(plan, index)
         lines_of_x, lines_of_g = _lines_of(block)
         _transform_inputs(x, plan, block, 0, lines_of_x, address(zeros), table, offset(work, of_v))
         _transform_outputs(g, plan, block, 0, lines_of_g, zeros, table, offset(work, of_m), False)
+        following = _block(plan, min(index + 1, last))
+        next_x, lines_of_next_x = input_lines(plan, following)
+        next_g, lines_of_next_g = output_lines(plan, following)
         for tap in range(plan[WINOGRAD.taps]):
             for pair in range(PAIRS):
+                if tap == 0 and index < last:
+                    read_soon(x, next_x, lines_of_next_x, pair, size)
+                    read_soon(g, next_g, lines_of_next_g, pair, size)
                 _accumulate(
                     tap, pair, block, index > first, work, of_v, of_m, target_at, address(zeros), plan,
                     offset(table, 2 * POINTS * SLOTS),

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -46,7 +47,8 @@ WINOGRAD = record(
     rows=1,  # of the micro-kernel's tile
     product=PRODUCT.words,
     before=PAIRS,  # for each pair: matrices before its own
-    blocks=1,  # where the blocks begin
+    blocks=1, count=1,  # where the blocks begin, and how many there are
+    ahead=1,  # 1: prefetch
     list=0,  # the tiles along H, the tiles along W, the blocks, and the parts of a weight gradient
 )  # fmt: skip
 TILE = record(begin=1, size=1)  # its first position, its positions
@@ -62,6 +64,7 @@ _BLOCK_BYTES, _SHARED_BYTES = 448 << 10, 2 << 20  # tiles of a block of one core
 _LARGE = 3 << 20  # bytes of transformed weights that are too many to reread for each small block
 _SUM_BLOCK_BYTES, _SHARED_SUM_BYTES = 600 << 10, 4 << 20  # of the weight gradient: tiles of both sides
 _LARGE_SUMS = 640 << 10  # bytes of the weights' gradient that do not stay in L2 with a block
+_CACHED = 1 << 20  # bytes of both operands that may still be in L2
 _PARTS = 4  # partial sums, if each core has its own blocks
 
 
@@ -192,6 +195,9 @@ def _begin(
     written = max((block.last - block.first) * block.lines for block in blocks) * across * steps[1] + shape.lanes
     input_step, product_step = [max(read, written)] * 2 if together > 0 else [read, written]
     together = together or PAIRS + 1
+    operands = size * batch * sum(n * prod(lengths) for n, lengths in (
+        (depth, [axis.input for axis in axes]), (columns, [axis.output for axis in axes])
+    ))  # fmt: skip
     listed = np.concatenate([*listed_h, *listed_w])
     block_words = [
         BLOCK.pack(first=block.first, last=block.last, line_first=block.line_first, line_last=block.line_last)
@@ -204,7 +210,7 @@ def _begin(
         alone=_alone(axes[0]), input_step=input_step, product_step=product_step, lines=counts_h[0], counts_h=counts_h,
         counts_w=counts_w, side=axes[1].kernel, together=together, rows=shape.rows, product=[0] * PRODUCT.words,
         before=[pair + pair // together for pair in range(PAIRS)], blocks=WINOGRAD.list + len(listed),
-        list=np.concatenate([listed, *block_words]),
+        count=len(blocks), ahead=operands > _CACHED, list=np.concatenate([listed, *block_words]),
     )  # fmt: skip
     return words, blocks
 
