@@ -7,7 +7,7 @@ operators `advance` looks after those that are under way.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,12 +62,8 @@ class Reducer:
         self.kinds = [(each.shape, each.dtype) for each in parameters]
         shapes, dtypes = zip(*self.kinds, strict=True)
         # a hook sees each gradient in the order of its shape
-        plain = [tuple(range(each.ndim)) for each in parameters]
-        self._orders = orders_in_memory(channel, parameters) if hooked is None else plain
-        self._layouts = [  # the shape in which a gradient lies in its bucket, and the order of its axes from there
-            ([shape[axis] for axis in order], np.argsort(order).tolist())
-            for shape, order in zip(shapes, self._orders, strict=True)
-        ]
+        orders = orders_in_memory(channel, parameters) if hooked is None else [None] * len(shapes)
+        self._turns = [_Turn.of(shape, order) for shape, order in zip(shapes, orders, strict=True)]
         self._buckets = in_buckets(shapes, dtypes, self.own, shards, most)
         self._home = {position: k for k, bucket in enumerate(self._buckets) for position in bucket.places}
         self._exchanges: list[Any] = []
@@ -103,11 +99,10 @@ class Reducer:
 
         alone: nobody else holds its memory, so that it can be kept without a copy until it is sent.
         """
-        home = self._home[position]
+        home, turn = self._home[position], self._turns[position]
         self._used[position] = 1
-        flat = gradient.transpose(self._orders[position]).reshape(-1)
-        if not alone and np.may_share_memory(flat, gradient):
-            flat = flat.copy()
+        turned = gradient if turn is None else gradient.transpose(turn.order)
+        flat = turned.reshape(-1) if alone else turned.flatten()
         self._complete[home] |= self._buckets[home].add(shard, position, flat)
 
     def end(self, shard: int) -> None:
@@ -141,23 +136,22 @@ class Reducer:
         self.advance()
         channel, used = self.channel, self._used
         group = channel.group
-        entered = enter(group.count, channel.what)
         if group.comm is not None:
             used[-4:] = self._number, -self._number, channel.starts, -channel.starts
-            with mpi.errors(entered):
+            with mpi.errors(channel.what):
                 request = channel.comm.Iallreduce(mpi.load().IN_PLACE, used, mpi.load().MAX)
 
             def all_are_here() -> bool:
                 self.advance()
                 return bool(request.Test())
 
-            self.waited += wait_until(group, all_are_here, entered)
+            self._wait(all_are_here)
             if used[-4] != -used[-3] or used[-2] != -used[-1]:
                 raise self._out_of_step()
         if self._hooked is None:
-            self.waited += wait_until(group, self._all_done, entered)
+            self._wait(self._all_done)
         else:
-            with mpi.errors(entered):
+            with mpi.errors(channel.what):
                 self.waited += sum(exchange.wait() for exchange in self._exchanges)
         found: list[np.ndarray | None] = [None] * len(self.kinds)
         for bucket, exchange in zip(self._buckets, self._exchanges, strict=True):
@@ -165,11 +159,25 @@ class Reducer:
             for position, place in bucket.places.items():
                 # a hook may add what it has not sent before
                 if used[position] or (self._hooked is not None and total[place].any()):
-                    shape, back = self._layouts[position]
-                    found[position] = total[place].reshape(shape).transpose(back)
+                    found[position] = self._shaped(position, total[place])
             bucket.clear()
         self._finished = True
         return found
+
+    def _shaped(self, position: int, flat: np.ndarray) -> np.ndarray:
+        """What lies in a bucket, in the shape of its parameter."""
+        turn = self._turns[position]
+        if turn is None:
+            return flat.reshape(self.kinds[position][0])
+        return flat.reshape(turn.shape).transpose(turn.back)
+
+    def _wait(self, done: Callable[[], bool]) -> None:
+        """Wait until done() is true; often it is at once."""
+        channel = self.channel
+        with mpi.errors(channel.what):
+            if done():
+                return
+        self.waited += wait_until(channel.group, done, enter(channel.group.count, channel.what))
 
     def _all_done(self) -> bool:
         done = [exchange.advance() for exchange in self._exchanges]  # each of them
@@ -195,6 +203,21 @@ class Reducer:
             f"{self.channel.what}: the processes are not at the same step: {'; '.join(each)}; one of them has left out "
             "a forward or a backward that the others have done: all must call the model, and backward, equally often"
         )
+
+
+class _Turn(NamedTuple):
+    """order: of the axes of a gradient in its bucket, with the extents `shape`; back: their order from there."""
+
+    order: tuple[int, ...]
+    shape: tuple[int, ...]
+    back: tuple[int, ...]
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], order: tuple[int, ...] | None) -> _Turn | None:
+        """None for the order of the shape."""
+        if order is None or order == tuple(range(len(order))):
+            return None
+        return cls(order, tuple(shape[axis] for axis in order), tuple(np.argsort(order).tolist()))
 
 
 def orders_in_memory(channel: Channel, parameters: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
