@@ -226,6 +226,54 @@ def test_a_buffer_and_a_layer_that_come_later():
     assert model.module[0].weight.grad.dtype == rg.float64
 
 
+class Hidden(nn.Module):
+    """Says itself which parameters and buffers it has: some are in a list, which Module does not look into."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+        self.more = [nn.Parameter(rg.ones(3)), rg.zeros(1)]
+
+    def named_parameters(self, *args, **kwargs):
+        yield from super().named_parameters(*args, **kwargs)
+        yield "more", self.more[0]
+
+    def forward(self, x):
+        return self.layer(x) * self.more[0]
+
+
+def test_a_module_that_names_its_own_parameters():
+    model = DistributedDataParallel(Hidden())
+    model(rg.tensor(X)).backward(rg.tensor(G))
+    inner = model.module
+    expected = (inner.layer(rg.tensor(X)).detach() * rg.tensor(G)).sum(0)
+    np.testing.assert_allclose(inner.more[0].grad.numpy(), expected.numpy(), rtol=1e-4)
+
+
+def test_a_buffer_that_changes_its_shape():
+    class Turns(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+            self.register_buffer("state", rg.zeros(2, 3))
+
+        def forward(self, x):
+            self.state.array = np.ones((3, 2), np.float32)
+            return self.layer(x)
+
+    model = DistributedDataParallel(Turns())
+    with pytest.raises(ValueError, match=r"replaced the buffer state of Turns, float32 \(2, 3\), by float32 \(3, 2\)"):
+        model(rg.tensor(X))
+    assert model.module.state.tolist() == [[0.0] * 3] * 2
+
+
+def test_seeds_of_a_trainer():
+    model = nn.Linear(4, 3)
+    for seed, error in ((-1, ValueError), (1.5, TypeError), ("x", TypeError), (True, TypeError)):
+        with pytest.raises(error, match=rf"ShardedTrainer: seed={seed!r}"):
+            dist.ShardedTrainer(model, rg.optim.SGD(model.parameters(), lr=0.1), seed=seed)
+
+
 class Fails(rg.autograd.Function):
     on = False
 

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.tensor import Tensor
 from ...nn.module import Module
@@ -225,7 +227,7 @@ class DistributedDataParallel(Module):
     @property
     def waited(self) -> float:
         """Seconds that this process has waited for others, in exchanges of gradients and buffers."""
-        return sum(reducer.waited for reducer in (self._reducer, self._of_buffers) if reducer is not None)
+        return sum((each.waited for each in (self._reducer, self._of_buffers) if each is not None), 0.0)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         if self._average is not None:
@@ -326,3 +328,12 @@ def checked_shards(caller: str, shards: Any, workers: int) -> int:
             "does not depend on the number of processes, but on that of shards"
         )
     return shards
+
+
+def checked_seed(caller: str, seed: Any) -> int:
+    """seed, which must be an int of 0 or more."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+        raise TypeError(f"{caller}: seed={seed!r} must be an int, or None to draw one")
+    if seed < 0:
+        raise ValueError(f"{caller}: seed={seed} is negative; use 0 or more")
+    return int(seed)

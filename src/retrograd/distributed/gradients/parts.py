@@ -1,4 +1,4 @@
-"""What a step needs to know of a module, which is found anew for each step, in one walk."""
+"""What a step needs to know of a module, which is found anew for each step."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from .sync_batch_norm import SyncBatchNorm
 
 
 class Slot(NamedTuple):
-    """Where a module has a buffer."""
+    """Where a module has a buffer, and its shape and dtype before the batch."""
 
     module: Module
     name: str
     tensor: Tensor
+    shape: tuple[int, ...]
+    dtype: np.dtype
 
     def array(self) -> np.ndarray:
         """What the buffer holds now; forward may have assigned another tensor.
@@ -24,23 +26,22 @@ class Slot(NamedTuple):
         Raises:
             ValueError: it has another shape or dtype.
         """
-        now = self.module.__dict__.get(self.name)
-        if now is self.tensor:
-            return self.tensor.array
-        old = self.tensor.array
-        new = getattr(now, "array", None)
-        if not isinstance(new, np.ndarray) or (new.shape, new.dtype) != (old.shape, old.dtype):
-            kind = type(now).__name__ if not isinstance(new, np.ndarray) else f"{new.dtype} {new.shape}"
+        new = getattr(self.module.__dict__.get(self.name), "array", None)
+        if not isinstance(new, np.ndarray) or new.shape != self.shape or new.dtype != self.dtype:
+            kind = f"{new.dtype} {new.shape}" if isinstance(new, np.ndarray) else type(new).__name__
             raise ValueError(
-                f"forward has replaced the buffer {self.name} of {type(self.module).__name__}, {old.dtype} {old.shape}"
-                f", by {kind}; with several shards a buffer keeps its shape and dtype"
+                f"forward has replaced the buffer {self.name} of {type(self.module).__name__}, {self.dtype} "
+                f"{self.shape}, by {kind}; with several shards a buffer keeps its shape and dtype"
             )
         return new
 
     def restore(self, values: np.ndarray) -> None:
         """Give the buffer these values, of one axis, in the tensor that it was."""
         array = self.tensor.array
-        array[...] = values.reshape(array.shape)
+        if array.shape == self.shape:
+            array[...] = values.reshape(self.shape)
+        else:
+            self.tensor.array = values.reshape(self.shape).copy()
         self.module.__dict__[self.name] = self.tensor
 
 
@@ -57,23 +58,19 @@ class Parts(NamedTuple):
 
 def parts_of(module: Module) -> Parts:
     """The parts of a module and of all modules below it, each once."""
-    trained: list[Tensor] = []
     averaged: list[Slot] = []
     alike: list[Slot] = []
     meets = False
     seen: set[int] = set()
     for each in module.modules():
-        members = each.__dict__
-        for name in members["_parameter_names"]:
-            parameter = members[name]
-            if parameter is not None and parameter.requires_grad and id(parameter) not in seen:
-                seen.add(id(parameter))
-                trained.append(parameter)
         synchronised = isinstance(each, SyncBatchNorm)
         meets = meets or synchronised
-        for name in members["_buffer_names"]:
-            tensor = members[name]
-            if tensor is not None and id(tensor) not in seen:
+        if not each.__dict__["_buffer_names"] and type(each).named_buffers is Module.named_buffers:
+            continue
+        for name, tensor in each.named_buffers(recurse=False):
+            if id(tensor) not in seen:
                 seen.add(id(tensor))
-                (alike if synchronised else averaged).append(Slot(each, name, tensor))
+                array = tensor.array
+                (alike if synchronised else averaged).append(Slot(each, name, tensor, array.shape, array.dtype))
+    trained: list[Tensor] = [parameter for parameter in module.parameters() if parameter.requires_grad]
     return Parts(trained, averaged, alike, meets)

@@ -29,7 +29,7 @@ from .. import checkpoint as checkpoints
 from ..collectives.objects import from_root
 from ..errors import WorkerLostError
 from ..gradients.buffer_average import BufferAverage, floats_of, pack
-from ..gradients.data_parallel import MOST_BYTES, begin_alike, checked_shards
+from ..gradients.data_parallel import MOST_BYTES, begin_alike, checked_seed, checked_shards
 from ..gradients.parts import parts_of
 from ..gradients.reducer import Channel, Reducer
 from ..gradients.shard_state import run_shards
@@ -65,8 +65,8 @@ class ShardedTrainer:
     all of them the same.
 
     Raises:
-        TypeError: model is not a Module. ValueError: there are more processes than shards, or nothing to train, or
-        carried names no buffer of the model.
+        TypeError: model is not a Module, or seed not an int. ValueError: there are more processes than shards, or
+        nothing to train, seed is negative, or carried names no buffer of the model.
         DistError: the processes have other parameters. RuntimeError: there is no process group.
     """
 
@@ -91,7 +91,7 @@ class ShardedTrainer:
         self.told = -1
         self._carried = Carried(model, carried) if carried else None
         begin_alike(_NAME, self.group, model)
-        drawn = int(default_generator.integers(2**62)) if seed is None else seed
+        drawn = int(default_generator.integers(2**62)) if seed is None else checked_seed(_NAME, seed)
         self.seed = from_root(self.group, drawn, 0, f"{_NAME}: the seed")
         self._trained: list[Tensor] = []
         self._reducers: tuple[Reducer, Reducer | None] | None = None
