@@ -14,7 +14,7 @@ PYTEST := RETROGRAD_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxproces
 # Hundreds of processes of the tests import the package: but for the first they find it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help train explain test browser nightly sweeps peers bench docs lint clean
+.PHONY: help train explain test browser nightly sweeps peers bench docs onnx-table lint clean
 .DELETE_ON_ERROR:
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo 'make peers     compare every operator with PyTorch 2.13'
 	@echo 'make bench     measure speed and memory side by side with PyTorch 2.13'
 	@echo 'make docs      build the pages into docs/_build/html; their code is run'
+	@echo 'make onnx-table  write which tests of ONNX pass into docs/onnx_table.md'
 	@echo 'make lint      ruff, mypy, and which room may import which'
 	@echo 'make clean     remove what these commands made'
 	@echo 'ARGS="..." is handed on, as in: make test ARGS="-k conv", make bench ARGS="--only networks"'
@@ -60,6 +61,9 @@ bench: .venv/.bench
 docs: .venv/.docs
 	$(BIN)/python -m sphinx -q -W --keep-going -E docs docs/_build/html $(ARGS)
 	@echo 'docs/_build/html/index.html'
+
+onnx-table: .venv/.test
+	cd tests && ../$(BIN)/python -m onnx_models.table
 
 lint: .venv/.lint
 	$(BIN)/ruff check .

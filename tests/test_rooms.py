@@ -45,7 +45,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "sparse": ({"engine", "ops", "absent"}, set()),
     "cuda": ({"ops", "absent", "accelerator", "amp"}, set()),
     **dict.fromkeys(("jit", "multiprocessing"), ({"nn", "absent"}, set())),
-    **dict.fromkeys(("hub", "onnx"), ({"absent"}, set())),
+    "hub": ({"absent"}, set()),
+    "onnx": (_OPERATORS | {"nn", "absent"}, {"numpy", "onnx"}),
     "serialization": ({"interop", "absent"}, set()),
     "after_import": (set(), set()),  # registers with packages that ask which libraries are there
     "absent": (set(), set()),  # what is not here, for whoever is asked for it

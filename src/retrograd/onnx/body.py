@@ -1,0 +1,134 @@
+"""A graph of ONNX as steps, which compute in the order of the file: that of a model, or the body of a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor, wrap
+from .errors import OnnxError, UnsupportedError
+from .node import Node
+from .operators.registry import Operator, operators
+from .package import onnx
+from .values import Value, array_of, value_of
+
+_HALF = ("float16", "bfloat16")  # types for storage: operators compute in float32 and round their results
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A node, what computes it, the graphs among its attributes, and the values that no later step uses."""
+
+    node: Node
+    operator: Operator
+    bodies: dict[str, Body]
+    last: tuple[str, ...]
+
+    def reads(self) -> set[str]:
+        """The names of what it uses, those within its graphs included."""
+        return set(self.node.inputs).union(*(body.free for body in self.bodies.values()))
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """inputs, outputs: names of values. free: of those that come from the graph around it. weights: its constants."""
+
+    inputs: list[str]
+    outputs: list[str]
+    weights: dict[str, np.ndarray]
+    steps: list[Step]
+    free: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, graph: Any, versions: dict[str, int]) -> Body:
+        """The steps of a GraphProto. versions: domain -> opset.
+
+        Raises:
+            OnnxError: an operator is not here, or a value is used that nothing makes.
+        """
+        if graph.sparse_initializer:
+            raise UnsupportedError(f"the graph {graph.name!r} has sparse weights: they are not here")
+        weights = {each.name: onnx().numpy_helper.to_array(each) for each in graph.initializer}
+        inputs = [each.name for each in graph.input if each.name not in weights]
+        outputs = [each.name for each in graph.output]
+        steps = _with_last([_step(proto, versions) for proto in graph.node], set(outputs))
+        made, free = {*inputs, *weights, ""}, set()
+        for step in steps:
+            free |= step.reads() - made
+            made |= set(step.node.outputs)
+        return cls(inputs, outputs, weights, steps, free | (set(outputs) - made))
+
+    def run(self, values: dict[str, Value], module: Any) -> tuple[Value, ...]:
+        """The outputs, for the values of inputs, weights and what is free; used ones are taken out of ``values``."""
+        for step in self.steps:
+            _compute(step, values, module)
+        return tuple(values[name] for name in self.outputs)
+
+    def inner(self, outer: dict[str, Value], given: tuple[Value, ...], module: Any) -> tuple[Value, ...]:
+        """The outputs of a body for its inputs, within the values of the graph around it."""
+        if len(given) != len(self.inputs):
+            raise OnnxError(f"a body of {len(self.inputs)} inputs gets {len(given)}")
+        values: dict[str, Value] = {"": None, **{name: outer[name] for name in self.free}}
+        values |= {name: value_of(array) for name, array in self.weights.items()}
+        return self.run(values | dict(zip(self.inputs, given, strict=True)), module)
+
+
+def _step(proto: Any, versions: dict[str, int]) -> Step:
+    node = Node.of(proto, versions)
+    known = operators().get((node.domain, node.operator))
+    if known is None:
+        raise UnsupportedError(f"{node}: the operator {node.operator} of {node.domain} is not here")
+    bodies = {each.name: Body.of(each.g, versions) for each in proto.attribute if each.HasField("g")}
+    return Step(node, known, bodies, ())
+
+
+def _with_last(steps: list[Step], outputs: set[str]) -> list[Step]:
+    kept, found = set(outputs), []
+    for step in reversed(steps):
+        names = dict.fromkeys((*step.reads(), *step.node.outputs))
+        found.append(Step(step.node, step.operator, step.bodies, tuple(n for n in names if n and n not in kept)))
+        kept |= step.reads()
+    return found[::-1]
+
+
+def _compute(step: Step, values: dict[str, Value], module: Any) -> None:
+    node, operator = step.node, step.operator
+    inputs = [values[name] for name in node.inputs]
+    more: dict[str, Any] = {"module": module} if operator.stateful else {}
+    if operator.branches:
+        more["run"] = lambda name, *given: step.bodies[name].inner(values, given, module)
+    half = None if operator.typed or operator.branches else _half(inputs)
+    try:
+        results = operator.compute(node, *(map(_widened, inputs) if half else inputs), **more)
+    except UnsupportedError as error:
+        text = f"{error}" if str(error).startswith("node") else f"{node}: {error} is not here"
+        raise UnsupportedError(text) from error
+    except (ValueError, TypeError, IndexError, RuntimeError) as error:
+        error.add_note(f"in the {node} of a model of ONNX")
+        raise
+    results = results if isinstance(results, tuple) else (results,)
+    for name, result in zip(node.outputs, results, strict=False):
+        values[name] = _rounded(result, half) if half else result
+    for name in step.last:
+        values.pop(name, None)
+
+
+def _half(inputs: Iterable[Value]) -> np.dtype[Any] | None:
+    """The type for storage that an input has."""
+    kinds = [array_of(value).dtype for value in inputs if isinstance(value, np.ndarray)]
+    return next((kind for kind in kinds if kind.name in _HALF), None)
+
+
+def _widened(value: Value) -> Value:
+    if isinstance(value, np.ndarray) and value.dtype.name in _HALF:
+        return wrap(value.astype(np.float32))
+    return value
+
+
+def _rounded(value: Value, dtype: np.dtype[Any]) -> Value:
+    if isinstance(value, Tensor) and value.array.dtype == np.float32:
+        return value.array.astype(dtype)
+    return value

@@ -1,0 +1,151 @@
+"""Conv, ConvTranspose and their kin. Source: ONNX Operators.html, sections of these names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from ...engine.tensor import Tensor, wrap
+from ...nn import functional
+from ...ops.convolution.convolution import conv_nd, conv_transpose_nd
+from ..errors import OnnxError, UnsupportedError
+from ..node import Node
+from ..values import Value, array_of, floating, ints
+from .registry import operator
+from .windows import paddings, pairs, split, steps
+
+
+@operator("Conv")
+def conv(node: Node, x: Value, w: Value, b: Value = None) -> Tensor:
+    return _conv(node, floating(x), floating(w), b)
+
+
+def _conv(node: Node, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+    axes = x.ndim - 2
+    if axes not in (1, 2, 3):
+        raise UnsupportedError(f"a convolution over {axes} axes")
+    stride, dilation = steps(node, "strides", axes), steps(node, "dilations", axes)
+    padding = paddings(node, x.shape[2:], w.shape[2:], stride, dilation)
+    return conv_nd("Conv", axes, x, w, b, stride, padding, dilation, node["group"])
+
+
+@operator("ConvInteger", constants=(0, 1, 2, 3))
+def conv_integer(node: Node, x: Value, w: Value, x_zero: Value = None, w_zero: Value = None) -> Tensor:
+    """Exact: the sums of products of bytes are whole numbers that float64 holds."""
+    return wrap(_conv(node, _centred(x, x_zero), _centred(w, w_zero, 0), None).array.astype(np.int32))
+
+
+@operator("QLinearConv", constants=tuple(range(9)))
+def qlinear_conv(
+    node: Node, x: Value, x_scale: Value, x_zero: Value, w: Value, w_scale: Value, w_zero: Value, y_scale: Value,
+    y_zero: Value, b: Value = None,
+) -> Tensor:  # fmt: skip
+    bias = None if b is None else wrap(array_of(b).astype(np.float64))
+    total = _conv(node, _centred(x, x_zero), _centred(w, w_zero, 0), bias).array
+    weights = array_of(w_scale).astype(np.float64).reshape(-1, *(1,) * (total.ndim - 2))
+    scale = array_of(x_scale).astype(np.float64) * weights / array_of(y_scale)
+    return wrap(saturated(np.rint(total * scale) + array_of(y_zero), array_of(y_zero).dtype))
+
+
+def saturated(numbers: np.ndarray, dtype: Any) -> np.ndarray:
+    """Numbers as whole ones of a dtype, the nearest that it has."""
+    limits = np.iinfo(dtype)
+    return np.clip(numbers, limits.min, limits.max).astype(dtype)
+
+
+def _centred(x: Value, zero: Value, axis: int | None = None) -> Tensor:
+    numbers = array_of(x).astype(np.float64)
+    if zero is None:
+        return wrap(numbers)
+    shift = array_of(zero).astype(np.float64)
+    if axis is not None and shift.ndim:
+        shift = shift.reshape(-1, *(1,) * (numbers.ndim - 1))
+    return wrap(numbers - shift)
+
+
+@operator("CausalConvWithState", constants=(3,))
+def causal_conv_with_state(node: Node, x: Value, w: Value, b: Value = None, past: Value = None) -> Any:
+    """A depthwise convolution over time, with the inputs before it; these of the next call are the second output."""
+    x, w = floating(x), floating(w)
+    before = ops.zeros(*x.shape[:2], w.shape[2] - 1, dtype=x.dtype) if past is None else floating(past)
+    longer = ops.cat([before, x], 2)
+    y = conv_nd("CausalConvWithState", 1, longer, w, b, 1, 0, 1, x.shape[1])
+    if node["activation"] in ("silu", "swish"):
+        y = functional.silu(y)
+    return y, longer[:, :, longer.shape[2] - (w.shape[2] - 1) :]
+
+
+@operator("ConvTranspose")
+def conv_transpose(node: Node, x: Value, w: Value, b: Value = None) -> Tensor:
+    x, w = floating(x), floating(w)
+    axes = x.ndim - 2
+    if axes not in (1, 2, 3):
+        raise UnsupportedError(f"a transposed convolution over {axes} axes")
+    stride, dilation = steps(node, "strides", axes), steps(node, "dilations", axes)
+    extra = tuple(node["output_padding"] or (0,) * axes)
+    # the last output of the full convolution, without paddings
+    full = [(i - 1) * s + (k - 1) * d + 1
+            for i, s, k, d in zip(x.shape[2:], stride, w.shape[2:], dilation, strict=True)]  # fmt: skip
+    mode = node["auto_pad"] or "NOTSET"
+    wanted = node["output_shape"]
+    if wanted is None and mode.startswith("SAME"):
+        wanted = [i * s for i, s in zip(x.shape[2:], stride, strict=True)]
+    if wanted is not None:
+        wanted = list(wanted)[-axes:]
+        totals = [o + e - n for o, e, n in zip(full, extra, wanted, strict=True)]
+        cuts = [split(total, mode == "SAME_UPPER") for total in totals]
+    else:
+        cuts = list(pairs(None if mode == "VALID" else node["pads"], axes))
+    cuts = [(low, high - e) for (low, high), e in zip(cuts, extra, strict=True)]
+    return transposed(x, w, b, stride, dilation, node["group"], cuts)
+
+
+def transposed(
+    x: Tensor, w: Tensor, b: Tensor | None, stride: Sequence[int], dilation: Sequence[int], groups: int,
+    cuts: Sequence[tuple[int, int]],
+) -> Tensor:  # fmt: skip
+    """A transposed convolution without the outputs that are cut off at both ends of each axis; a negative cut adds
+    outputs that no input reaches."""
+    axes = x.ndim - 2
+    inside = tuple((max(0, low), max(0, high)) for low, high in cuts)
+    y = conv_transpose_nd("ConvTranspose", axes, x, w, None, tuple(stride), inside, 0, groups, tuple(dilation))
+    if any(low < 0 or high < 0 for low, high in cuts):
+        y = functional.pad(y, [max(0, -side) for pair in reversed(cuts) for side in pair])
+    return y if b is None else y + b.reshape(-1, *(1,) * axes)
+
+
+@operator("DeformConv")
+def deform_conv(
+    node: Node, x: Value, w: Value, offset: Value, b: Value = None, mask: Value = None
+) -> Tensor:
+    x, w = floating(x), floating(w)
+    if x.ndim != 4:
+        raise UnsupportedError(f"a deformable convolution over {x.ndim - 2} axes")
+    stride, dilation = steps(node, "strides", 2), steps(node, "dilations", 2)
+    return functional.deform_conv2d(x, floating(offset), w, b, stride, pairs(node["pads"], 2), dilation, mask)
+
+
+@operator("Col2Im", constants=(1, 2))
+def col2im(node: Node, x: Value, image_shape: Value, block_shape: Value) -> Tensor:
+    """The transposed convolution whose weights put each entry of a block in its place."""
+    x, image, block = floating(x), ints(image_shape), ints(block_shape)
+    axes = len(image)
+    if axes not in (1, 2, 3):
+        raise UnsupportedError(f"blocks of {axes} axes")
+    stride, dilation, padding = steps(node, "strides", axes), steps(node, "dilations", axes), pairs(node["pads"], axes)
+    sizes = zip(image, block, stride, dilation, padding, strict=True)
+    counts = [(i + low + high - (k - 1) * d - 1) // s + 1 for i, k, s, d, (low, high) in sizes]
+    entries = prod(block)
+    if x.ndim != 3 or x.shape[1] % entries or x.shape[2] != prod(counts):
+        raise OnnxError(f"the input has the shape {x.shape}, needs (N, C*{entries}, {prod(counts)})")
+    batch, channels = x.shape[0], x.shape[1] // entries
+    w = wrap(np.eye(entries, dtype=x.array.dtype).reshape(entries, 1, *block))
+    cuts = []
+    for i, k, s, d, (low, _), o in zip(image, block, stride, dilation, padding, counts, strict=True):
+        cuts.append((low, (o - 1) * s + (k - 1) * d + 1 - low - i))
+    y = transposed(x.reshape(batch * channels, entries, *counts), w, None, stride, dilation, 1, cuts)
+    return y.reshape(batch, channels, *image)

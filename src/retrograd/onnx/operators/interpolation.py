@@ -1,0 +1,158 @@
+"""Resize, and pixels that change places. Source: ONNX Operators.html, sections of these names.
+
+Along each axis the output is a matrix times the input: a row has the weights of the input's positions, 1 for the
+nearest, 2 for linear and 4 for cubic interpolation, more with antialiasing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from ...engine.tensor import Tensor, wrap
+from ...nn import functional
+from ..errors import OnnxError, UnsupportedError
+from ..node import Node
+from ..values import Value, array_of, floating, ints
+from .registry import operator
+
+
+@operator("Resize", constants=(1, 2, 3))
+def resize(node: Node, x: Value, roi: Value = None, scales: Value = None, sizes: Value = None) -> Value:
+    kind = array_of(x).dtype
+    whole = kind.kind in "iu"
+    x = wrap(array_of(x).astype(np.float64)) if whole else floating(x)
+    axes = [axis % x.ndim for axis in node["axes"] or range(x.ndim)]
+    extents = [x.shape[axis] for axis in axes]
+    if scales is not None and array_of(scales).size:
+        factors = array_of(scales).astype(np.float64).tolist()
+        outputs = [int(np.floor(extent * factor)) for extent, factor in zip(extents, factors, strict=True)]
+    elif sizes is not None:
+        outputs = ints(sizes)
+        factors = [o / i for o, i in zip(outputs, extents, strict=True)]
+        policy = node["keep_aspect_ratio_policy"] or "stretch"
+        if policy != "stretch":
+            factor = (min if policy == "not_larger" else max)(factors)
+            factors = [factor] * len(axes)
+            outputs = [int(np.floor(factor * i + 0.5)) for i in extents]
+    else:
+        raise OnnxError("Resize needs scales or sizes")
+    region = array_of(roi).astype(np.float64) if roi is not None and array_of(roi).size else np.zeros(2 * len(axes))
+    for place, axis in enumerate(axes):
+        part = region[place], region[place + len(axes)]
+        at = _positions(node, outputs[place], extents[place], factors[place], part)
+        if outputs[place] == extents[place] and np.array_equal(at, np.arange(extents[place])):
+            continue
+        matrix = _weights(node, at, extents[place], factors[place])
+        x = _along(x, matrix, axis)
+        if node["coordinate_transformation_mode"] == "tf_crop_and_resize":
+            lost = (at < 0) | (at > extents[place] - 1)
+            mask = np.expand_dims(lost, tuple(k for k in range(x.ndim) if k != axis))
+            x = ops.where(wrap(np.broadcast_to(mask, x.shape).copy()), ops.full_like(x, node["extrapolation_value"]), x)
+    return wrap(np.rint(x.array).astype(kind)) if whole else x
+
+
+@operator("Upsample", constants=(1,))
+def upsample(node: Node, x: Value, scales: Value = None) -> Value:
+    """Resize of opset 9, with asymmetric positions."""
+    factors = np.array(node["scales"], np.float64) if scales is None else array_of(scales)
+    attributes = {"mode": node["mode"], "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    same = Node(node.name, "Resize", node.domain, node.version, node.inputs, node.outputs, attributes)
+    return resize(same, x, None, wrap(np.asarray(factors, np.float64)))
+
+
+def _positions(node: Node, outputs: int, inputs: int, factor: float, part: tuple[float, float]) -> np.ndarray:
+    """Where each output lies among the inputs."""
+    o, mode = np.arange(outputs, dtype=np.float64), node["coordinate_transformation_mode"] or "half_pixel"
+    length = inputs * factor  # before it is rounded
+    if mode == "asymmetric":
+        return o / factor
+    if mode == "align_corners":
+        return o * 0 if outputs == 1 else o * (inputs - 1) / (length - 1) if length != 1 else o * 0
+    if mode == "pytorch_half_pixel":
+        return o * 0 if length == 1 else (o + 0.5) / factor - 0.5
+    if mode == "tf_crop_and_resize":
+        first, last = part
+        if outputs == 1:
+            return np.full(1, 0.5 * (first + last) * (inputs - 1))
+        return first * (inputs - 1) + o * (last - first) * (inputs - 1) / (outputs - 1)
+    if mode == "half_pixel_symmetric":
+        adjusted = outputs / length
+        return inputs / 2 * (1 - adjusted) + (o + 0.5) / factor - 0.5
+    return (o + 0.5) / factor - 0.5
+
+
+def _weights(node: Node, at: np.ndarray, inputs: int, factor: float) -> np.ndarray:
+    """The matrix (outputs, inputs)."""
+    mode, stretch = node["mode"] or "nearest", min(1.0, factor) if node["antialias"] else 1.0
+    if mode == "nearest":
+        found = np.zeros((len(at), inputs))
+        found[np.arange(len(at)), np.clip(_nearest(node["nearest_mode"], at), 0, inputs - 1)] = 1
+        return found
+    reach = (1 if mode == "linear" else 2) / stretch
+    first = np.floor(at - reach).astype(int) + 1
+    places = first[:, None] + np.arange(int(np.ceil(2 * reach)) + 1)
+    distance = np.abs(places - at[:, None]) * stretch
+    if mode == "linear":
+        weights = np.maximum(0, 1 - distance)
+    else:
+        weights = _cubic(distance, -0.75 if node["cubic_coeff_a"] is None else node["cubic_coeff_a"])
+    if node["exclude_outside"]:
+        weights = np.where((places >= 0) & (places < inputs), weights, 0)
+    if node["exclude_outside"] or stretch < 1:
+        weights = weights / weights.sum(1, keepdims=True)
+    found = np.zeros((len(at), inputs))
+    np.add.at(found, (np.arange(len(at))[:, None], np.clip(places, 0, inputs - 1)), weights)
+    return found
+
+
+def _nearest(mode: str | None, at: np.ndarray) -> np.ndarray:
+    rule: Any = {
+        "floor": np.floor, "ceil": np.ceil, "round_prefer_ceil": lambda p: np.floor(p + 0.5),
+    }.get(mode or "", lambda p: np.ceil(p - 0.5))  # fmt: skip
+    return np.asarray(rule(at)).astype(int)
+
+
+def _cubic(d: np.ndarray, a: float) -> np.ndarray:
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0))
+
+
+def _along(x: Tensor, matrix: np.ndarray, axis: int) -> Tensor:
+    """The product with a matrix along an axis."""
+    w = wrap(matrix.astype(x.array.dtype))
+    return ops.movedim(ops.matmul(ops.movedim(x, axis, -1), w.T), -1, axis)
+
+
+@operator("DepthToSpace")
+def depth_to_space(node: Node, x: Value) -> Value:
+    x, b = floating(x), node["blocksize"]
+    n, c, h, w = x.shape
+    if node["mode"] == "CRD":
+        return ops.permute(x.reshape(n, c // b**2, b, b, h, w), (0, 1, 4, 2, 5, 3)).reshape(n, c // b**2, h * b, w * b)
+    return ops.permute(x.reshape(n, b, b, c // b**2, h, w), (0, 3, 4, 1, 5, 2)).reshape(n, c // b**2, h * b, w * b)
+
+
+@operator("SpaceToDepth")
+def space_to_depth(node: Node, x: Value) -> Value:
+    x, b = floating(x), node["blocksize"]
+    n, c, h, w = x.shape
+    order = (0, 1, 3, 5, 2, 4) if node["mode"] == "CRD" else (0, 3, 5, 1, 2, 4)
+    return ops.permute(x.reshape(n, c, h // b, b, w // b, b), order).reshape(n, c * b**2, h // b, w // b)
+
+
+@operator("GridSample")
+def grid_sample(node: Node, x: Value, grid: Value) -> Tensor:
+    mode = {"linear": "bilinear", "cubic": "bicubic"}.get(node["mode"], node["mode"])
+    x = floating(x)
+    if x.ndim == 5 and mode == "bicubic":
+        raise UnsupportedError("cubic samples of volumes")
+    return functional.grid_sample(x, floating(grid), mode, node["padding_mode"], bool(node["align_corners"]))
+
+
+@operator("AffineGrid", constants=(1,))
+def affine_grid(node: Node, theta: Value, size: Value) -> Tensor:
+    return functional.affine_grid(floating(theta), ints(size), bool(node["align_corners"]))

@@ -1,0 +1,97 @@
+"""Normalisations. Source: ONNX Operators.html, sections of these names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import ops
+from ...engine.tensor import Tensor
+from ...nn import functional
+from ..errors import OnnxError, UnsupportedError
+from ..node import Node
+from ..values import Value, floating
+from .registry import operator
+
+
+@operator("BatchNormalization", constants=(3, 4), stateful=True)
+def batch_normalization(
+    node: Node, x: Value, scale: Value, b: Value, mean: Value, variance: Value, *, module: Any
+) -> Any:
+    """With training_mode=1 the batch's statistics, and the running ones as further outputs. A model for inference that
+    is trained uses the batch's as well, and its buffers follow them."""
+    x = floating(x)
+    if node["training_mode"]:
+        axes = (0, *range(2, x.ndim))
+        keep = node["momentum"]
+        batch_variance, batch_mean = ops.var(x, axes, correction=0), ops.mean(x, axes)
+        y = functional.batch_norm(x, None, None, scale, b, True, 0.1, node["epsilon"])
+        return y, mean * keep + batch_mean * (1 - keep), variance * keep + batch_variance * (1 - keep)
+    return functional.batch_norm(x, mean, variance, scale, b, module.training, 1 - node["momentum"], node["epsilon"])
+
+
+@operator("InstanceNormalization")
+def instance_normalization(node: Node, x: Value, scale: Value, b: Value) -> Tensor:
+    return functional.instance_norm(floating(x), None, None, scale, b, True, 0.1, node["epsilon"])
+
+
+@operator("GroupNormalization")
+def group_normalization(node: Node, x: Value, scale: Value, b: Value) -> Tensor:
+    """Up to opset 20 scale and bias are those of each group, from 21 on of each channel."""
+    x, groups = floating(x), node["num_groups"]
+    if node.version < 21:
+        each = x.shape[1] // groups
+        scale, b = ops.repeat_interleave(scale, each), ops.repeat_interleave(b, each)
+    return functional.group_norm(x, groups, scale, b, node["epsilon"])
+
+
+@operator("LayerNormalization")
+def layer_normalization(node: Node, x: Value, scale: Value, b: Value = None) -> Any:
+    x = floating(x)
+    axis = _axis(node["axis"], x.ndim)
+    axes = tuple(range(axis, x.ndim))
+    if len(node.outputs) == 1 and scale.shape == x.shape[axis:] and (b is None or b.shape == scale.shape):
+        return functional.layer_norm(x, x.shape[axis:], scale, b, node["epsilon"])
+    mean = ops.mean(x, axes, keepdim=True)
+    inverse = ops.rsqrt(ops.var(x, axes, correction=0, keepdim=True) + node["epsilon"])
+    y = (x - mean) * inverse * scale
+    return (y if b is None else y + b), mean, inverse
+
+
+@operator("RMSNormalization")
+def rms_normalization(node: Node, x: Value, scale: Value) -> Tensor:
+    x = floating(x)
+    axis = _axis(node["axis"], x.ndim)
+    if scale.shape == x.shape[axis:]:
+        return functional.rms_norm(x, x.shape[axis:], scale, node["epsilon"])
+    square = ops.mean(x * x, tuple(range(axis, x.ndim)), keepdim=True)
+    return x * ops.rsqrt(square + node["epsilon"]) * scale
+
+
+@operator("LRN")
+def local_response_normalization(node: Node, x: Value) -> Tensor:
+    x, size = floating(x), node["size"]
+    if size % 2 == 0:
+        raise UnsupportedError(f"size={size}, an even number of channels")
+    return functional.local_response_norm(x, size, node["alpha"], node["beta"], node["bias"])
+
+
+@operator("MeanVarianceNormalization")
+def mean_variance_normalization(node: Node, x: Value) -> Tensor:
+    x = floating(x)
+    axes = tuple(node["axes"] or (0, 2, 3))
+    centred = x - ops.mean(x, axes, keepdim=True)
+    return centred / (ops.sqrt(ops.mean(centred * centred, axes, keepdim=True)) + 1e-9)
+
+
+@operator("LpNormalization")
+def lp_normalization(node: Node, x: Value) -> Tensor:
+    """x / ||x||; zeros stay zeros."""
+    x, axis = floating(x), node["axis"]
+    length = ops.sum(ops.abs(x) ** node["p"], axis, keepdim=True) ** (1 / node["p"])
+    return x / ops.where(length == 0, ops.ones_like(length), length)
+
+
+def _axis(axis: int, ndim: int) -> int:
+    if not -ndim <= axis < ndim:
+        raise OnnxError(f"axis={axis} is none of the {ndim} axes of the input")
+    return axis % ndim

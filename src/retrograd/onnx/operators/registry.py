@@ -1,0 +1,59 @@
+"""The operators that are here, by domain and name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from ..node import DOMAIN
+
+Compute = Callable[..., Any]
+
+_FAMILIES = (
+    "attention", "casts", "control", "convolution", "indexing", "interpolation", "losses", "normalization", "pointwise",
+    "pooling", "products", "random", "recurrent", "reductions", "scatter", "sequences", "shapes", "training",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Operator:
+    """compute(node, *inputs) gives the output, or a tuple of several.
+
+    constants: positions of inputs that are not trained, such as running statistics. stateful: compute also takes the
+    module, as ``module=``, whose mode it asks for. branches: it also takes ``run=``, which computes a graph that is an
+    attribute: run(name, *inputs) gives its outputs. typed: it sees float16 and its kin as they are; others get float32.
+    """
+
+    compute: Compute
+    constants: frozenset[int] = frozenset()
+    stateful: bool = False
+    branches: bool = False
+    typed: bool = False
+
+
+_operators: dict[tuple[str, str], Operator] = {}
+
+
+def operator(
+    *names: str, domain: str = DOMAIN, constants: tuple[int, ...] = (), stateful: bool = False, branches: bool = False,
+    typed: bool = False,
+) -> Callable[[Compute], Compute]:  # fmt: skip
+    """Register a function under the names of operators."""
+
+    def register(compute: Compute) -> Compute:
+        for name in names:
+            _operators[domain, name] = Operator(compute, frozenset(constants), stateful, branches, typed)
+        return compute
+
+    return register
+
+
+@lru_cache(maxsize=1)
+def operators() -> dict[tuple[str, str], Operator]:
+    """All of them."""
+    for family in _FAMILIES:
+        import_module(f"{__package__}.{family}")
+    return _operators

@@ -1,0 +1,69 @@
+"""Updates of optimisers: ai.onnx.preview.training. Source: ONNX Operators.html, sections of these names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import ops
+from ...engine.tensor import Tensor
+from ..errors import OnnxError
+from ..node import Node
+from ..values import Value, floating, scalar
+from .registry import operator
+
+_DOMAIN = "ai.onnx.preview.training"
+
+
+def _groups(values: tuple[Value, ...], kinds: int) -> list[tuple[Tensor, ...]]:
+    """The tensors of each parameter: all parameters come first, then all gradients, and so on.
+
+    Raises:
+        OnnxError: their number does not fit.
+    """
+    if not values or len(values) % kinds:
+        raise OnnxError(f"{len(values)} tensors, needs {kinds} for each parameter")
+    count = len(values) // kinds
+    return [tuple(floating(values[kind * count + k]) for kind in range(kinds)) for k in range(count)]
+
+
+def _in_order(results: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    return tuple(each for kind in zip(*results, strict=True) for each in kind)
+
+
+@operator("Adagrad", domain=_DOMAIN, constants=(0, 1))
+def adagrad(node: Node, rate: Value, count: Value, *values: Value) -> tuple[Tensor, ...]:
+    step = scalar(rate) / (1 + scalar(count) * node["decay_factor"])
+    results = []
+    for x, g, squares in _groups(values, 3):
+        g = g + x * node["norm_coefficient"]
+        squares = squares + g * g
+        results.append((x - step * g / (ops.sqrt(squares) + node["epsilon"]), squares))
+    return _in_order(results)
+
+
+@operator("Adam", domain=_DOMAIN, constants=(0, 1))
+def adam(node: Node, rate: Value, count: Value, *values: Value) -> tuple[Tensor, ...]:
+    first, second, steps, step = node["alpha"], node["beta"], scalar(count), scalar(rate)
+    if steps > 0:
+        step = step * (1 - second**steps) ** 0.5 / (1 - first**steps)
+    results = []
+    for x, g, mean, squares in _groups(values, 4):
+        g = g + x * node["norm_coefficient"]
+        mean, squares = mean * first + g * (1 - first), squares * second + g * g * (1 - second)
+        x = x - step * mean / (ops.sqrt(squares) + node["epsilon"])
+        results.append((x * (1 - node["norm_coefficient_post"]), mean, squares))
+    return _in_order(results)
+
+
+@operator("Momentum", domain=_DOMAIN, constants=(0, 1))
+def momentum(node: Node, rate: Value, count: Value, *values: Value) -> Any:
+    step, alpha = scalar(rate), node["alpha"]
+    beta = node["beta"] if scalar(count) > 0 else 1.0
+    results = []
+    for x, g, velocity in _groups(values, 3):
+        g = g + x * node["norm_coefficient"]
+        velocity = velocity * alpha + g * beta
+        change = velocity if node["mode"] == "standard" else g + velocity * alpha
+        results.append((x - step * change, velocity))
+    return _in_order(results)

@@ -1,0 +1,92 @@
+"""ONNX's own backend tests, run by our backend: which pass, and which do not for a reason."""
+
+from __future__ import annotations
+
+import re
+import unittest
+import warnings
+from functools import lru_cache
+from typing import NamedTuple
+
+import onnx.backend.test
+
+from retrograd.onnx.backend import RetrogradBackend
+
+# operators that are not here, and why
+TEXT, TREES, SIGNALS, IMAGES = "text", "a domain of classical models", "signals", "images"
+REFUSED = {
+    **dict.fromkeys(("StringNormalizer", "StringSplit", "StringConcat", "RegexFullMatch", "TfIdfVectorizer"), TEXT),
+    **dict.fromkeys(("LabelEncoder", "TreeEnsemble", "ArrayFeatureExtractor", "Binarizer"), TREES),
+    **dict.fromkeys(("DFT", "STFT", "MelWeightMatrix"), SIGNALS),
+    **dict.fromkeys(("ImageDecoder", "NonMaxSuppression", "RoiAlign"), IMAGES),
+    **dict.fromkeys(("LinearAttention", "FlexAttention"), "kinds of attention that we do not have"),
+    "Gradient": "ours are not taken within a graph",
+}
+RANDOM = "other random numbers"
+# tests that do not pass, and why
+OTHER = {
+    r"test_bernoulli.*": RANDOM,
+    r"test_attention_4d_causal_fp16_expanded": "rounds once to float16, the function body at each operator",
+    r"test_loop16_seq_none": "an optional sequence, which the suite cannot compare",
+    r"test_scan_sum": "the form that Scan has in opset 8",
+}
+CORE = (
+    "Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv", "CausalConvWithState", "RNN", "LSTM", "GRU",
+    "MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "MaxUnpool", "BatchNormalization",
+    "LayerNormalization", "InstanceNormalization", "GroupNormalization", "RMSNormalization", "LRN",
+    "MeanVarianceNormalization", "Gemm", "MatMul", "Softmax", "LogSoftmax", "NegativeLogLikelihoodLoss",
+    "SoftmaxCrossEntropyLoss", "Dropout", "Col2Im", "Adam", "Adagrad", "Momentum",
+)  # fmt: skip
+
+
+class Outcome(NamedTuple):
+    """What came of a test: passed, refused for an operator of REFUSED, excused by OTHER, or neither, with the text."""
+
+    kind: str
+    text: str = ""
+
+
+@lru_cache(maxsize=1)
+def cases() -> dict[str, unittest.TestCase]:
+    """All tests that need no download, by name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the models that the suite makes
+        classes = onnx.backend.test.BackendTest(RetrogradBackend, __name__).test_cases
+    found = {}
+    for kind, cls in classes.items():
+        if "Real" not in kind:
+            for name in dir(cls):
+                if name.startswith("test_") and name.endswith("_cpu"):
+                    found[name.removesuffix("_cpu")] = cls(name)
+    return found
+
+
+def outcome(name: str) -> Outcome:
+    """Run a test."""
+    excuse = next((reason for pattern, reason in OTHER.items() if re.fullmatch(pattern, name)), None)
+    if excuse == RANDOM:
+        return Outcome("excused", excuse)
+    result = unittest.TestResult()
+    cases()[name].run(result)
+    if result.wasSuccessful() and not result.skipped:
+        return Outcome("passed")
+    text = (result.errors or result.failures or result.skipped)[0][1]
+    refused = re.search(r"the operator (\w+) of \S+ is not here", text)
+    if refused and refused[1] in REFUSED:
+        return Outcome("refused", refused[1])
+    return Outcome("failed", text) if excuse is None else Outcome("excused", excuse)
+
+
+@lru_cache(maxsize=1)
+def operators() -> dict[str, str]:
+    """The operator of each node test that has a single one, function bodies not among them."""
+    from onnx.backend.test.loader import load_model_tests
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        nodes = load_model_tests(kind="node")
+    return {
+        case.name: case.model.graph.node[0].op_type
+        for case in nodes
+        if "_expanded" not in case.name and len(case.model.graph.node) == 1
+    }

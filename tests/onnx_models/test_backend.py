@@ -1,0 +1,28 @@
+"""ONNX's own backend tests."""
+
+import pytest
+
+pytest.importorskip("onnx")
+from onnx_models import suite, table
+
+
+@pytest.mark.parametrize("name", sorted(suite.cases()))
+def test_onnx(name: str) -> None:
+    found = suite.outcome(name)
+    assert found.kind != "failed", found.text
+
+
+def test_all_of_the_core() -> None:
+    core = [name for name, operator in suite.operators().items() if operator in suite.CORE]
+    assert len(core) >= 265  # of onnx 1.23.2
+    assert {name: suite.outcome(name).kind for name in core if suite.outcome(name).kind != "passed"} == {}
+
+
+def test_what_is_refused_is_refused() -> None:
+    kinds = [suite.outcome(name) for name in suite.cases()]
+    assert {found.text for found in kinds if found.kind == "refused"} == set(suite.REFUSED)
+    assert {found.text for found in kinds if found.kind == "excused"} == set(suite.OTHER.values())
+
+
+def test_the_table_is_current() -> None:
+    assert table.PAGE.read_text(encoding="utf-8") == table.text(), "run: make onnx-table"

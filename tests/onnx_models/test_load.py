@@ -1,0 +1,199 @@
+"""``retrograd.onnx.load``: models that run and train, and files that are none."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+RNG = np.random.default_rng(5)
+
+
+def weights(**shapes):
+    arrays = {name: RNG.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    return [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+
+
+def model_of(nodes, initializers, inputs, outputs, opset=21):
+    """A model with float32 inputs and outputs of these shapes."""
+    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()]
+    made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()]
+    graph = helper.make_graph(nodes, "net", given, made, initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def small_network():
+    nodes = [
+        helper.make_node("Conv", ["x", "conv.weight", "conv.bias"], ["a"], name="conv", pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["a", "scale", "shift", "mean", "var"], ["b"]),
+        helper.make_node("Relu", ["b"], ["c"]),
+        helper.make_node("GlobalAveragePool", ["c"], ["d"]),
+        helper.make_node("Flatten", ["d"], ["e"]),
+        helper.make_node("Dropout", ["e"], ["f"]),
+        helper.make_node("Gemm", ["f", "head", "bias"], ["y"], transB=1),
+    ]
+    arrays = weights(scale=(4,), shift=(4,), mean=(4,), head=(3, 4), bias=(3,))
+    arrays += weights(**{"conv.weight": (4, 2, 3, 3), "conv.bias": (4,)})
+    arrays.append(numpy_helper.from_array(np.full(4, 2, np.float32), "var"))
+    return model_of(nodes, arrays, {"x": ["N", 2, 5, 6]}, {"y": ["N", 3]})
+
+
+@pytest.fixture
+def saved(tmp_path: Path):
+    def save(model, name="model.onnx"):
+        onnx.save(model, tmp_path / name)
+        return tmp_path / name
+
+    return save
+
+
+@pytest.mark.parametrize("batch", [1, 3])  # whatever the batch is
+def test_outputs_are_those_of_the_reference(saved, batch: int) -> None:
+    model = small_network()
+    net = rg.onnx.load(saved(model)).eval()
+    x = RNG.standard_normal((batch, 2, 5, 6)).astype(np.float32)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+    with rg.no_grad():
+        np.testing.assert_allclose(net(rg.tensor(x)).numpy(), expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(net(x=rg.tensor(x)).numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_it_trains(saved) -> None:
+    net = rg.onnx.load(str(saved(small_network())))
+    names = {name for name, _ in net.named_parameters()}
+    assert names == {"conv_weight", "conv_bias", "scale", "shift", "head", "bias"}
+    assert {name for name, _ in net.named_buffers()} == {"mean", "var"}
+    x, y = rg.tensor(RNG.standard_normal((16, 2, 5, 6)).astype(np.float32)), rg.tensor(np.arange(16) % 3)
+    optimizer = rg.optim.Adam(net.parameters(), lr=0.05)
+    before, losses = net.mean.numpy().copy(), []
+    for _ in range(40):
+        optimizer.zero_grad()
+        loss = rg.nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.7 * losses[0]
+    assert not np.array_equal(net.mean.numpy(), before)  # batch norm learns its statistics
+    net.eval()
+    assert rg.equal(net(x), net(x))  # and nothing is dropped any more
+
+
+def test_gradients_of_a_loaded_lstm(saved) -> None:
+    nodes = [helper.make_node("LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=4, direction="bidirectional")]
+    model = model_of(nodes, weights(w=(2, 16, 3), r=(2, 16, 4), b=(2, 32)), {"x": [5, 2, 3]}, {"y": [5, 2, 2, 4]})
+    net = rg.onnx.load(saved(model)).double()
+    x = rg.tensor(RNG.standard_normal((5, 2, 3)), requires_grad=True)
+    assert rg.autograd.gradcheck(lambda x, *weights: net(x), (x, *net.parameters()))
+
+
+def test_a_branch_and_a_loop(saved) -> None:
+    body = helper.make_graph(
+        [
+            helper.make_node("Mul", ["v", "factor"], ["next"]),
+            helper.make_node("Identity", ["again"], ["on"]),
+            helper.make_node("Identity", ["next"], ["each"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("turn", TensorProto.INT64, []),
+            helper.make_tensor_value_info("again", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("v", TensorProto.FLOAT, [2]),
+        ],
+        [
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("next", TensorProto.FLOAT, [2]),
+            helper.make_tensor_value_info("each", TensorProto.FLOAT, [2]),
+        ],
+    )
+    nodes = [helper.make_node("Loop", ["count", "", "x"], ["last", "all"], body=body)]
+    arrays = [numpy_helper.from_array(np.array(3, np.int64), "count"), *weights(factor=(2,))]
+    net = rg.onnx.load(saved(model_of(nodes, arrays, {"x": [2]}, {"last": [2], "all": [3, 2]})))
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    last, every = net(x)
+    factor = net.factor.numpy()
+    np.testing.assert_allclose(last.detach().numpy(), factor**3 * [1, 2], rtol=1e-5)
+    np.testing.assert_allclose(every.detach().numpy(), [factor**k * [1, 2] for k in (1, 2, 3)], rtol=1e-5)
+    last.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), factor**3, rtol=1e-5)
+
+
+# ---- what is no model, or uses what is not here ----------------------------------------------------------------------
+
+
+def test_files_that_are_none(saved, tmp_path: Path) -> None:
+    whole = saved(small_network()).read_bytes()
+    other = tmp_path / "other.onnx"
+    for content in (b"", b"no model", whole[: len(whole) // 2], whole[:-3]):
+        other.write_bytes(content)
+        with pytest.raises(rg.onnx.OnnxError, match=r"other\.onnx"):
+            rg.onnx.load(other)
+    with pytest.raises(FileNotFoundError):
+        rg.onnx.load(tmp_path / "none.onnx")
+    with pytest.raises(TypeError, match=r"onnx\.load: path=3 must be a path"):
+        rg.onnx.load(3)
+
+
+def test_operators_and_options_that_are_not_here(saved) -> None:
+    nodes = [helper.make_node("RoiAlign", ["x", "r", "i"], ["y"], name="rois")]
+    arrays = [*weights(r=(1, 4)), numpy_helper.from_array(np.zeros(1, np.int64), "i")]
+    path = saved(model_of(nodes, arrays, {"x": [1, 1, 4, 4]}, {"y": [1, 1, 1, 1]}))
+    with pytest.raises(rg.onnx.OnnxError, match=r"node 'rois' \(RoiAlign\): the operator RoiAlign of ai\.onnx is not"):
+        rg.onnx.load(path)
+    nodes = [helper.make_node("LSTM", ["x", "w", "r"], ["y"], name="cell", hidden_size=4, clip=1.0)]
+    arrays = weights(w=(1, 16, 3), r=(1, 16, 4))
+    net = rg.onnx.load(saved(model_of(nodes, arrays, {"x": [5, 2, 3]}, {"y": [5, 1, 2, 4]})))
+    with pytest.raises(rg.onnx.OnnxError, match=r"node 'cell' \(LSTM\): clip=1\.0.* is not here"):
+        net(rg.zeros(5, 2, 3))
+
+
+def test_inputs_that_do_not_fit(saved) -> None:
+    net = rg.onnx.load(saved(small_network()))
+    x = rg.zeros(1, 2, 5, 6)
+    for args, named, match in (
+        ((), {}, r"the inputs \['x'\] are missing"),
+        ((x, x), {}, "2 inputs, the model has 1"),
+        ((x,), {"x": x}, "x is given twice"),
+        ((x,), {"z": x}, "or is none of the inputs"),
+    ):
+        with pytest.raises(TypeError, match=match):
+            net(*args, **named)
+    with pytest.raises(ValueError, match="channels") as caught:
+        net(rg.zeros(1, 3, 5, 6))
+    assert any("in the node 'conv' (Conv)" in note for note in caught.value.__notes__)
+
+
+def test_weights_beside_the_file_stay_in_its_folder(saved, tmp_path: Path) -> None:
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    model = small_network()
+    onnx.save(model, folder / "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    assert rg.onnx.load(folder / "model.onnx").head.shape == (3, 4)
+    (tmp_path / "secret.bin").write_bytes((folder / "weights.bin").read_bytes())
+    model = onnx.load(folder / "model.onnx", load_external_data=False)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = "../secret.bin"
+    onnx.save(model, folder / "model.onnx")
+    with pytest.raises(rg.onnx.OnnxError, match="no valid model"):
+        rg.onnx.load(folder / "model.onnx")
+
+
+def test_without_the_package(saved, monkeypatch: pytest.MonkeyPatch) -> None:
+    from retrograd.onnx.package import onnx as package
+
+    path = saved(small_network())
+    package.cache_clear()
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r"pip install 'retrograd\[onnx\]'"):
+        rg.onnx.load(path)
+    monkeypatch.undo()
+    package.cache_clear()
