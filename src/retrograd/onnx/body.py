@@ -65,6 +65,9 @@ class Body:
         """The outputs, for the values of inputs, weights and what is free; used ones are taken out of ``values``."""
         for step in self.steps:
             _compute(step, values, module)
+        missing = [name for name in self.outputs if name not in values]
+        if missing:
+            raise OnnxError(f"nothing makes the outputs {missing}")
         return tuple(values[name] for name in self.outputs)
 
     def inner(self, outer: dict[str, Value], given: tuple[Value, ...], module: Any) -> tuple[Value, ...]:
@@ -96,6 +99,9 @@ def _with_last(steps: list[Step], outputs: set[str]) -> list[Step]:
 
 def _compute(step: Step, values: dict[str, Value], module: Any) -> None:
     node, operator = step.node, step.operator
+    missing = [name for name in node.inputs if name not in values]
+    if missing:
+        raise OnnxError(f"{node}: nothing makes {missing}")
     inputs = [values[name] for name in node.inputs]
     more: dict[str, Any] = {"module": module} if operator.stateful else {}
     if operator.branches:
@@ -106,6 +112,8 @@ def _compute(step: Step, values: dict[str, Value], module: Any) -> None:
     except UnsupportedError as error:
         text = f"{error}" if str(error).startswith("node") else f"{node}: {error} is not here"
         raise UnsupportedError(text) from error
+    except (AttributeError, AssertionError, KeyError, ArithmeticError) as error:
+        raise OnnxError(f"{node}: its inputs or attributes do not fit: {error}") from error
     except (ValueError, TypeError, IndexError, RuntimeError) as error:
         error.add_note(f"in the {node} of a model of ONNX")
         raise

@@ -11,7 +11,7 @@ from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..nn.parameter import Parameter
 from .body import Body, Step
-from .errors import UnsupportedError
+from .errors import OnnxError, UnsupportedError
 from .files import modern
 from .node import DOMAIN
 from .values import Value, value_of
@@ -30,7 +30,10 @@ class Graph(Module):
             raise UnsupportedError("the model has functions of its own: they are not here")
         model = modern(model)
         versions = {each.domain or DOMAIN: each.version for each in model.opset_import}
-        self._body = Body.of(model.graph, versions)
+        try:
+            self._body = Body.of(model.graph, versions)
+        except RecursionError as error:
+            raise OnnxError("the graph has bodies within bodies, deeper than can be read") from error
         self.input_names, self.output_names = self._body.inputs, self._body.outputs
         self._defaults = {each.name for each in model.graph.input} & set(self._body.weights)  # may be given, too
         self._attributes: dict[str, str] = {}  # of each weight

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from .package import onnx
 
 Value = Any
 
+MOST_ENTRIES = 2**30  # of what an operator makes
 _OURS = frozenset(np.dtype(name) for name in ("bool", "u1", "i1", "i2", "i4", "i8", "f4", "f8"))
 
 
@@ -43,6 +46,18 @@ def ints(value: Value) -> list[int]:
     if array.dtype.kind not in "iu":
         raise OnnxError(f"{array.dtype} where whole numbers are needed")
     return [int(number) for number in array.reshape(-1)]
+
+
+def extents(sizes: Iterable[Any]) -> list[int]:
+    """Extents of an array that is to be made.
+
+    Raises:
+        OnnxError: one is negative, or the array would have more entries than a file should ask for.
+    """
+    found = [int(size) for size in sizes]
+    if any(size < 0 for size in found) or prod(found) > MOST_ENTRIES:
+        raise OnnxError(f"an array of shape {found}: extents are 0 or more, entries at most {MOST_ENTRIES}")
+    return found
 
 
 def scalar(value: Value) -> Any:

@@ -14,9 +14,9 @@ from ...nn import functional
 from ...ops.convolution.convolution import conv_nd, conv_transpose_nd
 from ..errors import OnnxError, UnsupportedError
 from ..node import Node
-from ..values import Value, array_of, floating, ints
+from ..values import Value, array_of, extents, floating, ints
 from .registry import operator
-from .windows import paddings, pairs, split, steps
+from .windows import check_outputs, paddings, pairs, split, steps
 
 
 @operator("Conv")
@@ -30,6 +30,7 @@ def _conv(node: Node, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
         raise UnsupportedError(f"a convolution over {axes} axes")
     stride, dilation = steps(node, "strides", axes), steps(node, "dilations", axes)
     padding = paddings(node, x.shape[2:], w.shape[2:], stride, dilation)
+    check_outputs((x.shape[0], w.shape[0]), x.shape[2:], w.shape[2:], stride, dilation, padding)
     return conv_nd("Conv", axes, x, w, b, stride, padding, dilation, node["group"])
 
 
@@ -101,6 +102,8 @@ def conv_transpose(node: Node, x: Value, w: Value, b: Value = None) -> Tensor:
     else:
         cuts = list(pairs(None if mode == "VALID" else node["pads"], axes))
     cuts = [(low, high - e) for (low, high), e in zip(cuts, extra, strict=True)]
+    lengths = [max(0, o - min(0, low) - min(0, high)) for o, (low, high) in zip(full, cuts, strict=True)]
+    extents([x.shape[0], w.shape[1] * node["group"], *lengths])
     return transposed(x, w, b, stride, dilation, node["group"], cuts)
 
 
@@ -134,6 +137,8 @@ def col2im(node: Node, x: Value, image_shape: Value, block_shape: Value) -> Tens
     """The transposed convolution whose weights put each entry of a block in its place."""
     x, image, block = floating(x), ints(image_shape), ints(block_shape)
     axes = len(image)
+    extents([*x.shape[:2], *image])
+    extents([*block, *block])
     if axes not in (1, 2, 3):
         raise UnsupportedError(f"blocks of {axes} axes")
     stride, dilation, padding = steps(node, "strides", axes), steps(node, "dilations", axes), pairs(node["pads"], axes)

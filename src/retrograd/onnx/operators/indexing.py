@@ -10,7 +10,7 @@ from ... import ops
 from ...engine.tensor import Tensor, wrap
 from ..errors import OnnxError, UnsupportedError
 from ..node import Node
-from ..values import Value, array_of, dtype_of, scalar, value_of
+from ..values import Value, array_of, dtype_of, extents, scalar, value_of
 from .registry import operator
 
 
@@ -56,7 +56,10 @@ def range_(node: Node, start: Value, limit: Value, delta: Value) -> Value:
     first, last, step = (array_of(each) for each in (start, limit, delta))
     if first.dtype.kind not in "iuf" or first.dtype == np.float16:
         raise UnsupportedError(f"a range of {first.dtype}")
-    count = max(0, int(np.ceil((last.astype(np.float64) - first.astype(np.float64)) / step.astype(np.float64)).item()))
+    if not step.astype(np.float64).all():
+        raise OnnxError("a range of steps of 0")
+    count = np.ceil((last.astype(np.float64) - first.astype(np.float64)) / step.astype(np.float64)).item()
+    (count,) = extents([max(0, count)])
     return value_of((first + np.arange(count) * step).astype(first.dtype).reshape(count))
 
 
@@ -88,6 +91,7 @@ def one_hot(node: Node, indices: Value, depth: Value, values: Value) -> Value:
     """values: off and on; indices outside are off everywhere."""
     places, count = array_of(indices).astype(np.int64), int(scalar(depth))
     off, on = array_of(values)
+    extents([*places.shape, count])
     axis = node["axis"] % (places.ndim + 1)
     places = np.expand_dims(np.where(places < 0, places + count, places), axis)
     grid = np.arange(count).reshape(-1, *(1,) * (places.ndim - 1 - axis))

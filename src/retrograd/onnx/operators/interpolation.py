@@ -15,7 +15,7 @@ from ...engine.tensor import Tensor, wrap
 from ...nn import functional
 from ..errors import OnnxError, UnsupportedError
 from ..node import Node
-from ..values import Value, array_of, floating, ints
+from ..values import Value, array_of, extents, floating, ints
 from .registry import operator
 
 
@@ -25,30 +25,34 @@ def resize(node: Node, x: Value, roi: Value = None, scales: Value = None, sizes:
     whole = kind.kind in "iu"
     x = wrap(array_of(x).astype(np.float64)) if whole else floating(x)
     axes = [axis % x.ndim for axis in node["axes"] or range(x.ndim)]
-    extents = [x.shape[axis] for axis in axes]
+    inputs = [x.shape[axis] for axis in axes]
     if scales is not None and array_of(scales).size:
         factors = array_of(scales).astype(np.float64).tolist()
-        outputs = [int(np.floor(extent * factor)) for extent, factor in zip(extents, factors, strict=True)]
+        outputs = [int(np.floor(extent * factor)) for extent, factor in zip(inputs, factors, strict=True)]
     elif sizes is not None:
         outputs = ints(sizes)
-        factors = [o / i for o, i in zip(outputs, extents, strict=True)]
+        factors = [o / i for o, i in zip(outputs, inputs, strict=True)]
         policy = node["keep_aspect_ratio_policy"] or "stretch"
         if policy != "stretch":
             factor = (min if policy == "not_larger" else max)(factors)
             factors = [factor] * len(axes)
-            outputs = [int(np.floor(factor * i + 0.5)) for i in extents]
+            outputs = [int(np.floor(factor * i + 0.5)) for i in inputs]
     else:
         raise OnnxError("Resize needs scales or sizes")
+    shape = [outputs[axes.index(axis)] if axis in axes else x.shape[axis] for axis in range(x.ndim)]
+    extents(shape)
+    for size, extent in zip(outputs, inputs, strict=True):
+        extents([size, extent])  # the matrix of an axis
     region = array_of(roi).astype(np.float64) if roi is not None and array_of(roi).size else np.zeros(2 * len(axes))
     for place, axis in enumerate(axes):
         part = region[place], region[place + len(axes)]
-        at = _positions(node, outputs[place], extents[place], factors[place], part)
-        if outputs[place] == extents[place] and np.array_equal(at, np.arange(extents[place])):
+        at = _positions(node, outputs[place], inputs[place], factors[place], part)
+        if outputs[place] == inputs[place] and np.array_equal(at, np.arange(inputs[place])):
             continue
-        matrix = _weights(node, at, extents[place], factors[place])
+        matrix = _weights(node, at, inputs[place], factors[place])
         x = _along(x, matrix, axis)
         if node["coordinate_transformation_mode"] == "tf_crop_and_resize":
-            lost = (at < 0) | (at > extents[place] - 1)
+            lost = (at < 0) | (at > inputs[place] - 1)
             mask = np.expand_dims(lost, tuple(k for k in range(x.ndim) if k != axis))
             x = ops.where(wrap(np.broadcast_to(mask, x.shape).copy()), ops.full_like(x, node["extrapolation_value"]), x)
     return wrap(np.rint(x.array).astype(kind)) if whole else x

@@ -15,9 +15,9 @@ from ...ops.convolution.convolution import conv_nd
 from ...ops.pooling.pooling import avg_pool_nd, max_pool_nd
 from ..errors import UnsupportedError
 from ..node import Node
-from ..values import Value, array_of, floating, ints
+from ..values import Value, array_of, extents, floating, ints
 from .registry import operator
-from .windows import Pairs, paddings, steps
+from .windows import Pairs, check_outputs, paddings, steps
 
 
 def _window(node: Node, x: Tensor) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...], Pairs]:
@@ -27,7 +27,9 @@ def _window(node: Node, x: Tensor) -> tuple[int, tuple[int, ...], tuple[int, ...
         raise UnsupportedError(f"a pooling over {axes} axes")
     kernel, stride = steps(node, "kernel_shape", axes), steps(node, "strides", axes)
     dilation = steps(node, "dilations", axes)
-    return axes, kernel, stride, dilation, paddings(node, x.shape[2:], kernel, stride, dilation)
+    padding = paddings(node, x.shape[2:], kernel, stride, dilation)
+    check_outputs(x.shape[:2], x.shape[2:], kernel, stride, dilation, padding)
+    return axes, kernel, stride, dilation, padding
 
 
 def _outputs(size: Sequence[int], kernel: Any, stride: Any, dilation: Any, padding: Pairs, ceil: bool) -> list[int]:
@@ -132,7 +134,7 @@ def max_unpool(node: Node, x: Value, indices: Value, output_shape: Value = None)
     padding = paddings(node, x.shape[2:], kernel, stride, (1,) * axes)
     sizes = zip(x.shape[2:], kernel, stride, padding, strict=True)
     usual = [*x.shape[:2], *((i - 1) * s + k - low - high for i, k, s, (low, high) in sizes)]
-    shape = usual if output_shape is None else ints(output_shape)
+    shape = extents(usual if output_shape is None else ints(output_shape))
     flat = ops.zeros(prod(usual), dtype=x.dtype)
     y = ops.scatter(flat, 0, wrap(array_of(indices).reshape(-1)), x.reshape(-1)).reshape(*usual)
     more = [o - u for o, u in zip(shape, usual, strict=True)]

@@ -13,8 +13,9 @@ from ..node import DOMAIN
 Compute = Callable[..., Any]
 
 _FAMILIES = (
-    "attention", "casts", "control", "convolution", "indexing", "interpolation", "losses", "normalization", "pointwise",
-    "pooling", "products", "random", "recurrent", "reductions", "scatter", "sequences", "shapes", "training",
+    "attention", "casts", "control", "convolution", "fourier", "indexing", "interpolation", "losses", "normalization",
+    "pointwise", "pooling", "products", "random", "recurrent", "reductions", "scatter", "sequences", "shapes",
+    "training",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from ... import ops
 from ...engine.tensor import Tensor, wrap
 from ..errors import UnsupportedError
 from ..node import Node
-from ..values import Value, array_of, dtype_of, floating, ints, scalar, value_of
+from ..values import Value, array_of, dtype_of, extents, floating, ints, scalar, value_of
 from .indexing import inside
 from .registry import operator
 
@@ -114,7 +114,7 @@ def center_crop_pad(node: Node, x: Value, sizes: Value) -> Value:
     """Cut or extended by zeros on both sides of an axis, more at its end."""
     array = array_of(x)
     axes = node["axes"] or range(array.ndim)
-    for axis, size in zip(axes, ints(sizes), strict=True):
+    for axis, size in zip(axes, extents(ints(sizes)), strict=True):
         axis %= array.ndim
         extent = array_of(x).shape[axis]
         if size <= extent:
@@ -151,7 +151,7 @@ def random_uniform_like(node: Node, x: Value) -> Value:
 
 @operator("HannWindow", "HammingWindow", "BlackmanWindow", constants=(0,))
 def window(node: Node, size: Value) -> Value:
-    count = scalar(size)
+    (count,) = extents([scalar(size)])
     angle = 2 * np.pi * np.arange(count) / (count if node["periodic"] else max(1, count - 1))
     terms = {"Hann": (0.5, 0.5, 0.0), "Hamming": (25 / 46, 21 / 46, 0.0), "Blackman": (0.42, 0.5, 0.08)}
     a, b, c = terms[node.operator.removesuffix("Window")]

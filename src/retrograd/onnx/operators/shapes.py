@@ -12,7 +12,7 @@ from ...engine.tensor import Tensor, wrap
 from ...nn import functional
 from ..errors import OnnxError, UnsupportedError
 from ..node import Node
-from ..values import Value, array_of, ints, scalar, value_of
+from ..values import Value, array_of, extents, ints, scalar, value_of
 from .registry import operator
 
 
@@ -41,7 +41,7 @@ def constant(node: Node) -> Value:
 @operator("ConstantOfShape", constants=(0,))
 def constant_of_shape(node: Node, shape: Value) -> Value:
     value = np.zeros(1, np.float32) if node["value"] is None else node["value"]
-    return value_of(np.full(ints(shape), value.reshape(-1)[0], value.dtype))
+    return value_of(np.full(extents(ints(shape)), value.reshape(-1)[0], value.dtype))
 
 
 @operator("Shape")
@@ -119,13 +119,15 @@ def split(node: Node, x: Value, sizes: Value = None) -> tuple[Value, ...]:
 
 @operator("Expand", constants=(1,))
 def expand(node: Node, x: Value, sizes: Value) -> Value:
-    wanted = np.broadcast_shapes(array_of(x).shape, tuple(ints(sizes)))
+    wanted = np.broadcast_shapes(array_of(x).shape, tuple(extents(ints(sizes))))
     return _each(x, lambda t: ops.broadcast_to(t, wanted))
 
 
 @operator("Tile", constants=(1,))
 def tile(node: Node, x: Value, repeats: Value) -> Value:
-    return _each(x, lambda t: ops.tile(t, tuple(ints(repeats))))
+    counts = extents(ints(repeats))
+    extents(count * extent for count, extent in zip(counts, array_of(x).shape, strict=True))
+    return _each(x, lambda t: ops.tile(t, tuple(counts)))
 
 
 @operator("Slice", constants=(1, 2, 3, 4))
@@ -163,6 +165,7 @@ def pad(node: Node, x: Value, pads: Value, value: Value = None, axes: Value = No
     sides = [(0, 0)] * len(shape)
     for place, axis in enumerate(chosen):
         sides[axis] = (numbers[place], numbers[place + len(chosen)])
+    extents(max(0, extent + low + high) for extent, (low, high) in zip(shape, sides, strict=True))
     mode: Any = node["mode"]
     if mode == "constant" and isinstance(x, Tensor) and x.array.dtype.kind == "f":
         fill = 0.0 if value is None else scalar(value)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..errors import OnnxError
 from ..node import Node
+from ..values import extents
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -36,6 +37,23 @@ def paddings(
             found.append(split(total, mode == "SAME_UPPER"))
         return tuple(found)
     return pairs(node["pads"], len(size))
+
+
+def check_outputs(
+    first: Sequence[int], size: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
+    padding: Pairs,
+) -> None:  # fmt: skip
+    """Check that the outputs of all windows are not more than a file should ask for.
+
+    Raises:
+        OnnxError: they are, or a stride, a dilation or a kernel is below 1.
+    """
+    if min(*kernel, *stride, *dilation) < 1:
+        raise OnnxError(f"kernel {list(kernel)}, strides {list(stride)}, dilations {list(dilation)}: 1 is the least")
+    found = []
+    for i, k, s, d, (low, high) in zip(size, kernel, stride, dilation, padding, strict=True):
+        found.append(max(0, (i + low + high - (k - 1) * d - 1) // s + 1))
+    extents([*first, *found])
 
 
 def pairs(pads: Sequence[int] | None, axes: int) -> Pairs:
