@@ -46,7 +46,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "cuda": ({"ops", "absent", "accelerator", "amp"}, set()),
     **dict.fromkeys(("jit", "multiprocessing"), ({"nn", "absent"}, set())),
     "hub": ({"absent"}, set()),
-    "onnx": (_OPERATORS | {"nn", "absent"}, {"numpy", "onnx"}),
+    "onnx": (_OPERATORS | {"nn", "data", "absent"}, {"numpy", "onnx"}),
     "serialization": ({"interop", "absent"}, set()),
     "after_import": (set(), set()),  # registers with packages that ask which libraries are there
     "absent": (set(), set()),  # what is not here, for whoever is asked for it
@@ -82,7 +82,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         _LAYERS | _OPERATORS | {"absent", "aliases", "interop", "atomic", "outside", "entries"}, {"numpy", "mpi4py"}
     ),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
-    "cli": (_TOOLS | {"studies", "distributed"} | _LAYERS | _OPERATORS | {"atomic", "printable", "entries"}, {"numpy"}),
+    "cli": (
+        _TOOLS | {"studies", "distributed", "onnx", "atomic", "printable", "entries"} | _LAYERS | _OPERATORS, {"numpy"}
+    ),
     "__main__": ({"cli"}, set()),
     "__init__": (
         _TOOLS | _LAYERS | _OPERATORS

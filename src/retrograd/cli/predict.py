@@ -1,4 +1,4 @@
-"""``retrograd predict``: the network of a run, or a packed model, classifies images."""
+"""``retrograd predict``: the network of a run, a packed model, or one of ONNX classifies images."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def add_command(commands: Any) -> None:
     predict = commands.add_parser(
         "predict",
         help="classify images with a trained network",
-        description="Classify PNG and JPEG files with the network of a run, or with a packed model. Images are "
-        "prepared as in training: cropped to the central square and resized. The digits tasks expect bright strokes on "
-        "black; use --invert for dark ones on white.",
+        description="Classify PNG and JPEG files with the network of a run, with a packed model, or with a model of "
+        "ONNX, whose images go from 0 to 1. Images are prepared as in training: cropped to the central square and "
+        "resized. The digits tasks expect bright strokes on black; use --invert for dark ones on white.",
     )
     predict.add_argument(
         "checkpoint", type=Path, metavar="CHECKPOINT",
-        help="checkpoint.npz, the run's folder, or a packed model: model.safetensors",
+        help="checkpoint.npz, the run's folder, a packed model: model.safetensors, or model.onnx",
     )  # fmt: skip
     predict.add_argument("image", type=Path, nargs="+", metavar="IMAGE", help="a PNG or JPEG file")
     predict.add_argument("--json", action="store_true", help="all probabilities, as JSON")
@@ -38,6 +38,8 @@ def _predict(arguments: argparse.Namespace) -> int:
     from ..data.images import ImageError
     from ..interop.classifier import PackedClassifier
     from ..interop.safetensors import SafetensorsError
+    from ..onnx.classifier import OnnxClassifier
+    from ..onnx.errors import OnnxError
     from ..ops.kernel_set import use_kernels
     from ..printable import display_name
     from ..train import CheckpointError
@@ -48,8 +50,8 @@ def _predict(arguments: argparse.Namespace) -> int:
     answers: list[dict[str, Any]] = []
     with use_kernels(arguments.kernels):
         try:
-            predictor: Any = Predictor if arguments.checkpoint.suffix != ".safetensors" else PackedClassifier
-            predictor = predictor(arguments.checkpoint)
+            by_suffix: dict[str, Any] = {".safetensors": PackedClassifier, ".onnx": OnnxClassifier}
+            predictor: Any = by_suffix.get(arguments.checkpoint.suffix, Predictor)(arguments.checkpoint)
             for path in arguments.image:
                 answers.append({"image": display_name(path)})
                 try:
@@ -61,7 +63,7 @@ def _predict(arguments: argparse.Namespace) -> int:
                 probabilities = [float(value) for value in predictor.probabilities(image[None])[0]]
                 ranking = sorted(zip(predictor.classes, probabilities, strict=True), key=lambda pair: -pair[1])
                 answers[-1] |= {"class": ranking[0][0], "probability": ranking[0][1], "probabilities": dict(ranking)}
-        except (CheckpointError, SafetensorsError, ImportError) as error:
+        except (CheckpointError, SafetensorsError, OnnxError, FileNotFoundError, ImportError) as error:
             return complain(str(error), 1)
     if arguments.json:
         say(json.dumps(answers, indent=2))

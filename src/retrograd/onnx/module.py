@@ -35,6 +35,7 @@ class Graph(Module):
         except RecursionError as error:
             raise OnnxError("the graph has bodies within bodies, deeper than can be read") from error
         self.input_names, self.output_names = self._body.inputs, self._body.outputs
+        self.input_shapes = {each.name: _shape(each.type.tensor_type.shape) for each in model.graph.input}
         self._defaults = {each.name for each in model.graph.input} & set(self._body.weights)  # may be given, too
         self._attributes: dict[str, str] = {}  # of each weight
         trained = _trained(self._body.steps)
@@ -74,6 +75,11 @@ class Graph(Module):
         else:
             setattr(self, attribute, value)
         self._attributes[name] = attribute
+
+
+def _shape(shape: Any) -> tuple[int | str, ...]:
+    """Extents, or the names of those that the file leaves open."""
+    return tuple(each.dim_value if each.HasField("dim_value") else each.dim_param for each in shape.dim)
 
 
 def _as_value(given: Any) -> Value:

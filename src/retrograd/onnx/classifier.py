@@ -1,0 +1,80 @@
+"""Classifying images with a model of ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..data.images import read_planes
+from ..engine.grad_mode import no_grad
+from ..engine.tensor import Tensor, wrap
+from ..ops.normalization.softmax import softmax
+from .errors import OnnxError
+from .files import read
+from .module import Graph
+
+_SIZE = 224  # of the images of a model that takes any size
+
+
+class OnnxClassifier:
+    """A model with one input of images (N, channels, size, size), from 0 to 1, and one output of scores (N, classes).
+
+    ``classes`` are "0", "1", …: a file of ONNX does not name them. ``size`` and ``channels`` are those of the images
+    that it takes; 224 where it takes any size.
+
+    Raises:
+        OnnxError: the file is no valid model, uses what is not here, or does not classify images. OSError: it cannot be
+        read.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = path
+        self.model = Graph(read(path)).eval()
+        shapes = [self.model.input_shapes[name] for name in self.model.input_names]
+        if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][1] not in (1, 3):
+            raise OnnxError(
+                f"{path} does not classify images: its inputs have the shapes {[list(shape) for shape in shapes]}, "
+                "needs one of [N, channels, height, width] with 1 or 3 channels"
+            )
+        _, channels, height, width = shapes[0]
+        sizes = {extent for extent in (height, width) if isinstance(extent, int)}
+        if len(sizes) > 1:
+            raise OnnxError(f"{path} takes images of {height} x {width}; images are cut to squares here")
+        self.channels, self.size = int(channels), sizes.pop() if sizes else _SIZE
+        probe = self._scores(np.zeros((1, self.channels, self.size, self.size), np.float32))
+        if probe.ndim != 2 or probe.shape[0] != 1 or probe.shape[1] < 2:
+            raise OnnxError(f"{path} does not classify images: its output of one has the shape {probe.shape}")
+        self.classes = tuple(map(str, range(probe.shape[1])))
+
+    def read(self, path: str | Path, invert: bool = False) -> np.ndarray:
+        """A PNG or JPEG file as the model takes it: uint8 (channels, size, size).
+
+        Raises: as ``data.images.read_planes``.
+        """
+        return read_planes(path, self.channels, self.size, invert)
+
+    def probabilities(self, images: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
+        """The probability of each class (N, classes) for images uint8 (N, channels, size, size).
+
+        Raises:
+            OnnxError: they are not finite.
+        """
+        scores = self._scores(np.asarray(images).astype(np.float32) / np.float32(255))
+        if (scores >= 0).all() and np.allclose(scores.sum(1), 1, atol=1e-3):
+            return scores  # the model ends with softmax
+        result: np.ndarray = softmax(wrap(scores), 1).numpy()
+        if not np.isfinite(result).all():
+            raise OnnxError(f"{self._path}: the model's outputs are not finite")
+        return result
+
+    def _scores(self, batch: np.ndarray) -> np.ndarray:
+        try:
+            with no_grad(), np.errstate(all="ignore"):
+                found = self.model(wrap(batch))
+        except (TypeError, ValueError, RuntimeError, IndexError, MemoryError) as error:
+            raise OnnxError(f"{self._path} does not classify images of {batch.shape[1:]}: {error}") from error
+        if not isinstance(found, Tensor) or found.array.dtype.kind != "f":
+            raise OnnxError(f"{self._path} does not classify images: its output is no array of float32 or float64")
+        return found.array

@@ -1,0 +1,66 @@
+"""``retrograd predict model.onnx image.png``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+Image = pytest.importorskip("PIL.Image")
+from onnx import helper, numpy_helper  # noqa: E402
+
+from onnx_models.test_load import model_of, weights  # noqa: E402
+from retrograd.cli import main  # noqa: E402
+
+
+def save(path: Path, softmax: bool, shape=("N", 1, 8, 8), channels: int = 1) -> np.ndarray:
+    """A model with the mean of each column of pixels as scores; returns its weights."""
+    (kernel,) = weights(w=(4, channels, 8, 8))
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"]),
+        helper.make_node("Flatten", ["a"], ["b"]),
+        helper.make_node("Softmax", ["b"], ["y"], axis=1) if softmax else helper.make_node("Identity", ["b"], ["y"]),
+    ]
+    onnx.save(model_of(nodes, [kernel], {"x": list(shape)}, {"y": ["N", "K"]}), path)
+    return numpy_helper.to_array(kernel)
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> tuple[Path, np.ndarray]:
+    pixels = np.random.default_rng(3).integers(0, 256, (8, 8), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "image.png")
+    return tmp_path / "image.png", pixels
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+def test_probabilities(softmax: bool, picture, tmp_path: Path, capsys) -> None:
+    path, pixels = picture
+    kernel = save(tmp_path / "model.onnx", softmax)
+    assert main(["predict", str(tmp_path / "model.onnx"), str(path), "--json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    scores = (kernel[:, 0] * (pixels / 255)).sum((1, 2))
+    expected = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
+    assert answer["class"] == str(expected.argmax())
+    found = [answer["probabilities"][str(k)] for k in range(4)]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_models_that_do_not_classify_images(picture, tmp_path: Path, capsys) -> None:
+    path, _ = picture
+    model = tmp_path / "model.onnx"
+    for shape, message in (
+        (("N", 2, 8, 8), "needs one of [N, channels, height, width] with 1 or 3 channels"),
+        (("N", 64), "does not classify images: its inputs have the shapes"),
+        (("N", 1, 8, 9), "takes images of 8 x 9"),
+    ):
+        save(model, False, shape, channels=1)
+        assert main(["predict", str(model), str(path)]) == 1
+        assert message in capsys.readouterr().err
+    model.write_bytes(b"no model")
+    assert main(["predict", str(model), str(path)]) == 1
+    assert "is no valid model of ONNX" in capsys.readouterr().err
+    assert main(["predict", str(tmp_path / "none.onnx"), str(path)]) == 1
+    assert "none.onnx" in capsys.readouterr().err
