@@ -62,6 +62,7 @@ def cases() -> dict[str, unittest.TestCase]:
     return found
 
 
+@lru_cache(maxsize=None)
 def outcome(name: str) -> Outcome:
     """Run a test."""
     excuse = next((reason for pattern, reason in OTHER.items() if re.fullmatch(pattern, name)), None)
