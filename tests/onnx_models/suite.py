@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unittest
 import warnings
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import onnx.backend.test
@@ -62,7 +62,7 @@ def cases() -> dict[str, unittest.TestCase]:
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def outcome(name: str) -> Outcome:
     """Run a test."""
     excuse = next((reason for pattern, reason in OTHER.items() if re.fullmatch(pattern, name)), None)

@@ -110,6 +110,8 @@ def split(node: Node, x: Value, sizes: Value = None) -> tuple[Value, ...]:
     parts = node["split"] if sizes is None else ints(sizes)
     if parts is None:
         count = node["num_outputs"] or len(node.outputs)
+        if count != len(node.outputs):
+            raise OnnxError(f"num_outputs={count} of a node with {len(node.outputs)} outputs")
         part = -(-extent // count)
         parts = [min(part, extent - k * part) for k in range(count)]
     if not isinstance(x, Tensor):
