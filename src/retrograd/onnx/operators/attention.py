@@ -8,9 +8,12 @@ import numpy as np
 
 from ... import ops
 from ...engine.tensor import Tensor, wrap
+from ...ops.dtypes.dtype import cast as cast_tensor
 from ..node import Node
 from ..values import Value, array_of, floating
 from .registry import operator
+
+_DOUBLE = 11  # among ONNX's types
 
 
 @operator("Attention", constants=(3, 6))
@@ -38,7 +41,8 @@ def attention(
     capped = node["softcap"] * ops.tanh(scores / node["softcap"]) if node["softcap"] else scores
     bias = _bias(node, q, k, mask, past_k, lengths)
     biased = capped if bias is None else capped + bias
-    weights = ops.softmax(biased, -1)
+    wide = cast_tensor(biased, np.float64) if node["softmax_precision"] == _DOUBLE else biased
+    weights = cast_tensor(ops.softmax(wide, -1), biased.array.dtype)
     if bias is not None:
         nowhere = np.isneginf(np.broadcast_to(bias.array, biased.shape)).all(-1, keepdims=True)
         if nowhere.any():  # a row that sees nothing

@@ -135,9 +135,17 @@ def determinant(node: Node, x: Value) -> Tensor:
     return ops.det(x)
 
 
+def _uniform(node: Node, shape: tuple[int, ...]) -> np.ndarray:
+    """Random numbers from 0 to 1: with a seed always the same."""
+    if node["seed"] is None:
+        return ops.rand(*shape).array
+    return np.random.default_rng(int(np.float32(node["seed"]).view(np.uint32))).random(shape)
+
+
 @operator("Bernoulli")
 def bernoulli(node: Node, x: Value) -> Value:
-    drawn = ops.bernoulli(floating(x)).array
+    chances = floating(x).array
+    drawn = (_uniform(node, chances.shape) < chances).astype(chances.dtype)
     dtype = drawn.dtype if node["dtype"] is None else dtype_of(node["dtype"])
     return value_of(drawn.astype(dtype))
 
@@ -145,7 +153,7 @@ def bernoulli(node: Node, x: Value) -> Value:
 @operator("RandomUniformLike")
 def random_uniform_like(node: Node, x: Value) -> Value:
     dtype = array_of(x).dtype if node["dtype"] is None else dtype_of(node["dtype"])
-    drawn = ops.rand(*array_of(x).shape).array
+    drawn = _uniform(node, array_of(x).shape)
     return value_of((node["low"] + drawn * (node["high"] - node["low"])).astype(dtype))
 
 
