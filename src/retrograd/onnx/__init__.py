@@ -1,5 +1,6 @@
-"""Models in the format of ONNX (extra ``onnx``): ``load`` reads one, as a module that runs and trains; ``backend`` is
-what ONNX's own test-suite drives.
+"""Models in the format of ONNX (extra ``onnx``).
+
+``load`` reads one, as a module that runs and trains; ``export`` writes one; ``backend`` is what ONNX's own test-suite drives.
 
 Source: https://onnx.ai/onnx/repo-docs/IR.html, and Operators.html for what each operator computes.
 """
@@ -7,11 +8,13 @@ Source: https://onnx.ai/onnx/repo-docs/IR.html, and Operators.html for what each
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..absent import attach_to_module
 
 if TYPE_CHECKING:
+    from ..nn.module import Module
     from .module import Graph
 
 __all__ = ["export", "load"]
@@ -35,15 +38,39 @@ def load(path: Any) -> Graph:
     return Graph(read(path))
 
 
-def export(*args: Any, **kwargs: Any) -> NoReturn:
-    """There is no export to ONNX.
+def export(
+    model: Module,
+    example: Any,
+    path: Any,
+    *,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    dynamic_axes: Mapping[str, Mapping[int, str]] | None = None,
+    opset: int | None = None,
+) -> None:
+    """Write a model, as it is in eval mode, into a file of ONNX.
+
+    model: a Module. example: its argument, a Tensor, or a tuple of them.
+    input_names, output_names: by default the parameters of the model's ``forward``, and "output", or "output_0" and on.
+    dynamic_axes: for each input the axes whose extents the file leaves open, with a name for each, such as
+        {"x": {0: "batch", 1: "time"}}; by default the first axis of every input, as "batch"; {} for none.
+    opset: the version of ONNX's operators; by default 18, or the least above it that has all of them. ONNX's own
+        converter makes others.
+
+    The model is run with the example and with one of other values and sizes, and its calls of operators are written:
+    what Python decides by values or sizes must be the same for both. Parameters keep their names. Before the file is
+    written it is checked by ONNX's checker, loaded again, and compared with the model for a third example.
 
     Raises:
-        RuntimeError: always.
+        OnnxError: an operator has no counterpart in ONNX, or the model does something that its operators do not show;
+            the message names the operator and the module.
+        TypeError, ValueError: an argument is not as described.
+        ImportError: the package onnx is not installed.
     """
-    raise RuntimeError(
-        "onnx.export: there is no export to ONNX; save the weights with retrograd.save(model.state_dict(), path), load "
-        "them into the same network in PyTorch, and export it there"
+    from .exporting.model import export as write
+
+    write(
+        model, example, path, input_names=input_names, output_names=output_names, dynamic_axes=dynamic_axes, opset=opset
     )
 
 

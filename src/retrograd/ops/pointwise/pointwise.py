@@ -239,7 +239,8 @@ def make(
         run_forward, run_backward = forward_of_one, backward_of_one
     elif count == 2 and not numbers and saved in ([], [0, 1]):
         run_forward, run_backward = forward_of_two, backward_of_two
-    members = {"__doc__": value.__doc__} | members
+    # ``formula`` is for whoever writes it in another form, as the export to ONNX does
+    members = {"__doc__": value.__doc__, "formula": staticmethod(value)} | members
     shown, base = formulas or (value,), Binary if count == 2 else Function
     function: type[Function] = made_of(shown, title, run_forward, run_backward, base, **members)
     return function

@@ -1,0 +1,124 @@
+"""Pooling, and resampling to other sizes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ....geometry import AdaptiveWindow, Window
+from ....ops.pooling.lp_pooling import Root
+from ....ops.pooling.pooling import AvgPool, MaxPool
+from ....ops.pooling.resampling import Repeat, interpolate
+from ....ops.pooling.unpooling import MaxUnpool
+from ..writer import Value, Writer
+from .convolution import pads
+from .registry import converter, converter_of
+
+
+def _even(window: AdaptiveWindow) -> dict[str, Any] | None:
+    """Strides and sizes of windows that divide the input evenly; None if theirs differ."""
+    if any(i % o for i, o in zip(window.input, window.output, strict=True)):
+        return None
+    sizes = [i // o for i, o in zip(window.input, window.output, strict=True)]
+    return {"kernel_shape": sizes, "strides": sizes}
+
+
+def _sized(window: Window, dilated: bool) -> dict[str, Any]:
+    found = {"kernel_shape": list(window.kernel), "strides": list(window.stride), "pads": pads(window)}
+    return {**found, "dilations": list(window.dilation)} if dilated else found
+
+
+@converter(MaxPool)
+def max_pool(w: Writer, x: Value, window: Any, return_indices: bool) -> Any:
+    if isinstance(window, AdaptiveWindow):
+        sizes = _even(window)
+        if sizes is None:
+            w.require(not return_indices, "indices of adaptive max pooling whose windows differ in size")
+            return _adaptive(w, x, window, "ReduceMax")
+    else:
+        sizes = _sized(window, True)
+    if not return_indices:
+        return w.node("MaxPool", x, **sizes)
+    y, indices = w.node("MaxPool", x, outputs=2, **sizes)
+    # ONNX counts through the whole batch, ours within each channel
+    room = math.prod(window.input)
+    return y, w.node("Mod", Value(indices.name, np.dtype(np.int64)), w.constant(room, np.int64))
+
+
+@converter(AvgPool)
+def avg_pool(w: Writer, x: Value, window: Any, count_include_pad: bool) -> Value:
+    if isinstance(window, AdaptiveWindow):
+        if set(window.output) == {1}:
+            return w.node("GlobalAveragePool", x)
+        sizes = _even(window)
+        return _adaptive(w, x, window, "ReduceMean") if sizes is None else w.node("AveragePool", x, **sizes)
+    w.require(max(window.dilation) == 1, "average pooling with a dilation")
+    return w.node("AveragePool", x, count_include_pad=int(count_include_pad), **_sized(window, False))
+
+
+def _adaptive(w: Writer, x: Value, window: AdaptiveWindow, reduce: str) -> Value:
+    """Windows of different sizes: axis by axis, each output by itself."""
+    for axis, (extent, outputs) in enumerate(zip(window.input, window.output, strict=True), 2):
+        pieces = []
+        for o in range(outputs):
+            low, high = o * extent // outputs, -(-(o + 1) * extent // outputs)
+            piece = w.node("Slice", x, w.ints([low]), w.ints([high]), w.ints([axis]))
+            pieces.append(w.node(reduce, piece, w.ints([axis]), keepdims=1))
+        x = w.node("Concat", *pieces, axis=axis)
+    return x
+
+
+@converter(MaxUnpool)
+def max_unpool(w: Writer, x: Value, indices: Any, size: tuple[int, ...]) -> Value:
+    lead, room = x.shape[:2], math.prod(size)
+    flat = (*lead, math.prod(x.shape[2:]))
+    zeros = w.node("Expand", w.constant(0, x.dtype), w.ints((*lead, room)))
+    values, places = w.reshape(x, flat), w.reshape(w.taken(indices), flat)
+    return w.reshape(w.node("ScatterElements", zeros, places, values, axis=2), (*lead, *size))
+
+
+@converter(Root)
+def root(w: Writer, x: Value, p: float) -> Value:
+    return w.node("Pow", x, w.constant(1.0 / p, x.dtype))
+
+
+@converter(Repeat)
+def repeat(w: Writer, x: Value, factors: tuple[int, ...]) -> Value:
+    scales = w.constant([1.0, 1.0, *map(float, factors)], np.float32)
+    return w.node(
+        "Resize", x, None, scales, mode="nearest", nearest_mode="floor", coordinate_transformation_mode="asymmetric"
+    )
+
+
+_RESIZED = {"nearest": "nearest", "nearest-exact": "nearest", "linear": "linear", "bilinear": "linear",
+            "trilinear": "linear", "bicubic": "cubic"}  # fmt: skip
+
+
+@converter_of(interpolate, when=lambda given: given["mode"] in _RESIZED)
+def resize(
+    w: Writer, input: Value, size: Any, scale_factor: Any, mode: str, align_corners: bool | None,
+    recompute_scale_factor: bool | None, antialias: bool,
+) -> Value:  # fmt: skip
+    space = len(input.shape) - 2
+    w.require(mode != "bicubic" or not antialias, "bicubic interpolation with antialias")
+    options: dict[str, Any]
+    if mode == "nearest":
+        options = {"nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}
+    elif mode == "nearest-exact":
+        options = {"nearest_mode": "round_prefer_ceil", "coordinate_transformation_mode": "half_pixel"}
+    else:
+        whole = "pytorch_half_pixel" if mode == "bicubic" else "half_pixel"
+        options = {"coordinate_transformation_mode": "align_corners" if align_corners else whole}
+        if mode == "bicubic":
+            options |= {"cubic_coeff_a": -0.75}
+    sizes: tuple[Value | None, ...]
+    if scale_factor is not None and not recompute_scale_factor:
+        factors = scale_factor if isinstance(scale_factor, (tuple, list)) else [scale_factor] * space
+        sizes = None, w.constant([1.0, 1.0, *map(float, factors)], np.float32)
+    else:
+        sizes = None, None, w.ints(w.results[0].shape)
+    return w.node("Resize", input, *sizes, mode=_RESIZED[mode], antialias=int(bool(antialias)) or None, **options)
+
+

@@ -1,0 +1,55 @@
+"""What writes the nodes of an operator, by operator.
+
+A converter gets the writer and the operator's arguments, a Value in place of each tensor, and returns the Value of its
+result, or a tuple of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+Convert = Callable[..., Any]
+Stands = Callable[[dict[str, Any]], bool]
+
+_FAMILIES = (
+    "attention", "comparison", "convolution", "indexing", "normalization", "pointwise", "pooling", "products",
+    "recurrent", "reductions", "shapes",
+)  # fmt: skip
+
+_converters: dict[Any, Convert] = {}
+_functions: dict[Callable[..., Any], Stands] = {}
+
+
+def converter(*operators: Any) -> Callable[[Convert], Convert]:
+    """Register for Functions."""
+
+    def register(convert: Convert) -> Convert:
+        _converters.update(dict.fromkeys(operators, convert))
+        return convert
+
+    return register
+
+
+def converter_of(*functions: Callable[..., Any], when: Stands = lambda given: True) -> Callable[[Convert], Convert]:
+    """Register for functions that are no Functions; the converter gets their arguments by name.
+
+    when: whether a call stands for all calls inside it, by its arguments.
+    """
+
+    def register(convert: Convert) -> Convert:
+        _converters.update(dict.fromkeys(functions, convert))
+        _functions.update(dict.fromkeys(functions, when))
+        return convert
+
+    return register
+
+
+@lru_cache(maxsize=1)
+def converters() -> tuple[dict[Any, Convert], dict[Callable[..., Any], Stands]]:
+    """Of all operators, and the functions among them."""
+    for family in _FAMILIES:
+        import_module(f"{__package__}.{family}")
+    return _converters, _functions

@@ -1,0 +1,194 @@
+"""One graph of two, which were written for examples of different sizes.
+
+Their nodes must be the same. Where a constant differs it depends on an extent that is left open: whole numbers become
+products and sums of extents, an array of one number is expanded, and 0, 1, 2, ... is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+
+from ..errors import UnsupportedError
+from .writer import NodeText, Writer
+
+
+@dataclass(frozen=True)
+class Extent:
+    """An extent that is left open: axis ``axis`` of an input; its sizes in the two examples."""
+
+    name: str
+    input: str
+    axis: int
+    sizes: tuple[int, int]
+
+
+def merge(first: Writer, second: Writer, extents: Mapping[str, Extent]) -> None:
+    """Change the first graph to one that serves both.
+
+    Raises:
+        UnsupportedError: they differ in more than sizes; the message names the node.
+    """
+    for one, other in zip(first.nodes, second.nodes, strict=False):
+        if one.key() != other.key():
+            raise UnsupportedError(
+                f"onnx.export: {_place(one.name)} is another one for another example: {one.operator} with "
+                f"{one.attributes} for one, {other.operator} with {other.attributes} for the other. What the model "
+                "does must not depend on the values of its inputs, nor the attributes of a node on their sizes; leave "
+                "fewer axes open by dynamic_axes"
+            )
+    if len(first.nodes) != len(second.nodes):
+        raise UnsupportedError(
+            f"onnx.export: the model does {len(first.nodes)} operations for one example and {len(second.nodes)} for "
+            "another; what it does must not depend on the values or the sizes of its inputs; leave fewer axes open by "
+            "dynamic_axes"
+        )
+    sizes = _Sizes(first, extents)
+    for name, array in list(first.constants.items()):
+        other_array = second.constants[name]
+        if _same(array, other_array):
+            continue
+        sizes.write(name, array, other_array)
+    first.nodes[:0] = sizes.nodes
+
+
+def _place(name: str) -> str:
+    return f"the node {name!r}"
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.shape == other.shape and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+
+
+class _Sizes:
+    """Writes what depends on extents, before all other nodes."""
+
+    def __init__(self, writer: Writer, extents: Mapping[str, Extent]) -> None:
+        self._writer, self._extents = writer, extents
+        self.nodes: list[NodeText] = []
+        self._known: dict[Any, str] = {}  # nodes by what they do
+
+    def write(self, name: str, one: np.ndarray, other: np.ndarray) -> None:
+        """Make the value ``name``, which is a constant that differs."""
+        users = [node for node in self._writer.nodes if name in node.inputs]
+        whole = one.dtype == np.int64
+        if whole and one.shape == other.shape and one.ndim <= 1:
+            differing = np.flatnonzero(one != other)
+            if all(node.operator == "Reshape" for node in users) and len(differing) == 1 and 0 not in one:
+                one[differing[0]] = -1
+                return
+            made = self._vector(name, one.reshape(-1), other.reshape(-1))
+            if one.ndim == 0:
+                made = self._node("Squeeze", [made, self._constant([0])])
+        elif one.ndim == other.ndim and one.size and other.size and _is_one(one) and _is_one(other):
+            if one.flat[0] != other.flat[0]:
+                self._refuse(name, users)
+            shape = self._vector(name, np.array(one.shape), np.array(other.shape))
+            made = self._node("Expand", [self._kept(one.reshape(-1)[0]), shape])
+        elif whole and one.ndim == other.ndim and _counts(one) and _counts(other):
+            size = self._vector(name, np.array([one.size]), np.array([other.size]))
+            limit = self._node("Squeeze", [size, self._constant([0])])
+            made = self._node("Range", [self._kept(np.int64(0)), limit, self._kept(np.int64(1))])
+            if one.ndim != 1:
+                shape = self._vector(name, np.array(one.shape), np.array(other.shape))
+                made = self._node("Reshape", [made, shape])
+        else:
+            self._refuse(name, users)
+        del self._writer.constants[name]
+        for node in users:
+            node.inputs = [made if each == name else each for each in node.inputs]
+
+    def _refuse(self, name: str, users: list[NodeText]) -> Any:
+        where = _place(users[0].name) if users else name
+        raise UnsupportedError(
+            f"onnx.export: {where} takes an array that differs from one example to another and was made by something "
+            "that is not recorded: by NumPy, by an operator without a gradient, or by Python from the sizes. it "
+            "with operators of retrograd, keep it as a buffer, or leave fewer axes open by dynamic_axes"
+        )
+
+    def _vector(self, name: str, one: np.ndarray, other: np.ndarray) -> str:
+        """Whole numbers on one axis, of which some differ."""
+        pieces: list[str] = []
+        fixed: list[int] = []
+        for a, b in zip(one.tolist(), other.tolist(), strict=True):
+            if a == b:
+                fixed.append(a)
+                continue
+            if fixed:
+                pieces.append(self._constant(fixed))
+                fixed = []
+            pieces.append(self._number(name, a, b))
+        if fixed:
+            pieces.append(self._constant(fixed))
+        return pieces[0] if len(pieces) == 1 else self._node("Concat", pieces, axis=0)
+
+    def _number(self, name: str, a: int, b: int) -> str:
+        """A number that is a in the first example and b in the second, on an axis of extent 1."""
+        found = formula_of(a, b, list(self._extents.values()))
+        if found is None:
+            users = [node.name for node in self._writer.nodes if name in node.inputs]
+            raise UnsupportedError(
+                f"onnx.export: {_place((users or [name])[0])} takes the number {a}, which is {b} for another example: "
+                f"it is no product or sum of the open extents {sorted(self._extents)}; leave fewer axes open by "
+                "dynamic_axes"
+            )
+        factors, scale, shift = found
+        value = ""
+        for extent in factors:
+            size = self._node("Shape", [extent.input], start=extent.axis, end=extent.axis + 1)
+            value = self._node("Mul", [value, size]) if value else size
+        if scale != 1:
+            value = self._node("Mul", [value, self._constant([scale])])
+        return self._node("Add", [value, self._constant([shift])]) if shift else value
+
+    def _constant(self, numbers: list[int]) -> str:
+        return self._kept(np.array(numbers, np.int64))
+
+    def _kept(self, array: Any) -> str:
+        key = "constant", str(np.asarray(array).dtype), np.asarray(array).tobytes(), np.shape(array)
+        if key not in self._known:
+            self._known[key] = self._writer.constant(array, name="size").name
+        return self._known[key]
+
+    def _node(self, operator: str, inputs: list[str], **attributes: Any) -> str:
+        key = operator, tuple(inputs), tuple(attributes.items())
+        if key not in self._known:
+            name = self._writer.new_name(f"size/{operator}")
+            self.nodes.append(NodeText(operator, name, inputs, [name], attributes))
+            self._known[key] = name
+        return self._known[key]
+
+
+def _is_one(array: np.ndarray) -> bool:
+    return bool((array == array.flat[0]).all())
+
+
+def _counts(array: np.ndarray) -> bool:
+    return np.array_equal(array.reshape(-1), np.arange(array.size))
+
+
+def formula_of(a: int, b: int, extents: list[Extent]) -> tuple[list[Extent], int, int] | None:
+    """(factors, scale, shift) with a, b = product of the factors' sizes * scale + shift in the two examples.
+
+    A multiple of one extent comes first, then of two, then an extent and a number, then a multiple and a number.
+    """
+    groups = [list(pair) for count in (1, 2) for pair in combinations_with_replacement(extents, count)]
+    for factors in groups:
+        n, m = (int(np.prod([each.sizes[k] for each in factors])) for k in (0, 1))
+        if n and a * m == b * n and a % n == 0:
+            return factors, a // n, 0
+    for slope in (1, -1):
+        for each in extents:
+            n, m = each.sizes
+            if a - slope * n == b - slope * m:
+                return [each], slope, a - slope * n
+    for each in extents:
+        n, m = each.sizes
+        if (b - a) % (m - n) == 0:
+            scale = (b - a) // (m - n)
+            return [each], scale, a - scale * n
+    return None

@@ -1,0 +1,219 @@
+"""Export: a model and an example in, a file of ONNX out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ... import __version__
+from ...engine.grad_mode import no_grad
+from ...engine.tensor import Tensor
+from ...nn.module import Module
+from ..errors import OnnxError, UnsupportedError
+from ..module import Graph
+from ..package import onnx
+from .arguments import Axes, Places, another, inputs_of, places_of
+from .converters.registry import converters
+from .formulas import write_pointwise
+from .merge import Extent, merge
+from .record import Recorder, required
+from .writer import Value, Writer
+
+_MOST_BYTES = 2**31 - 1  # of a protobuf
+_CLOSE = 1e-4  # of the largest output: what single precision leaves after many layers in another order
+
+
+def export(
+    model: Module,
+    example: Any,
+    path: Any,
+    *,
+    input_names: Sequence[str] | None,
+    output_names: Sequence[str] | None,
+    dynamic_axes: Axes | None,
+    opset: int | None,
+) -> None:
+    """See ``retrograd.onnx.export``."""
+    if not isinstance(model, Module):
+        raise TypeError(f"onnx.export: model is {type(model).__name__}, needs a Module")
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"onnx.export: path={path!r} must be a path")
+    package = onnx()
+    newest = package.defs.onnx_opset_version()
+    if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or not 7 <= opset <= newest):
+        raise ValueError(f"onnx.export: opset={opset!r} must be an int from 7 to {newest}, the newest that onnx knows")
+    inputs = inputs_of(model, example, input_names)
+    places = places_of(inputs, dynamic_axes)
+    states = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        proto = _written(model, inputs, places, output_names)
+        if opset is not None:
+            proto = _converted(proto, opset)
+        _check(model, proto, inputs, places)
+    finally:
+        for module, training in states:
+            module.training = training
+    data = proto.SerializeToString()
+    if len(data) > _MOST_BYTES:
+        raise OnnxError(f"onnx.export: the file would have {len(data)} bytes; at most {_MOST_BYTES} fit into one")
+    file = Path(path)
+    beside = file.with_name(f"{file.name}.part")
+    beside.write_bytes(data)
+    beside.replace(file)
+
+
+def _written(
+    model: Module, inputs: dict[str, np.ndarray], open_places: Places, output_names: Sequence[str] | None
+) -> Any:
+    """The ModelProto."""
+    writer, outputs = _graph(model, inputs)
+    other = another(inputs, open_places, 1)
+    try:
+        second, others = _graph(model, other)
+    except OnnxError:
+        raise
+    except Exception as error:
+        sizes = {name: array.shape for name, array in other.items()}
+        error.add_note(
+            f"onnx.export: the model ran with the example, but not with the sizes {sizes}; say which axes are left "
+            'open: dynamic_axes={"x": {0: "batch"}}, or {} for none'
+        )
+        raise
+    extents = {}
+    for label, ((name, axis), *_) in open_places.items():
+        extents[label] = Extent(label, name, axis, (inputs[name].shape[axis], other[name].shape[axis]))
+    merge(writer, second, extents)
+    names = list(output_names or (["output"] if len(outputs) == 1 else [f"output_{k}" for k in range(len(outputs))]))
+    if len(names) != len(outputs) or len(set(names)) != len(names) or set(names) & set(inputs):
+        raise ValueError(
+            f"onnx.export: output_names={names!r} must be {len(outputs)} different names, none of them that of an input"
+        )
+    writer.finish(outputs, names)
+    labels = {place: label for label, places in open_places.items() for place in places}
+    triples = list(zip(names, outputs, others, strict=True))
+    return _proto(writer, inputs, labels, extents, triples, type(model).__name__)
+
+
+def _graph(model: Module, inputs: dict[str, np.ndarray]) -> tuple[Writer, list[Value]]:
+    """The graph of a call of the model, and its outputs."""
+    table, functions = converters()
+    tensors = {name: Tensor(array) for name, array in inputs.items()}
+    named = dict(model.named_parameters()) | dict(model.named_buffers())
+    named = {(f"{name}_" if name in tensors else name): tensor for name, tensor in named.items()}
+    paths = {id(module): name for name, module in model.named_modules()}
+    recorder = Recorder({**named, **tensors}, paths, functions)
+    with recorder.running():
+        result = model(*tensors.values())
+    found = [recorder.resolve(each) for each in _tensors_in(result)]
+    arrays = {name: tensor.array for name, tensor in {**named, **tensors}.items()}
+    writer = Writer(recorder.calls, arrays, inputs=frozenset(tensors))
+    for number in required(recorder.calls, found):
+        call = recorder.calls[number]
+        convert = table.get(call.operator)
+        label = f"{call.operator.__name__}{f' in the module {call.path!r}' if call.path else ''}"
+        try:
+            if convert is None:
+                writer.require(getattr(call.operator, "formula", None), "the operator")
+                convert = partial(write_pointwise, operator=call.operator)
+            writer.write(number, convert)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"onnx.export: {label}: {error} cannot be written as a graph of ONNX") from error
+    return writer, [writer.value(each) for each in found]
+
+
+def _tensors_in(result: Any) -> list[Tensor]:
+    """The tensors among the outputs of a model, in their order."""
+    if isinstance(result, Tensor):
+        return [result]
+    if isinstance(result, Mapping):
+        result = list(result.values())
+    if isinstance(result, (tuple, list)):
+        return [each for item in result for each in _tensors_in(item)]
+    if result is None:
+        return []
+    raise OnnxError(f"onnx.export: the model returns a {type(result).__name__}, needs Tensors, or tuples of them")
+
+
+def _proto(
+    writer: Writer, inputs: Any, labels: Any, extents: Mapping[str, Extent], outputs: list[Any], name: str
+) -> Any:
+    """The file's content."""
+    helper, package = onnx().helper, onnx()
+    nodes = [helper.make_node(n.operator, n.inputs, n.outputs, n.name, **n.attributes) for n in writer.nodes]
+    used = {given for each in writer.nodes for given in each.inputs}
+    weights = {key: array for key, array in writer.named.items() if key not in inputs} | writer.constants
+    initializers = [package.numpy_helper.from_array(array, key) for key, array in weights.items() if key in used]
+
+    def info(label: str, array: np.ndarray, shape: list[Any]) -> Any:
+        return helper.make_tensor_value_info(label, helper.np_dtype_to_tensor_dtype(array.dtype), shape)
+
+    givens = [
+        info(key, array, [labels.get((key, axis), extent) for axis, extent in enumerate(array.shape)])
+        for key, array in inputs.items()
+    ]
+    open_sizes = {each.sizes: each.name for each in extents.values()}
+    found = []
+    for label, value, other in outputs:
+        sizes = zip(value.shape, other.shape, strict=True)
+        found.append(info(label, value.array, [a if a == b else open_sizes.get((a, b)) for a, b in sizes]))
+    graph = helper.make_graph(nodes, name, givens, found, initializers)
+    opset = helper.make_opsetid("", writer.opset)
+    model = helper.make_model(
+        graph, opset_imports=[opset], producer_name="retrograd", producer_version=__version__,
+        ir_version=helper.find_min_ir_version_for([opset]),
+    )  # fmt: skip
+    package.checker.check_model(model, full_check=True)
+    return model
+
+
+def _converted(proto: Any, opset: int) -> Any:
+    """In another opset, by ONNX's converter.
+
+    Raises:
+        UnsupportedError: it cannot convert it.
+    """
+    now = proto.opset_import[0].version
+    if now == opset:
+        return proto
+    try:
+        found = onnx().version_converter.convert_version(proto, opset)
+        onnx().checker.check_model(found)
+    except Exception as error:
+        raise UnsupportedError(
+            f"onnx.export: opset={opset}: ONNX's converter cannot bring the model from opset {now} to it: {error}"
+        ) from error
+    return found
+
+
+def _check(model: Module, proto: Any, inputs: dict[str, np.ndarray], open_places: Places) -> None:
+    """Compare the file with the model for a third example.
+
+    Raises:
+        OnnxError: its outputs differ: the model does what its calls of operators do not show.
+    """
+    third = [Tensor(array) for array in another(inputs, open_places, 2).values()]
+    with no_grad():
+        expected = _tensors_in(model(*third))
+        found = _tensors_in(Graph(proto).eval()(*third))
+    for name, one, other in zip((each.name for each in proto.graph.output), expected, found, strict=True):
+        same = one.array.shape == other.array.shape and one.array.dtype == other.array.dtype
+        if same and np.allclose(one.array, other.array, 0, _CLOSE * _scale(one.array), equal_nan=True):
+            continue
+        away = np.nanmax(np.abs(one.array - other.array)) if same else f"{other.array.shape}, not {one.array.shape}"
+        raise OnnxError(
+            f"onnx.export: the output {name!r} of the file differs from the model's for another example ({away}): the "
+            "model computes something without operators of retrograd, or depends in Python on the values or sizes of its "
+            "inputs"
+        )
+
+
+def _scale(array: np.ndarray) -> float:
+    finite = np.abs(array[np.isfinite(array)]) if array.dtype.kind == "f" else np.zeros(0)
+    return max(1e-3, float(finite.max())) if finite.size else 1.0
+
