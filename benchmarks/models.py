@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,63 @@ def vgg11(nn: Any) -> Any:
             layers += [nn.Conv2d(inside, out, 3, padding=1), nn.ReLU()]
             inside = out
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 1000))
+
+
+def resnet18(nn: Any, classes: int = 1000) -> Any:
+    """ResNet-18 for (N, 3, H, W): K. He et al., "Deep Residual Learning for Image Recognition", 2016."""
+
+    class Block(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, inside: int, out: int, stride: int) -> None:
+            super().__init__()
+            self.conv1, self.bn1 = nn.Conv2d(inside, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out)
+            self.conv2, self.bn2 = nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out)
+            self.relu = nn.ReLU()
+            short = [nn.Conv2d(inside, out, 1, stride, bias=False), nn.BatchNorm2d(out)]
+            self.downsample = nn.Sequential(*(short if stride > 1 else []))
+
+        def forward(self, x: Any) -> Any:
+            y = self.relu(self.bn1(self.conv1(x)))
+            return self.relu(self.bn2(self.conv2(y)) + self.downsample(x))
+
+    widths = 64, 64, 64, 128, 128, 256, 256, 512, 512
+    sizes = [(inside, out, 2 if out > inside else 1) for inside, out in pairwise(widths)]
+    return nn.Sequential(
+        nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
+        *(Block(*size) for size in sizes), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, classes),
+    )  # fmt: skip
+
+
+def mobilenet_v2(nn: Any, classes: int = 1000) -> Any:
+    """MobileNetV2 for (N, 3, H, W): M. Sandler et al., "MobileNetV2: Inverted Residuals", 2018."""
+
+    def convolved(inside: int, out: int, kernel: int, stride: int = 1, groups: int = 1) -> list[Any]:
+        conv = nn.Conv2d(inside, out, kernel, stride, kernel // 2, groups=groups, bias=False)
+        return [conv, nn.BatchNorm2d(out), nn.ReLU6()]
+
+    class Inverted(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, inside: int, out: int, stride: int, factor: int) -> None:
+            super().__init__()
+            wide = inside * factor
+            wider = convolved(inside, wide, 1) if factor > 1 else []
+            self.adds = stride == 1 and inside == out
+            self.layers = nn.Sequential(
+                *wider, *convolved(wide, wide, 3, stride, wide),
+                nn.Conv2d(wide, out, 1, bias=False), nn.BatchNorm2d(out),
+            )  # fmt: skip
+
+        def forward(self, x: Any) -> Any:
+            return x + self.layers(x) if self.adds else self.layers(x)
+
+    layers, inside = convolved(3, 32, 3, 2), 32
+    stages = (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)
+    for factor, out, count, stride in stages:
+        for place in range(count):
+            layers.append(Inverted(inside, out, 1 if place else stride, factor))
+            inside = out
+    return nn.Sequential(
+        *layers, *convolved(320, 1280, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2),
+        nn.Linear(1280, classes),
+    )  # fmt: skip
 
 
 CHARACTERS = 103

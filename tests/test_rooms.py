@@ -76,7 +76,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "interop": (
         _LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "lowbit"},
-        {"numpy", "pyfive", "safetensors", "einops"},
+        {"numpy", "pyfive", "safetensors", "einops", "sklearn", "torch"},
     ),
     "distributed": (
         _LAYERS | _OPERATORS | {"absent", "aliases", "interop", "atomic", "outside", "entries"}, {"numpy", "mpi4py"}
@@ -109,12 +109,14 @@ DOORS: dict[str, tuple[str, ...]] = {
     "explanation/mutations.py": ("textbook.loss", "textbook.pointwise"),
     "cli/__init__.py": ("__version__",),
     "version.py": ("__version__",),
+    "onnx/exporting/model.py": ("__version__",),  # a file says what wrote it
     "cli/machine.py": ("kernels",),  # warmup and info: the compile cache, the CPU
     **dict.fromkeys(("cli/train.py", "cli/study.py"), ("kernels.machine.launch",)),  # the number of threads
     "distributed/processes/threads.py": ("kernels.machine.launch",),  # the threads of each worker
     "nn/conv_recurrent_cell.py": ("formulas.gates",),  # it composes its cells of operators itself
     "optim/swa_utils.py": ("nn.module", "nn.normalization"),  # an average of a Module is a Module
     "testing/operator.py": ("kernels.machine.launch",),  # the same bits with 1 and 2 threads
+    "interop/sklearn/estimator.py": ("train",),  # fit
     # the report says on what it ran
     "train/environment.py": ("kernels.machine.launch", "kernels.machine.target", "__version__"),
 }

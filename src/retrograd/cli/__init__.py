@@ -1,4 +1,4 @@
-"""The command ``retrograd``: train, predict, sample, study, explain, launch, warmup, info.
+"""The command ``retrograd``: train, predict, sample, study, explain, launch, vectors, warmup, info.
 
 Heavy imports happen inside the commands, so that ``--help`` and argument errors are instant.
 """
@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from . import explain, launch, machine, predict, sample, study, train
+from . import explain, launch, machine, predict, sample, study, train, vectors
 from .answers import UsageError, complain
 from .streams import guarded
 
@@ -42,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     study.add_command(commands)
     explain.add_command(commands)
     launch.add_command(commands)
+    vectors.add_command(commands)
     machine.add_commands(commands)
     return parser
 

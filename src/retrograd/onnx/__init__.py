@@ -1,6 +1,7 @@
 """Models in the format of ONNX (extra ``onnx``).
 
-``load`` reads one, as a module that runs and trains; ``export`` writes one; ``backend`` is what ONNX's own test-suite drives.
+``load`` reads one, as a module that runs and trains, and ``export`` writes one. ``backend`` is what ONNX's own tests
+drive.
 
 Source: https://onnx.ai/onnx/repo-docs/IR.html, and Operators.html for what each operator computes.
 """

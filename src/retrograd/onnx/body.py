@@ -54,12 +54,28 @@ class Body:
         weights = {each.name: onnx().numpy_helper.to_array(each) for each in graph.initializer}
         inputs = [each.name for each in graph.input if each.name not in weights]
         outputs = [each.name for each in graph.output]
-        steps = _with_last([_step(proto, versions) for proto in graph.node], set(outputs))
+        steps: list[Step] = []
+        for proto in graph.node:
+            steps.append(_step(proto, versions, steps))
+        return cls._made(inputs, outputs, weights, steps)
+
+    @classmethod
+    def between(cls, inputs: list[str], output: str, steps: list[Step]) -> Body:
+        """Those of the steps that make the output from the inputs; other values are free."""
+        wanted, needed = {output} - {*inputs}, []
+        for step in reversed(steps):
+            if wanted & set(step.node.outputs):
+                needed.append(step)
+                wanted = (wanted | step.reads()) - {*inputs}
+        return cls._made(inputs, [output], {}, needed[::-1])
+
+    @classmethod
+    def _made(cls, inputs: list[str], outputs: list[str], weights: dict[str, np.ndarray], steps: list[Step]) -> Body:
         made, free = {*inputs, *weights, ""}, set()
         for step in steps:
             free |= step.reads() - made
             made |= set(step.node.outputs)
-        return cls(inputs, outputs, weights, steps, free | (set(outputs) - made))
+        return cls(inputs, outputs, weights, _with_last(steps, set(outputs)), free | (set(outputs) - made))
 
     def run(self, values: dict[str, Value], module: Any) -> tuple[Value, ...]:
         """The outputs, for the values of inputs, weights and what is free; used ones are taken out of ``values``."""
@@ -79,12 +95,14 @@ class Body:
         return self.run(values | dict(zip(self.inputs, given, strict=True)), module)
 
 
-def _step(proto: Any, versions: dict[str, int]) -> Step:
+def _step(proto: Any, versions: dict[str, int], before: list[Step]) -> Step:
     node = Node.of(proto, versions)
     known = operators().get((node.domain, node.operator))
     if known is None:
         raise UnsupportedError(f"{node}: the operator {node.operator} of {node.domain} is not here")
     bodies = {each.name: Body.of(each.g, versions) for each in proto.attribute if each.HasField("g")}
+    if known.differentiates:
+        bodies["y"] = Body.between([*node["xs"], *(node["zs"] or ())], node["y"], before)
     return Step(node, known, bodies, ())
 
 
@@ -106,6 +124,19 @@ def _compute(step: Step, values: dict[str, Value], module: Any) -> None:
     more: dict[str, Any] = {"module": module} if operator.stateful else {}
     if operator.branches:
         more["run"] = lambda name, *given: step.bodies[name].inner(values, given, module)
+    for name, result in zip(node.outputs, compute_node(node, operator, inputs, more), strict=False):
+        if name:
+            values[name] = result
+    for name in step.last:
+        values.pop(name, None)
+
+
+def compute_node(node: Node, operator: Operator, inputs: list[Value], more: dict[str, Any]) -> tuple[Value, ...]:
+    """What a node makes of its inputs. more: what the operator takes besides them.
+
+    Raises:
+        OnnxError: they do not fit, or an option is not here; the message names the node.
+    """
     half = None if operator.typed or operator.branches else _half(inputs)
     try:
         results = operator.compute(node, *(map(_widened, inputs) if half else inputs), **more)
@@ -118,10 +149,7 @@ def _compute(step: Step, values: dict[str, Value], module: Any) -> None:
         error.add_note(f"in the {node} of a model of ONNX")
         raise
     results = results if isinstance(results, tuple) else (results,)
-    for name, result in zip(node.outputs, results, strict=False):
-        values[name] = _rounded(result, half) if half else result
-    for name in step.last:
-        values.pop(name, None)
+    return tuple([_rounded(each, half) for each in results]) if half else results
 
 
 def _half(inputs: Iterable[Value]) -> np.dtype[Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from inspect import Parameter, signature
 from typing import Any
 
@@ -82,14 +83,23 @@ def another(inputs: dict[str, np.ndarray], open_places: Places, turn: int) -> di
     Values are those of the first example in another order, so that indices and lengths stay valid; floating-point ones
     are scaled down, so that signs and domains stay.
     """
-    found = {}
-    for name, array in inputs.items():
-        for step, places in enumerate(open_places.values(), 1):
-            for of, axis in places:
-                if of == name:
-                    array = np.take(array, np.arange(array.shape[axis] + turn * step) % array.shape[axis], axis)
+    found = dict(inputs)
+    ratios: list[Fraction] = []
+    for (name, axis), *rest in open_places.values():
+        size = inputs[name].shape[axis]
+        more = turn
+        # what grows by one extent's ratio is then a multiple of no other, nor of a product
+        while _is_known(Fraction(size + more, size), ratios):
+            more += 1
+        ratios.append(Fraction(size + more, size))
+        for of, along in ((name, axis), *rest):
+            found[of] = np.take(found[of], np.arange(size + more) % size, along)
+    for name, array in found.items():
         array = np.roll(array.reshape(-1), turn).reshape(array.shape)
         found[name] = array * array.dtype.type(1 - turn / 8) if array.dtype.kind == "f" else array
     return found
 
 
+def _is_known(ratio: Fraction, known: list[Fraction]) -> bool:
+    products = [a * b for a in (*known, ratio) for b in known]
+    return ratio in (*known, *products) or any(one in products for one in known)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedError
+from ..package import onnx
 from .writer import NodeText, Writer
 
 
@@ -89,10 +90,12 @@ class _Sizes:
                 self._refuse(name, users)
             shape = self._vector(name, np.array(one.shape), np.array(other.shape))
             made = self._node("Expand", [self._kept(one.reshape(-1)[0]), shape])
-        elif whole and one.ndim == other.ndim and _counts(one) and _counts(other):
+        elif one.ndim == other.ndim and one.dtype.kind in "if" and _counts(one) and _counts(other):
             size = self._vector(name, np.array([one.size]), np.array([other.size]))
             limit = self._node("Squeeze", [size, self._constant([0])])
             made = self._node("Range", [self._kept(np.int64(0)), limit, self._kept(np.int64(1))])
+            if not whole:
+                made = self._node("Cast", [made], to=int(onnx().helper.np_dtype_to_tensor_dtype(one.dtype)))
             if one.ndim != 1:
                 shape = self._vector(name, np.array(one.shape), np.array(other.shape))
                 made = self._node("Reshape", [made, shape])
@@ -106,8 +109,8 @@ class _Sizes:
         where = _place(users[0].name) if users else name
         raise UnsupportedError(
             f"onnx.export: {where} takes an array that differs from one example to another and was made by something "
-            "that is not recorded: by NumPy, by an operator without a gradient, or by Python from the sizes. it "
-            "with operators of retrograd, keep it as a buffer, or leave fewer axes open by dynamic_axes"
+            "that is not recorded: by NumPy, by an operator without a gradient, or by Python from the sizes. "
+            "Compute it with operators of retrograd, keep it as a buffer, or leave fewer axes open by dynamic_axes"
         )
 
     def _vector(self, name: str, one: np.ndarray, other: np.ndarray) -> str:

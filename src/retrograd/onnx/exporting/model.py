@@ -173,21 +173,28 @@ def _proto(
 
 
 def _converted(proto: Any, opset: int) -> Any:
-    """In another opset, by ONNX's converter.
+    """In another opset: by ONNX's converter, or as it is where that lacks a way and all nodes are valid there as well.
 
     Raises:
-        UnsupportedError: it cannot convert it.
+        UnsupportedError: neither is so.
     """
-    now = proto.opset_import[0].version
-    if now == opset:
+    package = onnx()
+    if proto.opset_import[0].version == opset:
         return proto
     try:
-        found = onnx().version_converter.convert_version(proto, opset)
-        onnx().checker.check_model(found)
+        found = package.version_converter.convert_version(proto, opset)
+        package.checker.check_model(found, full_check=True)
     except Exception as error:
-        raise UnsupportedError(
-            f"onnx.export: opset={opset}: ONNX's converter cannot bring the model from opset {now} to it: {error}"
-        ) from error
+        found = package.ModelProto()
+        found.CopyFrom(proto)
+        found.opset_import[0].version = opset
+        try:
+            package.checker.check_model(found, full_check=True)
+        except Exception:
+            raise UnsupportedError(
+                f"onnx.export: opset={opset}: ONNX's converter cannot bring the model to it from opset "
+                f"{proto.opset_import[0].version}, which has all operators that it needs: {error}"
+            ) from error
     return found
 
 
@@ -208,8 +215,8 @@ def _check(model: Module, proto: Any, inputs: dict[str, np.ndarray], open_places
         away = np.nanmax(np.abs(one.array - other.array)) if same else f"{other.array.shape}, not {one.array.shape}"
         raise OnnxError(
             f"onnx.export: the output {name!r} of the file differs from the model's for another example ({away}): the "
-            "model computes something without operators of retrograd, or depends in Python on the values or sizes of its "
-            "inputs"
+            "model computes something without operators of retrograd, or depends in Python on the values or sizes of "
+            "its inputs"
         )
 
 

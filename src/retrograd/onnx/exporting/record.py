@@ -72,13 +72,13 @@ class Call:
     """One call of ``operator``, a Function or another function of this package, in the module ``path``.
 
     arguments, named: of a Function by position, of another function by name. A tensor or array among them that was seen
-    is a Known, another tensor is Fixed.
+    is a Known, another tensor is Fixed. outputs: None for what is no tensor or array.
     """
 
     operator: Any
     arguments: tuple[Any, ...]
     named: dict[str, Any]
-    outputs: tuple[np.ndarray, ...]
+    outputs: tuple[np.ndarray | None, ...]
     path: str
 
 
@@ -179,10 +179,10 @@ class Recorder:
         """Record a call, unless nothing that it takes was seen: its results are constants."""
         if not any(_has_known(each) for each in (*arguments, *named.values())):
             return
-        items = output if isinstance(output, tuple) else (output,)
-        outputs = tuple([item.array for item in items if isinstance(item, Tensor)])
+        outputs = tuple([_array_of(item) for item in (output if isinstance(output, tuple) else (output,))])
+        given = list(_arrays_in((arguments, named)))
         for place, array in enumerate(outputs):
-            if id(array) not in self._origins or not any(array is each for each in _arrays_in((arguments, named))):
+            if array is not None and not any(array is each for each in given):
                 self._know(array, Result(len(self.calls), place))
         path = next((found for each in reversed(modules.running()) if (found := self._paths.get(id(each)))), "")
         self.calls.append(Call(operator, arguments, named, outputs, path))
@@ -225,6 +225,11 @@ class Recorder:
             self._know(array, known.origin)
         elif id(array) in self._origins:
             raise UnsupportedError("onnx.export: a tensor was changed in place by something that is not recorded")
+
+
+def _array_of(value: Any) -> np.ndarray | None:
+    array = value.array if isinstance(value, Tensor) else value
+    return array if isinstance(array, np.ndarray) else None
 
 
 def _has_known(value: Any) -> bool:

@@ -57,7 +57,7 @@ class Writer:
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     opset: int = OPSET
     path: str = ""  # of the module whose call is written
-    results: tuple[np.ndarray, ...] = ()  # what that call gave
+    results: tuple[Any, ...] = ()  # the arrays that the call gave
     inputs: frozenset[str] = frozenset()  # the names in ``named`` that are inputs
     _values: dict[Result, Value] = field(default_factory=dict)
     _promises: dict[str, Any] = field(default_factory=dict)
@@ -75,7 +75,8 @@ class Writer:
         found = convert(self, *arguments, **{name: self.value(each) for name, each in call.named.items()})
         values = found if isinstance(found, tuple) else (found,)
         for place, (value, array) in enumerate(zip(values, call.outputs, strict=False)):
-            self._values[Result(number, place)] = Value(value.name, array.dtype, array)
+            if array is not None:
+                self._values[Result(number, place)] = Value(value.name, array.dtype, array)
 
     def value(self, argument: Any) -> Any:
         """What a converter gets for an argument: a Value for each tensor, anything else as it is."""
@@ -159,7 +160,8 @@ class Writer:
 
     def reshape(self, x: Value, shape: Iterable[int]) -> Value:
         """x in another shape."""
-        return self.node("Reshape", x, self.ints(shape), allowzero=0 if 0 not in tuple(shape) else 1)
+        extents = list(shape)
+        return self.node("Reshape", x, self.ints(extents), allowzero=1 if 0 in extents else None)
 
     def cast(self, x: Value, dtype: Any) -> Value:
         """x in another type."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import ops
 from ...engine.tensor import Tensor, wrap
+from ...nn import functional
 from ...ops.dtypes.dtype import cast as cast_tensor
 from ..node import Node
 from ..values import Value, array_of, floating
@@ -62,13 +63,15 @@ def _bias(node: Node, q: Tensor, k: Tensor, mask: Value, past: Value, lengths: V
     """What is added to the scores: -infinity where a query does not see a key."""
     queries, keys = q.shape[2], k.shape[2]
     dtype = q.array.dtype
-    bias: np.ndarray | None = None
+    bias: Tensor | None = None
     if mask is not None:
         array = array_of(mask)
-        bias = np.where(array, 0, -np.inf).astype(dtype) if array.dtype == bool else array.astype(dtype)
+        if isinstance(mask, Tensor) and array.dtype == dtype:  # it may be computed, and have a gradient
+            bias = mask
+        else:
+            bias = wrap((np.where(array, 0, -np.inf) if array.dtype == bool else array).astype(dtype))
         if bias.shape[-1] < keys:  # keys behind the mask are not seen
-            wider = [(0, 0)] * (bias.ndim - 1) + [(0, keys - bias.shape[-1])]
-            bias = np.pad(bias, wider, constant_values=-np.inf)
+            bias = functional.pad(bias, [0, keys - bias.shape[-1]], "constant", -np.inf)
     left, right = (-1 if node[name] is None else node[name] for name in ("left_window_size", "right_window_size"))
     if node["is_causal"]:
         right = 0 if right < 0 else min(right, 0)
@@ -78,13 +81,13 @@ def _bias(node: Node, q: Tensor, k: Tensor, mask: Value, past: Value, lengths: V
             behind = array_of(lengths).reshape(-1, 1, 1, 1) - queries
         distance = np.arange(queries)[:, None] + behind - np.arange(keys)
         seen = (distance <= left if left >= 0 else True) & (-distance <= right if right >= 0 else True)
-        near = np.where(seen, 0, -np.inf).astype(dtype)
+        near = wrap(np.where(seen, 0, -np.inf).astype(dtype))
         bias = near if bias is None else bias + near
     if lengths is not None:
         inside = np.arange(keys) < array_of(lengths).reshape(-1, 1, 1, 1)
-        padding = np.where(inside, 0, -np.inf).astype(dtype)
+        padding = wrap(np.where(inside, 0, -np.inf).astype(dtype))
         bias = padding if bias is None else bias + padding
-    return None if bias is None else wrap(bias)
+    return bias
 
 
 @operator("RotaryEmbedding", constants=(1, 2, 3))
@@ -110,4 +113,3 @@ def rotary_embedding(node: Node, x: Value, cos: Value, sin: Value, positions: Va
         y = ops.cat([real, imaginary], -1)
     y = ops.cat([y, rest], -1) if rest.shape[-1] else y
     return ops.transpose(y, 1, 2).reshape(y.shape[0], y.shape[2], -1) if flat else y
-

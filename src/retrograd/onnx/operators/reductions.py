@@ -28,6 +28,10 @@ _OF_FLOATS: dict[str, Callable[[Tensor, Axes], Tensor]] = {
     "ReduceSum": lambda x, axes: ops.sum(x, axes, keepdim=True),
     "ReduceSumSquare": lambda x, axes: ops.sum(x * x, axes, keepdim=True),
 }
+# along no axis; the others leave an entry as it is
+_OF_ENTRIES: dict[str, Callable[[Tensor], Tensor]] = {
+    "ReduceL1": ops.abs, "ReduceL2": ops.abs, "ReduceLogSum": ops.log, "ReduceSumSquare": ops.square,
+}  # fmt: skip
 _OF_WHOLE: dict[str, Callable[..., Any]] = {
     "ReduceMax": np.max, "ReduceMin": np.min, "ReduceProd": np.prod, "ReduceSum": np.sum,
     "ReduceL1": lambda x, axis, **kept: np.abs(x).sum(axis, **kept),
@@ -47,10 +51,12 @@ def reduced(node: Node, x: Value, axes: Value = None) -> Value:
     shape = [extent for axis, extent in enumerate(array.shape) if axis not in along]
     if array.dtype.kind == "f":
         x = floating(x)
-        if array.size == 0 or (not along and node.operator not in ("ReduceMax", "ReduceMin")):
+        if array.size == 0:
             y = _of_nothing(node.operator, array, along)
+        elif along:
+            y = _OF_FLOATS[node.operator](x, along)
         else:
-            y = _OF_FLOATS[node.operator](x, along) if along else x
+            y = _OF_ENTRIES[node.operator](x) if node.operator in _OF_ENTRIES else x
         return y if node["keepdims"] else y.reshape(*shape)
     if node.operator not in _OF_WHOLE or array.dtype.kind not in "biu":
         raise UnsupportedError(f"{node.operator} of {array.dtype}")
@@ -62,7 +68,7 @@ def reduced(node: Node, x: Value, axes: Value = None) -> Value:
 
 
 def _of_nothing(name: str, x: np.ndarray, along: Axes) -> Tensor:
-    """Without entries, or without axes, by NumPy."""
+    """Without entries, by NumPy."""
     with np.errstate(all="ignore"):
         kept: dict[str, Any] = {"axis": along, "keepdims": True}
         found: Any = {

@@ -25,7 +25,8 @@ class Operator:
 
     constants: positions of inputs that are not trained, such as running statistics. stateful: compute also takes the
     module, as ``module=``, whose mode it asks for. branches: it also takes ``run=``, which computes a graph that is an
-    attribute: run(name, *inputs) gives its outputs. typed: it sees float16 and its kin as they are; others get float32.
+    attribute: run(name, *inputs) gives its outputs. differentiates: one of these graphs is "y", the steps before the
+    node that make its attribute y from xs and zs. typed: it sees float16 and its kin as they are; others get float32.
     """
 
     compute: Compute
@@ -33,6 +34,7 @@ class Operator:
     stateful: bool = False
     branches: bool = False
     typed: bool = False
+    differentiates: bool = False
 
 
 _operators: dict[tuple[str, str], Operator] = {}
@@ -40,13 +42,15 @@ _operators: dict[tuple[str, str], Operator] = {}
 
 def operator(
     *names: str, domain: str = DOMAIN, constants: tuple[int, ...] = (), stateful: bool = False, branches: bool = False,
-    typed: bool = False,
+    typed: bool = False, differentiates: bool = False,
 ) -> Callable[[Compute], Compute]:  # fmt: skip
     """Register a function under the names of operators."""
 
     def register(compute: Compute) -> Compute:
         for name in names:
-            _operators[domain, name] = Operator(compute, frozenset(constants), stateful, branches, typed)
+            _operators[domain, name] = Operator(
+                compute, frozenset(constants), stateful, branches, typed, differentiates
+            )
         return compute
 
     return register

@@ -1,11 +1,16 @@
-"""Updates of optimisers: ai.onnx.preview.training. Source: ONNX Operators.html, sections of these names."""
+"""Gradients within a graph, and updates of optimisers: ai.onnx.preview.training.
+
+Source: ONNX Operators.html, sections of these names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import ops
+from ...engine.grad_mode import enable_grad, is_grad_enabled
+from ...engine.sweep import grad
 from ...engine.tensor import Tensor
 from ..errors import OnnxError
 from ..node import Node
@@ -29,6 +34,26 @@ def _groups(values: tuple[Value, ...], kinds: int) -> list[tuple[Tensor, ...]]:
 
 def _in_order(results: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
     return tuple(each for kind in zip(*results, strict=True) for each in kind)
+
+
+@operator("Gradient", domain=_DOMAIN, branches=True, differentiates=True)
+def gradient(node: Node, *values: Value, run: Callable[..., tuple[Value, ...]]) -> tuple[Tensor, ...]:
+    """The gradient of y to each of xs, of the sum of y if it has several entries. y is computed again, from the values
+    that the node is given for xs and zs."""
+    count, others = len(node["xs"]), len(node["zs"] or ())
+    if len(values) != count + others:
+        raise OnnxError(f"{len(values)} inputs, needs a value for each of {count} xs and {others} zs")
+    higher = is_grad_enabled()
+    with enable_grad():
+        # each is a new node of the graph: y depends on others of xs and zs by themselves alone
+        xs = [
+            ops.clone(x) if higher and x.requires_grad else x.detach().requires_grad_()
+            for x in map(floating, values[:count])
+        ]
+        y = floating(run("y", *xs, *values[count:])[0])
+        if not y.requires_grad:
+            return tuple(map(ops.zeros_like, xs))
+        return grad(ops.sum(y), xs, create_graph=higher, materialize_grads=True)
 
 
 @operator("Adagrad", domain=_DOMAIN, constants=(0, 1))

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from ....ops.index.embedding import embedding, one_hot
-from ....ops.index.gather import Gather, Scatter
+from ....ops.index.gather import Gather, Scatter, gather
 from ....ops.index.indexing import GetItem, getitem
 from ....ops.index.order import argsort, sort, topk
 from ....ops.index.packed_rows import PickRows
 from ....ops.index.pick import Pick
 from ....ops.index.selection import MaskedFill, index_select
-from ....ops.index.sparse import Matrix, SparseProduct
+from ....ops.index.sparse import Matrix, SparseProduct, SparseProducts
 from ..record import Known
 from ..writer import Value, Writer
 from .registry import converter, converter_of
@@ -102,8 +102,13 @@ def one_hot_rows(w: Writer, tensor: Value, num_classes: int) -> Value:
     return w.node("OneHot", tensor, w.constant(num_classes, np.int64), values, dtype=np.int64)
 
 
+@converter_of(gather)
+def along(w: Writer, input: Value, dim: int, index: Value, sparse_grad: Any) -> Value:
+    return w.node("GatherElements", input, index, axis=int(dim))
+
+
 @converter(Gather, Pick)
-def gather(w: Writer, x: Value, indices: Any, axis: int) -> Value:
+def elements(w: Writer, x: Value, indices: Any, axis: int) -> Value:
     return w.node("GatherElements", x, w.taken(indices), axis=axis)
 
 
@@ -134,6 +139,12 @@ def sparse_product(w: Writer, x: Value, matrix: Matrix, axis: int) -> Value:
     order = [*range(axis), *range(axis + 1, len(x.shape)), axis]
     y = w.node("MatMul", w.node("Transpose", x, perm=order), w.constant(dense.T))
     return w.node("Transpose", y, perm=[order.index(place) for place in range(len(order))])
+
+
+@converter(SparseProducts)
+def sparse_products(w: Writer, x: Value, matrix: Matrix, next_matrix: Matrix, axis: int) -> Value:
+    y = sparse_product(w, x, matrix, axis)
+    return sparse_product(w, Value(y.name, x.dtype, x.array), next_matrix, axis + 1)
 
 
 @converter_of(topk)

@@ -11,7 +11,7 @@ from ....geometry import AdaptiveWindow, Window
 from ....ops.pooling.lp_pooling import Root
 from ....ops.pooling.pooling import AvgPool, MaxPool
 from ....ops.pooling.resampling import Repeat, interpolate
-from ....ops.pooling.unpooling import MaxUnpool
+from ....ops.pooling.unpooling import max_unpool_nd
 from ..writer import Value, Writer
 from .convolution import pads
 from .registry import converter, converter_of
@@ -70,13 +70,16 @@ def _adaptive(w: Writer, x: Value, window: AdaptiveWindow, reduce: str) -> Value
     return x
 
 
-@converter(MaxUnpool)
-def max_unpool(w: Writer, x: Value, indices: Any, size: tuple[int, ...]) -> Value:
-    lead, room = x.shape[:2], math.prod(size)
-    flat = (*lead, math.prod(x.shape[2:]))
+@converter_of(max_unpool_nd)
+def max_unpool(
+    w: Writer, name: str, ndim: int, x: Value, indices: Value, kernel_size: Any, stride: Any, padding: Any,
+    output_size: Any,
+) -> Value:  # fmt: skip
+    shape = w.results[0].shape
+    lead, room = shape[:-ndim], math.prod(shape[-ndim:])
     zeros = w.node("Expand", w.constant(0, x.dtype), w.ints((*lead, room)))
-    values, places = w.reshape(x, flat), w.reshape(w.taken(indices), flat)
-    return w.reshape(w.node("ScatterElements", zeros, places, values, axis=2), (*lead, *size))
+    values, places = (w.reshape(each, (*lead, math.prod(x.shape[-ndim:]))) for each in (x, indices))
+    return w.reshape(w.node("ScatterElements", zeros, places, values, axis=-1), shape)
 
 
 @converter(Root)

@@ -17,13 +17,14 @@ from ....ops.shape.broadcasting import Sum
 from ..writer import Value, Writer
 from .registry import converter, converter_of
 
-_REDUCED = {Sum: "ReduceSum", Mean: "ReduceMean", Prod: "ReduceProd", Norm1: "ReduceL1", Norm2: "ReduceL2",
+_REDUCED = {Sum: "ReduceSum", Prod: "ReduceProd", Norm1: "ReduceL1", Norm2: "ReduceL2",
             LogSumExp: "ReduceLogSumExp"}  # fmt: skip
 
 
 def reduced(w: Writer, operator: str, x: Value, axes: Any, keepdims: Any) -> Value:
     """A node that reduces the axes; none leave x as it is."""
-    return w.node(operator, x, w.ints(axes), keepdims=int(keepdims), noop_with_empty_axes=1)
+    axes = list(axes)
+    return w.node(operator, x, w.ints(axes), keepdims=int(keepdims), noop_with_empty_axes=None if axes else 1)
 
 
 def _register() -> None:
@@ -36,6 +37,13 @@ def _register() -> None:
 
 
 _register()
+
+
+@converter(Mean)
+def mean(w: Writer, x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
+    if keepdims and axes and axes == tuple(range(2, len(x.shape))):
+        return w.node("GlobalAveragePool", x)
+    return reduced(w, "ReduceMean", x, axes, keepdims)
 
 
 @converter(Amax)

@@ -15,7 +15,7 @@ Convert = Callable[..., Any]
 Stands = Callable[[dict[str, Any]], bool]
 
 _FAMILIES = (
-    "attention", "comparison", "convolution", "indexing", "normalization", "pointwise", "pooling", "products",
+    "attention", "comparison", "convolution", "indexing", "loaded", "normalization", "pointwise", "pooling", "products",
     "recurrent", "reductions", "shapes",
 )  # fmt: skip
 

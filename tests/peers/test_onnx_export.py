@@ -1,0 +1,95 @@
+"""Models that are exported, in onnxruntime: what it computes from the file is what the model computes."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from benchmarks.models import characters, mobilenet_v2, resnet18
+from onnx_models.exported import CASES, export
+
+torch = pytest.importorskip("torch")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+def outputs(path: Any, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    found: list[np.ndarray] = session.run(None, inputs)
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_outputs(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    _, inputs, expected = export(name, path)
+    for ours, theirs in zip(expected, outputs(path, inputs), strict=True):
+        assert theirs.dtype == ours.dtype
+        np.testing.assert_allclose(theirs, ours, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("opset", [11, 13, 14])
+def test_old_opsets(opset: int, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    _, inputs, (expected,) = export("convolutional", path, opset=opset)
+    np.testing.assert_allclose(outputs(path, inputs)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    """Images (1797, 3, 32, 32), each pixel of the digits four times along both axes, and labels."""
+    images, labels = rg.data.load_digits()
+    planes = images.reshape(-1, 1, 8, 8).astype(np.float32) / 16
+    return planes.repeat(4, 2).repeat(4, 3).repeat(3, 1), labels
+
+
+def text() -> tuple[np.ndarray, np.ndarray]:
+    """Codes (512, 64), and the codes that follow."""
+    codes = np.random.default_rng(0).integers(0, 6, (512, 65)).cumsum(1) % 103  # learnable: the next is close
+    return codes[:, :-1], codes[:, 1:]
+
+
+MODELS = {
+    "resnet18": (lambda: resnet18(torch.nn, 10), digits),
+    "mobilenet_v2": (lambda: mobilenet_v2(torch.nn, 10), digits),
+    "lstm": (lambda: characters(torch.nn, batch_first=True), text),
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", MODELS)
+def test_from_pytorch_through_an_epoch_to_onnxruntime(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    rg.manual_seed(0)
+    make, data = MODELS[name]
+    net, (x, wanted) = make().eval(), data()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            net, (torch.from_numpy(x[:2]),), str(tmp_path / "theirs.onnx"), dynamo=False, input_names=["x"],
+            dynamic_axes={"x": {0: "N"}}, do_constant_folding=False, training=torch.onnx.TrainingMode.PRESERVE,
+        )  # fmt: skip
+    ours = rg.onnx.load(tmp_path / "theirs.onnx").eval()
+    with torch.no_grad():
+        np.testing.assert_allclose(ours(rg.tensor(x[:16])).detach().numpy(), net(torch.from_numpy(x[:16])), atol=1e-5)
+    ours.train()
+    optimizer = rg.optim.Adam(ours.parameters(), lr=1e-3)
+    losses = []
+    for rows in np.random.default_rng(0).permutation(len(x))[: len(x) // 64 * 64].reshape(-1, 64):
+        scores = ours(rg.tensor(x[rows]))
+        loss = rg.nn.functional.cross_entropy(scores.reshape(-1, scores.shape[-1]), rg.tensor(wanted[rows].reshape(-1)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    rg.onnx.export(ours, rg.tensor(x[:2]), tmp_path / "ours.onnx", input_names=["x"])
+    expected = ours.eval()(rg.tensor(x[:7])).detach().numpy()
+    np.testing.assert_allclose(
+        outputs(tmp_path / "ours.onnx", {"x": x[:7]})[0], expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max()
+    )
