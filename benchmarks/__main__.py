@@ -21,6 +21,7 @@ from .suites import (
     convolution_memory,
     distributed,
     errors,
+    exchange,
     layers,
     losses,
     lowbit,
@@ -59,6 +60,7 @@ TIMED = {
     "normalizations": normalizations,
     "reductions": reductions,
     "rules": rules,
+    "exchange": exchange,
 }
 SUITES = (*TIMED, "errors", "memory", "startup", "distributed")
 # Every operator at three sizes, hundreds of rows: fewer rounds, and if nothing else is asked for, with two threads and

@@ -64,3 +64,57 @@ def test_models_that_do_not_classify_images(picture, tmp_path: Path, capsys) -> 
     assert "is no valid model of ONNX" in capsys.readouterr().err
     assert main(["predict", str(tmp_path / "none.onnx"), str(path)]) == 1
     assert "none.onnx" in capsys.readouterr().err
+
+
+def test_pixels_as_the_model_was_trained(picture, tmp_path: Path, capsys) -> None:
+    path, pixels = picture
+    model = tmp_path / "model.onnx"
+    kernel = save(model, False)
+    (tmp_path / "classes.txt").write_text("cat\ndog\nbird\nfish\n")
+
+    def found(*options: str) -> dict[str, float]:
+        assert main(["predict", str(model), str(path), "--json", *options]) == 0
+        return json.loads(capsys.readouterr().out)[0]["probabilities"]
+
+    def expected(x: np.ndarray) -> np.ndarray:
+        scores = (kernel[:, 0] * x).sum((1, 2))
+        return np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
+
+    named = found("--mean", "0.4", "--std", "2", "--classes", str(tmp_path / "classes.txt"))
+    wanted = expected((pixels / 255 - 0.4) / 2)
+    np.testing.assert_allclose([named[name] for name in ("cat", "dog", "bird", "fish")], wanted, rtol=1e-4, atol=1e-6)
+
+    proto = onnx.load(model)
+    for name, x in {"Normalized_1_1": pixels / 127.5 - 1, "NominalRange_0_255": pixels / 1.0}.items():
+        helper.set_model_props(proto, {"Image.NominalPixelRange": name})
+        onnx.save(proto, model)
+        given = found()
+        np.testing.assert_allclose([given[str(k)] for k in range(4)], expected(x), rtol=1e-3, atol=1e-5)
+    helper.set_model_props(proto, {"Image.NominalPixelRange": "NominalRange_16_235"})
+    onnx.save(proto, model)
+    assert main(["predict", str(model), str(path)]) == 1
+    assert "pixels of the range 'NominalRange_16_235'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--mean", "1,2"), "mean=[1.0, 2.0] must be one number, or one for each of 1 channels"),
+        (("--std", "0"), "std=[0.0] must be above 0"),
+        (("--std", "a"), "'a' must be numbers with commas between them"),
+        (("--classes", "none.txt"), "--classes none.txt cannot be read"),
+    ],
+)
+def test_options_that_do_not_fit(options, message: str, picture, tmp_path: Path, capsys) -> None:
+    save(tmp_path / "model.onnx", False)
+    try:
+        code = main(["predict", str(tmp_path / "model.onnx"), str(picture[0]), *options])
+    except SystemExit as end:
+        code = end.code
+    assert code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_options_of_onnx_for_other_models(picture, tmp_path: Path, capsys) -> None:
+    assert main(["predict", str(tmp_path), str(picture[0]), "--mean", "0"]) == 2
+    assert "--mean is for a model of ONNX" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ def add_command(commands: Any) -> None:
         "predict",
         help="classify images with a trained network",
         description="Classify PNG and JPEG files with the network of a run, with a packed model, or with a model of "
-        "ONNX, whose images go from 0 to 1. Images are prepared as in training: cropped to the central square and "
+        "ONNX. Images are prepared as in training: cropped to the central square and "
         "resized. The digits tasks expect bright strokes on black; use --invert for dark ones on white.",
     )
     predict.add_argument(
@@ -27,8 +28,42 @@ def add_command(commands: Any) -> None:
     predict.add_argument("--json", action="store_true", help="all probabilities, as JSON")
     predict.add_argument("--top", type=int, default=3, metavar="N", help="classes to show per image (3)")
     predict.add_argument("--invert", action="store_true", help="swap dark and bright first")
+    onnx = predict.add_argument_group("for a model of ONNX, which gets (pixels - mean) / std of pixels from 0 to 1")
+    onnx.add_argument("--mean", type=_numbers, metavar="M[,M,M]", help="one for all channels, or one for each (0)")
+    onnx.add_argument("--std", type=_numbers, metavar="S[,S,S]", help="likewise (1)")
+    onnx.add_argument("--classes", type=Path, metavar="FILE", help="their names, one in a line (0, 1, ...)")
     predict.add_argument("--kernels", choices=("compiled", "textbook"), default="compiled", help="(compiled)")
     predict.set_defaults(run=_predict)
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or not all(map(math.isfinite, found)):
+        raise argparse.ArgumentTypeError(f"{text!r} must be numbers with commas between them, as 0.485,0.456,0.406")
+    return found
+
+
+def _options_of_onnx(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the command line says besides the file.
+
+    Raises:
+        UsageError: an option is for models of ONNX only, or the classes cannot be read.
+    """
+    options = {name: getattr(arguments, name) for name in ("mean", "std", "classes")}
+    given = [name for name, value in options.items() if value is not None]
+    if arguments.checkpoint.suffix != ".onnx":
+        if given:
+            raise UsageError(f"--{given[0]} is for a model of ONNX; a model of retrograd says so itself")
+        return {}
+    if options["classes"] is not None:
+        try:
+            options["classes"] = options["classes"].read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"--classes {options['classes']} cannot be read: {error}") from None
+    return options
 
 
 def _predict(arguments: argparse.Namespace) -> int:
@@ -47,11 +82,12 @@ def _predict(arguments: argparse.Namespace) -> int:
 
     if arguments.top < 1:
         raise UsageError(f"--top {arguments.top} must be at least 1")
+    options = _options_of_onnx(arguments)
     answers: list[dict[str, Any]] = []
     with use_kernels(arguments.kernels):
         try:
             by_suffix: dict[str, Any] = {".safetensors": PackedClassifier, ".onnx": OnnxClassifier}
-            predictor: Any = by_suffix.get(arguments.checkpoint.suffix, Predictor)(arguments.checkpoint)
+            predictor: Any = by_suffix.get(arguments.checkpoint.suffix, Predictor)(arguments.checkpoint, **options)
             for path in arguments.image:
                 answers.append({"image": display_name(path)})
                 try:
@@ -65,6 +101,10 @@ def _predict(arguments: argparse.Namespace) -> int:
                 answers[-1] |= {"class": ranking[0][0], "probability": ranking[0][1], "probabilities": dict(ranking)}
         except (CheckpointError, SafetensorsError, OnnxError, FileNotFoundError, ImportError) as error:
             return complain(str(error), 1)
+        except ValueError as error:
+            if not options:
+                raise
+            raise UsageError(str(error)) from None  # an option that does not fit the model
     if arguments.json:
         say(json.dumps(answers, indent=2))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,22 +17,33 @@ from .files import read
 from .module import Graph
 
 _SIZE = 224  # of the images of a model that takes any size
+# Mean and deviation of pixels from 0 to 1, by the model's Image.NominalPixelRange. Source: ONNX, MetadataProps.md.
+_RANGES = {"Normalized_0_1": (0.0, 1.0), "Normalized_1_1": (0.5, 0.5), "NominalRange_0_255": (0.0, 1 / 255)}
 
 
 class OnnxClassifier:
-    """A model with one input of images (N, channels, size, size), from 0 to 1, and one output of scores (N, classes).
+    """A model with one input of images (N, channels, size, size), and one output of scores (N, classes).
 
-    ``classes`` are "0", "1", …: a file of ONNX does not name them. ``size`` and ``channels`` are those of the images
-    that it takes; 224 where it takes any size.
+    mean, std: of pixels from 0 to 1, one number or one for each channel; the model gets (pixels - mean) / std. By
+        default the range that the file names, or 0 to 1. classes: their names; by default "0", "1", ….
+
+    ``size`` and ``channels`` are those of the images that it takes; 224 where it takes any size.
 
     Raises:
         OnnxError: the file is no valid model, uses what is not here, or does not classify images. OSError: it cannot be
-        read.
+        read. ValueError: mean, std or classes do not fit the model.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+        classes: Sequence[str] | None = None,
+    ) -> None:
         self._path = path
-        self.model = Graph(read(path)).eval()
+        file = read(path)
+        self.model = Graph(file).eval()
         shapes = [self.model.input_shapes[name] for name in self.model.input_names]
         if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][1] not in (1, 3):
             raise OnnxError(
@@ -43,10 +55,17 @@ class OnnxClassifier:
         if len(sizes) > 1:
             raise OnnxError(f"{path} takes images of {height} x {width}; images are cut to squares here")
         self.channels, self.size = int(channels), sizes.pop() if sizes else _SIZE
+        usual = _range_of(file)
+        self._mean = self._of_channels("mean", (usual[0],) if mean is None else mean)
+        self._std = self._of_channels("std", (usual[1],) if std is None else std)
+        if not (self._std > 0).all():
+            raise ValueError(f"std={list(std or usual[1:])} must be above 0")
         probe = self._scores(np.zeros((1, self.channels, self.size, self.size), np.float32))
         if probe.ndim != 2 or probe.shape[0] != 1 or probe.shape[1] < 2:
             raise OnnxError(f"{path} does not classify images: its output of one has the shape {probe.shape}")
-        self.classes = tuple(map(str, range(probe.shape[1])))
+        self.classes = tuple(map(str, range(probe.shape[1]) if classes is None else classes))
+        if len(self.classes) != probe.shape[1]:
+            raise ValueError(f"{len(self.classes)} names of classes, the model has {probe.shape[1]} classes")
 
     def read(self, path: str | Path, invert: bool = False) -> np.ndarray:
         """A PNG or JPEG file as the model takes it: uint8 (channels, size, size).
@@ -61,13 +80,19 @@ class OnnxClassifier:
         Raises:
             OnnxError: they are not finite.
         """
-        scores = self._scores(np.asarray(images).astype(np.float32) / np.float32(255))
+        pixels = np.asarray(images).astype(np.float32) / np.float32(255)
+        scores = self._scores((pixels - self._mean) / self._std)
         if (scores >= 0).all() and np.allclose(scores.sum(1), 1, atol=1e-3):
             return scores  # the model ends with softmax
         result: np.ndarray = softmax(wrap(scores), 1).numpy()
         if not np.isfinite(result).all():
             raise OnnxError(f"{self._path}: the model's outputs are not finite")
         return result
+
+    def _of_channels(self, name: str, numbers: Sequence[float]) -> np.ndarray:
+        if len(numbers) not in (1, self.channels):
+            raise ValueError(f"{name}={list(numbers)} must be one number, or one for each of {self.channels} channels")
+        return np.reshape(np.asarray(numbers, np.float32), (-1, 1, 1))
 
     def _scores(self, batch: np.ndarray) -> np.ndarray:
         try:
@@ -78,3 +103,15 @@ class OnnxClassifier:
         if not isinstance(found, Tensor) or found.array.dtype.kind != "f":
             raise OnnxError(f"{self._path} does not classify images: its output is no array of float32 or float64")
         return found.array
+
+
+def _range_of(file: Any) -> tuple[float, float]:
+    """Mean and deviation by the range of pixels that a file names.
+
+    Raises:
+        OnnxError: it names another one.
+    """
+    name = next((each.value for each in file.metadata_props if each.key == "Image.NominalPixelRange"), "Normalized_0_1")
+    if name not in _RANGES:
+        raise OnnxError(f"the model takes pixels of the range {name!r}; {', '.join(_RANGES)} are here")
+    return _RANGES[name]
