@@ -215,12 +215,6 @@ def test_without_a_launcher_there_is_no_process_group() -> None:
         rg.distributed.init_process_group("nccl")
 
 
-def test_there_is_no_export() -> None:
-    importlib.import_module("retrograd.onnx")
-    with pytest.raises(RuntimeError, match=r"onnx.export: there is no export.*retrograd.save\(model.state_dict"):
-        rg.onnx.export(nn.Linear(1, 1), rg.zeros(1, 1), "model.onnx")
-
-
 def test_an_except_clause_may_name_the_gpu() -> None:
     with pytest.raises(rg.cuda.OutOfMemoryError):
         raise rg.cuda.OutOfMemoryError("a GPU's")

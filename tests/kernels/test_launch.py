@@ -220,6 +220,20 @@ def test_threads_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             launch._default_threads()
 
 
+@pytest.mark.parametrize(
+    ("openmp", "threads"), [("1", 1), ("3", 3), ("3,2", 3), ("many", None), ("0", None), ("", None)]
+)
+def test_threads_from_openmps_variable(monkeypatch: pytest.MonkeyPatch, openmp: str, threads: int | None) -> None:
+    """Joblib and others set it for their workers; what says nothing of use is ignored, as OpenMP does."""
+    monkeypatch.delenv("RETROGRAD_NUM_THREADS", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    cores = launch._default_threads()
+    monkeypatch.setenv("OMP_NUM_THREADS", openmp)
+    assert launch._default_threads() == (threads or cores)
+    monkeypatch.setenv("RETROGRAD_NUM_THREADS", "5")
+    assert launch._default_threads() == 5
+
+
 def test_one_task_and_many_give_the_same_bits() -> None:
     rng = np.random.default_rng(1)
     x, w = rng.normal(size=(4, 20, 17, 17)).astype("f"), rng.normal(size=(33, 20, 3, 3)).astype("f")

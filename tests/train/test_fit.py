@@ -116,6 +116,21 @@ def test_means_are_over_samples_not_batches():
     assert found["accuracy"] == (scores.argmax(1) == y).mean() and model.training
 
 
+def test_what_follows_the_target_is_handed_to_the_loss():
+    x, y = points(12)
+    weight = np.arange(12, dtype=np.float32)
+    model = nn.Linear(3, 2)
+
+    def loss(output, target, weight):
+        return (nn.functional.cross_entropy(output, target, reduction="none") * weight).mean()
+
+    data, optimizer = TensorDataset(x, y, weight), SGD(model.parameters(), lr=0.0)
+    (record,) = fit(model, data, epochs=1, batch_size=5, loss=loss, optimizer=optimizer, held_out=data, progress=False)
+    each = nn.functional.cross_entropy(model(Tensor(x)), Tensor(y), reduction="none").array
+    assert record["loss"] == pytest.approx((each * weight).mean(), rel=1e-5)
+    assert record["held_out_loss"] == pytest.approx((each * weight).mean(), rel=1e-5)
+
+
 def test_callbacks_are_called_in_order():
     recorder = Recorder()
     fit(nn.Linear(3, 2), points(10), epochs=2, batch_size=7, callbacks=[recorder], progress=False)

@@ -282,7 +282,8 @@ class Tensor(Elements):
         members, slots = state
         for name, value in {**(members or {}), **slots}.items():
             setattr(self, name, value)
-        self.array = as_own(self.array)
+        array = as_own(self.array)
+        self.array = array if array.flags.writeable else array.copy(order="K")  # as joblib maps it from a file
 
     def _refuse_history(self, what: str) -> None:
         if self._edge is not None:

@@ -1,5 +1,10 @@
 """Importing and exporting weights in the formats of other libraries."""
 
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
 from . import convolution_weight, keras, mxnet, npz, packed, recurrent_weight, safetensors, sharded
 from .convolution_weight import *
 from .foreign import WeightsFileError
@@ -14,3 +19,11 @@ from .sharded import *
 
 __all__ = [*convolution_weight.__all__, *keras.__all__, *mxnet.__all__, *npz.__all__, *packed.__all__, "PTFileError",
            *recurrent_weight.__all__, *safetensors.__all__, *sharded.__all__, "WeightsFileError"]  # fmt: skip
+
+_OF_OTHERS = {"einops", "sklearn", "torch"}  # they import the library that they are for: only when they are asked for
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_OTHERS:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -119,6 +119,7 @@ def _rebuild(
     kind: type[Parameter], memory: np.ndarray, axes: tuple[int, ...], requires_grad: bool, grad_req: str,
     limits: tuple[float, float] | None = None,
 ) -> Parameter:  # fmt: skip
+    memory = memory if memory.flags.writeable else memory.copy()  # as joblib maps it from a file
     parameter = kind(memory.transpose(np.argsort(axes)), requires_grad)
     parameter.grad_req, parameter.limits = grad_req, limits
     return parameter

@@ -42,7 +42,7 @@ def fit(
     *,
     epochs: int = 10,
     batch_size: int = 32,
-    loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
+    loss: Callable[..., Tensor] = cross_entropy,
     optimizer: Optimizer | None = None,
     held_out: Any = None,
     augment: Callable[[np.ndarray], np.ndarray] | None = None,
@@ -52,6 +52,7 @@ def fit(
     """Train ``model`` and return its history, one record per epoch.
 
     data: a DataLoader, a Dataset of pairs (x, target), or a pair of arrays or Tensors (x, target), each of N samples.
+        What a Dataset has after the target, such as weights of the samples, is handed to loss after it.
     epochs: number of passes over the data.
     batch_size: samples per step, unless data is a DataLoader; the order is random in each epoch.
     loss: of the model's output and the target, a mean over the batch.
@@ -95,7 +96,7 @@ class Fit:
     """A running training, as seen by callbacks.
 
     model: the model to train.
-    loader: the batches of an epoch, pairs (x, target).
+    loader: the batches of an epoch, pairs (x, target); what follows the target is handed to loss.
     optimizer, loss, augment: as for ``fit``.
     held_out: the batches to evaluate after each epoch, or None.
     callbacks: called in this order.
@@ -110,7 +111,7 @@ class Fit:
         model: Module,
         loader: DataLoader,
         optimizer: Optimizer,
-        loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
+        loss: Callable[..., Tensor] = cross_entropy,
         held_out: DataLoader | None = None,
         augment: Callable[[np.ndarray], np.ndarray] | None = None,
         callbacks: Iterable[Callback] = (),
@@ -155,7 +156,7 @@ class Fit:
         """End training after the current epoch."""
         self.stopped = why
 
-    def _step(self, x: Tensor, target: Tensor) -> int:
+    def _step(self, x: Tensor, target: Tensor, *more: Tensor) -> int:
         """One step; returns the number of samples."""
         start = perf_counter()
         self.steps += 1
@@ -164,7 +165,7 @@ class Fit:
             x = Tensor(self.augment(x.array))
         self.model.train()
         output = self.model(x)
-        loss = self.loss(output, target)
+        loss = self.loss(output, target, *more)
         value = loss.item()
         if not math.isfinite(value):
             self.fail(f"the loss is {value}", x)
@@ -235,9 +236,9 @@ class Fit:
         sums = dict(_SUMS)
         self.model.eval()
         with no_grad():
-            for x, target in batches:
+            for x, target, *more in batches:
                 output = self.model(x)
-                value = self.loss(output, target).item()
+                value = self.loss(output, target, *more).item()
                 if not math.isfinite(value):
                     self.fail(f"the held-out loss is {value}", x)
                 _add(sums, value, output, target)

@@ -329,13 +329,20 @@ class _Pool:
 
 def _default_threads() -> int:
     chosen = os.environ.get("RETROGRAD_NUM_THREADS", "")
-    if chosen.isdecimal() and len(chosen) <= len(str(MOST_THREADS)) and 0 < int(chosen) <= MOST_THREADS:
-        return int(chosen)
-    if chosen:
+    if chosen and _as_threads(chosen) is None:
         raise ValueError(f"RETROGRAD_NUM_THREADS must be an integer from 1 to {MOST_THREADS}, got {chosen!r}")
-    if sys.platform == "win32":  # the pool needs pthreads
+    if sys.platform == "win32" and not chosen:  # the pool needs pthreads
         return 1
+    # Joblib, Dask and Ray set OMP_NUM_THREADS for their workers, which share the cores; "4,2" is for nested loops.
+    if threads := _as_threads(chosen) or _as_threads(os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()):
+        return threads
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _as_threads(text: str) -> int | None:
+    """The number of threads that a text says, if it says one that can be had."""
+    usual = text.isdecimal() and len(text) <= len(str(MOST_THREADS)) and 0 < int(text) <= MOST_THREADS
+    return int(text) if usual else None
 
 
 _pool = _Pool()
@@ -345,7 +352,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def get_num_threads() -> int:
-    """How many threads run the tasks of a kernel, the calling thread included."""
+    """How many threads run the tasks of a kernel, the calling thread included.
+
+    At first as many as RETROGRAD_NUM_THREADS says, else OMP_NUM_THREADS, else one for each core.
+    """
     return _pool.threads
 
 

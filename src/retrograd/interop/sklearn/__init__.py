@@ -1,0 +1,15 @@
+"""Networks as estimators of scikit-learn: they are searched, cross-validated, piped and stored like any other.
+
+>>> from retrograd.interop.sklearn import RetrogradClassifier, RetrogradRegressor
+"""
+
+try:
+    import sklearn as _sklearn
+except ImportError:
+    raise ImportError("scikit-learn is not installed: pip install 'retrograd[sklearn]'") from None
+
+from .classifier import RetrogradClassifier
+from .perceptron import perceptron
+from .regressor import RetrogradRegressor
+
+__all__ = ["RetrogradClassifier", "RetrogradRegressor", "perceptron"]

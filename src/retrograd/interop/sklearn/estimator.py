@@ -1,0 +1,336 @@
+"""What the two estimators share: parameters in scikit-learn's way, and training by ``retrograd.train``."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, is_regressor
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from ... import nn
+from ...data.dataset import TensorDataset
+from ...data.loader import DataLoader
+from ...data.sampler import BatchSampler, RandomSampler
+from ...engine.grad_mode import no_grad
+from ...engine.tensor import Tensor
+from ...entries import brief, choice, count, number, reason
+from ...ops.random.random import default_generator, fork_rng
+from ...optim import Optimizer
+from ...train import Callback, EarlyStopping, Fit, History, Progress, make_progress
+from .parts import PARTS, make_loss, make_module, make_optimizer, meant
+
+__all__ = ["Estimator"]
+
+_AT_ONCE = 512  # samples whose outputs are computed together
+_turn = threading.RLock()  # fits in threads take turns, as there is one generator that all draw from
+
+
+class Estimator(BaseEstimator):  # type: ignore[misc]
+    """Base of RetrogradClassifier and RetrogradRegressor; see there."""
+
+    module_: nn.Module
+    optimizer_: Optimizer
+    history_: History
+    _random: dict[str, Any]  # the state of the generator after training
+
+    default_loss: type[nn.Module]
+    target: ClassVar[dict[str, Any]] = {}  # options of scikit-learn's check of y
+
+    def __init__(
+        self,
+        module: Any = None,
+        *,
+        epochs: int = 100,
+        batch_size: int = 32,
+        lr: float = 0.001,
+        optimizer: Any = "Adam",
+        loss: Any = None,
+        dtype: Any = "float32",
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 0.0001,
+        callbacks: Any = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+        **module__arguments: Any,  # and those of the optimizer and the loss
+    ) -> None:
+        self.module = module
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.optimizer = optimizer
+        self.loss = loss
+        self.dtype = dtype
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+        for name, value in module__arguments.items():
+            if not _of_part(name):
+                raise TypeError(
+                    f"{type(self).__name__}: there is no parameter {name!r}{meant(name, self._get_param_names())}; "
+                    "arguments of the module, the optimizer and the loss are written module__NAME, optimizer__NAME and "
+                    "loss__NAME"
+                )
+            setattr(self, name, value)
+
+    # ------------------------------------------------------------------ parameters
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All parameters by name, with those of the parts that were set, such as ``module__hidden``.
+
+        deep: also the parameters of parameters that are estimators themselves.
+        """
+        own: dict[str, Any] = super().get_params(deep)
+        return own | {name: value for name, value in vars(self).items() if _of_part(name)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of the parts included.
+
+        Raises:
+            ValueError: there is no such parameter.
+        """
+        parts = {name: params.pop(name) for name in list(params) if _of_part(name)}
+        super().set_params(**params)
+        for name, value in parts.items():
+            setattr(self, name, value)
+        return self
+
+    def _arguments(self, part: str) -> dict[str, Any]:
+        prefix = f"{part}__"
+        return {name.removeprefix(prefix): value for name, value in vars(self).items() if name.startswith(prefix)}
+
+    def _checked(self, name: str, check: Callable[[str, Any], Any]) -> Any:
+        return check(f"{type(self).__name__}: {name}", getattr(self, name))
+
+    # ------------------------------------------------------------------ training
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train a new module, or with ``warm_start`` the one of the last fit further.
+
+        X: samples (N, features), or with a module of your own (N, ...).
+        y: what to predict.
+        sample_weight: (N,) at least 0; only their ratios count. The gradient of a step is the mean of weight times
+            gradient over its samples.
+
+        Raises:
+            TypeError, ValueError: X, y, the weights or a parameter cannot be used; the message says why.
+            TrainingError: the loss is NaN or infinite; the message says where that started.
+        """
+        further = bool(self.warm_start) and hasattr(self, "module_")
+        epochs = self._checked("epochs", count(1))
+        return self._train(X, y, sample_weight, epochs, further, bool(self.early_stopping), known=further)
+
+    def _train(
+        self, X: Any, y: Any, sample_weight: Any, epochs: int, further: bool, early_stopping: bool, known: bool
+    ) -> Self:
+        """Train for some epochs: a new module, or ``further`` the one that is there.
+
+        known: whether the classes, or the number of outputs, are.
+        """
+        weighted = sample_weight is not None
+        x, y = self._validated(X, y=y, reset=not further, **self.target)
+        y = self._encoded(y, known)
+        arrays: list[np.ndarray] = [x, y]
+        if weighted:
+            weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+            if not weights.any():
+                raise ValueError(f"{type(self).__name__}: all of sample_weight is zero; at least one must be greater")
+            arrays.append((weights / weights.mean()).astype(self._float()))
+        batch_size = self._checked("batch_size", count(1))
+        loss = make_loss(type(self).__name__, self.loss, self._arguments("loss"), self.default_loss, weighted)
+        with _turn, fork_rng():
+            if further:
+                model, optimizer, history = self.module_, self.optimizer_, self.history_
+                default_generator.set_state(self._random)
+            else:
+                seed = check_random_state(self.random_state).randint(2**31 - 1)
+                is_seed = isinstance(self.random_state, (int, np.integer))
+                default_generator.manual_seed(int(self.random_state if is_seed else seed))
+                model, history = self._new_module(x), History()
+            arrays[1] = self._shaped(y, self._tried(model, x))
+            if not further:
+                optimizer = make_optimizer(
+                    type(self).__name__, self.optimizer, self._arguments("optimizer"), self.lr, model
+                )
+            train, held_out = self._split(arrays, y) if early_stopping else (arrays, None)
+            running = Fit(
+                model,
+                _loader(train, batch_size),
+                optimizer,
+                loss,
+                None if held_out is None else DataLoader(TensorDataset(*held_out), _AT_ONCE),
+                callbacks=self._callbacks(early_stopping),
+                progress=self._progress(),
+            )
+            running.epoch, running.history = len(history), copy.copy(history)
+            running.steps = history[-1]["step"] if history else 0
+            running.train(len(history) + epochs)
+            self._random = default_generator.get_state()
+        optimizer.zero_grad()
+        self.module_, self.optimizer_, self.history_ = model.eval(), optimizer, running.history
+        self.n_iter_ = len(self.history_)
+        self.loss_curve_ = self.history_.column("loss")
+        self.loss_ = self.loss_curve_[-1]
+        return self
+
+    def _validated(self, X: Any, **options: Any) -> Any:
+        of_any_shape = self.module is not None
+        return validate_data(self, X, dtype=self._dtype(), order="C", allow_nd=of_any_shape, **options)
+
+    def _dtype(self) -> np.dtype[Any]:
+        try:
+            name = np.dtype(self.dtype).name
+        except TypeError:
+            name = self.dtype
+        return np.dtype(choice("float32", "float64", "int64")(f"{type(self).__name__}: dtype", name))
+
+    def _float(self) -> np.dtype[Any]:
+        """The element type of weights and targets: float32 beside integers."""
+        dtype = self._dtype()
+        return dtype if dtype.kind == "f" else np.dtype(np.float32)
+
+    def _new_module(self, x: np.ndarray) -> nn.Module:
+        outputs = self._outputs()
+        sizes = {
+            **dict.fromkeys(("n_features", "in_features"), x.shape[1]),
+            "input_shape": x.shape[1:],
+            **dict.fromkeys(("n_outputs", "out_features", "n_classes"), outputs),
+        }
+        model = make_module(type(self).__name__, self.module, self._arguments("module"), sizes)
+        return model.to(self._dtype()) if self._dtype().kind == "f" else model
+
+    def _tried(self, model: nn.Module, x: np.ndarray) -> tuple[int, ...]:
+        """The shape of one sample's output, checked before training; a lazy module gets its sizes by that."""
+        owner, few = type(self).__name__, x[:2]
+        model.eval()
+        try:
+            with no_grad():
+                output = model(Tensor(few))
+        except Exception as error:
+            raise ValueError(
+                f"{owner}: the module cannot take samples of shape {few.shape[1:]} as {few.dtype}, which the parameter "
+                f"dtype sets: {reason(error)}"
+            ) from error
+        wanted = self._outputs()
+        if not isinstance(output, Tensor):
+            raise TypeError(
+                f"{owner}: the module returns {type(output).__name__}, it must return one Tensor of shape "
+                f"(N, {wanted}); wrap it in a Module whose forward picks that"
+            )
+        shapes = [(len(few), wanted), *([(len(few),)] if wanted == 1 and is_regressor(self) else [])]
+        if output.shape not in shapes:
+            outputs = "1 output" if wanted == 1 else f"{wanted} outputs"
+            raise ValueError(
+                f"{owner}: for {len(few)} samples the module returns shape {tuple(output.shape)}, needed is "
+                f"{shapes[0]}, {self._meaning(wanted)}; give its last layer {outputs}, or let the class or function "
+                "that makes it take n_outputs"
+            )
+        return tuple(output.shape[1:])
+
+    def _split(self, arrays: list[np.ndarray], y: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        from sklearn.model_selection import train_test_split  # imported late: it takes a tenth of a second
+
+        fraction = self._checked("validation_fraction", number(0, 1))
+        if not 0 < fraction < 1:
+            raise ValueError(
+                f"{type(self).__name__}: validation_fraction is {fraction}; it must be greater than 0 and less than 1"
+            )
+        seed = int(default_generator.integers(2**31 - 1))
+        parts = train_test_split(*arrays, test_size=fraction, random_state=seed, stratify=self._strata(y))
+        return parts[::2], parts[1::2]
+
+    def _callbacks(self, early_stopping: bool) -> list[Callback]:
+        given = self.callbacks or ()
+        if not isinstance(given, (list, tuple)) or not all(isinstance(each, Callback) for each in given):
+            raise TypeError(
+                f"{type(self).__name__}: callbacks={brief(given)} must be a list of retrograd.train.Callback, or None"
+            )
+        own: list[Callback] = [copy.deepcopy(each) for each in given]  # as new for each fit
+        if early_stopping:
+            patience, tol = self._checked("n_iter_no_change", count(1)), self._checked("tol", number(0))
+            own.append(EarlyStopping(patience=patience, min_delta=tol))
+        return own
+
+    def _progress(self) -> Progress:
+        progress = make_progress() if self.verbose else Progress()
+        progress.unit = "samples"
+        return progress
+
+    # ------------------------------------------------------------------ prediction
+
+    def _outputs_of(self, X: Any) -> np.ndarray:
+        """(N, outputs) of the trained module."""
+        check_is_fitted(self, "module_")
+        x = self._validated(X, reset=False)
+        self.module_.eval()
+        with no_grad():
+            parts = [self.module_(Tensor(x[at : at + _AT_ONCE])).array for at in range(0, len(x), _AT_ONCE)]
+        return np.concatenate(parts)
+
+    # ------------------------------------------------------------------ what differs
+
+    def _encoded(self, y: np.ndarray, known: bool) -> np.ndarray:
+        """The targets of training; notes what they are, or checks that they are like what is ``known``."""
+        raise NotImplementedError
+
+    def _outputs(self) -> int:
+        """How many numbers the module returns for a sample."""
+        raise NotImplementedError
+
+    def _meaning(self, outputs: int) -> str:
+        """What the outputs are, for a message."""
+        raise NotImplementedError
+
+    def _shaped(self, y: np.ndarray, of_sample: tuple[int, ...]) -> np.ndarray:
+        """The targets in the shape that the loss takes beside outputs of this shape."""
+        return y
+
+    def _strata(self, y: np.ndarray) -> np.ndarray | None:
+        """The classes of which a split keeps the shares."""
+        return None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = self.module is not None
+        return tags
+
+
+class _Batches(BatchSampler):
+    """A last batch of one sample joins the one before it: batch norm cannot learn from a single sample, and it is the
+    size of the data that decides whether there is one."""
+
+    def __iter__(self) -> Iterator[list[int]]:
+        held: list[int] = []
+        for batch in super().__iter__():
+            if held and len(batch) == 1 < self.batch_size:
+                batch, held = held + batch, []
+            if held:
+                yield held
+            held = batch
+        if held:
+            yield held
+
+    def __len__(self) -> int:
+        samples = len(self.sampler)  # type: ignore[arg-type]
+        return super().__len__() - (samples > self.batch_size > 1 == samples % self.batch_size)
+
+
+def _loader(arrays: list[np.ndarray], batch_size: int) -> DataLoader:
+    data = TensorDataset(*arrays)
+    return DataLoader(data, batch_sampler=_Batches(RandomSampler(data), batch_size, False))
+
+
+def _of_part(name: str) -> bool:
+    return name.partition("__")[0] in PARTS and name.partition("__")[2] != ""
