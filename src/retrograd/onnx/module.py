@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engine.tensor import Tensor
 from ..nn.module import Module
-from ..nn.parameter import Parameter
+from ..nn.parameter import Parameter, empty_weight
 from .body import Body, Step
 from .errors import OnnxError, UnsupportedError
 from .files import modern
@@ -38,9 +38,9 @@ class Graph(Module):
         self.input_shapes = {each.name: _shape(each.type.tensor_type.shape) for each in model.graph.input}
         self._defaults = {each.name for each in model.graph.input} & set(self._body.weights)  # may be given, too
         self._attributes: dict[str, str] = {}  # of each weight
-        trained = _trained(self._body.steps)
+        trained, filters = _trained(self._body.steps), _filters(self._body.steps)
         for name, array in self._body.weights.items():
-            self._keep(name, array, name in trained)
+            self._keep(name, array, name in trained, name in filters)
         self._body.weights.clear()
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
@@ -60,7 +60,7 @@ class Graph(Module):
         outputs = self._body.run(values, self)
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def _keep(self, name: str, array: np.ndarray, trained: bool) -> None:
+    def _keep(self, name: str, array: np.ndarray, trained: bool, filters: bool) -> None:
         """Keep a weight under an attribute of its name, or of one like it."""
         stem = "".join(c if c.isalnum() else "_" for c in name).strip("_") or "weight"
         stem = stem if stem.isidentifier() else f"w_{stem}"
@@ -69,7 +69,11 @@ class Graph(Module):
             attribute, count = f"{stem}_{count}", count + 1
         value = value_of(array.copy())
         if isinstance(value, Tensor) and trained and value.array.dtype.kind == "f":
-            setattr(self, attribute, Parameter(value))
+            parameter = Parameter(value)
+            if filters and value.ndim > 1:  # in the memory order that the kernels read: they would reorder it in every call
+                parameter = empty_weight(value.shape, value.array.dtype)
+                parameter.array[...] = value.array
+            setattr(self, attribute, parameter)
         elif isinstance(value, Tensor):
             self.register_buffer(attribute, value)
         else:
@@ -87,6 +91,16 @@ def _as_value(given: Any) -> Value:
     if isinstance(given, list):
         return [_as_value(each) for each in given]
     return given if given is None or isinstance(given, Tensor) else value_of(given)
+
+
+def _filters(steps: Iterable[Step]) -> set[str]:
+    """The values that are weights of convolutions and linear layers, with the channels of the output first."""
+    nodes = [step.node for step in steps if len(step.node.inputs) > 1]
+    return {
+        node.inputs[1]
+        for node in nodes
+        if node.operator in ("Conv", "ConvTranspose") or (node.operator == "Gemm" and node["transB"])
+    }
 
 
 def _trained(steps: Iterable[Step]) -> set[str]:
