@@ -141,8 +141,12 @@ def of_size(x: Any) -> Any:
     return square(x) / float(1 // x.shape[0] + 1)
 
 
-def accepts_arrays(x: Any) -> Any:
-    return square(x if isinstance(x, retrograd.Tensor) else retrograd.Tensor(x))
+def mistakes_arrays(x: Any) -> Any:
+    return square(x if isinstance(x, retrograd.Tensor) else retrograd.Tensor(x + 1.0))
+
+
+def takes_arrays_apart(x: Any) -> Any:
+    return square(x) if isinstance(x, retrograd.Tensor) else x * x
 
 
 def more_of_integers(x: Any) -> Any:
@@ -171,7 +175,8 @@ def no_integers(x: Any) -> Any:
         (NoSum.apply, (X, Y), {"broadcast": (0, 1)}, "broadcasting: .*wrong shape"),
         (of_kernels, (X,), {"integers": True}, "kernel sets: value 0: compiled and textbook differ in 6 of 6"),
         (of_threads, (X,), {"integers": True}, "threads: value: 1 and 2 threads give different bits"),
-        (accepts_arrays, (X,), {"integers": True}, "refusals: an array for input 0: accepted, expected TypeError"),
+        (mistakes_arrays, (X,), {"integers": True}, "refusals: value 0: an array for input 0"),
+        (takes_arrays_apart, (X,), {"integers": True}, "refusals: an array for input 0: accepted, expected TypeError"),
         (square, (X,), {"integers": False}, "refusals: int64 inputs: accepted, expected TypeError"),
         (more_of_integers, (X,), {}, "integers: value 0: int64 and float64 differ in 6 of 6"),
         (no_integers, (X,), {}, r"integers: int64 inputs: ValueError \(no\) instead of TypeError"),

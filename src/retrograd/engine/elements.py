@@ -16,7 +16,6 @@ class Elements(Attached):
     """Base of Tensor, which has the array and says whether it requires a gradient."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # `ndarray * tensor` asks Tensor.__rmul__ instead of silently leaving the graph
 
     array: np.ndarray
     _requires_grad: bool

@@ -148,28 +148,28 @@ def outermost(region: Region, inside: Region | None) -> Region:
     return region
 
 
-def tensors_in(values: Iterable[Any]) -> list[Tensor]:
-    """The Tensors among values, and in tuples, lists and dicts of them; each once."""
-    found: dict[int, Tensor] = {}
+def tensors_in(values: Iterable[Any], kind: Any = Tensor) -> list[Any]:
+    """The Tensors, or objects of another kind, among values, and in tuples, lists and dicts of them; each once."""
+    found: dict[int, Any] = {}
     for value in values:
-        if isinstance(value, Tensor):
+        if isinstance(value, kind):
             found[id(value)] = value
         elif isinstance(value, (tuple, list)):
-            found |= {id(tensor): tensor for tensor in tensors_in(value) if id(tensor) not in found}
+            found |= {id(tensor): tensor for tensor in tensors_in(value, kind) if id(tensor) not in found}
         elif isinstance(value, dict) and value:
-            found |= {id(tensor): tensor for tensor in tensors_in(value.values()) if id(tensor) not in found}
+            found |= {id(tensor): tensor for tensor in tensors_in(value.values(), kind) if id(tensor) not in found}
     return [*found.values()]
 
 
-def replace_tensors(value: Any, other: Mapping[int, Tensor]) -> Any:
-    """The value with other tensors, found by id, in place of those in it."""
-    if isinstance(value, Tensor):
+def replace_tensors(value: Any, other: Mapping[int, Any], kind: Any = Tensor) -> Any:
+    """The value with others, found by id, in place of the Tensors, or objects of another kind, in it."""
+    if isinstance(value, kind):
         return other.get(id(value), value)
     if isinstance(value, dict):
         same = copy(value)  # an OrderedDict stays one
-        same.update({key: replace_tensors(item, other) for key, item in value.items()})
+        same.update({key: replace_tensors(item, other, kind) for key, item in value.items()})
         return same
     if isinstance(value, (tuple, list)):
-        items = [replace_tensors(item, other) for item in value]
+        items = [replace_tensors(item, other, kind) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value

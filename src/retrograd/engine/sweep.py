@@ -166,6 +166,17 @@ def grad_early(
     _sweep(starts, upstream, retain_graph, False, paths, early=Early(oldest, wanted, each))
 
 
+def leaf_gradients(
+    outputs: Sequence[Tensor], grad_outputs: Sequence[Tensor], retain_graph: bool
+) -> list[tuple[Tensor, Tensor]]:
+    """(leaf, gradient) of all leaves that one reaches, each in memory that nothing else holds; no `grad` is touched.
+
+    grad_outputs: of the shape and dtype of each output, which is not checked.
+    """
+    entries, _ = _sweep([output._edge or output for output in outputs], [*grad_outputs], retain_graph, False)
+    return [(entry[0], own(entry, False)) for entry in entries if entry[0]._edge is None]
+
+
 def _is_part(array: np.ndarray, view: np.ndarray) -> bool:
     """Whether `view` is `array` or a writable view of it, which a result of `expand` is not."""
     if view is array:

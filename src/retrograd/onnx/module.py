@@ -70,7 +70,7 @@ class Graph(Module):
         value = value_of(array.copy())
         if isinstance(value, Tensor) and trained and value.array.dtype.kind == "f":
             parameter = Parameter(value)
-            if filters and value.ndim > 1:  # in the memory order that the kernels read: they would reorder it in every call
+            if filters and value.ndim > 1:  # in the order that the kernels read, or each call reorders it
                 parameter = empty_weight(value.shape, value.array.dtype)
                 parameter.array[...] = value.array
             setattr(self, attribute, parameter)

@@ -5,15 +5,20 @@ Every public function of the files in ``FAMILIES`` is a method; methods with ano
 
 from __future__ import annotations
 
+import functools
 from typing import Any
+
+import numpy as np
 
 from ..absent import attach_to_class
 from ..engine.tensor import Tensor
 from ..formulas import PRIMITIVES
+from . import numpy_protocols, numpy_table
 from .arguments.checks import is_number
 from .arguments.older import with_numpy_names
 from .creation import creation, made_like
 from .dtypes import complex_numbers, conversion, queries
+from .dtypes.promotion import as_operand
 from .index import assignment, gather, indexing, order, quantiles, scattering, search, selection, sets
 from .inplace import inplace, reshaped
 from .linalg import aliases
@@ -40,6 +45,19 @@ from .special import bessel, gamma
 from .special import normal as probability
 
 
+def _with_arrays(function: Any, of_arrays: Any = None) -> Any:
+    """An operator of Python, whose second operand may be an array; functions take Tensors alone."""
+    of_arrays = of_arrays or function
+
+    @functools.wraps(function)
+    def operator(input: Tensor, other: Any) -> Tensor:
+        if type(other) is np.ndarray:
+            return of_arrays(input, as_operand(other, (input,)))
+        return function(input, other)
+
+    return operator
+
+
 def _reflected(function: Any) -> Any:
     def operator(y: Tensor, x: Any) -> Tensor:
         return function(x, y)
@@ -52,6 +70,8 @@ def _reflected(function: Any) -> Any:
 def _comparison(function: Any) -> Any:
     def operator(x: Tensor, other: Any) -> Any:
         # otherwise Python tries the reflected comparison; "x == None" is False
+        if isinstance(other, np.ndarray):
+            other = as_operand(other, ())
         return function(x, other) if isinstance(other, Tensor) or is_number(other) else NotImplemented
 
     operator.__name__ = f"__{function.__name__}__"
@@ -135,7 +155,7 @@ METHODS: dict[str, Any] = {
     "__abs__": rounding.abs,
     "__pos__": elementwise.positive,
     "__invert__": comparison.bitwise_not,
-    "__matmul__": matmul.matmul,
+    "__matmul__": _with_arrays(matmul.matmul, numpy_table.product),
     "__getitem__": indexing.getitem,
     "__iter__": indexing.iterate,
     "unfold": windows.sliding,
@@ -150,7 +170,7 @@ METHODS: dict[str, Any] = {
     "mT": property(_matrices_transposed),
 }
 for _name, _function in _BINARY.items():
-    METHODS[f"__{_name}__"], METHODS[f"__r{_name}__"] = _function, _reflected(_function)
+    METHODS[f"__{_name}__"], METHODS[f"__r{_name}__"] = _with_arrays(_function), _reflected(_function)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     METHODS[f"__{_name}__"] = _comparison(getattr(comparison, _name))
 METHODS.update(conversion.METHODS)
@@ -165,9 +185,11 @@ METHODS["polygamma"] = _polygamma
 METHODS["where"] = _where  # as a function, it begins with the condition
 
 METHODS.update(inplace.of_all(METHODS))
+METHODS.update(numpy_protocols.METHODS)
 
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)
+numpy_protocols.fill_operators()
 
 
 def _normal_cdf(x: Tensor) -> Tensor:

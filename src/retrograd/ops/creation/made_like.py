@@ -123,9 +123,25 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
     """A tensor of the memory of another library's array, by the DLPack protocol.
 
     Raises:
-        TypeError: its elements are not of a type that a Tensor can hold.
+        TypeError: it does not have the protocol, or its elements are not of a type that a Tensor can hold, or not on
+            the CPU.
+        BufferError: the other library refuses, as PyTorch does for a tensor that requires a gradient.
     """
-    return from_numpy(np.from_dlpack(ext_tensor))
+    if not hasattr(ext_tensor, "__dlpack__"):
+        raise TypeError(
+            f"from_dlpack: ext_tensor is {type(ext_tensor).__name__}, which does not have the protocol (__dlpack__); "
+            "retrograd.tensor(x) takes other data"
+        )
+    if isinstance(ext_tensor, Tensor):
+        return from_numpy(ext_tensor.numpy())
+    try:
+        array = np.from_dlpack(ext_tensor)
+    except RuntimeError as error:
+        raise TypeError(
+            f"from_dlpack: NumPy cannot show the elements of ext_tensor, a {type(ext_tensor).__name__}: {error} It "
+            "takes numbers of its own types on the CPU; convert it first"
+        ) from None
+    return from_numpy(array)
 
 
 def frombuffer(

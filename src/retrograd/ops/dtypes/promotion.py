@@ -6,13 +6,16 @@ category a Python number never changes a tensor's type, nor does a 0-d tensor th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ...engine.arguments import shown
+from ...engine.grad_mode import thread
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_element, is_number, require_float, require_tensor
+from ..memory.private import private
 from .dtype import bool_, cast, default_dtype, int16, int64
 
 CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}
@@ -37,6 +40,18 @@ def _operand(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> Tensor
     if dtype.kind in "iu" and dtype.itemsize < 8:
         return wrap(as_element(name, label, number, int64).astype(dtype))
     return wrap(as_element(name, label, number, dtype))
+
+
+def as_operand(x: Any, others: Iterable[Any]) -> Any:
+    """x; as a Tensor if it is an array, which is copied if a backward may read it, since the user may change it.
+
+    Raises:
+        TypeError: its elements are of a type that a Tensor cannot hold.
+    """
+    if not isinstance(x, np.ndarray):
+        return x
+    recorded = thread.mode.enabled and any(isinstance(other, Tensor) and other._requires_grad for other in others)
+    return Tensor(private(x, recorded))
 
 
 def promote(name: str, x: Any, y: Any, second: str = "other") -> tuple[Tensor, Tensor]:

@@ -19,7 +19,7 @@ from ...engine.tensor import Tensor, wrap
 from ...formulas import optimizers
 from ..arguments.checks import as_element, as_real, is_number, require_tensor
 from ..dtypes.dtype import cast, float16
-from ..dtypes.promotion import CATEGORY
+from ..dtypes.promotion import CATEGORY, as_operand
 from ..kernel_set import kernels
 from ..pointwise import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
 from ..shape.broadcasting import expand
@@ -40,11 +40,14 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
     ufunc: the NumPy function of a binary operator, for changes that are not recorded
     """
     name = name or f"{function.__name__}_"
+    of_python = not name.isidentifier()  # x += array; functions take Tensors alone
 
     @runs_operators_by_name
     @functools.wraps(function)
     def change(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         require_tensor(name, input)
+        if of_python and type(args[0]) is np.ndarray:
+            args = (as_operand(args[0], (input,)),)
 
         def compute(old: Tensor) -> Tensor:
             return _as(name, function(old, *args, **kwargs), old.array.dtype)

@@ -218,8 +218,17 @@ def dlpack(input: Tensor, **options: Any) -> Any:
 
     Raises:
         RuntimeError: input requires a gradient.
+        BufferError: an axis is read backwards, which ends a process of PyTorch; or as NumPy's arrays raise.
     """
-    return input.numpy().__dlpack__(**options)
+    array = input.numpy()
+    if options.get("copy"):
+        array = array.copy()
+    elif array.size and min(array.strides, default=0) < 0:
+        raise BufferError(
+            f"__dlpack__: an axis of the tensor, of shape {array.shape}, is read backwards in memory, which not every "
+            "library can show; use tensor.clone()"
+        )
+    return array.__dlpack__(**options)
 
 
 def dlpack_device(input: Tensor) -> tuple[int, int]:
