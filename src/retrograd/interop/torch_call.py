@@ -106,7 +106,9 @@ def _recorded(name: str, roots: list[Tensor], made: list[torch.Tensor], pairs: l
         watched.append((tensor if tensor.is_leaf else tensor.detach(), x, tensor._version))
     for y, tensor in zip(roots, made, strict=True):
         watched.append((tensor.detach(), y, tensor._version))
-    return RetrogradCall.apply(_Graph(name, roots, leaves, watched), made, *ends)
+    # PyTorch's own ``apply`` in Python only asks for transforms of torch.func first, and takes a while for it
+    apply = RetrogradCall.apply if torch._C._are_functorch_transforms_active() else _apply
+    return apply(_Graph(name, roots, leaves, watched), made, *ends)
 
 
 class _Graph:
@@ -218,6 +220,9 @@ class RetrogradCall(torch.autograd.Function):  # type: ignore[misc]
         if gradients:
             graph.refuse()
         return None, None, *results
+
+
+_apply = super(torch.autograd.Function, RetrogradCall).apply
 
 
 def _recorded_sweep(
