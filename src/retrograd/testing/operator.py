@@ -72,7 +72,8 @@ def check_op(
             accepted ones must give the result for float64, truncated if it is int64.
         random: the function draws from retrograd's generator, which is seeded before each call.
         layouts: the values do not depend on strides.
-        arrays: an ndarray is accepted instead of a Tensor.
+        arrays: what an ndarray gives instead of a Tensor is left open; otherwise it is refused, or gives the same, as
+            where the function is made of operators such as ``*``.
         errors: calls that must fail, and how.
         rtol, single: tolerance of values in float64 and float32, relative to the largest value of the result.
         rounding: relative change allowed when other gradients are requested (which may replace a fused kernel).
@@ -309,8 +310,15 @@ class _Operator:
     def refusals(self, errors: Sequence[Refusal], whole: bool, arrays: bool) -> Iterator[str]:
         for k in self.call.floating if not arrays else ():
             tensors: list[Any] = list(self.call.tensors(self.call.arrays))
+            wanted = [y.array for y in self.call.outputs(tensors)]
             tensors[k] = self.call.arrays[k]
-            yield from self._refused(self.call, tensors, TypeError, "Tensor", f"an array for input {k}")
+            label = f"an array for input {k}"
+            try:
+                found = [y.array for y in self.call.outputs(tensors)]
+            except Exception:
+                yield from self._refused(self.call, tensors, TypeError, "Tensor", label)
+            else:  # x * array is a Tensor
+                yield from differences(found, wanted, max(self.rtol, 1e-10), label, "a Tensor")
         if whole:
             values = [Tensor(a.astype(np.int64)) if a.dtype.kind == "f" else Tensor(a) for a in self.call.arrays]
             yield from self._refused(self.call, values, TypeError, "int64", "int64 inputs")
