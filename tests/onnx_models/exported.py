@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import retrograd as rg
-from retrograd import nn
+from retrograd import lowbit, nn
 
 F = nn.functional
 
@@ -40,11 +40,49 @@ class Characters(nn.Module):
 class Lengths(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.layer = nn.GRU(4, 5, batch_first=True, bidirectional=True)
+        self.layer = nn.GRU(4, 5, batch_first=True)
 
     def forward(self, x: Any, lengths: Any) -> Any:
-        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return self.layer(x, lengths=lengths)
+
+
+class Packed(nn.Module):
+    """Sequences of fixed lengths."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.GRU(4, 5, batch_first=True)
+
+    def forward(self, x: Any) -> Any:
+        packed = nn.utils.rnn.pack_padded_sequence(x, [3, 5, 1], batch_first=True, enforce_sorted=False)
         return nn.utils.rnn.pad_packed_sequence(self.layer(packed)[0], batch_first=True)[0]
+
+
+class Steps(nn.Module):
+    """A cell over the steps, each written into its place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(4, 5)
+
+    def forward(self, x: Any) -> Any:
+        y, h = rg.zeros(x.shape[0], x.shape[1], 5), rg.zeros(x.shape[0], 5)
+        for t in range(x.shape[1]):
+            h = self.cell(x[:, t], h)
+            y[:, t] = h
+        return y
+
+
+class Masked(nn.Module):
+    """A transformer over time, with a triangle that grows with it, and a mask of the padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+    def forward(self, x: Any, padding: Any) -> Any:
+        triangle = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        return self.layer(x, src_mask=triangle, src_key_padding_mask=padding)
 
 
 class Positions(nn.Module):
@@ -81,12 +119,40 @@ class Case:
     axes: dict[int, dict[int, str]] | None = field(default=None)
 
 
+_BOTH = {0: "batch", 1: "time"}
 _BATCH_AND_TIME = {0: {0: "batch", 1: "time"}}
 _TIME_FIRST = {0: {0: "time", 1: "batch"}}
 
 
 def _of(function: Callable[..., Any], *example: Any, axes: Any = None) -> Case:
     return Case(lambda: Of(function), example, axes)
+
+
+def _parts_in_place(x: Any, i: Any) -> Any:
+    y, z, v, zero = x * 1, x * 1, x * 1, x * 1
+    row = y[1]
+    row += 5  # through a view
+    y[:, 0] *= 2
+    y[1:3, 2:4] = 7
+    z[z < 0] = 0
+    z[i, i + 1] = 3.0
+    v[:, [0, 2]] = 9
+    zero.zero_()
+    fixed = rg.zeros(5)
+    before = x + fixed
+    fixed.add_(1)
+    return y, z, v, zero.add_(x), before
+
+
+class Names(nn.Module):
+    """Parameters with names of operators and of outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.Add, self.output, self.x0, self.size = (nn.Parameter(floats(3, seed=seed)) for seed in range(4))
+
+    def forward(self, x: Any) -> Any:
+        return self.Add + self.output * x + self.x0 + self.size
 
 
 def convolutional() -> Any:
@@ -221,6 +287,70 @@ CASES = {
     "changed in place": _of(lambda x: (x + 0).add_(1).mul_(x).relu_(), floats(3, 5)),
     "counted": _of(lambda x: x + rg.arange(x.shape[1]).float(), floats(3, 5), axes={0: {0: "N", 1: "T"}}),
     "double": Case(lambda: nn.Linear(3, 4).double(), (floats(2, 3).double(),)),
+    "lengths": Case(Lengths, (floats(3, 5, 4), rg.tensor([3, 5, 1]))),
+    "packed": Case(Packed, (floats(3, 5, 4),), {}),
+    "steps": Case(Steps, (floats(2, 3, 4),)),
+    "masked": Case(Masked, (floats(2, 5, 8), rg.arange(10).reshape(2, 5) % 3 == 2), {0: _BOTH, 1: _BOTH}),
+    "masks of attention": _of(
+        lambda q, m, b: (
+            F.scaled_dot_product_attention(q, q, q, m > 0), F.scaled_dot_product_attention(q, q, q, b),
+            F.scaled_dot_product_attention(q, q, q, rg.tril(rg.ones(q.shape[2], q.shape[2])).bool()),
+            (q @ q.mT).masked_fill(rg.triu(rg.ones(q.shape[2], q.shape[2]), 1).bool(), -1e9).softmax(-1),
+        ),
+        floats(2, 2, 4, 3), floats(2, 1, 1, 4), floats(4, 4),
+        axes={0: {0: "N", 2: "T"}, 1: {0: "N", 3: "T"}, 2: {0: "T", 1: "T"}},
+    ),  # fmt: skip
+    "a query without keys": _of(
+        lambda q, m: F.scaled_dot_product_attention(q, q, q, m > 9), floats(2, 4, 3), floats(2, 4, 4)
+    ),
+    "scattered": _of(
+        lambda x, i: (
+            rg.zeros(4, 6).scatter(1, i, x), rg.zeros(4, 6).scatter_add(1, i, x), x.index_add(1, i[0] % 3, x),
+            x.index_fill(1, i[0] % 3, 2.0), x.index_copy(0, i[:1, 0] % 4, x[:1]), x.take(i), x.diagonal(),
+            rg.zeros(4, 6).scatter_reduce(1, i, x, "amax"), rg.bucketize(x, rg.tensor([-0.5, 0.0, 0.5])),
+        ),
+        floats(4, 3), rg.tensor([[0, 1, 2], [5, 3, 4], [2, 4, 5], [1, 0, 3]]), axes={},
+    ),  # fmt: skip
+    "parts in place": _of(lambda x, i: _parts_in_place(x, i), floats(4, 5), ints(4, high=3)),
+    "input changed": _of(lambda x: x.add_(1) * 2, floats(3, 5)),
+    "integers and truths": _of(
+        lambda i: (
+            i.sum(), i.sum(1), i.amax(1), i.max(1)[0], i.min(0)[1], i.cumsum(1), (i > 3).any(1), (i > 3).all(),
+            (i > 3).sum(1), rg.count_nonzero(i, 0), (i - 5) // 3, (i - 5) % 3, (i - 5) // -2, i & 6, i | 1, i ^ 3,
+            ~i, ~(i > 3), rg.div(i - 5, 3, rounding_mode="trunc"), (i - 5) / 2, i.prod(1),
+        ),
+        ints(3, 4),
+    ),  # fmt: skip
+    "rounded down": _of(
+        lambda x: ((x * 5) // 0.7, (x * 5) // -0.3, rg.div(x * 5, 0.7, rounding_mode="trunc")), floats(30, 4)
+    ),
+    "two extents": _of(
+        lambda x: (
+            x.std(1), x.var((0, 1)), x.sum() / x.shape[1], x.reshape(-1, 3), x.mean(1),
+            F.pad(x, (0, 0, 1, 0)) + rg.zeros(x.shape[1] + 1, 3),
+            x.mT - rg.arange(1, x.shape[1] + 1), x * x.shape[0], x[:, -2:],
+        ),
+        floats(2, 4, 3), axes={0: _BOTH},
+    ),  # fmt: skip
+    "distances": _of(
+        lambda x, y: (
+            F.cosine_similarity(x, y), F.pairwise_distance(x, y), rg.cdist(x, y), F.pairwise_distance(x, y, p=1.0),
+        ),
+        floats(2, 4, 3), floats(2, 4, 3, seed=1),
+    ),
+    "sampled": _of(
+        lambda x, t: F.grid_sample(x, F.affine_grid(t, (len(t), 2, 5, 4), align_corners=False), align_corners=False),
+        floats(2, 2, 5, 5), floats(2, 2, 3),
+    ),
+    "bags": Case(lambda: nn.EmbeddingBag(10, 4), (ints(2, 5),), {0: {0: "N", 1: "K"}}),
+    "pooled, rounded up": Case(lambda: nn.MaxPool2d(2, 3, 1, 2, ceil_mode=True), (floats(2, 2, 9, 8),)),
+    "largest of all": Case(lambda: nn.AdaptiveMaxPool2d(1), (floats(2, 2, 5, 4),), {0: {0: "N", 2: "H", 3: "W"}}),
+    "folded": Case(lambda: nn.Fold((4, 5), (2, 2)), (floats(2, 8, 12),)),
+    "small numbers": _of(lambda x: ((x * 1e-6).expm1() * 1e6, (x * 1e-6).log1p() * 1e6, x.expm1()), floats(3, 5)),
+    "few bits": Case(
+        lambda: lowbit.Linear(6, 4, weight=lowbit.TWN(), activation=lowbit.Sign()), (floats(3, 6),)
+    ),
+    "names": Case(Names, (floats(2, 3),)),
     "one output twice": _of(lambda x: (x, x + 1, (x,)), floats(2, 3)),
 }
 

@@ -80,22 +80,29 @@ def places_of(inputs: dict[str, np.ndarray], axes: Axes | None) -> Places:
 def another(inputs: dict[str, np.ndarray], open_places: Places, turn: int) -> dict[str, np.ndarray]:
     """Another example: of other values, and of other extents where they are left open.
 
-    Values are those of the first example in another order, so that indices and lengths stay valid; floating-point ones
-    are scaled down, so that signs and domains stay.
+    turn: 1 and 2 are a bit larger, 3 much. Values are those of the first example in another order, whole ones
+    from turn 2 on with some repeated, so that indices and lengths stay valid; floating-point ones are scaled down, so
+    that signs and domains stay.
     """
     found = dict(inputs)
     ratios: list[Fraction] = []
+    steps: list[int] = []
     for (name, axis), *rest in open_places.values():
         size = inputs[name].shape[axis]
-        more = turn
-        # what grows by one extent's ratio is then a multiple of no other, nor of a product
-        while _is_known(Fraction(size + more, size), ratios):
+        more = turn if turn < 3 else size + 3
+        # so that neither what grows in proportion to an extent nor what is longer by a number can be that of another
+        while more in steps or _is_known(Fraction(size + more, size), ratios):
             more += 1
         ratios.append(Fraction(size + more, size))
+        steps.append(more)
         for of, along in ((name, axis), *rest):
             found[of] = np.take(found[of], np.arange(size + more) % size, along)
     for name, array in found.items():
-        array = np.roll(array.reshape(-1), turn).reshape(array.shape)
+        line = array.reshape(-1)
+        places = (np.arange(line.size) + turn) % max(line.size, 1)
+        if turn > 1 and array.dtype.kind != "f":  # which of equal ones comes first when sorted is not defined
+            places[:: turn + 1] = places[:1]
+        array = line[places].reshape(array.shape)
         found[name] = array * array.dtype.type(1 - turn / 8) if array.dtype.kind == "f" else array
     return found
 

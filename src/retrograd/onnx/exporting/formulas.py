@@ -126,6 +126,23 @@ def _atan2(y: Any, x: Any) -> Any:
     return _where(x > 0.0, angle, _where(x < 0.0, turned, upright))
 
 
+def _log1p(x: Register) -> Register:
+    """log(1 + x), and 2 atanh(x / (2 + x)) near 0, where that is exact."""
+    near = x.node("Atanh", x / (x + 2.0)) * 2.0
+    return x.node("Where", x.node("Abs", x) < 0.5, near, x.node("Log", x + 1.0))
+
+
+def _divided(x: Any, y: Any, down: bool) -> Register:
+    """x / y without what fmod leaves, which is exact; rounded down, 1 less where that has the other sign than y."""
+    first = x if isinstance(x, Register) else y
+    rest = first.node("Mod", x, y, fmod=1)
+    whole = first.node("Round", (x - rest) / y)
+    if down:
+        lower = (rest != 0.0) & ((rest < 0.0) != first.node("Less", y, 0.0, dtype=np.bool_))
+        whole = _where(lower, whole - 1.0, whole)
+    return _where(first.node("Equal", y, 0.0, dtype=np.bool_), first.node("Div", x, y), whole)
+
+
 def _normal_cdf(x: Register) -> Register:
     return (x.node("Erf", x * math.sqrt(0.5)) + 1.0) * 0.5
 
@@ -135,13 +152,15 @@ _COMPOSED: dict[str, Callable[..., Any]] = {
     "full_like": _full_like,
     "trunc": lambda x: _where(x < 0.0, x.node("Ceil", x), x.node("Floor", x)),
     "exp2": lambda x: x.node("Pow", 2.0, x),
-    "expm1": lambda x: x.node("Exp", x) - 1.0,
+    "expm1": lambda x: x.node("Tanh", x * 0.5) * (x.node("Exp", x) + 1.0),  # exact near 0
     "log2": lambda x: x.node("Log", x) * (1 / math.log(2)),
     "log10": lambda x: x.node("Log", x) * (1 / math.log(10)),
-    "log1p": lambda x: x.node("Log", x + 1.0),
+    "log1p": _log1p,
     "fmod": lambda x, y: (x if isinstance(x, Register) else y).node("Mod", x, y, fmod=1),
     "hypot": lambda x, y: (x * x + y * y).node("Sqrt", x * x + y * y),
     "atan2": _atan2,
+    "floor_divide": lambda x, y: _divided(x, y, True),
+    "trunc_divide": lambda x, y: _divided(x, y, False),
     "erfc": lambda x: 1.0 - x.node("Erf", x),
     "normal_cdf": _normal_cdf,
 }

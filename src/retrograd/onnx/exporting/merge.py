@@ -1,7 +1,8 @@
 """One graph of two, which were written for examples of different sizes.
 
 Their nodes must be the same. Where a constant differs it depends on an extent that is left open: whole numbers become
-products and sums of extents, an array of one number is expanded, and 0, 1, 2, ... is counted.
+products and sums of extents, an array is expanded along axes in which it repeats itself, 0, 1, 2, ... is counted, and
+triangles are cut.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def merge(first: Writer, second: Writer, extents: Mapping[str, Extent]) -> None:
         if one.key() != other.key():
             raise UnsupportedError(
                 f"onnx.export: {_place(one.name)} is another one for another example: {one.operator} with "
-                f"{one.attributes} for one, {other.operator} with {other.attributes} for the other. What the model "
+                f"{one.attributes} and {len(one.outputs)} outputs for one, {other.operator} with {other.attributes} "
+                f"and {len(other.outputs)} outputs for the other. What the model "
                 "does must not depend on the values of its inputs, nor the attributes of a node on their sizes; leave "
                 "fewer axes open by dynamic_axes"
             )
@@ -85,15 +87,30 @@ class _Sizes:
             made = self._vector(name, one.reshape(-1), other.reshape(-1))
             if one.ndim == 0:
                 made = self._node("Squeeze", [made, self._constant([0])])
-        elif one.ndim == other.ndim and one.size and other.size and _is_one(one) and _is_one(other):
-            if one.flat[0] != other.flat[0]:
-                self._refuse(name, users)
+        elif one.shape == other.shape == () and one.dtype.kind == "f" and one % 1 == 0 and other % 1 == 0:
+            made = self._vector(name, one.reshape(1).astype(np.int64), other.reshape(1).astype(np.int64))
+            made = self._node("Squeeze", [made, self._constant([0])])
+            made = self._node("Cast", [made], to=int(onnx().helper.np_dtype_to_tensor_dtype(one.dtype)))
+        elif (repeated := _repeated(one, other)) is not None:
             shape = self._vector(name, np.array(one.shape), np.array(other.shape))
-            made = self._node("Expand", [self._kept(one.reshape(-1)[0]), shape])
-        elif one.ndim == other.ndim and one.dtype.kind in "if" and _counts(one) and _counts(other):
+            made = self._node("Expand", [self._kept(repeated), shape])
+        elif (triangle := _triangle(one)) is not None and triangle == _triangle(other):
+            diagonal, below, above = triangle
+            shape = self._vector(name, np.array(one.shape), np.array(other.shape))
+            ones = self._node("Expand", [self._kept(np.int64(1)), shape])
+            lower = self._node("Trilu", [ones, self._kept(np.int64(diagonal))], upper=0)
+            lower = self._node("Cast", [lower], to=int(onnx().TensorProto.BOOL))
+            if one.dtype.kind == "b":
+                made = lower if below else self._node("Not", [lower])
+            else:
+                made = self._node("Where", [lower, self._kept(below), self._kept(above)])
+        elif one.ndim == other.ndim and one.dtype.kind in "if" and (steps := _counts(one)) and steps == _counts(other):
             size = self._vector(name, np.array([one.size]), np.array([other.size]))
             limit = self._node("Squeeze", [size, self._constant([0])])
             made = self._node("Range", [self._kept(np.int64(0)), limit, self._kept(np.int64(1))])
+            start, step = steps
+            made = made if step == 1 else self._node("Mul", [made, self._kept(np.int64(step))])
+            made = made if start == 0 else self._node("Add", [made, self._kept(np.int64(start))])
             if not whole:
                 made = self._node("Cast", [made], to=int(onnx().helper.np_dtype_to_tensor_dtype(one.dtype)))
             if one.ndim != 1:
@@ -166,12 +183,38 @@ class _Sizes:
         return self._known[key]
 
 
-def _is_one(array: np.ndarray) -> bool:
-    return bool((array == array.flat[0]).all())
+def _repeated(one: np.ndarray, other: np.ndarray) -> np.ndarray | None:
+    """What both are, with an extent of 1 where theirs differ; None if they do not repeat themselves there."""
+    if one.ndim != other.ndim or not one.size or not other.size:
+        return None
+    cut = tuple(slice(1) if a != b else slice(None) for a, b in zip(one.shape, other.shape, strict=True))
+    part = one[cut]
+    same = one.shape != other.shape and _same(part, other[cut])
+    same = same and all(_same(array, np.broadcast_to(part, array.shape)) for array in (one, other))
+    if not same:
+        return None
+    first = part.reshape(-1)[:1]
+    return first[0] if _same(part, np.broadcast_to(first, part.shape)) else part  # a single number is enough
 
 
-def _counts(array: np.ndarray) -> bool:
-    return np.array_equal(array.reshape(-1), np.arange(array.size))
+def _triangle(array: np.ndarray) -> tuple[int, Any, Any] | None:
+    """(k, value up to the diagonal k, value above it) of matrices that are all such triangles."""
+    if array.ndim < 2 or min(array.shape) < 1 or array.shape[-1] < 2 or array.shape[-2] < 2:
+        return None
+    below, above = array[..., -1, 0].reshape(-1)[0], array[..., 0, -1].reshape(-1)[0]
+    diagonal = int(np.argmax(array.reshape(-1, *array.shape[-2:])[0, 0] == above)) - 1
+    lower = np.tri(array.shape[-2], array.shape[-1], diagonal, bool)
+    found = np.broadcast_to(np.where(lower, below, above), array.shape)
+    return (diagonal, below, above) if _same(array, found) else None
+
+
+def _counts(array: np.ndarray) -> tuple[int, int] | None:
+    """(start, step) of whole numbers that grow evenly."""
+    line = array.reshape(-1)
+    if line.size < 2 or not np.isfinite(line[:2]).all() or line[0] % 1 or line[1] % 1 or abs(line[:2]).max() > 2**31:
+        return None
+    start, step = int(line[0]), int(line[1]) - int(line[0])
+    return (start, step) if np.array_equal(line, start + step * np.arange(line.size)) else None
 
 
 def formula_of(a: int, b: int, extents: list[Extent]) -> tuple[list[Extent], int, int] | None:

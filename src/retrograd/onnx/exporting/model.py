@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 import numpy as np
 
@@ -21,10 +23,12 @@ from .arguments import Axes, Places, another, inputs_of, places_of
 from .converters.registry import converters
 from .formulas import write_pointwise
 from .merge import Extent, merge
-from .record import Recorder, required
+from .origins import required
+from .record import Recorder
 from .writer import Value, Writer
 
 _MOST_BYTES = 2**31 - 1  # of a protobuf
+_DEFAULT = re.compile(r"output(_\d+)?")  # names of outputs by default
 _CLOSE = 1e-4  # of the largest output: what single precision leaves after many layers in another order
 
 
@@ -52,7 +56,7 @@ def export(
     states = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
-        proto = _written(model, inputs, places, output_names)
+        proto, read = _written(model, inputs, places, output_names)
         if opset is not None:
             proto = _converted(proto, opset)
         _check(model, proto, inputs, places)
@@ -66,23 +70,31 @@ def export(
     beside = file.with_name(f"{file.name}.part")
     beside.write_bytes(data)
     beside.replace(file)
+    if read:
+        calls = ", ".join(f"Tensor.{name}{f' in the module {place!r}' if place else ''}" for name, place in read)
+        warn(
+            f"onnx.export: Python read values that depend on an input ({calls}); what it did with them is in the file "
+            "as it was for the example",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _written(
     model: Module, inputs: dict[str, np.ndarray], open_places: Places, output_names: Sequence[str] | None
-) -> Any:
-    """The ModelProto."""
-    writer, outputs = _graph(model, inputs)
+) -> tuple[Any, list[tuple[str, str]]]:
+    """The ModelProto, and where Python read values, see ``Recorder``."""
+    writer, outputs, read = _graph(model, inputs, output_names)
     other = another(inputs, open_places, 1)
     try:
-        second, others = _graph(model, other)
+        second, others, _ = _graph(model, other, output_names)
     except OnnxError:
         raise
     except Exception as error:
         sizes = {name: array.shape for name, array in other.items()}
         error.add_note(
-            f"onnx.export: the model ran with the example, but not with the sizes {sizes}; say which axes are left "
-            'open: dynamic_axes={"x": {0: "batch"}}, or {} for none'
+            "onnx.export: the model ran with the example, but not with its values in another order and the sizes "
+            f'{sizes}; say which axes are left open: dynamic_axes={{"x": {{0: "batch"}}}}, or {{}} for none'
         )
         raise
     extents = {}
@@ -97,22 +109,28 @@ def _written(
     writer.finish(outputs, names)
     labels = {place: label for label, places in open_places.items() for place in places}
     triples = list(zip(names, outputs, others, strict=True))
-    return _proto(writer, inputs, labels, extents, triples, type(model).__name__)
+    return _proto(writer, inputs, labels, extents, triples, type(model).__name__), list(dict.fromkeys(read))
 
 
-def _graph(model: Module, inputs: dict[str, np.ndarray]) -> tuple[Writer, list[Value]]:
-    """The graph of a call of the model, and its outputs."""
+def _graph(
+    model: Module, inputs: dict[str, np.ndarray], output_names: Sequence[str] | None
+) -> tuple[Writer, list[Value], list[tuple[str, str]]]:
+    """The graph of a call of the model, its outputs, and where Python read values."""
     table, functions = converters()
-    tensors = {name: Tensor(array) for name, array in inputs.items()}
-    named = dict(model.named_parameters()) | dict(model.named_buffers())
-    named = {(f"{name}_" if name in tensors else name): tensor for name, tensor in named.items()}
+    tensors = {name: Tensor(array.copy()) for name, array in inputs.items()}  # a model may change its input
+    named: dict[str, Tensor] = dict(model.named_parameters()) | dict(model.named_buffers())
+    parameters = {id(each) for each in model.parameters()}
+    taken = {*tensors, *(output_names or ())}
+    named = {(f"{name}_" if name in taken or _DEFAULT.fullmatch(name) else name): t for name, t in named.items()}
     paths = {id(module): name for name, module in model.named_modules()}
-    recorder = Recorder({**named, **tensors}, paths, functions)
+    recorder = Recorder({**named, **tensors}, tensors, paths, functions)
     with recorder.running():
         result = model(*tensors.values())
     found = [recorder.resolve(each) for each in _tensors_in(result)]
     arrays = {name: tensor.array for name, tensor in {**named, **tensors}.items()}
     writer = Writer(recorder.calls, arrays, inputs=frozenset(tensors))
+    writer.trained |= {name for name, tensor in named.items() if id(tensor) in parameters}
+    writer.reserve({*arrays, *(output_names or ["output", *(f"output_{k}" for k in range(len(found)))])})
     for number in required(recorder.calls, found):
         call = recorder.calls[number]
         convert = table.get(call.operator)
@@ -124,7 +142,10 @@ def _graph(model: Module, inputs: dict[str, np.ndarray]) -> tuple[Writer, list[V
             writer.write(number, convert)
         except UnsupportedError as error:
             raise UnsupportedError(f"onnx.export: {label}: {error} cannot be written as a graph of ONNX") from error
-    return writer, [writer.value(each) for each in found]
+    try:
+        return writer, [writer.value(each) for each in found], recorder.read
+    except UnsupportedError as error:
+        raise UnsupportedError(f"onnx.export: an output: {error} cannot be written as a graph of ONNX") from error
 
 
 def _tensors_in(result: Any) -> list[Tensor]:
@@ -148,7 +169,11 @@ def _proto(
     nodes = [helper.make_node(n.operator, n.inputs, n.outputs, n.name, **n.attributes) for n in writer.nodes]
     used = {given for each in writer.nodes for given in each.inputs}
     weights = {key: array for key, array in writer.named.items() if key not in inputs} | writer.constants
-    initializers = [package.numpy_helper.from_array(array, key) for key, array in weights.items() if key in used]
+    tensors = {key: package.numpy_helper.from_array(array, key) for key, array in weights.items() if key in used}
+    fixed = [key for key in tensors if weights[key].dtype.kind == "f" and not writer.is_weight(key)]
+    # who loads the file trains its initializers of floating-point numbers
+    nodes[:0] = [helper.make_node("Constant", [], [key], key, value=tensors.pop(key)) for key in fixed]
+    initializers = list(tensors.values())
 
     def info(label: str, array: np.ndarray, shape: list[Any]) -> Any:
         return helper.make_tensor_value_info(label, helper.np_dtype_to_tensor_dtype(array.dtype), shape)
@@ -204,23 +229,55 @@ def _check(model: Module, proto: Any, inputs: dict[str, np.ndarray], open_places
     Raises:
         OnnxError: its outputs differ: the model does what its calls of operators do not show.
     """
-    third = [Tensor(array) for array in another(inputs, open_places, 2).values()]
-    with no_grad():
-        expected = _tensors_in(model(*third))
-        found = _tensors_in(Graph(proto).eval()(*third))
-    for name, one, other in zip((each.name for each in proto.graph.output), expected, found, strict=True):
-        same = one.array.shape == other.array.shape and one.array.dtype == other.array.dtype
-        if same and np.allclose(one.array, other.array, 0, _CLOSE * _scale(one.array), equal_nan=True):
-            continue
-        away = np.nanmax(np.abs(one.array - other.array)) if same else f"{other.array.shape}, not {one.array.shape}"
+    third, expected = _third(model, inputs, open_places)
+    sizes = {name: array.shape for name, array in third.items()}
+    try:
+        with no_grad():
+            found = _tensors_in(Graph(proto).eval()(*map(Tensor, third.values())))
+    except (ValueError, IndexError, RuntimeError, TypeError) as error:
         raise OnnxError(
-            f"onnx.export: the output {name!r} of the file differs from the model's for another example ({away}): the "
-            "model computes something without operators of retrograd, or depends in Python on the values or sizes of "
-            "its inputs"
-        )
+            f"onnx.export: the file does not serve inputs of the shapes {sizes}, which the model takes: {error}. The "
+            "model depends in Python on the sizes of its inputs; leave fewer axes open by dynamic_axes"
+        ) from error
+    for name, one, other in zip((each.name for each in proto.graph.output), expected, found, strict=True):
+        away = _away(one.array, other.array)
+        if away:
+            raise OnnxError(
+                f"onnx.export: the output {name!r} of the file differs from the model's for inputs of the shapes "
+                f"{sizes} ({away}): the model computes something without operators of retrograd, or depends in Python "
+                "on the values or sizes of its inputs"
+            )
+
+
+def _third(
+    model: Module, inputs: dict[str, np.ndarray], open_places: Places
+) -> tuple[dict[str, np.ndarray], list[Tensor]]:
+    """Another example, and the model's outputs for it: of much larger extents, if the model takes them."""
+    for turn in (3, 2):
+        third = another(inputs, open_places, turn)
+        try:
+            with no_grad():
+                return third, _tensors_in(model(*(Tensor(array.copy()) for array in third.values())))
+        except Exception as error:
+            if turn == 2:
+                error.add_note("onnx.export: the model ran with the example, but not with others of its kind")
+                raise
+    raise AssertionError("one of two returns or raises")
+
+
+def _away(one: np.ndarray, other: np.ndarray) -> str:
+    """How two outputs differ; nothing if they do not."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return f"{other.dtype}{list(other.shape)}, not {one.dtype}{list(one.shape)}"
+    if one.dtype.kind != "f":
+        return "" if np.array_equal(one, other) else f"{np.count_nonzero(one != other)} of {one.size} elements"
+    if np.allclose(one, other, 0, _CLOSE * _scale(one), equal_nan=True):
+        return ""
+    with np.errstate(invalid="ignore"):
+        return f"by {np.nanmax(np.abs(one - other), initial=0)}"
 
 
 def _scale(array: np.ndarray) -> float:
-    finite = np.abs(array[np.isfinite(array)]) if array.dtype.kind == "f" else np.zeros(0)
-    return max(1e-3, float(finite.max())) if finite.size else 1.0
-
+    """The largest element that is finite."""
+    finite = np.abs(array[np.isfinite(array)])
+    return max(1e-3, float(finite.max(initial=0)))

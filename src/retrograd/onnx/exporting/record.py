@@ -6,11 +6,13 @@ functions: they are seen by Python's profiler, for the time of this one call of 
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import lru_cache
 from inspect import signature
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -23,63 +25,26 @@ from ...engine.inplace import modify
 from ...engine.node import Node
 from ...engine.tensor import Tensor
 from ...engine.views import Overwrite
-from ..errors import OnnxError, UnsupportedError
+from ...ops.index.assignment import setitem
+from ...ops.index.indexing import GetItem, Put, places_of
+from ..errors import UnsupportedError
+from .origins import Call, Fixed, Known, Lost, Named, Reshaped, Result, all_arrays, array_of, arrays_in, has_known
 
 _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
-_MODIFY = modify.__code__
-
-
-@dataclass(frozen=True)
-class Named:
-    """An input of the model, or one of its parameters or buffers."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Result:
-    """Output number ``place`` of call number ``call``."""
-
-    call: int
-    place: int
-
-
-@dataclass(frozen=True, eq=False)
-class Fixed:
-    """A Tensor that depends on no input and no parameter."""
-
-    array: np.ndarray
-
-
-@dataclass(frozen=True)
-class Reshaped:
-    """The memory of another value, in this shape."""
-
-    origin: Named | Result
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """A value that was seen: where it comes from, and what it was."""
-
-    origin: Named | Result | Reshaped
-    array: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class Call:
-    """One call of ``operator``, a Function or another function of this package, in the module ``path``.
-
-    arguments, named: of a Function by position, of another function by name. A tensor or array among them that was seen
-    is a Known, another tensor is Fixed. outputs: None for what is no tensor or array.
-    """
-
-    operator: Any
-    arguments: tuple[Any, ...]
-    named: dict[str, Any]
-    outputs: tuple[np.ndarray | None, ...]
-    path: str
+_MODIFY, _PLACES = modify.__code__, places_of.__code__
+_PACKAGE = str(Path(__file__).parents[2])
+# Functions in these rooms compute what depends on an input by recorded calls, except for ...
+_WATCHED = tuple(
+    os.path.join(_PACKAGE, *room.split("/"))
+    for room in ("ops", "nn/functional", "lowbit", "linalg.py", "fft.py", "special.py", "sparse.py")
+)
+# ... those that make tensors of the shapes, types and numbers that they are given
+_CREATION = os.path.join(_PACKAGE, "ops", "creation")
+_BY_SHAPES = {"promote", "or_constant", "_number", "as_tensors", "constant", "fitting", "_bias"}
+_READ = {
+    getattr(Tensor, name).__code__: name
+    for name in ("item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__", "__index__")
+}
 
 
 class _Stale:
@@ -89,22 +54,29 @@ class _Stale:
 class Recorder:
     """Runs a model and records its calls.
 
-    named: the inputs, parameters and buffers by name. paths: of modules, by their id. functions: those that are seen
-    besides Functions; for each, whether a call with these arguments stands for all calls inside.
+    named: the inputs, parameters and buffers by name. inputs: the names of inputs. paths: of modules, by their id.
+    functions: those that are seen besides Functions; for each, whether a call with these arguments stands for all calls
+    inside. ``read``: where Python read values that depend on an input, as (method, path).
     """
 
     def __init__(
         self,
         named: Mapping[str, Tensor],
+        inputs: Iterable[str],
         paths: Mapping[int, str],
         functions: Mapping[Callable[..., Any], Callable[[dict[str, Any]], bool]],
     ) -> None:
         self.calls: list[Call] = []
-        self._paths = paths
+        self.read: list[tuple[str, str]] = []
+        self._paths, self._inputs = paths, {*inputs}
+        self._from_inputs: set[int] = set()  # calls whose results depend on an input
         self._functions = {function.__code__: (function, when) for function, when in functions.items()}
         self._origins: dict[int, Any] = {}  # by the id of the array
         self._arrays: dict[int, np.ndarray] = {}  # keeps them, so that an id or an address names one
         self._places: dict[tuple[int, int], int] = {}  # address and bytes -> id of the array
+        self._fixed: dict[int, np.ndarray] = {}  # made by shapes alone
+        self._indices: dict[int, tuple[Any, Any]] = {}  # what a split index was, if it depends on an input
+        self._cuts: dict[int, tuple[np.ndarray, Any]] = {}  # of a view by an index: its base, and the index
         self._hidden = 0  # calls that stand for those inside, now running
         self._running: list[tuple[FrameType, Any, dict[str, Any]]] = []
         for name, tensor in named.items():
@@ -126,7 +98,7 @@ class Recorder:
     def resolve(self, value: Any) -> Any:
         """An argument, with Known and Fixed in place of Tensors and of arrays that were seen."""
         if isinstance(value, Tensor):
-            return self._seen(value.array) or Fixed(value.array)
+            return self._seen(value.array) or Fixed(value.array.copy())  # it may be changed in place later
         if isinstance(value, np.ndarray):
             return self._seen(value) or value
         if type(value) in (tuple, list):
@@ -146,8 +118,13 @@ class Recorder:
         finally:
             self._hidden -= 1
             mode.watch = self
+        if cls is Put and id(args[2]) in self._indices:
+            arguments = (*arguments[:2], self._indices[id(args[2])][1], *arguments[3:])
         if not self._hidden and cls is not Overwrite:
             self._add(cls, arguments, {}, output)
+            if cls is GetItem:
+                self._arrays[id(output.array)] = output.array
+                self._cuts[id(output.array)] = args[0].array, args[1]
         return output
 
     @staticmethod
@@ -160,32 +137,73 @@ class Recorder:
     def _on_event(self, frame: FrameType, event: str, arg: Any) -> None:
         code = frame.f_code
         if event == "call":
-            if code in self._functions and not self._hidden:
+            if self._hidden:
+                return
+            if code in self._functions:
                 function, when = self._functions[code]
                 given = {name: self.resolve(frame.f_locals[name]) for name in signature(function).parameters}
                 if when(given):
                     self._running.append((frame, function, given))
                     self._hidden += 1
+            elif code in _READ and not _is_within(_caller(frame)):
+                depends = self._depends(self.resolve(frame.f_locals["self"]))
+                self.read += [(_READ[code], self._path())] * depends
         elif event == "return":
             if self._running and self._running[-1][0] is frame:
                 _, function, given = self._running.pop()
                 self._hidden -= 1
                 if arg is not None:
                     self._add(function, (), given, arg)
-            elif code is _MODIFY and arg is not None and not self._hidden:
+            elif arg is None or self._hidden:
+                return
+            elif code is _MODIFY:
                 self._change(arg, frame.f_locals)
+            elif code is _PLACES:
+                index = self.resolve(frame.f_locals["index"])
+                if self._depends(index):
+                    self._indices[id(arg)] = arg, index
+            elif _is_watched(code.co_filename):
+                self._lose(frame, arg)
+
+    def _lose(self, frame: FrameType, result: Any) -> None:
+        """Note what a function of this package made of an input without a call that is recorded."""
+        new = (each for each in all_arrays(result) if each.size and id(each) not in self._fixed)
+        made = [each for each in new if not self._seen(each)]
+        if not made:
+            return
+        code = frame.f_code
+        if code.co_name in _BY_SHAPES or code.co_filename.startswith(_CREATION):
+            self._fixed.update({id(each): each for each in made})
+        elif any(self._depends(self.resolve(each)) for each in frame.f_locals.values()):
+            for array in made:
+                self._know(array, Lost(code.co_name, self._path()))
+
+    def _depends(self, value: Any) -> bool:
+        """Whether a resolved value depends on an input."""
+        if isinstance(value, (tuple, list)):
+            return any(map(self._depends, value))
+        if not isinstance(value, Known):
+            return False
+        origin = value.origin.origin if isinstance(value.origin, Reshaped) else value.origin
+        if isinstance(origin, Named):
+            return origin.name in self._inputs
+        return isinstance(origin, Lost) or origin.call in self._from_inputs
+
+    def _path(self) -> str:
+        return next((found for each in reversed(modules.running()) if (found := self._paths.get(id(each)))), "")
 
     def _add(self, operator: Any, arguments: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
         """Record a call, unless nothing that it takes was seen: its results are constants."""
-        if not any(_has_known(each) for each in (*arguments, *named.values())):
+        if not any(has_known(each) for each in (*arguments, *named.values())):
             return
-        outputs = tuple([_array_of(item) for item in (output if isinstance(output, tuple) else (output,))])
-        given = list(_arrays_in((arguments, named)))
+        outputs = tuple([array_of(item) for item in (output if isinstance(output, tuple) else (output,))])
+        given = list(arrays_in((arguments, named)))
         for place, array in enumerate(outputs):
             if array is not None and not any(array is each for each in given):
                 self._know(array, Result(len(self.calls), place))
-        path = next((found for each in reversed(modules.running()) if (found := self._paths.get(id(each)))), "")
-        self.calls.append(Call(operator, arguments, named, outputs, path))
+        if any(map(self._depends, (*arguments, *named.values()))):
+            self._from_inputs.add(len(self.calls))
+        self.calls.append(Call(operator, arguments, named, outputs, self._path()))
 
     def _know(self, array: np.ndarray, origin: Any) -> None:
         self._origins[id(array)] = origin
@@ -194,79 +212,94 @@ class Recorder:
             self._places[array.__array_interface__["data"][0], array.nbytes] = id(array)
 
     def _seen(self, array: np.ndarray) -> Known | None:
-        key = id(array)
-        if key not in self._origins:
-            if not array.size or not array.flags.c_contiguous:
-                return None
-            found = self._places.get((array.__array_interface__["data"][0], array.nbytes))
-            if found is None or self._arrays[found].dtype != array.dtype:
-                return None
-            key = found
+        key = self._key(array)
+        narrow = array
+        if key is None and 0 in array.strides and array.size:  # broadcast
+            narrow = array[tuple(slice(None) if stride else slice(1) for stride in array.strides)]
+            key = self._key(narrow)
+        if key is None:
+            return None
         origin = self._origins[key]
         if origin is _Stale:
             raise UnsupportedError(
                 "onnx.export: a part of a tensor was changed in place, and the tensor was used again, which a graph of "
                 "ONNX cannot say; make the new tensor with cat, where or scatter"
             )
-        if key == id(array) or self._arrays[key].shape == array.shape:
+        if self._arrays[key].shape == array.shape:
             return Known(origin, array)
         origin = origin.origin if isinstance(origin, Reshaped) else origin
-        return Known(Reshaped(origin, array.shape), array)
+        return Known(Reshaped(origin, narrow.shape, None if narrow is array else array.shape), array)
+
+    def _key(self, array: np.ndarray) -> int | None:
+        """The id of the array that has this memory."""
+        key = id(array)
+        if key in self._origins:
+            return key
+        if not array.size or not array.flags.c_contiguous:
+            return None
+        found = self._places.get((array.__array_interface__["data"][0], array.nbytes))
+        return None if found is None or self._arrays[found].dtype != array.dtype else found
 
     def _change(self, x: Tensor, local: dict[str, Any]) -> None:
-        """x was changed in place: it is the value that was written now, and what shares its memory is stale."""
-        value = local.get("value")
-        known = None if value is None else self._seen(value.array)
-        array = x.array
-        for key, other in self._arrays.items():
-            if other is not array and self._origins[key] is not _Stale and np.may_share_memory(other, array):
-                self._origins[key] = _Stale
-        if known is not None:
-            self._know(array, known.origin)
-        elif id(array) in self._origins:
+        """x was changed in place: it is the value that was written now, and what shares its memory is stale.
+
+        If x is a view by an index, its base is what it was with the value in that place.
+        """
+        if local.get("value") is None:
             raise UnsupportedError("onnx.export: a tensor was changed in place by something that is not recorded")
+        value, array = self.resolve(local["value"]), x.array
+        bases: list[tuple[np.ndarray, Any, Any]] = []
+        while id(array) in self._cuts:
+            base, index = self._cuts[id(array)]
+            bases.append((base, index, self._before(base, index)))
+            array = base
+        state = self._origins.get(id(array))
+        if isinstance(state, Named) and state.name not in self._inputs:
+            raise UnsupportedError(
+                f"onnx.export: the model changes {state.name!r} in place in each call, and a file of ONNX keeps no "
+                "state; make it an input and an output, or switch this off in eval mode"
+            )
+        for key, other in self._arrays.items():
+            if key in self._origins and self._origins[key] is not _Stale and np.may_share_memory(other, array):
+                self._origins[key] = _Stale
+        self._write(x.array, value)
+        for base, index, before in bases:
+            if isinstance(before, Known) or isinstance(value, Known):
+                outputs = (base,)
+                if self._depends((before, value)):
+                    self._from_inputs.add(len(self.calls))
+                self.calls.append(Call(setitem, (before, value, index), {}, outputs, self._path()))
+                value = Known(Result(len(self.calls) - 1, 0), base)
+            else:
+                value = Fixed(base.copy())
+            self._write(base, value)
+
+    def _before(self, base: np.ndarray, index: Any) -> Any:
+        """What a base was before a part of it was changed; the part itself does not matter."""
+        known = self._seen(base)
+        if known is not None:
+            return known
+        before = base.copy()
+        before[index] = 0  # what rg.zeros made is all 0 again
+        return Fixed(before)
+
+    def _write(self, array: np.ndarray, value: Any) -> None:
+        """Note the value that an array has now."""
+        if isinstance(value, Known):
+            self._know(array, value.origin)
+        else:
+            self._origins.pop(id(array), None)
+            self._places.pop((array.__array_interface__["data"][0], array.nbytes), None)
 
 
-def _array_of(value: Any) -> np.ndarray | None:
-    array = value.array if isinstance(value, Tensor) else value
-    return array if isinstance(array, np.ndarray) else None
+@lru_cache(maxsize=4096)
+def _is_watched(file: str) -> bool:
+    return file.startswith(_WATCHED)
 
 
-def _has_known(value: Any) -> bool:
-    return isinstance(value, Known) or (isinstance(value, (tuple, list)) and any(map(_has_known, value)))
+def _is_within(file: str) -> bool:
+    return file.startswith(_PACKAGE)
 
 
-def _arrays_in(value: Any) -> Iterator[np.ndarray]:
-    if isinstance(value, Known):
-        yield value.array
-    elif isinstance(value, (tuple, list)):
-        for each in value:
-            yield from _arrays_in(each)
-    elif isinstance(value, dict):
-        yield from _arrays_in(list(value.values()))
-
-
-def required(calls: list[Call], outputs: list[Any]) -> list[int]:
-    """The numbers of the calls that the outputs depend on, in order.
-
-    Raises:
-        OnnxError: an output depends on nothing that was seen.
-    """
-    wanted: set[int] = set()
-    for place, output in enumerate(outputs):
-        if not isinstance(output, Known):
-            raise OnnxError(f"onnx.export: output {place} of the model depends neither on an input nor on a parameter")
-        wanted |= _calls_of(output)
-    for number in range(len(calls) - 1, -1, -1):
-        if number in wanted:
-            wanted |= _calls_of((calls[number].arguments, list(calls[number].named.values())))
-    return sorted(wanted)
-
-
-def _calls_of(value: Any) -> set[int]:
-    if isinstance(value, Known):
-        origin = value.origin.origin if isinstance(value.origin, Reshaped) else value.origin
-        return {origin.call} if isinstance(origin, Result) else set()
-    if isinstance(value, (tuple, list)):
-        return set().union(*map(_calls_of, value)) if value else set()
-    return set()
+def _caller(frame: FrameType) -> str:
+    return frame.f_back.f_code.co_filename if frame.f_back else ""

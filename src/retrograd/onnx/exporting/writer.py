@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import UnsupportedError
 from ..package import onnx
-from .record import Call, Fixed, Known, Named, Reshaped, Result
+from .origins import Call, Fixed, Known, Lost, Named, Result
 
 OPSET = 18  # the least that is written
 
@@ -59,9 +59,16 @@ class Writer:
     path: str = ""  # of the module whose call is written
     results: tuple[Any, ...] = ()  # the arrays that the call gave
     inputs: frozenset[str] = frozenset()  # the names in ``named`` that are inputs
+    trained: set[str] = field(default_factory=set)  # parameters, and constants made of them
+    made: dict[Any, Any] = field(default_factory=dict)  # what a converter keeps for its next call
     _values: dict[Result, Value] = field(default_factory=dict)
     _promises: dict[str, Any] = field(default_factory=dict)
-    _names: dict[str, int] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)  # of names with a stem
+    _names: set[str] = field(default_factory=set)
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Names that no value of the writer may have."""
+        self._names |= {*names}
 
     def write(self, number: int, convert: Callable[..., Any]) -> None:
         """Write a call's nodes and remember its values.
@@ -91,14 +98,27 @@ class Writer:
             return Value(origin.name, array.dtype, array)
         if isinstance(origin, Result):
             return self._values[origin]
-        assert isinstance(origin, Reshaped)
-        whole = self.value(Known(origin.origin, array))
-        return Value(self.reshape(whole, origin.shape).name, array.dtype, array)
+        if isinstance(origin, Lost):
+            where = f" in the module {origin.path!r}" if origin.path else ""
+            raise UnsupportedError(f"what {origin.maker.lstrip('_')}{where} makes of an input")
+        found = self.reshape(self.value(Known(origin.origin, array)), origin.shape)
+        if origin.wide is not None:
+            found = self.node("Expand", found, self.ints(origin.wide))
+        return Value(found.name, array.dtype, array)
 
     def finish(self, values: list[Value], names: list[str]) -> None:
-        """Give the outputs of the model their names."""
+        """Give the outputs of the model their names, and let equal constants and nodes be one."""
         renamed: dict[str, str] = {}
+        known: dict[Any, Any] = {}
+        for name, array in list(self.constants.items()):
+            content = array.dtype, array.shape, array.tobytes()
+            first = name if name in self.trained else known.setdefault(content, name)
+            if first != name:
+                renamed[name] = first
+                del self.constants[name]
+        self.nodes = [node for node in self.nodes if self._is_new(node, renamed, known)]
         made = {name for node in self.nodes for name in node.outputs}
+        values = [replace(value, name=renamed.get(value.name, value.name)) for value in values]
         for value, name in zip(values, names, strict=True):
             if value.name in made and value.name not in renamed:
                 renamed[value.name] = name
@@ -107,14 +127,29 @@ class Writer:
             node.outputs = [renamed.get(each, each) for each in node.outputs]
         for value, name in zip(values, names, strict=True):
             if renamed.get(value.name) != name:
-                known = renamed.get(value.name, value.name)
-                self.nodes.append(NodeText("Identity", f"{name}/Identity", [known], [name], {}))
+                given = renamed.get(value.name, value.name)
+                self.nodes.append(NodeText("Identity", f"{name}/Identity", [given], [name], {}))
+
+    @staticmethod
+    def _is_new(node: NodeText, renamed: dict[str, str], known: dict[Any, Any]) -> bool:
+        """Whether no node before it does the same with the same values; if one does, its outputs take their place."""
+        node.inputs = [renamed.get(each, each) for each in node.inputs]
+        attributes = repr(sorted(node.attributes.items()))
+        first = known.setdefault((node.operator, *node.inputs, attributes, len(node.outputs)), node)
+        if first is not node:
+            renamed.update(zip(node.outputs, first.outputs, strict=True))
+        return first is node
 
     def weight(self, value: Value) -> np.ndarray | None:
         """The array of a parameter, a buffer or a constant; None for what is computed."""
         if value.name in self.constants:
             return self.constants[value.name]
         return None if value.name in self.inputs else self.named.get(value.name)
+
+    def is_weight(self, name: str) -> bool:
+        """Whether a value is a parameter, or a statistic that training updates."""
+        normalized = (node.inputs[3:5] for node in self.nodes if node.operator == "BatchNormalization")
+        return name in self.trained or any(name in each for each in normalized)
 
     def promise(self, what: Any) -> Value:
         """A value that is not written: the converter of the call that takes it asks for ``promised``."""
@@ -128,12 +163,14 @@ class Writer:
 
     def node(
         self, operator: str, *inputs: Value | None, dtype: Any = None, outputs: int = 1, opset: int = OPSET,
-        **attributes: Any,
+        more: Mapping[str, Any] | None = None, **attributes: Any,
     ) -> Any:  # fmt: skip
         """Write a node; returns its output, or a tuple of several.
 
         dtype: of the outputs; by default that of the first input. opset: the least in which the node is as meant.
+        more: attributes whose names may be those of arguments here.
         """
+        attributes |= more or {}
         self.opset = max(self.opset, opset)
         name = self.new_name(f"{self.path}/{operator}" if self.path else operator)
         names = [name] if outputs == 1 else [f"{name}:{place}" for place in range(outputs)]
@@ -147,11 +184,13 @@ class Writer:
         values = [Value(each, kind) for each in names]
         return values[0] if outputs == 1 else tuple(values)
 
-    def constant(self, array: Any, dtype: Any = None, name: str = "constant") -> Value:
-        """An array, or a number, that is in the file."""
+    def constant(self, array: Any, dtype: Any = None, name: str = "constant", trained: bool = False) -> Value:
+        """An array, or a number, that is in the file; ``trained``: made of parameters, and a weight itself."""
         array = np.asarray(array, dtype)
         label = self.new_name(f"{self.path}/{name}" if self.path else name)
         self.constants[label] = array
+        if trained:
+            self.trained.add(label)
         return Value(label, array.dtype, array)
 
     def ints(self, numbers: Iterable[int]) -> Value:
@@ -185,5 +224,9 @@ class Writer:
 
     def new_name(self, stem: str) -> str:
         """A name that no value has yet."""
-        count = self._names[stem] = self._names.get(stem, 0) + 1
-        return stem if count == 1 else f"{stem}_{count - 1}"
+        name = stem
+        while name in self._names:
+            count = self._counts[stem] = self._counts.get(stem, 0) + 1
+            name = f"{stem}_{count}"
+        self._names.add(name)
+        return name

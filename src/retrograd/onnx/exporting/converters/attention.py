@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ....nn.functional import attention as layers
+from ....ops.product import attention as products
 from ....ops.product.attention import Attention, MaskedSoftmax
+from ..origins import Known
 from ..writer import Value, Writer
-from .registry import converter
+from .registry import converter, converter_of
 
 
 @converter(Attention)
@@ -24,9 +27,15 @@ def attention(w: Writer, q: Value, k: Value, v: Value, bias: Any, scale: float, 
         ones = w.node("Expand", w.constant(1, np.int64), w.ints((count, length)))
         seen = w.cast(w.node("Trilu", ones, upper=0), np.bool_)
         scores = w.node("Where", seen, scores, w.constant(-np.inf, q.dtype), dtype=q.dtype)
-    if bias is not None:
-        scores = w.node("Add", scores, w.taken(bias))
-    return w.node("MatMul", w.node("Softmax", scores, axis=-1), v)
+    if bias is None:
+        return w.node("MatMul", w.node("Softmax", scores, axis=-1), v)
+    bias = w.taken(bias)
+    return w.node("MatMul", masked_softmax(w, w.node("Add", scores, bias), _may_hide(w.weight(bias))), v)
+
+
+def _may_hide(bias: np.ndarray | None) -> bool:
+    """Whether a mask may leave a query without a key."""
+    return bias is None or bool(np.isneginf(bias).all(-1).any())
 
 
 def _repeated(w: Writer, x: Value, groups: int) -> Value:
@@ -38,8 +47,29 @@ def _repeated(w: Writer, x: Value, groups: int) -> Value:
 
 
 @converter(MaskedSoftmax)
-def masked_softmax(w: Writer, x: Value) -> Value:
+def masked_softmax(w: Writer, x: Value, may_hide: bool = True) -> Value:
     y = w.node("Softmax", x, axis=-1)
+    if not may_hide:
+        return y
     least = w.node("ReduceMax", x, w.ints([-1]), keepdims=1)
     hidden = w.node("Equal", least, w.constant(-np.inf, x.dtype), dtype=np.bool_)
     return w.node("Where", hidden, w.constant(0, x.dtype), y, dtype=x.dtype)
+
+
+def _is_truth(given: dict[str, Any]) -> bool:
+    return isinstance(given["mask"], Known) and given["mask"].array.dtype.kind == "b"
+
+
+@converter_of(products._bias, when=_is_truth)
+def seen(w: Writer, name: str, mask: Value, query: Value, rows: Any) -> Value:
+    return _numbers(w, mask, 0, -np.inf)
+
+
+@converter_of(layers._bias, when=_is_truth)
+def hidden(w: Writer, name: str, label: str, mask: Value, q: Value, shapes: Any) -> Value:
+    return _numbers(w, mask, -np.inf, 0)
+
+
+def _numbers(w: Writer, mask: Value, true: float, false: float) -> Value:
+    kind = w.results[0].dtype
+    return w.node("Where", mask, w.constant(true, kind), w.constant(false, kind), dtype=kind)

@@ -33,8 +33,11 @@ def _compare(w: Writer, name: str, x: Value, y: Any) -> Value:
 
 
 def _connect(w: Writer, name: str, x: Any, y: Any) -> Value:
-    kinds = {each.dtype.kind if isinstance(each, Value) else "b" for each in (x, y)}
-    w.require(kinds == {"b"} or name.startswith("logical"), f"{name} of integers")
+    kind = w.results[0].dtype
+    if kind.kind != "b":
+        operands = [w.cast(each, kind) if isinstance(each, Value) else w.constant(each, kind) for each in (x, y)]
+        whole: Value = w.node(f"Bitwise{_CONNECTED[name]}", *operands)
+        return whole
     return _truth(w, _CONNECTED[name], *(w.cast(w.taken(each), np.bool_) for each in (x, y)))
 
 
@@ -58,6 +61,9 @@ _register()
 
 @converter_of(comparison.logical_not, comparison.bitwise_not)
 def negate(w: Writer, input: Value) -> Value:
+    if w.results[0].dtype.kind != "b":
+        whole: Value = w.node("BitwiseNot", input)
+        return whole
     return _truth(w, "Not", w.cast(input, np.bool_))
 
 
@@ -69,6 +75,16 @@ def isnan(w: Writer, input: Value) -> Value:
 @converter_of(comparison.isinf)
 def isinf(w: Writer, input: Value) -> Value:
     return _truth(w, "IsInf", input)
+
+
+@converter_of(comparison.isposinf)
+def isposinf(w: Writer, input: Value) -> Value:
+    return _truth(w, "Equal", input, w.constant(np.inf, input.dtype))
+
+
+@converter_of(comparison.isneginf)
+def isneginf(w: Writer, input: Value) -> Value:
+    return _truth(w, "Equal", input, w.constant(-np.inf, input.dtype))
 
 
 @converter_of(comparison.isfinite)

@@ -6,30 +6,27 @@ from typing import Any
 
 import numpy as np
 
-from ....ops.index.embedding import embedding, one_hot
-from ....ops.index.gather import Gather, Scatter, gather
-from ....ops.index.indexing import GetItem, getitem
+from ....ops.index.embedding import embedding, embedding_bag, one_hot
+from ....ops.index.gather import Gather, gather
+from ....ops.index.indexing import GetItem, getitem, in_range
 from ....ops.index.order import argsort, sort, topk
 from ....ops.index.packed_rows import PickRows
 from ....ops.index.pick import Pick
-from ....ops.index.selection import MaskedFill, index_select
+from ....ops.index.search import bucketize
+from ....ops.index.selection import MaskedFill, index_select, take
 from ....ops.index.sparse import Matrix, SparseProduct, SparseProducts
-from ..record import Known
+from ....ops.memory.private import private
+from ..origins import Known
 from ..writer import Value, Writer
 from .registry import converter, converter_of
 
-_END = 2**62  # beyond every extent
+END = 2**62  # beyond every extent
 
 
 @converter(GetItem)
 def basic(w: Writer, x: Value, index: tuple[Any, ...]) -> Value:
     """One Slice for all slices; then the axes of ints go, and those of None come."""
-    rest = len(x.shape) - sum(part is not None and part is not Ellipsis for part in index)
-    if Ellipsis not in [part for part in index if not isinstance(part, slice)]:
-        index = (*index, Ellipsis)
-    parts: list[Any] = []
-    for part in index:
-        parts += [slice(None)] * rest if part is Ellipsis else [part]
+    parts = parts_of(index, len(x.shape))
     axis = 0
     cuts: list[tuple[int, int, int, int]] = []
     gone: list[int] = []
@@ -43,7 +40,7 @@ def basic(w: Writer, x: Value, index: tuple[Any, ...]) -> Value:
                 cuts.append((axis, *_limits(part)))
         else:
             number = int(part)
-            cuts.append((axis, number, _END if number == -1 else number + 1, 1))
+            cuts.append((axis, number, END if number == -1 else number + 1, 1))
             gone.append(axis)
         axis += 1
     y = x
@@ -55,10 +52,21 @@ def basic(w: Writer, x: Value, index: tuple[Any, ...]) -> Value:
     return w.node("Unsqueeze", y, w.ints(new)) if new else y
 
 
+def parts_of(index: tuple[Any, ...], axes: int) -> list[Any]:
+    """A basic index with a slice for each axis that "..." stands for, or that it leaves out."""
+    if not any(part is Ellipsis for part in index):
+        index = (*index, Ellipsis)
+    rest = axes - sum(part is not None and part is not Ellipsis for part in index)
+    parts: list[Any] = []
+    for part in index:
+        parts += [slice(None)] * rest if part is Ellipsis else [part]
+    return parts
+
+
 def _limits(part: slice) -> tuple[int, int, int]:
     step = 1 if part.step is None else int(part.step)
     start = (0 if step > 0 else -1) if part.start is None else int(part.start)
-    end = (_END if step > 0 else -_END) if part.stop is None else int(part.stop)
+    end = (END if step > 0 else -END) if part.stop is None else int(part.stop)
     return start, end, step
 
 
@@ -95,6 +103,40 @@ def lookup(
     return w.node("Gather", weight, input)
 
 
+@converter_of(embedding_bag, when=lambda given: isinstance(given["input"], Known))
+def bags(
+    w: Writer, input: Value, weight: Value, offsets: Any, max_norm: Any, norm_type: Any, scale_grad_by_freq: Any,
+    mode: str, sparse: Any, per_sample_weights: Value | None, include_last_offset: Any, padding_idx: int | None,
+) -> Value:  # fmt: skip
+    w.require(offsets is None and max_norm is None and padding_idx is None,
+              "an embedding_bag with offsets, max_norm or padding_idx")  # fmt: skip
+    rows = w.node("Gather", weight, input, dtype=weight.dtype)
+    if per_sample_weights is not None:
+        rows = w.node("Mul", rows, w.node("Unsqueeze", per_sample_weights, w.ints([-1])))
+    return w.node({"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax"}[mode], rows, w.ints([1]), keepdims=0)
+
+
+@converter_of(private, in_range)
+def indices(w: Writer, **given: Any) -> Value:
+    """Indices as they are: those of ONNX may be negative, too."""
+    return given["array"] if "array" in given else given["index"]
+
+
+@converter_of(take)
+def of_all(w: Writer, input: Value, index: Value) -> Value:
+    return w.node("Gather", w.reshape(input, [-1]), index)
+
+
+@converter_of(bucketize)
+def buckets(w: Writer, input: Value, boundaries: Any, out_int32: bool, right: bool) -> Value:
+    """The number of boundaries below each element, or, with right, not above it."""
+    w.require(not out_int32, "bucketize with out_int32")
+    apart = w.node("Unsqueeze", input, w.ints([-1]))
+    edges = w.cast(w.taken(boundaries), input.dtype)
+    below = w.node("LessOrEqual" if right else "Less", edges, apart, dtype=np.bool_)
+    return w.node("ReduceSum", w.cast(below, np.int64), w.ints([-1]), keepdims=0)
+
+
 @converter_of(one_hot)
 def one_hot_rows(w: Writer, tensor: Value, num_classes: int) -> Value:
     w.require(num_classes > 0, "one_hot without num_classes")
@@ -110,12 +152,6 @@ def along(w: Writer, input: Value, dim: int, index: Value, sparse_grad: Any) -> 
 @converter(Gather, Pick)
 def elements(w: Writer, x: Value, indices: Any, axis: int) -> Value:
     return w.node("GatherElements", x, w.taken(indices), axis=axis)
-
-
-@converter(Scatter)
-def scatter(w: Writer, g: Value, indices: Any, axis: int, shape: tuple[int, ...]) -> Value:
-    zeros = w.node("Expand", w.constant(0, g.dtype), w.ints(shape))
-    return w.node("ScatterElements", zeros, w.taken(indices), g, axis=axis, reduction="add")
 
 
 @converter(PickRows)

@@ -51,5 +51,5 @@ def loaded(w: Writer, node: Node, operator: Operator, inputs: list[Any], more: d
     }
     count = max(len(node.outputs), 1)
     return w.node(
-        node.operator, *given, outputs=count, opset=max(since, OPSET), dtype=w.results[0].dtype, **attributes
+        node.operator, *given, outputs=count, opset=max(since, OPSET), dtype=w.results[0].dtype, more=attributes
     )

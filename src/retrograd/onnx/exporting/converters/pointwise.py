@@ -83,6 +83,11 @@ def clamp(w: Writer, x: Value, low: float, high: float) -> Value:
     return w.node("Clip", x, *limits)
 
 
+@converter(piecewise.ClampTensors)
+def clamp_between(w: Writer, x: Value, low: Value, high: Value) -> Value:
+    return w.node("Min", w.node("Max", x, low), high)
+
+
 @converter(_MAXIMUM)
 def maximum(w: Writer, x: Value, y: Value) -> Value:
     return w.node("Max", x, y)
@@ -132,7 +137,7 @@ def to(w: Writer, x: Value, dtype: Any) -> Value:
 _OF_INTEGERS = {
     elementwise.Add: "Add", elementwise.Sub: "Sub", elementwise.Mul: "Mul", powers.PowTensors: "Pow",
     _MAXIMUM: "Max", _MINIMUM: "Min", elementwise.Neg: "Neg", rounding.Abs: "Abs",
-    rounding.Sign: "Sign", rounding.Remainder: "Mod",
+    rounding.Sign: "Sign", rounding.Remainder: "Mod", rounding.FloorDivide: "Div", rounding.TruncDivide: "Div",
 }  # fmt: skip
 
 
@@ -148,6 +153,8 @@ def integers(w: Writer, operator: Any, name: str, x: Any, y: Any) -> Value:
     kind = w.results[0].dtype
     w.require(kind.kind in "iu", f"{name} of {kind}")
     operands = [w.cast(each, kind) if isinstance(each, Value) else w.constant(each, kind) for each in (x, y)]
+    if operator is rounding.FloorDivide:  # what Mod leaves can be divided without a rest
+        operands[0] = w.node("Sub", operands[0], w.node("Mod", *operands))
     return w.node(_OF_INTEGERS[operator], *operands)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....geometry import AdaptiveWindow, Window
+from ....ops.pooling.grid import grid_sample
 from ....ops.pooling.lp_pooling import Root
 from ....ops.pooling.pooling import AvgPool, MaxPool
 from ....ops.pooling.resampling import Repeat, interpolate
@@ -30,8 +31,15 @@ def _sized(window: Window, dilated: bool) -> dict[str, Any]:
     return {**found, "dilations": list(window.dilation)} if dilated else found
 
 
+def _covers(window: Any) -> bool:
+    """Whether a window is the whole input."""
+    return isinstance(window, AdaptiveWindow) or (window.kernel == window.input and not any(map(any, window.padding)))
+
+
 @converter(MaxPool)
 def max_pool(w: Writer, x: Value, window: Any, return_indices: bool) -> Any:
+    if set(window.output) == {1} and not return_indices and _covers(window):
+        return w.node("GlobalMaxPool", x)
     if isinstance(window, AdaptiveWindow):
         sizes = _even(window)
         if sizes is None:
@@ -39,6 +47,12 @@ def max_pool(w: Writer, x: Value, window: Any, return_indices: bool) -> Any:
             return _adaptive(w, x, window, "ReduceMax")
     else:
         sizes = _sized(window, True)
+        if any(max(pair) >= kernel for pair, kernel in zip(window.padding, window.kernel, strict=True)):
+            # with a dilation, runtimes refuse such pads in the node itself
+            w.require(not return_indices, "indices of max pooling with a padding as large as its kernel")
+            lows, highs = zip(*window.padding, strict=True)
+            x = w.node("Pad", x, w.ints([0, 0, *lows, 0, 0, *highs]), w.constant(-np.inf, x.dtype))
+            sizes["pads"] = None
     if not return_indices:
         return w.node("MaxPool", x, **sizes)
     y, indices = w.node("MaxPool", x, outputs=2, **sizes)
@@ -117,11 +131,22 @@ def resize(
         if mode == "bicubic":
             options |= {"cubic_coeff_a": -0.75}
     sizes: tuple[Value | None, ...]
-    if scale_factor is not None and not recompute_scale_factor:
+    if scale_factor is not None and not recompute_scale_factor and not align_corners:
         factors = scale_factor if isinstance(scale_factor, (tuple, list)) else [scale_factor] * space
         sizes = None, w.constant([1.0, 1.0, *map(float, factors)], np.float32)
     else:
         sizes = None, None, w.ints(w.results[0].shape)
-    return w.node("Resize", input, *sizes, mode=_RESIZED[mode], antialias=int(bool(antialias)) or None, **options)
+    if antialias:
+        options |= {"antialias": 1, "exclude_outside": 1}
+    return w.node("Resize", input, *sizes, mode=_RESIZED[mode], **options)
 
 
+_SAMPLED = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}  # since opset 20
+
+
+@converter_of(grid_sample)
+def sampled(w: Writer, input: Value, grid: Value, mode: str, padding_mode: str, align_corners: bool | None) -> Value:
+    return w.node(
+        "GridSample", input, grid, opset=20, mode=_SAMPLED[mode], padding_mode=padding_mode,
+        align_corners=int(bool(align_corners)),
+    )  # fmt: skip

@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from ....nn.utils.rnn import pack_padded_sequence
+from ....ops.recurrent.arguments import checked_lengths
 from ....ops.recurrent.fused import RecurrentLayer, regrouped
 from ....recurrence import Recurrence
+from ..origins import Known
 from ..writer import Value, Writer
-from .registry import converter
+from .registry import converter, converter_of
 
 _OPERATORS = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}
 _ORDER = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn_tanh": (0,), "rnn_relu": (0,)}
@@ -25,18 +28,10 @@ def layer(
 ) -> Any:
     for option in ("projection", "coupled", "norm", "clip"):
         w.require(not getattr(spec, option), f"a recurrent layer with {option}={getattr(spec, option)!r}")
-    weights = regrouped(flat, spec)
-    gates, order = spec.gates, _ORDER[spec.mode]
-    kernel = _stacked(w, "W", [_reordered(w, each.w_ih, gates, order) for each in weights])
-    recurrent = _stacked(w, "R", [_reordered(w, each.w_hh, gates, order) for each in weights])
-    bias = peephole = None
-    if weights[0].b_ih is not None:
-        bias = _stacked(w, "B", [
-            _joined(w, [_reordered(w, half, gates, order) for half in (each.b_ih, each.b_hh)]) for each in weights
-        ])  # fmt: skip
-    if spec.peephole:
-        flattened = [w.reshape(each.peephole, (-1,)) for each in weights]
-        peephole = _stacked(w, "P", [_reordered(w, each, 3, _PEEPHOLES) for each in flattened])
+    key = spec.mode, spec.directions, *(each.name for each in flat)
+    if key not in w.made:  # once for a cell that is called for every step
+        w.made[key] = _weights(w, spec, flat)
+    kernel, recurrent, bias, peephole = w.made[key]
     counts = None if lengths is None else w.cast(w.taken(lengths), np.int32)
     direction = "bidirectional" if spec.directions == 2 else "reverse" if spec.reverse[0] else None
     options: dict[str, Any] = {"hidden_size": spec.hidden, "direction": direction}
@@ -54,6 +49,23 @@ def layer(
         return w.node("Squeeze", found[0], w.ints([1])), *found[1:]
     # (T, D, N, H) -> (T, N, D*H)
     return w.reshape(w.node("Transpose", found[0], perm=[0, 2, 1, 3]), w.results[0].shape), *found[1:]
+
+
+def _weights(w: Writer, spec: Recurrence, flat: tuple[Value, ...]) -> tuple[Value | None, ...]:
+    """W, R, B and P."""
+    weights = regrouped(flat, spec)
+    gates, order = spec.gates, _ORDER[spec.mode]
+    kernel = _stacked(w, "W", [_reordered(w, each.w_ih, gates, order) for each in weights])
+    recurrent = _stacked(w, "R", [_reordered(w, each.w_hh, gates, order) for each in weights])
+    bias = peephole = None
+    if weights[0].b_ih is not None:
+        bias = _stacked(w, "B", [
+            _joined(w, [_reordered(w, half, gates, order) for half in (each.b_ih, each.b_hh)]) for each in weights
+        ])  # fmt: skip
+    if spec.peephole:
+        flattened = [w.reshape(each.peephole, (-1,)) for each in weights]
+        peephole = _stacked(w, "P", [_reordered(w, each, 3, _PEEPHOLES) for each in flattened])
+    return kernel, recurrent, bias, peephole
 
 
 def _reordered(w: Writer, x: Value, gates: int, order: tuple[int, ...]) -> Value:
@@ -79,5 +91,16 @@ def _stacked(w: Writer, name: str, values: list[Value]) -> Value:
     """The weights of all directions as one, under ONNX's name of it."""
     known = [w.weight(each) for each in values]
     if all(each is not None for each in known):
-        return w.constant(np.stack([each for each in known if each is not None]), name=name)
+        return w.constant(np.stack([each for each in known if each is not None]), name=name, trained=True)
     return w.node("Concat", *(w.node("Unsqueeze", each, w.ints([0])) for each in values), axis=0)
+
+
+@converter_of(checked_lengths)
+def counts(w: Writer, name: str, lengths: Value, steps: int, batch: int) -> Value:
+    return w.cast(lengths, np.int64)
+
+
+@converter_of(pack_padded_sequence, when=lambda given: isinstance(given["lengths"], Known))
+def packed(w: Writer, input: Value, lengths: Value, batch_first: bool, enforce_sorted: bool) -> Value:
+    w.require(False, "packing by lengths that are an input (give the layer lengths=, which needs no packing); it")
+    return input

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from ....ops.normalization.group_norm import Unit
+from ....ops.product.distance import EuclideanDistance, RowNorm, RowProducts
+from ....ops.reduce import extremes, reduction
 from ....ops.reduce.extremes import Amax, ExtremeAlong, argmax, argmin
 from ....ops.reduce.norms import Norm1, Norm2
-from ....ops.reduce.reduction import Mean, Prod
-from ....ops.reduce.scan import CumSum
+from ....ops.reduce.reduction import Mean, NanToZero, Prod
+from ....ops.reduce.scan import CumSum, cumsum
 from ....ops.reduce.statistics import LogSumExp, VarMean
 from ....ops.shape.broadcasting import Sum
 from ..writer import Value, Writer
@@ -82,8 +84,10 @@ def var_mean(
     away = w.node("Sub", x, mean)
     squares = reduced(w, "ReduceSumSquare", away, axes, keepdims)
     count = math.prod(x.shape[axis] for axis in axes)
-    rest = w.cast(w.ints([max(count - int(correction), 0)]), x.dtype)
-    found = w.node("Div", squares, w.node("Squeeze", rest, w.ints([0])))
+    rest = w.node("Squeeze", w.cast(w.ints([count]), x.dtype), w.ints([0]))
+    if correction:
+        rest = w.node("Max", w.node("Sub", rest, w.constant(correction, x.dtype)), w.constant(0, x.dtype))
+    found = w.node("Div", squares, rest)
     if root:
         found = w.node("Sqrt", found)
     return found, mean if keepdims else w.node("Squeeze", mean, w.ints(axes))
@@ -96,5 +100,98 @@ def unit(w: Writer, x: Value, axes: tuple[int, ...], eps: float) -> tuple[Value,
 
 
 @converter(CumSum)
-def cumsum(w: Writer, x: Value, axis: int, reverse: bool) -> Value:
+def sums_so_far(w: Writer, x: Value, axis: int, reverse: bool) -> Value:
     return w.node("CumSum", x, w.constant(axis, np.int64), reverse=int(reverse))
+
+
+def _whole(given: dict[str, Any]) -> bool:
+    """Whether a reduction is one of integers or truth values, which is no call of its Function."""
+    return hasattr(given["input"], "array") and given["input"].array.dtype.kind in "iub" and not given.get("dtype")
+
+
+def _axes(dim: Any, count: int) -> list[int]:
+    """The axes that an argument ``dim`` names; all for None or ()."""
+    named = list(dim) if isinstance(dim, (tuple, list)) else [] if dim is None else [dim]
+    return [int(axis) for axis in named] or list(range(count))
+
+
+def _register_whole() -> None:
+    function: Any
+    for function, operator in ((reduction.sum, "ReduceSum"), (reduction.prod, "ReduceProd")):
+
+        def total(w: Writer, input: Value, dim: Any, keepdim: bool, dtype: Any, operator: str = operator) -> Value:
+            return reduced(w, operator, w.cast(input, np.int64), _axes(dim, len(input.shape)), keepdim)
+
+        converter_of(function, when=_whole)(total)
+    for function, operator in ((extremes.amax, "ReduceMax"), (extremes.amin, "ReduceMin")):
+
+        def extreme(w: Writer, input: Value, dim: Any, keepdim: bool, operator: str = operator) -> Value:
+            return _extreme_of_whole(w, operator, input, dim, keepdim)
+
+        converter_of(function, when=_whole)(extreme)
+    for function, kind in ((extremes.max, "Max"), (extremes.min, "Min")):
+
+        def along(w: Writer, input: Value, dim: Any, keepdim: bool, other: Any, kind: str = kind) -> Any:
+            values = _extreme_of_whole(w, f"Reduce{kind}", input, dim, keepdim)
+            return values if dim is None else (values, _place(w, f"Arg{kind}", _counted(w, input), dim, keepdim))
+
+        converter_of(function, when=lambda given: _whole(given) and not _is_of_two(given))(along)
+    for function, operator in ((reduction.any, "ReduceMax"), (reduction.all, "ReduceMin")):
+
+        def truth(w: Writer, input: Value, dim: Any, keepdim: bool, operator: str = operator) -> Value:
+            truth = Value(w.cast(input, np.bool_).name, np.dtype(np.bool_), input.array)
+            return _extreme_of_whole(w, operator, truth, dim, keepdim)
+
+        converter_of(function)(truth)
+
+
+def _is_of_two(given: dict[str, Any]) -> bool:
+    return given["other"] is not None or not (given["dim"] is None or isinstance(given["dim"], int))
+
+
+def _counted(w: Writer, x: Value) -> Value:
+    """Truth values as numbers."""
+    return w.cast(x, np.int32) if x.dtype.kind == "b" else x
+
+
+def _extreme_of_whole(w: Writer, operator: str, x: Value, dim: Any, keepdim: bool) -> Value:
+    return w.cast(reduced(w, operator, _counted(w, x), _axes(dim, len(x.shape)), keepdim), x.dtype)
+
+
+_register_whole()
+
+
+@converter_of(cumsum, when=_whole)
+def whole_sums_so_far(w: Writer, input: Value, dim: int, dtype: Any) -> Value:
+    return w.node("CumSum", w.cast(input, np.int64), w.constant(dim, np.int64))
+
+
+@converter_of(reduction.count_nonzero)
+def count_nonzero(w: Writer, input: Value, dim: Any) -> Value:
+    return reduced(w, "ReduceSum", w.cast(w.cast(input, np.bool_), np.int64), _axes(dim, len(input.shape)), False)
+
+
+@converter(NanToZero)
+def nan_to_zero(w: Writer, x: Value) -> Value:
+    return w.node("Where", w.node("IsNaN", x, dtype=np.bool_), w.constant(0, x.dtype), x, dtype=x.dtype)
+
+
+@converter(RowNorm)
+def row_norm(w: Writer, x: Value, p: float) -> Value:
+    if p in (1, 2):
+        return reduced(w, f"ReduceL{int(p)}", x, [-1], False)
+    size = w.node("Abs", x)
+    if math.isinf(p):
+        return reduced(w, "ReduceMax", size, [-1], False)
+    total = reduced(w, "ReduceSum", w.node("Pow", size, w.constant(p, x.dtype)), [-1], False)
+    return w.node("Pow", total, w.constant(1 / p, x.dtype))
+
+
+@converter(EuclideanDistance)
+def distance(w: Writer, x: Value, y: Value, eps: float) -> Value:
+    return reduced(w, "ReduceL2", w.node("Add", w.node("Sub", x, y), w.constant(eps, x.dtype)), [-1], False)
+
+
+@converter(RowProducts)
+def row_products(w: Writer, x: Value, y: Value) -> tuple[Value, ...]:
+    return tuple(reduced(w, "ReduceSum", w.node("Mul", a, b), [-1], False) for a, b in ((x, y), (x, x), (y, y)))

@@ -15,8 +15,8 @@ Convert = Callable[..., Any]
 Stands = Callable[[dict[str, Any]], bool]
 
 _FAMILIES = (
-    "attention", "comparison", "convolution", "indexing", "loaded", "normalization", "pointwise", "pooling", "products",
-    "recurrent", "reductions", "shapes",
+    "attention", "comparison", "convolution", "indexing", "loaded", "normalization", "pointwise", "pooling",
+    "products", "recurrent", "reductions", "scattering", "shapes",
 )  # fmt: skip
 
 _converters: dict[Any, Convert] = {}

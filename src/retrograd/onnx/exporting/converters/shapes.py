@@ -12,9 +12,9 @@ from ....ops.shape.join import Cat, Split, Stack, Unbind
 from ....ops.shape.padding import Extend, Pad
 from ....ops.shape.rearrange import Flip, Rearrange, Roll
 from ....ops.shape.shape import Permute, Reshape
-from ....ops.shape.windows import Windows
+from ....ops.shape.windows import Windows, fold
 from ..writer import Value, Writer
-from .registry import converter
+from .registry import converter, converter_of
 
 
 @converter(Reshape)
@@ -114,3 +114,18 @@ def windows(w: Writer, x: Value, axes: Any, sizes: Any, steps: Any, dilations: A
         order.insert(at + 1, count)  # the axis within the window
         count += 1
     return w.node("Transpose", x, perm=[order.index(axis) for axis in range(count)])
+
+
+def _pair(value: Any) -> list[int]:
+    return [int(each) for each in value] if isinstance(value, (tuple, list)) else [int(value)] * 2
+
+
+@converter_of(fold)
+def folded(
+    w: Writer, input: Value, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any
+) -> Value:
+    w.require(len(input.shape) == 3, "fold without a batch")
+    return w.node(
+        "Col2Im", input, w.ints(_pair(output_size)), w.ints(_pair(kernel_size)), dilations=_pair(dilation),
+        pads=_pair(padding) * 2, strides=_pair(stride),
+    )  # fmt: skip
