@@ -46,7 +46,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "cuda": ({"ops", "absent", "accelerator", "amp"}, set()),
     **dict.fromkeys(("jit", "multiprocessing"), ({"nn", "absent"}, set())),
     "hub": ({"absent"}, set()),
-    "onnx": (_OPERATORS | {"nn", "data", "absent"}, {"numpy", "onnx"}),
+    "onnx": (_OPERATORS | {"nn", "data", "lowbit", "absent"}, {"numpy", "onnx"}),
     "serialization": ({"interop", "absent"}, set()),
     "after_import": (set(), set()),  # registers with packages that ask which libraries are there
     "absent": (set(), set()),  # what is not here, for whoever is asked for it

@@ -350,6 +350,13 @@ CASES = {
     "few bits": Case(
         lambda: lowbit.Linear(6, 4, weight=lowbit.TWN(), activation=lowbit.Sign()), (floats(3, 6),)
     ),
+    "binary weights": Case(
+        lambda: nn.Sequential(
+            lowbit.Conv2d(2, 4, 3, weight=lowbit.BWN()),
+            lowbit.Conv2d(4, 3, 3, weight=lowbit.XNOR(), activation=lowbit.Sign()),
+        ),
+        (floats(2, 2, 7, 7),),
+    ),
     "names": Case(Names, (floats(2, 3),)),
     "one output twice": _of(lambda x: (x, x + 1, (x,)), floats(2, 3)),
 }

@@ -60,7 +60,9 @@ def export(
 
     The model is run with the example and with one of other values and sizes, and its calls of operators are written:
     what Python decides by values or sizes must be the same for both. Parameters keep their names. Before the file is
-    written it is checked by ONNX's checker, loaded again, and compared with the model for a third example.
+    written it is checked by ONNX's checker, loaded again, and compared with the model for a third, larger example.
+    Where Python reads numbers that depend on an input, as by ``item()``, there is a UserWarning: the file has what it
+    decided for the example.
 
     Raises:
         OnnxError: an operator has no counterpart in ONNX, or the model does something that its operators do not show;

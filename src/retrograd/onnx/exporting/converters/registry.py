@@ -15,7 +15,7 @@ Convert = Callable[..., Any]
 Stands = Callable[[dict[str, Any]], bool]
 
 _FAMILIES = (
-    "attention", "comparison", "convolution", "indexing", "loaded", "normalization", "pointwise", "pooling",
+    "attention", "comparison", "convolution", "indexing", "loaded", "lowbit", "normalization", "pointwise", "pooling",
     "products", "recurrent", "reductions", "scattering", "shapes",
 )  # fmt: skip
 
