@@ -1,10 +1,10 @@
 """retrograd inside PyTorch: its operators, formulas and changed backwards on torch.Tensors, its layers as modules.
 
->>> from retrograd.interop.torch import Layer, function
+``from retrograd.interop.torch import Layer, function`` is all that a script needs. PyTorch is imported by
+``torch_arrays`` and by nothing else.
 
-PyTorch is imported by ``torch_arrays`` and by nothing else. Both libraries have threads of their own, which wait for
-work by spinning for a while: on cores that other processes need too, ``torch.set_num_threads(1)`` and
-``retrograd.set_num_threads(1)`` keep them from holding each other up.
+Both libraries have threads of their own, which wait for work by spinning for a while: on cores that other processes
+need too, ``torch.set_num_threads(1)`` and ``retrograd.set_num_threads(1)`` keep them from holding each other up.
 """
 
 from __future__ import annotations
