@@ -37,12 +37,12 @@ def ratios(results: Sequence[Result]) -> dict[str, list[float]]:
     """The ratios by group, best mean first: of times of the same work, with PyTorch's best way.
 
     Groups that share their first word (the kinds of convolution) are one. Whole processes, which have no number of
-    threads, are not among them, nor is what was compared with another way of ours.
+    threads, are not among them, nor is what was compared with another way of ours or with another library.
     """
     rows = [
         result
         for result in results
-        if result.unit == "s" and result.threads and result.ratio and not result.best.endswith("ours")
+        if result.unit == "s" and result.threads and result.ratio and not result.best.endswith(("ours", "onnxruntime"))
     ]
     kinds = Counter(group.split()[0] for group in {row.group for row in rows})
     groups: dict[str, list[float]] = {}

@@ -75,6 +75,7 @@ def test_it_shows_geometric_means_on_a_logarithmic_axis() -> None:
         _row("errors", 9.0, unit="rms"),
         _row("without PyTorch", None),
         _row("lengths", 9.0, best="all steps, ours"),
+        _row("another library", 9.0, best="onnxruntime"),
     ],
     ids=lambda row: row.group,
 )
