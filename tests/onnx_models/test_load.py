@@ -197,3 +197,7 @@ def test_without_the_package(saved, monkeypatch: pytest.MonkeyPatch) -> None:
         rg.onnx.load(path)
     monkeypatch.undo()
     package.cache_clear()
+
+
+def test_it_says_what_it_takes(saved) -> None:
+    assert repr(rg.onnx.load(saved(small_network()))) == "Graph(x['N', 2, 5, 6] -> y; 7 nodes)"

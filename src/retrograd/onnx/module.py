@@ -60,6 +60,11 @@ class Graph(Module):
         outputs = self._body.run(values, self)
         return outputs[0] if len(outputs) == 1 else outputs
 
+    def extra_repr(self) -> str:
+        """The inputs with their shapes, the outputs, and how many nodes are between them."""
+        inputs = ", ".join(f"{name}{list(self.input_shapes[name])}" for name in self.input_names)
+        return f"{inputs} -> {', '.join(self.output_names)}; {len(self._body.steps)} nodes"
+
     def _keep(self, name: str, array: np.ndarray, trained: bool, filters: bool) -> None:
         """Keep a weight under an attribute of its name, or of one like it."""
         stem = "".join(c if c.isalnum() else "_" for c in name).strip("_") or "weight"
