@@ -38,6 +38,7 @@ from .suites import (
     recurrent_memory,
     reductions,
     rules,
+    search,
     shapes,
     startup,
 )
@@ -62,7 +63,7 @@ TIMED = {
     "rules": rules,
     "exchange": exchange,
 }
-SUITES = (*TIMED, "errors", "memory", "startup", "distributed")
+SUITES = (*TIMED, "errors", "memory", "startup", "search", "distributed")
 # Every operator at three sizes, hundreds of rows: fewer rounds, and if nothing else is asked for, with two threads and
 # no torch.compile.
 BROAD = (
@@ -116,6 +117,9 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
     if name == "startup":
         yield from startup.results(effort)
         return
+    if name == "search":
+        yield from search.results(effort, arguments.quick)
+        return
     if name == "distributed":
         yield from distributed.results(effort, arguments.quick)
         return
@@ -146,7 +150,7 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
 
 def _threads(suite: str, wanted: list[int] | None) -> list[int | None]:
     """The numbers of threads with which a suite is measured."""
-    if suite in ("startup", "errors", "distributed"):
+    if suite in ("startup", "search", "errors", "distributed"):
         return [None]
     if wanted is not None:
         return [*wanted]

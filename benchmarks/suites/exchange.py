@@ -1,7 +1,11 @@
-"""Models that PyTorch exported to ONNX: a batch through the module that ``retrograd.onnx.load`` makes of them, beside
-onnxruntime, which computes forward alone and fuses operators, and beside PyTorch itself.
+"""What goes between this library and others.
 
-There is no target: the module is one to train further.
+Models that PyTorch exported to ONNX: a batch through the module that ``retrograd.onnx.load`` makes of them, beside
+onnxruntime, which computes forward alone and fuses operators, and beside PyTorch itself. There is no target: the module
+is one to train further.
+
+A chain of eight small convolutions, forward and backward: ours inside PyTorch, beside the same outside and a chain of
+empty functions. Their difference, divided by eight, is what a call inside PyTorch costs.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ MODELS = {
 
 
 def rows(quick: bool, compile: bool) -> Rows:
+    yield _inside_pytorch()
     for name, (make, batch) in MODELS.items():
         torch.manual_seed(0)
         net = make(torch.nn).eval()
@@ -63,6 +68,57 @@ def _row(name: str, net: Any, x: np.ndarray) -> Row:
 
     theirs: dict[str, Call] = {"onnxruntime": runtime, "PyTorch": eager}
     return Row("ONNX", name, ours, theirs, None, values, against=("onnxruntime",))
+
+
+def _inside_pytorch() -> Row:
+    from retrograd.interop.torch import function
+
+    x, upstream = lib.random(1, 8, 16, 16), lib.random(1, 8, 16, 16, seed=1)
+    weights = [lib.random(8, 8, 3, 3, seed=k) * 0.1 for k in range(8)]
+
+    def chain(conv: Any, arrays: Any, g: Any) -> Call:
+        start, *filters = [each.requires_grad_() for each in arrays]
+
+        def run() -> Any:
+            y = start
+            for w in filters:
+                y = conv(y, w)
+            for each in (start, *filters):
+                each.grad = None
+            y.backward(g)
+            return start.grad
+
+        return run
+
+    def theirs(conv: Any) -> Call:
+        return chain(conv, [torch.from_numpy(each.copy()) for each in (x, *weights)], torch.from_numpy(upstream))
+
+    def conv2d(x: Any, w: Any) -> Any:
+        return retrograd.nn.functional.conv2d(x, w, padding=1)
+
+    inside = theirs(function(conv2d))
+    outside = chain(conv2d, [retrograd.tensor(each.copy()) for each in (x, *weights)], retrograd.tensor(upstream))
+    peers = {
+        "outside, ours": outside,
+        "empty functions": theirs(_Empty.apply),
+        "PyTorch's convolution": theirs(lambda x, w: torch.nn.functional.conv2d(x, w, padding=1)),
+    }
+
+    def values() -> list[tuple[np.ndarray, np.ndarray]]:
+        return [(inside().numpy(), outside().numpy()), (inside().numpy(), peers["PyTorch's convolution"]().numpy())]
+
+    name, against = "8 convolutions, 8 → 8, 16 × 16", ("outside, ours",)
+    return Row("inside PyTorch", name, inside, peers, None, values, against=against)
+
+
+class _Empty(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, w: Any) -> Any:
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g, None
 
 
 def _session(file: Path) -> Any:

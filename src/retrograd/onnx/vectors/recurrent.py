@@ -41,14 +41,21 @@ def _layer(
     )  # fmt: skip
 
 
-def _rnns(activation: str) -> list[Case]:
+def _layers(prefix: str, operator: str, reverse: int = _STEPS, **attributes: Any) -> list[Case]:
+    """A layer of two outputs in its directions, with lengths, and with each gradient alone.
+
+    reverse: the steps of the case that goes backwards.
+    """
+
     def layer(name: str, direction: str = "forward", **options: Any) -> Case:
-        activations = [activation.title()] * (2 if direction == "bidirectional" else 1)
-        return _layer(f"{activation}_{name}", "RNN", direction, activations=activations, **options)
+        own = dict(attributes)
+        if "activations" in own and direction == "bidirectional":
+            own["activations"] = own["activations"] * 2
+        return _layer(f"{prefix}_{name}", operator, direction, **own, **options)
 
     return [
         layer("forward"),
-        layer("reverse", "reverse", steps=3),  # a fourth would come near to the kink of relu
+        layer("reverse", "reverse", steps=reverse),
         layer("bidirectional", "bidirectional"),
         layer("sequence_lens", lengths=_LENGTHS),
         layer("reverse_sequence_lens", "reverse", lengths=_LENGTHS),
@@ -59,21 +66,16 @@ def _rnns(activation: str) -> list[Case]:
     ]
 
 
-def _grus(after: int) -> list[Case]:
-    def layer(name: str, direction: str = "forward", **options: Any) -> Case:
-        return _layer(f"linear_before_reset_{after}_{name}", "GRU", direction, linear_before_reset=after, **options)
+def _rnns(activation: str) -> list[Case]:
+    # a fourth step would come near to the kink of relu
+    return _layers(activation, "RNN", reverse=3, activations=[activation.title()])
 
+
+def _grus(after: int) -> list[Case]:
+    prefix = f"linear_before_reset_{after}"
     return [
-        layer("forward"),
-        layer("reverse", "reverse"),
-        layer("bidirectional", "bidirectional"),
-        layer("sequence_lens", lengths=_LENGTHS),
-        layer("reverse_sequence_lens", "reverse", lengths=_LENGTHS),
-        layer("bidirectional_sequence_lens", "bidirectional", lengths=_LENGTHS),
-        layer("grad_of_Y", weighted=[0]),
-        layer("grad_of_Y_h", weighted=[1]),
-        layer("no_bias_no_state", bias=False, states=False),
-        layer("one_step", steps=1),
+        *_layers(prefix, "GRU", linear_before_reset=after),
+        _layer(f"{prefix}_one_step", "GRU", linear_before_reset=after, steps=1),
     ]
 
 
