@@ -14,55 +14,24 @@ from pathlib import Path
 import retrograd
 
 from . import libraries, machine, picture, report, scaling_page
-from .harness import Effort, Result, mean, measure
+from .harness import Effort, Result, mean
 from .suites import (
-    attention,
     convolution,
     convolution_memory,
     distributed,
     errors,
-    exchange,
-    layers,
-    losses,
-    lowbit,
-    lowbit_training,
-    matmul,
     memory,
-    networks,
-    normalizations,
-    optimizers,
-    overhead,
-    pointwise,
-    poolings,
-    recurrent,
     recurrent_memory,
-    reductions,
-    rules,
     search,
-    shapes,
     startup,
 )
+from .turns import Plan, measure
 
-TIMED = {
-    "convolution": convolution,
-    "networks": networks,
-    "matmul": matmul,
-    "lowbit": lowbit,
-    "layers": layers,
-    "losses": losses,
-    "optimizers": optimizers,
-    "overhead": overhead,
-    "attention": attention,
-    "recurrent": recurrent,
-    "lowbit training": lowbit_training,
-    "poolings": poolings,
-    "pointwise": pointwise,
-    "shapes": shapes,
-    "normalizations": normalizations,
-    "reductions": reductions,
-    "rules": rules,
-    "exchange": exchange,
-}
+TIMED = (
+    *("convolution", "networks", "matmul", "lowbit", "layers", "losses", "optimizers", "overhead", "attention"),
+    *("recurrent", "lowbit training", "poolings", "pointwise", "shapes", "normalizations", "reductions", "rules"),
+    "exchange",
+)
 SUITES = (*TIMED, "errors", "memory", "startup", "search", "distributed")
 # Every operator at three sizes, hundreds of rows: fewer rounds, and if nothing else is asked for, with two threads and
 # no torch.compile.
@@ -75,12 +44,17 @@ BROAD = (
 def main() -> int:
     arguments = _parser().parse_args()
     if arguments.plot:
+        report.write(picture.HERE)
         picture.draw()
-        print(f"written to {picture.PICTURE}")
+        print(f"written to {picture.HERE / 'RESULTS.md'} and {picture.PICTURE}")
         return 0
     retrograd.use_kernels(arguments.kernels)
     effort = Effort.quick() if arguments.quick else Effort()
-    chosen = arguments.only or list(SUITES)
+    chosen = arguments.only or list(TIMED if arguments.level else SUITES)
+    if arguments.level:
+        if unknown := [suite for suite in chosen if suite not in TIMED]:
+            raise SystemExit(f"--level fits suites whose two sides are processes in turns, not {', '.join(unknown)}")
+        machine.restrict(arguments.level)
     results: list[Result] = []
     failures: list[str] = []
     facts = machine.describe()
@@ -91,6 +65,7 @@ def main() -> int:
         for threads in _threads(suite, arguments.threads):
             try:
                 for result in _suite(suite, threads, effort, arguments):
+                    result = replace(result, level=arguments.level)
                     results.append(result)
                     print(report.line(result), flush=True)
             except Exception:
@@ -103,7 +78,8 @@ def main() -> int:
     if folder is None and not arguments.quick and (arguments.keep or not arguments.only):
         folder = picture.HERE
     if folder is not None:
-        rows = report.merged(folder, results, facts["processor"]) if arguments.keep else results
+        adds = arguments.keep or arguments.level  # the rows of other suites and levels stay
+        rows = report.merged(folder, results, facts["processor"], arguments.level) if adds else results
         report.save(folder, facts, rows, failures)
         print(f"written to {folder / 'RESULTS.md'}")
         if folder == picture.HERE:
@@ -134,14 +110,14 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
             yield from convolution_memory.results(threads, arguments.quick)
             yield from recurrent_memory.results(threads, arguments.quick)
         return
-    libraries.set_threads(threads)
     if name in BROAD:
         effort = replace(effort, rounds=min(effort.rounds, 5))
     compile = arguments.compile == "all" or (arguments.compile == "some" and name not in BROAD)
     found = []
-    for row in TIMED[name].rows(arguments.quick, compile):
-        found.append(measure(row, threads, effort))
-        yield found[-1]
+    suite = f"benchmarks.suites.{name.replace(' ', '_')}"
+    for result in measure(Plan(suite, threads, arguments.quick, compile, arguments.kernels), effort):
+        found.append(result)
+        yield result
     if name == "convolution" and not arguments.quick:
         for label, (groups, goal) in convolution.means().items():
             if result := mean(f"convolution: {label}", found, groups, threads, goal):
@@ -165,6 +141,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--keep", action="store_true", help="with --only: write the files, with the rows of other suites as they stand"
     )
+    parser.add_argument(
+        "--level",
+        choices=tuple(machine.LEVELS),
+        default="",
+        help="restrict both sides to these instructions; its rows become further columns of the table",
+    )
     parser.add_argument("--quick", action="store_true", help="few rows, few rounds: does it run? writes no files")
     parser.add_argument("--kernels", choices=("compiled", "textbook"), default="compiled")
     parser.add_argument(
@@ -173,7 +155,9 @@ def _parser() -> argparse.ArgumentParser:
         default="some",
         help="torch.compile beside the others: nowhere, not in the suites of many operators, or everywhere (hours)",
     )
-    parser.add_argument("--plot", action="store_true", help="only draw README's picture, from results.json as it is")
+    parser.add_argument(
+        "--plot", action="store_true", help="measure nothing: write RESULTS.md and README's picture from results.json"
+    )
     parser.add_argument("--output", type=Path, help="folder for results.json and RESULTS.md, of partial runs too")
     return parser
 

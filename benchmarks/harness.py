@@ -1,24 +1,28 @@
-"""Timing two libraries against each other in one process.
+"""Rows to measure, results, and the statistics that make one of the other.
 
-Both hold a pool of threads that spins for a while after each call, so the libraries never run at the same moment and
-take turns in blocks: A B C A B C ..., with a pause between blocks in which the threads of the one before fall asleep,
-and a few calls that are not counted, to wake up the next. A block gives the median of its calls, a row the median of
-its blocks. The ratio is the median of the ratios of single rounds: on a machine that others use, speed changes from
-second to second, but little within a round; how far those ratios lie apart says how far it can be trusted.
+The ways of doing the work of a row take turns in blocks, A B C A B C ..., each block after a few calls that do not
+count; turns.py runs them. A block gives the median of its calls, a row the median of its blocks. The ratio is the
+median of the ratios of single rounds: on a shared machine, speed changes from second to second, but little within a
+round. The spread of those ratios says how far the median can be trusted.
 """
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
 
 Call = Callable[[], Any]
+OURS = "retrograd"
+
+
+def is_ours(way: str) -> bool:
+    """Whether a way of doing the work is retrograd's: its name begins so. It is then no figure of PyTorch's."""
+    return way.startswith(OURS)
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ class Row:
     """One comparison: the same work done by retrograd and, in several ways, by PyTorch.
 
     theirs: name of the way (layout, compiled) -> call. The fastest way counts, among those named in ``against`` if any.
+        A name that begins with "retrograd" is another way of ours.
     values: gives our results and theirs, pair by pair; they are compared before anything is timed.
     target: the least ratio (their time / our time) that passes; None for a row that only informs.
     """
@@ -52,6 +57,14 @@ class Row:
     values: Callable[[], list[tuple[np.ndarray, np.ndarray]]] | None = None
     tolerance: float = 1e-3  # of the size of the result: float32, sums of up to 25,000 terms
     against: tuple[str, ...] = ()
+
+    def without_calls(self) -> Row:
+        """The row as it can be sent to another process."""
+        return replace(self, ours=_no_call, theirs={}, values=None)
+
+
+def _no_call() -> None:
+    raise RuntimeError("the calls of this row are in another process")
 
 
 @dataclass
@@ -71,6 +84,7 @@ class Result:
     passed: bool | None = None
     earlier: bool = False  # from a run before the last one
     processor: str = ""  # of that run, if it was another
+    level: str = ""  # the instructions that both sides were restricted to, "avx2"; "" for all that the processor has
 
 
 def check(row: Row) -> None:
@@ -86,27 +100,12 @@ def check(row: Row) -> None:
             raise AssertionError(f"{row.group} {row.name}: results differ by {error:.3g}; their size is {scale:.3g}")
 
 
-def measure(row: Row, threads: int, effort: Effort) -> Result:
-    """Check the row, then time all its candidates in turn."""
-    check(row)
-    calls = {"retrograd": row.ours, **row.theirs}
-    lengths = {name: _calls_per_block(call, effort.block) for name, call in calls.items()}
-    blocks: dict[str, list[float]] = {name: [] for name in calls}
-    gc.collect()
-    gc.disable()
-    try:
-        for turn in range(effort.rounds):
-            # every other round backwards: a machine that slows down then favours nobody
-            order = list(calls) if turn % 2 == 0 else list(reversed(calls))
-            for name in order:
-                time.sleep(effort.pause)
-                blocks[name].append(_block(calls[name], lengths[name]))
-    finally:
-        gc.enable()
+def compare(row: Row, threads: int, blocks: dict[str, list[float]]) -> Result:
+    """The result of a row from the block times of each of its ways, OURS among them."""
     figures = {name: median(times) for name, times in blocks.items()}
-    ours = figures.pop("retrograd")
+    ours = figures.pop(OURS)
     best = min(row.against or figures, key=figures.__getitem__)
-    rounds = sorted(b / a for a, b in zip(blocks["retrograd"], blocks[best], strict=True))
+    rounds = sorted(b / a for a, b in zip(blocks[OURS], blocks[best], strict=True))
     ratio, cut = median(rounds), len(rounds) // 4
     return Result(
         group=row.group,
@@ -123,7 +122,8 @@ def measure(row: Row, threads: int, effort: Effort) -> Result:
     )
 
 
-def _calls_per_block(call: Call, block: float) -> int:
+def calls_per_block(call: Call, block: float) -> int:
+    """The number of calls that take about ``block`` seconds."""
     for _ in range(3):  # compile, fill caches, make tables
         call()
     start = time.perf_counter()
@@ -132,7 +132,8 @@ def _calls_per_block(call: Call, block: float) -> int:
     return max(2, min(2000, round(block / max(once, 1e-7))))
 
 
-def _block(call: Call, length: int) -> float:
+def time_block(call: Call, length: int) -> float:
+    """The median time of ``length`` calls, after two that do not count."""
     clock = time.perf_counter
     for _ in range(2):
         call()

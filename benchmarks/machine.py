@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import torch
 
 import retrograd
+
+# How each library is told to use no wider instructions than those of a level: retrograd (LLVM), PyTorch's own kernels,
+# oneDNN, MKL and OpenBLAS. onnxruntime has no such switch.
+LEVELS = {
+    "avx2": {
+        "NUMBA_CPU_NAME": "haswell",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+    }
+}
+
+
+def restrict(level: str) -> None:
+    """Restart this program in the environment of ``level``, unless it runs there: libraries read it when loaded."""
+    if any(os.environ.get(name) != value for name, value in LEVELS[level].items()):
+        os.execve(sys.executable, [*sys.orig_argv], {**os.environ, **LEVELS[level]})
 
 
 def describe() -> dict[str, str]:
@@ -24,9 +43,8 @@ def describe() -> dict[str, str]:
         "PyTorch": torch.__version__,
     }
     facts.update({name: version(name) for name in ("numpy", "numba", "llvmlite")})
-    for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA"):
-        if name in os.environ:
-            facts[name] = os.environ[name]
+    if not any(variables.items() <= os.environ.items() for variables in LEVELS.values()):
+        facts.update({name: os.environ[name] for name in ("NUMBA_CPU_FEATURES", *LEVELS["avx2"]) if name in os.environ})
     return facts
 
 

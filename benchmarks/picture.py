@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 
 from retrograd.atomic import write_atomically
 
-from .harness import Result
+from .harness import OURS, Result
 
 HERE = Path(__file__).parent
 PICTURE = HERE.parent / "docs" / "static" / "speed.svg"
@@ -37,12 +37,14 @@ def ratios(results: Sequence[Result]) -> dict[str, list[float]]:
     """The ratios by group, best mean first: of times of the same work, with PyTorch's best way.
 
     Groups that share their first word (the kinds of convolution) are one. Whole processes, which have no number of
-    threads, are not among them, nor is what was compared with another way of ours or with another library.
+    threads, are not among them, nor is what was compared with another way of ours or with another library, nor what was
+    measured with less than the processor can do.
     """
     rows = [
         result
         for result in results
-        if result.unit == "s" and result.threads and result.ratio and not result.best.endswith(("ours", "onnxruntime"))
+        if result.unit == "s" and result.threads and result.ratio and not result.level
+        if not result.best.startswith((OURS, "onnxruntime"))
     ]
     kinds = Counter(group.split()[0] for group in {row.group for row in rows})
     groups: dict[str, list[float]] = {}

@@ -99,7 +99,7 @@ def _inside_pytorch() -> Row:
     inside = theirs(function(conv2d))
     outside = chain(conv2d, [retrograd.tensor(each.copy()) for each in (x, *weights)], retrograd.tensor(upstream))
     peers = {
-        "outside, ours": outside,
+        "retrograd outside": outside,
         "empty functions": theirs(_Empty.apply),
         "PyTorch's convolution": theirs(lambda x, w: torch.nn.functional.conv2d(x, w, padding=1)),
     }
@@ -107,7 +107,7 @@ def _inside_pytorch() -> Row:
     def values() -> list[tuple[np.ndarray, np.ndarray]]:
         return [(inside().numpy(), outside().numpy()), (inside().numpy(), peers["PyTorch's convolution"]().numpy())]
 
-    name, against = "8 convolutions, 8 → 8, 16 × 16", ("outside, ours",)
+    name, against = "8 convolutions, 8 → 8, 16 × 16", ("retrograd outside",)
     return Row("inside PyTorch", name, inside, peers, None, values, against=against)
 
 

@@ -146,7 +146,7 @@ def _lengths(shape: Shape) -> Iterator[Row]:
     padded = partial(_step, retrograd.autograd.grad, lambda: ours(x)[0], mine, upstream)
     for name, forward in (("lengths", lambda: ours(x, lengths=lengths)[0]), ("PackedSequence", packed)):
         step = partial(_step, retrograd.autograd.grad, forward, mine, upstream)
-        theirs_of: dict[str, Call] = {"all steps, ours": padded, "PackedSequence": peer}
+        theirs_of: dict[str, Call] = {"retrograd, all steps": padded, "PackedSequence": peer}
         yield Row(
             "recurrent lengths",
             f"LSTM {name} {shape}",
@@ -154,7 +154,7 @@ def _lengths(shape: Shape) -> Iterator[Row]:
             theirs_of,
             1 / 1.1,
             _gradients(step, peer),
-            against=("all steps, ours",),
+            against=("retrograd, all steps",),
         )
 
 

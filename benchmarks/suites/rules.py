@@ -19,7 +19,7 @@ from ..harness import Call, Row, Rows
 from ..models import lenet
 
 TARGET = 0.97
-WITHOUT = "without rules"
+WITHOUT = "retrograd without rules"
 
 
 def true_backward(true: Any, g: Any) -> Any:

@@ -1,0 +1,168 @@
+"""Two processes that take turns: one times retrograd, the other times PyTorch and onnxruntime.
+
+The thread pools of these libraries keep spinning for milliseconds after a call, on cores that the next library needs.
+So each library has a process of its own, and a process is stopped (SIGSTOP) while the other one measures. Both build
+the rows of a suite in the same order; each times only its own calls.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import signal
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any, Self
+
+from .harness import OURS, Effort, Result, Row, calls_per_block, check, compare, is_ours, time_block
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure: the rows of a suite, with this number of threads.
+
+    suite: the module that has them. compile: add torch.compile to PyTorch's ways. kernels: the set that retrograd uses.
+    """
+
+    suite: str
+    threads: int
+    quick: bool = False
+    compile: bool = False
+    kernels: str = "compiled"
+
+
+def measure(plan: Plan, effort: Effort) -> Iterator[Result]:
+    """Measure every row of the suite, each as soon as the one before has been handed out.
+
+    Raises:
+        RuntimeError: a process failed; the message holds its traceback.
+    """
+    with _Side(plan, retrograd=True) as ours, _Side(plan, retrograd=False) as peers:
+        while True:
+            row, peer = ours.ask("next"), peers.ask("next")
+            if row is None or peer is None:
+                if row is not peer:
+                    raise RuntimeError(f"{plan.suite}: one process has more rows than the other")
+                return
+            if row.title != peer.title:
+                raise RuntimeError(f"{plan.suite}: the processes are at different rows, {row.title} and {peer.title}")
+            peers.ask("check")
+            blocks = _blocks(dict.fromkeys(row.ways, ours) | dict.fromkeys(peer.ways, peers), effort)
+            yield compare(row.row, plan.threads, blocks)
+
+
+def _blocks(ways: dict[str, _Side], effort: Effort) -> dict[str, list[float]]:
+    """Seconds of a call: for each way, the medians of its blocks."""
+    for way, side in ways.items():
+        side.ask("prepare", way, effort.block)
+    blocks: dict[str, list[float]] = {way: [] for way in ways}
+    for turn in range(effort.rounds):
+        # every other round runs backwards, so that a machine that slows down favors neither side
+        for way in ways if turn % 2 == 0 else reversed(ways):
+            blocks[way].append(ways[way].ask("block", way, effort.pause))
+    return blocks
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A row as the parent sees it: without its calls, which stay in their process."""
+
+    row: Row
+    ways: tuple[str, ...]
+
+    @property
+    def title(self) -> tuple[str, str]:
+        return self.row.group, self.row.name
+
+
+class _Side:
+    """The parent's end of one of the two processes. The process runs only while it is asked something."""
+
+    def __init__(self, plan: Plan, retrograd: bool) -> None:
+        context = get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, plan, retrograd), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._answer()
+
+    def ask(self, request: str, *arguments: Any) -> Any:
+        os.kill(self._process.pid or 0, signal.SIGCONT)
+        self._connection.send((request, arguments))
+        return self._answer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()  # also ends a process that is stopped
+        self._process.join()
+        self._connection.close()
+
+    def _answer(self) -> Any:
+        try:
+            failed, answer = self._connection.recv()
+        except EOFError:
+            self._process.join()
+            raise RuntimeError(f"the process has ended with exit code {self._process.exitcode}") from None
+        if failed:
+            raise RuntimeError(f"the process failed:\n{answer}")
+        pid = self._process.pid or 0
+        os.kill(pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # it may still run for a moment
+        return answer
+
+
+def _serve(connection: Connection, plan: Plan, retrograd: bool) -> None:
+    """Answer the parent's requests until it closes the connection or kills this process."""
+    try:
+        bench = _Bench(plan, retrograd)
+        connection.send((False, None))
+        while True:
+            request, arguments = connection.recv()
+            connection.send((False, getattr(bench, request)(*arguments)))
+    except EOFError:
+        return
+    except Exception:
+        connection.send((True, traceback.format_exc()))
+
+
+class _Bench:
+    """The rows of a suite, and this process's calls of the current row."""
+
+    def __init__(self, plan: Plan, retrograd: bool) -> None:
+        import retrograd as library
+
+        from . import libraries
+
+        library.use_kernels(plan.kernels)
+        libraries.set_threads(plan.threads)
+        self._rows = importlib.import_module(plan.suite).rows(plan.quick, plan.compile and not retrograd)
+        self._retrograd = retrograd
+        gc.disable()  # collected between two rows instead
+
+    def next(self) -> _Found | None:
+        self._calls: dict[str, Any] = {}
+        self._lengths: dict[str, int] = {}
+        self._row = row = next(self._rows, None)
+        gc.collect()
+        if row is None:
+            return None
+        all_calls = {OURS: row.ours, **row.theirs}
+        self._calls = {way: call for way, call in all_calls.items() if is_ours(way) == self._retrograd}
+        return _Found(row.without_calls(), tuple(self._calls))
+
+    def check(self) -> None:
+        check(self._row)
+
+    def prepare(self, way: str, block: float) -> None:
+        self._lengths[way] = calls_per_block(self._calls[way], block)
+
+    def block(self, way: str, pause: float) -> float:
+        time.sleep(pause)  # threads that were stopped while spinning fall asleep
+        return time_block(self._calls[way], self._lengths[way])
