@@ -4,23 +4,36 @@
 # the first interpreter that is new enough
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$name"; break; }; done)
-BIN := .venv/bin
+VENV := .venv
+BIN := $(VENV)/bin
+PINS :=
 ARGS ?=
 
 # A process of the tests for each core: what needs several threads asks for them. They find their kernels compiled, where
 # each process would compile the same ones otherwise. Each has its share of neighbouring tests, which load the same.
 PYTEST := RETROGRAD_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal
 
+# Processors for which every x86-64 machine can run compiled kernels: AVX2 with FMA, and SSE 4.2 without it. Each
+# name means the same to LLVM and, with a capital, to OpenBLAS.
+PROCESSORS := haswell nehalem
+AS_PROCESSOR = NUMBA_CPU_NAME=$(1) OPENBLAS_CORETYPE=$$(echo $(1) | sed 's/./\u&/') $(PYTEST)
+KERNEL_TESTS := tests/kernels tests/textbook tests/conformance
+TRAINING_TESTS := tests/train/test_trainer.py tests/train/test_fit.py -k learns
+
 # Hundreds of processes of the tests import the package: but for the first they find it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help train explain test browser nightly sweeps peers bench docs onnx-table lint clean
+.PHONY: help train explain test processors blas versions arm browser nightly sweeps peers bench docs onnx-table lint clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make train     train the default network on the digits in the package; ends with a report'
 	@echo 'make explain   open the page that takes a gradient apart, entry by entry'
 	@echo 'make test      run the tests'
+	@echo 'make processors  run a tenth of the kernel tests, and train, as on machines with AVX2 and with SSE 4.2 only'
+	@echo 'make blas      run the tests with the BLAS kernels of other processors, on one thread and on two'
+	@echo 'make versions  run the tests with other versions: PYTHONS="python3.12 python3.14", and the oldest packages'
+	@echo 'make arm       run a tenth of the kernel tests on an emulated 64-bit ARM processor (Debian, as root)'
 	@echo 'make browser   run the tests of the page in a Chromium of this machine'
 	@echo 'make nightly   run the tests that take long as well'
 	@echo 'make sweeps    run the sweeps of hyper-parameters among the examples, with Optuna and Ray'
@@ -32,40 +45,69 @@ help:
 	@echo 'make clean     remove what these commands made'
 	@echo 'ARGS="..." is handed on, as in: make test ARGS="-k conv", make bench ARGS="--only networks"'
 
-train: .venv/.train
+train: $(VENV)/.train
 	$(BIN)/retrograd train digits $(ARGS)
 
-explain: .venv/.explain
+explain: $(VENV)/.explain
 	$(BIN)/retrograd explain $(ARGS)
 
-test: .venv/.test
+test: $(VENV)/.test
 	$(BIN)/retrograd warmup
 	$(PYTEST) $(ARGS)
 
-browser: .venv/.browser
+processors: $(VENV)/.test
+	test "$$(uname -m)" = x86_64 || { echo 'these are processors for x86-64'; exit 0; }; \
+	seed=$$(date +%s); for name in $(PROCESSORS); do \
+		echo "== $$name"; $(call AS_PROCESSOR,$$name) $(KERNEL_TESTS) --tenth $$seed $(ARGS) && \
+		$(call AS_PROCESSOR,$$name) $(TRAINING_TESTS) || exit 1; \
+	done
+
+blas: $(VENV)/.test
+	for threads in 1 2; do for name in Nehalem Haswell SkylakeX; do \
+		echo "== OpenBLAS for $$name, $$threads threads"; \
+		OPENBLAS_CORETYPE=$$name $(BIN)/python -c 'import numpy as np; np.ones((99, 99)) @ np.ones((99, 99))' || \
+			{ echo 'it does not run on this processor'; continue; }; \
+		OPENBLAS_CORETYPE=$$name OPENBLAS_NUM_THREADS=$$threads $(PYTEST) $(ARGS) || exit 1; \
+	done; done
+
+PYTHONS := python3.11 python3.12 python3.13 python3.14
+versions:
+	for name in $(PYTHONS); do if command -v $$name >/dev/null; then \
+		$(MAKE) test VENV=.venv/versions/$$name PYTHON=$$name || exit 1; \
+	else echo "there is no $$name"; fi; done
+	$(MAKE) test VENV=.venv/versions/oldest PYTHON=python3.11 PINS='numpy==1.26.* numba==0.63.*'
+
+arm: $(VENV)/.test
+	tests/arm.sh $(ARGS)
+
+browser: $(VENV)/.browser
 	$(PYTEST) tests/explanation -m "browser and not nightly" $(ARGS)
 
-nightly: .venv/.browser
+nightly: $(VENV)/.browser
 	$(BIN)/retrograd warmup
 	RETROGRAD_DRAW=$$(date +%s) $(PYTEST) -m "not sweeps" $(ARGS)
+	for name in $(PROCESSORS); do \
+		echo "== $$name"; $(call AS_PROCESSOR,$$name) $(KERNEL_TESTS) -m "not sweeps" && \
+		$(call AS_PROCESSOR,$$name) $(TRAINING_TESTS) || exit 1; \
+	done
 
-sweeps: .venv/.sweeps
+sweeps: $(VENV)/.sweeps
 	$(BIN)/python -m pytest -q -m sweeps tests/test_sweeps.py $(ARGS)
 
-peers: .venv/.peers
+peers: $(VENV)/.peers
 	$(BIN)/python -m pytest -q tests/peers $(ARGS)
 
-bench: .venv/.bench
+bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks $(ARGS)
 
-docs: .venv/.docs
+docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -q -W --keep-going -E docs docs/_build/html $(ARGS)
 	@echo 'docs/_build/html/index.html'
 
-onnx-table: .venv/.test
+onnx-table: $(VENV)/.test
 	cd tests && ../$(BIN)/python -m onnx_models.table
 
-lint: .venv/.lint
+lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/mypy --allow-untyped-defs --allow-untyped-calls --allow-any-generics examples/*.py
@@ -75,11 +117,11 @@ clean:
 	rm -rf docs/_build docs/operators .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# .venv/.NAME: the package, editable, with the extra NAME
-.venv/.%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+# $(VENV)/.NAME: the package, editable, with the extra NAME; PINS="numpy==1.26.*" asks for other versions
+$(VENV)/.%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]' $(PINS)
 	@touch $@
 
 $(BIN)/python:
 	@test -n '$(PYTHON)' || { echo 'retrograd needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3' >&2; exit 1; }
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(VENV)

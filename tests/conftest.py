@@ -1,6 +1,4 @@
-"""Grids that are tested in part by day, ``@pytest.mark.pairwise`` on a test with several parameters; and what skips the
-tests in several processes where MPI starts none.
-"""
+"""Which tests run: samples of grids (``@pytest.mark.pairwise``), a drawn tenth (``--tenth``), and MPI's where it works."""
 
 from __future__ import annotations
 
@@ -13,14 +11,33 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
+from random import Random
 
 import pytest
 
 Combination = tuple[tuple[int, str], ...]  # (parametrize, name of its row), one for each of those that are stacked
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tenth", metavar="SEED", help="run a tenth of the chosen tests, drawn with this seed")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_report_header(config: pytest.Config) -> str | None:
+    seed = config.getoption("--tenth")
+    return None if seed is None else f"a tenth of the tests, drawn: --tenth {seed}"
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked nightly
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seed = config.getoption("--tenth")
+    if seed is not None:
+        items[:] = [item for item in items if Random(f"{seed} {item.nodeid}").random() < 0.1]
+    leave_to_the_night(items)
+
+
+def leave_to_the_night(items: list[pytest.Item]) -> None:
+    """Mark the tests of each ``pairwise`` grid that do not belong to its sample as nightly."""
     grids: dict[object, dict[Combination, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     for item in items:
         if item.get_closest_marker("pairwise") and not item.get_closest_marker("nightly"):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from itertools import combinations, product
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from conftest import Combination, pairwise, pytest_collection_modifyitems
+from conftest import Combination, pairwise, leave_to_the_night
 
 
 def grid(*sizes: int) -> list[Combination]:
@@ -53,8 +56,21 @@ def test_the_others_run_at_night() -> None:
     whole, marked, nights = items("one"), items("two", "pairwise"), items("three", "pairwise")
     for item in nights[:6]:  # all with the first value
         item.marks.add("nightly")
-    pytest_collection_modifyitems([*whole, *marked, *nights])
+    leave_to_the_night([*whole, *marked, *nights])
     assert not any(item.marks for item in whole)
     assert sum("nightly" not in item.marks for item in marked) == 12
     by_day = [tuple(enumerate(item.callspec._idlist)) for item in nights if "nightly" not in item.marks]
     assert pairs(by_day) == pairs([one for one in grid(4, 3, 2) if one[0][1] != "0"])
+
+
+def test_a_tenth_is_drawn_by_its_seed_and_the_same_in_every_process() -> None:
+    here = Path(__file__).parent
+
+    def chosen(*arguments: str) -> set[str]:
+        line = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments]
+        ended = subprocess.run([*line, here / "test_geometry.py"], capture_output=True, text=True, check=False)
+        return {line for line in ended.stdout.splitlines() if "::" in line}
+
+    every, tenth = chosen(), chosen("--tenth", "1")
+    assert len(every) / 30 < len(tenth) < len(every) / 4 and tenth < every
+    assert chosen("--tenth", "1") == tenth and chosen("--tenth", "2") not in (tenth, set())
