@@ -95,12 +95,15 @@ def test_what_was_one_chunk_and_what_was_many_are_the_same_to_singa_and_mxnet() 
 def peak(run: Run, window: Window, options: Options = AUTO) -> int:
     """Bytes held at the worst moment of a call, its result left out."""
     run(window, options)  # what is cached stays
-    tracemalloc.start()
-    try:
-        result = run(window, options)
-        return tracemalloc.get_traced_memory()[1] - result.nbytes
-    finally:
-        tracemalloc.stop()
+    found = []
+    for _ in range(3):  # other threads of the process, such as the test runner's, may allocate during one of them
+        tracemalloc.start()
+        try:
+            result = run(window, options)
+            found.append(tracemalloc.get_traced_memory()[1] - result.nbytes)
+        finally:
+            tracemalloc.stop()
+    return min(found)
 
 
 # arrays beside which Python's own objects, some tens of bytes for each unit and tap, count little
