@@ -164,6 +164,8 @@ SOLVING = [
     Op("pinverse", retrograd.pinverse, WIDE, oracle=pseudo),
     Op("linalg.lstsq", lambda a, b: linalg.lstsq(a, b, driver="gelsd")[:2], TALL, normal(2, 5, 2), batch=(),
        oracle=lambda a, b: (pseudo(a) @ b, ((a @ pseudo(a) @ b - b) ** 2).sum(-2))),
+    Op("linalg.lstsq: no residuals", lambda a, b: linalg.lstsq(a, b)[:2], TALL, normal(2, 5, 2), batch=(),
+       oracle=lambda a, b: (pseudo(a) @ b, np.zeros(0))),
     Op("linalg.lstsq: vectors", lambda a, b: linalg.lstsq(a, b)[0], WIDE, normal(2, 3), batch=(0, 1),
        oracle=lambda a, b: (pseudo(a) @ b[..., None])[..., 0]),
     Op("linalg.tensorinv", linalg.tensorinv, normal(6, 2, 3), 1, batch=(),
@@ -245,7 +247,7 @@ FUNCTIONS = [
         Refusal(linalg.LinAlgError, "matrix_power: the matrix A[1] is singular", SINGULAR, -1),
         Refusal(TypeError, "matrix_power: n=0.5 must be an int", S, 0.5),
     ]),
-    Op("linalg.matrix_power: none", linalg.matrix_power, S, 0, order=0, oracle=lambda a, n: 0 * a + np.eye(4)),
+    Op("linalg.matrix_power: none", linalg.matrix_power, S, 0, oracle=lambda a, n: 0 * a + np.eye(4)),
     Op("linalg.multi_dot", lambda *x: linalg.multi_dot(x), normal(5), TALL[0], WIDE[0], normal(5, 2), batch=(),
        oracle=lambda a, b, c, d: ((a @ b) @ c) @ d, errors=[
         Refusal(ValueError, "multi_dot: 1 tensors are given, needs at least 2", TALL[0]),
@@ -260,6 +262,8 @@ FUNCTIONS = [
     Op("linalg.cond: 1", linalg.cond, A, 1, oracle=lambda a, p: norms(a, p) * norms(inverse(a), p)),
     Op("linalg.cond: singular", linalg.cond, SINGULAR, np.inf, order=0, batch=(),
        oracle=lambda a, p: np.array([1, np.inf])),
+    *[Op(f"linalg.cond: no elements, {p}", linalg.cond, np.zeros((2, 0, 0)), p, oracle=lambda a, p: np.zeros(len(a)))
+      for p in (None, -2, "fro", 1)],
     Op("linalg.vecdot", linalg.vecdot, A, A[0], kwargs={"dim": 1}, batch=(0,), oracle=lambda a, b, dim: (a * b).sum(1)),
     Op("linalg.cross", linalg.cross, TALL, TALL[:1], oracle=np.cross, batch=(0,)),
     Op("linalg.diagonal", linalg.diagonal, A, kwargs={"offset": 1},

@@ -8,6 +8,7 @@ import pytest
 from ops.battery import away_from_kinks, check, kernels_of_backward, numbers
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
+from retrograd.linalg import vector_norm
 from retrograd.ops.reduce import reduction as r
 
 DIMS = [None, 0, 1, -1, (0, 2), (0, 1, 2), ()]
@@ -35,6 +36,24 @@ def test_empty() -> None:
     assert np.isnan(x.mean().item())
     x.sum().backward()
     assert x.grad.shape == (0, 3)
+
+
+@pytest.mark.parametrize("order", [3, 0.5, -3, 2.0**40, -(2.0**40), np.int64(2**40)])
+@pytest.mark.parametrize("factor", [1.0, 1e200, 1e-200])
+def test_norms_whose_powers_would_overflow_or_vanish(order: float, factor: float) -> None:
+    x, g = numbers(3, 4), numbers(3)
+    size = abs(x)
+    if abs(order) > 1e6:  # the extreme element decides, and the others do not count
+        plain = size.max(1) if order > 0 else size.min(1)
+        slope = np.sign(x) * (size == plain[:, None])
+    else:
+        plain = (size**order).sum(1) ** (1 / order)
+        slope = np.sign(x) * (size / plain[:, None]) ** (order - 1)
+    t = Tensor(x * factor, requires_grad=True)
+    y = vector_norm(t, order, 1)
+    np.testing.assert_allclose(y.array, plain * factor, rtol=1e-10)
+    y.backward(Tensor(g))
+    np.testing.assert_allclose(t.grad.array, g[:, None] * slope, rtol=1e-9)
 
 
 def test_integers_sum_exactly() -> None:

@@ -145,7 +145,8 @@ def histogram(
 ) -> Histogram:
     """(hist, bin_edges): how many elements lie between neighbouring edges, the last edge included; no gradient.
 
-    bins: the number of equal parts of ``range`` (low, high), by default of the elements' own range; or increasing edges
+    bins: the number of equal parts of ``range`` (low, high), by default of the elements' own range, or of (0, 1) if
+        there are none; or increasing edges
     weight: what each element counts, in input's shape. density: divided by the total and the parts' widths, NaN where
     nothing is counted
 
@@ -166,7 +167,7 @@ def histogram(
         x = input.array
         low, high = (x.min(initial=np.inf), x.max(initial=-np.inf)) if range is None else map(float, range)
         if range is None and not x.size:
-            low, high = 0.0, 0.0
+            low, high = 0.0, 1.0
         if low == high:
             low, high = low - 0.5, high + 0.5
         if not (low < high and np.isfinite([low, high]).all()):

@@ -10,6 +10,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_int, require_same, require_tensor
+from ..pointwise.operands import Constant
 from ..pointwise.piecewise import where
 from ..product.matmul import matmul
 from ..product.products import cross as cross_of
@@ -75,18 +76,23 @@ class Cofactors(Function):
 
 
 class LogDeterminant(Function):
-    """Signs and logarithms of the absolute values of the determinants of x (..., N, N); the gradient is g x^-T."""
+    """Signs and logarithms of the absolute values of the determinants of x (..., N, N).
+
+    The gradient of the logarithm is g x^-T, that of the sign 0.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x)
+        ctx.set_materialize_grads(False)
         sign, logarithm = (wrap(np.asarray(part)) for part in np.linalg.slogdet(x.array))
-        ctx.mark_non_differentiable(sign)
         return sign, logarithm
 
     @staticmethod
-    def backward(ctx: Any, _: Any, g: Tensor) -> Tensor:
+    def backward(ctx: Any, _: Any, g: Tensor | None) -> Tensor:
         (x,) = ctx.saved_tensors
+        if g is None:
+            return wrap(np.zeros_like(x.array))
         return g.unsqueeze(-1).unsqueeze(-1) * transposed(Inverse.apply(x, "slogdet, its gradient"))
 
 
@@ -171,7 +177,8 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     require_square("matrix_power", A)
     n = as_int("matrix_power", "n", n)
     if n == 0:
-        return wrap(np.broadcast_to(np.eye(A.array.shape[-1], dtype=A.array.dtype), A.array.shape).copy())
+        unit = np.eye(A.array.shape[-1], dtype=A.array.dtype)
+        return Constant.apply(A, np.broadcast_to(unit, A.array.shape).copy())
     factor, n = (Inverse.apply(A, "matrix_power"), -n) if n < 0 else (A, n)
     found = None
     while True:  # by the binary digits of n
@@ -211,6 +218,8 @@ def chain_matmul(*matrices: Any) -> Tensor:
 def cond(A: Tensor, p: Any = None) -> Tensor:
     """The condition numbers (...,) of A (..., M, N): norm(A, p) norm(inverse of A, p), inf where A is singular.
 
+    0 for matrices without elements.
+
     p: None or 2, the quotient of the largest and the smallest singular value; -2, its inverse; for square matrices
         also "fro", "nuc", 1, -1, inf and -inf, see ``matrix_norm``
 
@@ -219,13 +228,16 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
         ValueError: p is none of these, or the last two extents differ, but for 2 and -2.
     """
     require_matrices("cond", A)
+    if p is not None and (not isinstance(p, (str, int, float)) or p not in ORDERS):
+        raise ValueError(f"cond: p={p!r} must be None or one of {', '.join(map(repr, ORDERS))}")
+    if not (p is None or p in (2, -2)):
+        require_square("cond", A)
+    if 0 in A.array.shape[-2:]:
+        return Constant.apply(A, np.zeros(A.array.shape[:-2], A.array.dtype))
     if p is None or p in (2, -2):
         s = Svd.apply(A)[1]
         largest, smallest = amax(s, -1), amin(s, -1)
         return smallest / largest if p == -2 else largest / smallest
-    if not isinstance(p, (str, int, float)) or p not in ORDERS:
-        raise ValueError(f"cond: p={p!r} must be None or one of {', '.join(map(repr, ORDERS))}")
-    require_square("cond", A)
     singular = np.linalg.slogdet(A.array)[0] == 0
     unit = wrap(np.eye(A.array.shape[-1], dtype=A.array.dtype))
     regular = where(wrap(singular[..., np.newaxis, np.newaxis]), unit, A) if singular.any() else A

@@ -282,7 +282,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         rest = A @ solution - right
         residuals = (rest * rest).sum(-2)
     else:
-        residuals = wrap(np.empty(0, s.dtype))
+        residuals = reshape(solution, -1)[:0]  # which requires a gradient if the solution does
     empty = wrap(np.empty(0, s.dtype))
     return LeastSquares(
         solution.squeeze(-1) if of_vectors else solution,

@@ -12,7 +12,7 @@ from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_float, require_float
 from ..dtypes.dtype import cast, float64
 from ..dtypes.promotion import floats, promote
-from ..shape.broadcasting import broadcast_shape
+from ..shape.broadcasting import broadcast_shape, sum_to
 from .piecewise import where
 from .pointwise import operator_of_two
 from .powers import pow
@@ -52,6 +52,19 @@ class Frexp(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor, _: Any) -> Tensor:
         return g * wrap(np.asarray(np.ldexp(np.ones((), g.array.dtype), -ctx.exponent)))
+
+
+class NextAfter(Function):
+    """The neighbor of x towards y: x but for rounding, so the gradient to x is g, and there is none to y."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.shape = x.array.shape
+        return wrap(np.asarray(np.nextafter(x.array, y.array)))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return sum_to(g, ctx.shape), None
 
 
 copysign = operator_of_two(
@@ -146,7 +159,9 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 
 
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
-    """The next floating-point number after input towards other; shapes broadcast, no gradient.
+    """The next floating-point number after input towards other; shapes broadcast.
+
+    As input but for rounding, so its gradient is that of input, and 0 to other.
 
     Raises:
         TypeError: neither operand is floating-point, or one is not a Tensor.
@@ -154,7 +169,7 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """
     x, y = floats("nextafter", input=input, other=other)
     broadcast_shape("nextafter", x.array.shape, y.array.shape)
-    return wrap(np.asarray(np.nextafter(x.array, y.array)))
+    return NextAfter.apply(x, y)
 
 
 def _of_integers(name: str, function: np.ufunc, x: Any, y: Any) -> Tensor:
