@@ -10,6 +10,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_int, require_same, require_tensor
+from ..dtypes.dtype import cast, int64
 from ..pointwise.operands import Constant
 from ..pointwise.piecewise import where
 from ..product.matmul import matmul
@@ -257,7 +258,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """
     require_same("vecdot", "x", x, "y", y, True)
     shape = broadcast_shape("vecdot", x.array.shape, y.array.shape)
-    return (x * y).sum(axis("vecdot", "dim", dim, len(shape)))
+    return (x * y).sum(axis("vecdot", "dim", dim, len(shape) or 1))
 
 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
@@ -283,15 +284,14 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The powers 0 to N - 1 of x (..., M): (..., M, N), with N = M by default.
 
+    Truth values count as integers, a tensor without axes as a vector of one element.
+
     Raises:
-        TypeError: x is not a Tensor, or holds truth values.
-        ValueError: x has no axis, or N is below 1.
+        TypeError: x is not a Tensor.
+        ValueError: N is below 1.
     """
     require_tensor("vander", x, "x")
-    if x.array.dtype.kind == "b":
-        raise TypeError("vander: x is bool, needs numbers; convert it with .long()")
-    if not x.array.ndim:
-        raise ValueError("vander: x has no axis, needs at least 1")
+    x = x if x.array.ndim else x.reshape(1)
     count = x.array.shape[-1] if N is None else as_int("vander", "N", N)
     if count < 1 and N is not None:
         raise ValueError(f"vander: N={N} must be at least 1")
@@ -300,6 +300,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
 
 def powers(x: Tensor, count: int) -> Tensor:
     """x**0, ... x**(count - 1) as a new last axis."""
+    x = cast(x, int64) if x.array.dtype.kind == "b" else x
     factors = x.unsqueeze(-1).expand(*x.array.shape, max(count - 1, 0))
     ones = wrap(np.ones((*x.array.shape, min(count, 1)), x.array.dtype))
     return cat((ones, factors.cumprod(-1)), -1)
