@@ -162,6 +162,7 @@ SETS = [
     Op("unravel_index", retrograd.unravel_index, np.array([[0, 7], [5, 11]]), (3, 4), order=0, batch=(0,),
        oracle=lambda x, shape: (x // 4, x % 4), errors=[
         Refusal(IndexError, "out of range", np.array([12]), (3, 4)),
+        Refusal(IndexError, "out of range", np.array([1]), ()),
         Refusal(TypeError, "unravel_index: indices is float64, needs", V, (3, 4)),
     ]),
     Op("msort", retrograd.msort, distinct(3, 5, 4), batch=(), integers=True, oracle=lambda x: np.sort(x, 0)),
@@ -196,6 +197,9 @@ SUMS = [
     ]),
     Op("cov: weights", lambda x: retrograd.cov(x, fweights=retrograd.tensor([1, 2, 0, 3, 1, 1])), M, batch=(),
        oracle=lambda x: covariance(x.repeat([1, 2, 0, 3, 1, 1], 1))),
+    Op("cov: a number", lambda x: retrograd.cov(
+        x, correction=0, fweights=retrograd.tensor(2), aweights=retrograd.tensor(0.5)), np.array(2.0),
+       batch=(), order=0, integers=True, oracle=lambda x: np.array(0.0)),
     Op("cov: one row", retrograd.cov, M[:1], batch=(), oracle=lambda x: ((x - x.mean()) ** 2).sum() / 5),
     Op("corrcoef: one row", retrograd.corrcoef, M[:1], batch=(), order=0, oracle=lambda x: np.array(1.0)),
     Op("corrcoef", retrograd.corrcoef, M, batch=(), order=0, oracle=lambda x: covariance(x) / np.sqrt(

@@ -48,6 +48,8 @@ class MedianOfAll(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        if not ctx.saved_tensors[0].array.size:
+            return wrap(np.zeros_like(ctx.saved_tensors[0].array)), None
         return Amax.backward(ctx, g)
 
 

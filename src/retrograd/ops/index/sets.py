@@ -77,4 +77,6 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     extents = sizes("unravel_index", "shape", (shape,))
     size = int(np.prod(extents))
     flat = in_range("unravel_index", "indices", indices.array, size, f"shape={extents} with {size} elements")
+    if not extents:
+        return ()
     return tuple(wrap(np.asarray(part, np.int64)) for part in np.unravel_index(flat, extents))

@@ -55,16 +55,17 @@ class Frexp(Function):
 
 
 class NextAfter(Function):
-    """The neighbor of x towards y: x but for rounding, so the gradient to x is g, and there is none to y."""
+    """The neighbor of x towards y: x but for rounding, so the gradient to x is g, and that to y is 0."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.shape = x.array.shape
+        ctx.shapes = x.array.shape, y.array.shape
         return wrap(np.asarray(np.nextafter(x.array, y.array)))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        return sum_to(g, ctx.shape), None
+        of_x, of_y = ctx.shapes
+        return sum_to(g, of_x), wrap(np.zeros(of_y, g.array.dtype)) if ctx.needs_input_grad[1] else None
 
 
 copysign = operator_of_two(
@@ -98,6 +99,7 @@ def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     Raises: as ``pow``.
     """
     x, y = promote("float_power", input, exponent, "exponent")
+    broadcast_shape("float_power", x.array.shape, y.array.shape)
     return pow(cast(x, float64), cast(y, float64))
 
 
@@ -109,6 +111,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
         ValueError: the shapes do not broadcast.
     """
     x, y = promote("ldexp", input, other)
+    broadcast_shape("ldexp", x.array.shape, y.array.shape)
     return as_float("ldexp", x) * as_float("ldexp", y).exp2()
 
 

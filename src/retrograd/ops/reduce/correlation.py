@@ -45,6 +45,8 @@ def cov(
         if weight is None:
             continue
         require_tensor("cov", weight, label)
+        if not input.array.ndim and not weight.array.ndim:
+            weight = reshape(weight, 1)
         if label == "fweights" and weight.array.dtype.kind not in "iu":
             raise TypeError(f"cov: fweights is {weight.array.dtype}, needs integers")
         if weight.array.shape != (count,) or (weight.array < 0).any():

@@ -193,7 +193,8 @@ class Zeta(Function):
         possible = (power > 1) & (start > 0)
         with np.errstate(all="ignore"):
             found = _hurwitz(np.where(possible, power, 2), np.where(possible, start, 1))
-        found = np.where(possible, found, np.where(power == 1, np.inf, np.nan))
+        pole = (power == 1) | ((power > 1) & (start <= 0) & (start == np.floor(start)))
+        found = np.where(possible, found, np.where(pole, np.inf, np.nan))
         ctx.save_for_backward(s, q)
         return wrap(np.asarray(found).astype(s.array.dtype))
 
@@ -208,7 +209,8 @@ class Zeta(Function):
 def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The Hurwitz zeta function, the sum of (other + k)**-input over k from 0 on; one operand may be a number.
 
-    inf for input 1; NaN for input below 1 and for other not above 0. It has a gradient to other.
+    inf for input 1, and where other is 0 or a negative integer; NaN for input below 1 and for other negative
+    numbers. It has a gradient to other.
 
     Raises:
         TypeError: an operand is neither a Tensor nor a number, or both are numbers.
