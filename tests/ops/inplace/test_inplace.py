@@ -572,3 +572,14 @@ def test_infinite_gradients_are_added_without_a_warning() -> None:
     np.testing.assert_array_equal(x.grad.array, [np.nan, np.inf, 1.5])
     (x * 1).backward(Tensor(np.array([1.0, -np.inf, 1.0])))
     np.testing.assert_array_equal(x.grad.array, [np.nan, np.nan, 2.5])
+
+
+def test_a_wider_result_is_rounded_to_the_type_of_the_tensor() -> None:
+    """float_power computes in float64; in place, it stores float32 as ``add_`` of a float64 tensor does."""
+    values = np.array([1.1, 2.3, 7.7], np.float32)
+    x = Tensor(values.copy())
+    x.float_power_(2.5)
+    assert x.dtype == np.float32
+    np.testing.assert_array_equal(x.array, (values.astype(np.float64) ** 2.5).astype(np.float32))
+    with pytest.raises(TypeError, match="float_power_: the result is float64, which input of int64 cannot hold"):
+        Tensor(np.array([1, 2])).float_power_(2)

@@ -215,3 +215,31 @@ def test_nextafter_passes_gradients_on() -> None:
         found = retrograd.autograd.grad(change, (x, y), Tensor(g))
         np.testing.assert_array_equal(found[0].array, g)
         np.testing.assert_array_equal(found[1].array, np.zeros(3))
+
+
+NUMBERS = {
+    "maximum": (np.maximum, [1.5, 3.0]),
+    "minimum": (np.minimum, [1.5, 3.0]),
+    "fmax": (np.fmax, [1.5, 3.0]),
+    "fmin": (np.fmin, [1.5, 3.0]),
+    "atan2": (np.arctan2, [1.5, 3.0]),
+    "hypot": (np.hypot, [1.5, 3.0]),
+    "logaddexp": (np.logaddexp, [1.5, 3.0]),
+    "copysign": (np.copysign, [1.5, -3.0]),
+    "fmod": (np.fmod, [1.5, 3.0]),
+    "ldexp": (lambda x, y: x * 2.0**y, [1.5, 3.0]),
+    "gcd": (np.gcd, [12, 30]),
+    "lcm": (np.lcm, [12, 30]),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_for_either_operand(name: str) -> None:
+    """PyTorch requires tensors in these; docs/from_pytorch.md says that numbers are taken here."""
+    oracle, values = NUMBERS[name]
+    x = np.array(values)
+    for left, right in ((x, 2), (2, x)):
+        found = getattr(retrograd, name)(*(Tensor(v) if v is x else v for v in (left, right)))
+        wanted = oracle(left, right)
+        np.testing.assert_allclose(found.array, wanted, rtol=1e-12)
+        assert found.dtype == wanted.dtype
