@@ -232,11 +232,11 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     type's precision. Numbers, or Tensors (...,).
 
     rcond: rtol under its older name
-    hermitian: A is symmetric, and of it the lower triangle counts
+    hermitian: A is symmetric; only its lower triangle is read and gets a gradient
 
     Raises:
         TypeError: A is not a floating-point Tensor.
-        ValueError: the shapes do not fit.
+        ValueError: the shapes do not fit, or limits do not broadcast to A's leading axes.
     """
     require_matrices("pinv", A)
     if as_flag("pinv", "hermitian", hermitian):
