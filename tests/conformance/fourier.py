@@ -73,7 +73,7 @@ REFUSALS = [
 ]
 
 OPERATORS = [
-    Op("fft.fft", fft.fft, Z, oracle=transform(-1, (-1,)), batch=(0,), errors=[
+    Op("fft.fft", fft.fft, Z, oracle=transform(-1, (-1,)), batch=(0,), integers=True, errors=[
         *REFUSALS, Refusal(ValueError, "fft: n=0 must be at least 1", Z, 0),
         Refusal(IndexError, "fft: dim=3 is out of range", Z, dim=3),
     ]),
@@ -85,14 +85,14 @@ OPERATORS = [
         Refusal(ValueError, "fftn: s=(2, 2) must name as many extents as there are axes, dim=(0,)", Z, (2, 2), (0,)),
     ]),
     Op("fft.ifftn", fft.ifftn, Z, batch=(), oracle=transform(1, ALL, power=-1), linear=True),
-    Op("fft.rfft", fft.rfft, X, oracle=transform(-1, (-1,), True), linear=True, errors=[
+    Op("fft.rfft", fft.rfft, X, oracle=transform(-1, (-1,), True), linear=True, integers=True, errors=[
         Refusal(ValueError, "rfft: input.shape=() has no axis to transform", normal()),
     ]),
     Op("fft.rfft: odd", fft.rfft, X, 7, 1, "ortho", oracle=transform(-1, (1,), True), linear=True),
     Op("fft.rfft2", fft.rfft2, X, oracle=transform(-1, (1, 2), True), linear=True),
     Op("fft.rfftn", fft.rfftn, X, batch=(), oracle=transform(-1, ALL, True), linear=True),
     Op("fft.ihfft", fft.ihfft, X, oracle=transform(1, (-1,), True, -1), linear=True),
-    Op("fft.irfft", fft.irfft, Z, oracle=of_half(1, (-1,), -1), linear=True, errors=[
+    Op("fft.irfft", fft.irfft, Z, oracle=of_half(1, (-1,), -1), linear=True, integers=True, errors=[
         *REFUSALS, Refusal(ValueError, "irfft: input.shape=(3, 5, 1, 2) gives a result without elements", Z[:, :, :1]),
     ]),
     Op("fft.irfft: odd", fft.irfft, Z, 9, 1, "ortho", oracle=of_half(1, (1,), -1), linear=True),

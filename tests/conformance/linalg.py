@@ -16,6 +16,7 @@ S = A @ A.swapaxes(-1, -2) / 4 + np.eye(4)
 TALL, WIDE = normal(2, 5, 3), normal(2, 3, 5)
 B, V = normal(2, 4, 3), normal(2, 4)
 ZERO = np.zeros((2, 2))
+SQUARES = normal(3, 3, 3) + 3 * np.eye(3)
 SINGULAR = np.stack((np.eye(2), ZERO))
 
 
@@ -144,6 +145,18 @@ SOLVING = [
         Refusal(ValueError, "solve_triangular: A.shape=(2, 5, 3) must end in a square", TALL, B, upper=True),
         Refusal(linalg.LinAlgError, "solve_triangular: the matrix A[1] is singular", SINGULAR, ZERO, upper=True),
        ], oracle=lambda a, b, upper: eliminated(np.triu(a), b), rtol=1e-8, single=1e-2),
+    # a matrix of as many rows as there are matrices is one right side of them all, and not a vector for each
+    *[Op(f"{name}: one right side", function, SQUARES, normal(3, 3), batch=(), oracle=oracle)
+      for name, function, oracle in (
+        ("linalg.solve_triangular", lambda a, b: linalg.solve_triangular(a, b, upper=True),
+         lambda a, b: eliminated(np.triu(a), b)),
+        ("triangular_solve", lambda a, b: retrograd.triangular_solve(b, a),
+         lambda a, b: (eliminated(np.triu(a), b), a)),
+        ("cholesky_solve", lambda a, b: retrograd.cholesky_solve(b, a),
+         lambda a, b: eliminated(np.tril(a) @ np.tril(a).swapaxes(-1, -2), b)),
+    )],
+    Op("triangular_solve: one matrix", lambda a, b: retrograd.triangular_solve(b, a), SQUARES[0], normal(2, 3, 4),
+       batch=(), oracle=lambda a, b: (eliminated(np.triu(a), b), np.stack((a, a)))),
     Op("linalg.solve_triangular: unit diagonal", linalg.solve_triangular, A, normal(2, 3, 4), batch=(0, 1),
        kwargs={"upper": False, "left": False, "unitriangular": True},
        oracle=lambda a, b, **_: eliminated(
@@ -161,9 +174,14 @@ SOLVING = [
     Op("linalg.pinv: symmetric", linalg.pinv, S, kwargs={"hermitian": True}, oracle=lambda a, hermitian: inverse(a)),
     Op("linalg.pinv: of a lower rank", lambda x: linalg.pinv(x @ x.mT), TALL, batch=(),
        oracle=lambda x: pseudo(x.swapaxes(-1, -2)) @ pseudo(x), rtol=1e-8, single=1e-2),
+    Op("linalg.pinv: limits", lambda x, rtol=None: linalg.pinv(x, rtol=rtol), TALL, oracle=pseudo,
+       errors=[Refusal(ValueError, "pinv: rtol.shape=(3,) must broadcast to (2,), one for each matrix", TALL, V[0, :3]),
+               Refusal(ValueError, "pinv: rtol.shape=(4, 2) must broadcast to (2,), one", TALL, normal(4, 2))]),
     Op("pinverse", retrograd.pinverse, WIDE, oracle=pseudo),
     Op("linalg.lstsq", lambda a, b: linalg.lstsq(a, b, driver="gelsd")[:2], TALL, normal(2, 5, 2), batch=(),
        oracle=lambda a, b: (pseudo(a) @ b, ((a @ pseudo(a) @ b - b) ** 2).sum(-2))),
+    Op("linalg.lstsq: no residuals", lambda a, b: linalg.lstsq(a, b)[:2], TALL, normal(2, 5, 2), batch=(),
+       oracle=lambda a, b: (pseudo(a) @ b, np.zeros(0))),
     Op("linalg.lstsq: vectors", lambda a, b: linalg.lstsq(a, b)[0], WIDE, normal(2, 3), batch=(0, 1),
        oracle=lambda a, b: (pseudo(a) @ b[..., None])[..., 0]),
     Op("linalg.tensorinv", linalg.tensorinv, normal(6, 2, 3), 1, batch=(),
@@ -245,7 +263,7 @@ FUNCTIONS = [
         Refusal(linalg.LinAlgError, "matrix_power: the matrix A[1] is singular", SINGULAR, -1),
         Refusal(TypeError, "matrix_power: n=0.5 must be an int", S, 0.5),
     ]),
-    Op("linalg.matrix_power: none", linalg.matrix_power, S, 0, order=0, oracle=lambda a, n: 0 * a + np.eye(4)),
+    Op("linalg.matrix_power: none", linalg.matrix_power, S, 0, oracle=lambda a, n: 0 * a + np.eye(4)),
     Op("linalg.multi_dot", lambda *x: linalg.multi_dot(x), normal(5), TALL[0], WIDE[0], normal(5, 2), batch=(),
        oracle=lambda a, b, c, d: ((a @ b) @ c) @ d, errors=[
         Refusal(ValueError, "multi_dot: 1 tensors are given, needs at least 2", TALL[0]),
@@ -260,14 +278,22 @@ FUNCTIONS = [
     Op("linalg.cond: 1", linalg.cond, A, 1, oracle=lambda a, p: norms(a, p) * norms(inverse(a), p)),
     Op("linalg.cond: singular", linalg.cond, SINGULAR, np.inf, order=0, batch=(),
        oracle=lambda a, p: np.array([1, np.inf])),
+    *[Op(f"linalg.cond: no elements, {p}", linalg.cond, np.zeros((2, 0, 0)), p, oracle=lambda a, p: np.zeros(len(a)))
+      for p in (None, -2, "fro", 1)],
     Op("linalg.vecdot", linalg.vecdot, A, A[0], kwargs={"dim": 1}, batch=(0,), oracle=lambda a, b, dim: (a * b).sum(1)),
+    Op("linalg.vecdot: numbers", linalg.vecdot, np.array(2.0), np.array(-3.0), batch=(), oracle=lambda a, b: a * b),
     Op("linalg.cross", linalg.cross, TALL, TALL[:1], oracle=np.cross, batch=(0,)),
     Op("linalg.diagonal", linalg.diagonal, A, kwargs={"offset": 1},
        oracle=lambda a, offset: np.stack([a[:, i, i + 1] for i in range(3)], -1), linear=True),
     Op("linalg.vander", linalg.vander, V, kwargs={"N": 3},
-       oracle=lambda x, N: x[..., None] ** np.arange(3), errors=[
+       oracle=lambda x, N: x[..., None] ** np.arange(3.0), errors=[
         Refusal(ValueError, "vander: N=0 must be at least 1", V, N=0)
     ]),
+    Op("linalg.vander: a number", linalg.vander, np.array(3.0), kwargs={"N": 3}, batch=(),
+       oracle=lambda x, N: np.array([[1, x, x * x]])),
+    *[Op(f"{name}: truth values", lambda x, function=function: function(x, N=3), np.array([True, False]), batch=(),
+         oracle=lambda x, name=name: np.array([[1, 1, 1], [1, 0, 0]])[:, :: 1 if "." in name else -1])
+      for name, function in (("linalg.vander", linalg.vander), ("vander", retrograd.vander))],
     Op("vander", retrograd.vander, V[0], 3, oracle=lambda x, n: x[:, None] ** np.array([2.0, 1, 0]), errors=[
         Refusal(ValueError, "vander: x.shape=(2, 4) must have one axis", V),
         Refusal(ValueError, "vander: N=-1 must be at least 0", V[0], -1),

@@ -144,6 +144,11 @@ SLICES = [
         Refusal(ValueError, "index_reduce: source.shape=(3, 5, 4) must be (3, 3, 4); index.shape=(3,)", X, 1, PLACES,
                 X, "prod"),
     ]) for reduce in ("prod", "mean", "amax", "amin")],
+    Op("index_reduce: a number", retrograd.index_reduce, np.array(1.5), 0, np.array([0, 0]), np.array([2.0, -0.5]),
+       "prod", batch=(), oracle=lambda x, d, i, y, r: x * y[0] * y[1], errors=[
+        Refusal(IndexError, "index_reduce: dim=1 is out of range; 1 axes allow -1 to 0", np.array(1.5), 1, np.array(0),
+                np.array(2.5), "prod"),
+    ]),
 ]  # fmt: skip
 
 SETS = [
@@ -157,6 +162,7 @@ SETS = [
     Op("unravel_index", retrograd.unravel_index, np.array([[0, 7], [5, 11]]), (3, 4), order=0, batch=(0,),
        oracle=lambda x, shape: (x // 4, x % 4), errors=[
         Refusal(IndexError, "out of range", np.array([12]), (3, 4)),
+        Refusal(IndexError, "out of range", np.array([1]), ()),
         Refusal(TypeError, "unravel_index: indices is float64, needs", V, (3, 4)),
     ]),
     Op("msort", retrograd.msort, distinct(3, 5, 4), batch=(), integers=True, oracle=lambda x: np.sort(x, 0)),
@@ -168,6 +174,8 @@ SETS = [
     ]),
     Op("histogram", lambda x: retrograd.histogram(x, 4), V, order=0, batch=(),
        oracle=lambda x: (1.0 * np.histogram(x, 4)[0], np.histogram(x, 4)[1])),
+    Op("histogram: of nothing", lambda x: retrograd.histogram(x, 4), V[:0], order=0, batch=(),
+       oracle=lambda x: (np.zeros(4), np.array([0, 0.25, 0.5, 0.75, 1]))),
     Op("histogram: edges", lambda x, bins=None: retrograd.histogram(
         x, Tensor(np.array([-1, 0, 0.5], x.dtype)) if bins is None else bins, density=True).hist, M, order=0, batch=(),
        oracle=lambda x: np.histogram(x, [-1, 0, 0.5], density=True)[0], errors=[
@@ -189,6 +197,11 @@ SUMS = [
     ]),
     Op("cov: weights", lambda x: retrograd.cov(x, fweights=retrograd.tensor([1, 2, 0, 3, 1, 1])), M, batch=(),
        oracle=lambda x: covariance(x.repeat([1, 2, 0, 3, 1, 1], 1))),
+    Op("cov: a number", lambda x: retrograd.cov(
+        x, correction=0, fweights=retrograd.tensor(2), aweights=retrograd.tensor(0.5)), np.array(2.0),
+       batch=(), order=0, integers=True, oracle=lambda x: np.array(0.0)),
+    Op("cov: one row", retrograd.cov, M[:1], batch=(), oracle=lambda x: ((x - x.mean()) ** 2).sum() / 5),
+    Op("corrcoef: one row", retrograd.corrcoef, M[:1], batch=(), order=0, oracle=lambda x: np.array(1.0)),
     Op("corrcoef", retrograd.corrcoef, M, batch=(), order=0, oracle=lambda x: covariance(x) / np.sqrt(
         np.outer(np.diag(covariance(x)), np.diag(covariance(x))))),
     Op("corrcoef: apart", lambda x: retrograd.corrcoef(x)[0, 1:], M, batch=()),
@@ -201,13 +214,16 @@ SUMS = [
     Op("trapz", retrograd.trapz, X, normal(4), batch=(), oracle=lambda y, x: np.trapezoid(y, x)),
     Op("cumulative_trapezoid", retrograd.cumulative_trapezoid, X, kwargs={"dx": 0.5, "dim": 1}, linear=True,
        oracle=lambda y, dx, dim: np.cumsum((y[:, 1:] + y[:, :-1]) / 4, 1)),
-    Op("gradient", lambda x, edge_order=1, spacing=1: retrograd.gradient(
+    Op("gradient", lambda x, edge_order=1, spacing=None: retrograd.gradient(
         x, dim=1, edge_order=edge_order, spacing=spacing)[0], X, linear=True, oracle=derivative, errors=[
         Refusal(ValueError, "gradient: axis 1 of input.shape=(4, 1) needs at least 2 elements for edge_order=1",
                 M[:, :1]),
         Refusal(ValueError, "gradient: edge_order=3 must be 1 or 2", X, 3),
         Refusal(ValueError, "gradient: spacing=[1, 2] must name as many distances as there are axes, 1", X, 1, [1, 2]),
+        Refusal(TypeError, "gradient: spacing holds 'a'; it must be a number, or numbers or Tensors", X, 1, "a"),
     ]),
+    Op("gradient: axes and distances", lambda x: retrograd.gradient(x, spacing=(0.5, 3), dim=(2, 0), edge_order=2), X,
+       linear=True, batch=(), oracle=lambda x: tuple(np.gradient(x, 0.5, 3, axis=(2, 0), edge_order=2))),
     Op("gradient: coordinates", lambda x: retrograd.gradient(
         x, dim=1, edge_order=2, spacing=[retrograd.tensor([0.0, 1, 3, 3.5, 5], dtype=retrograd.float64)])[0], X,
        linear=True, oracle=lambda x: np.gradient(x, [0.0, 1, 3, 3.5, 5], axis=1, edge_order=2)),
@@ -227,7 +243,9 @@ NUMBERS = [
     Op("heaviside", retrograd.heaviside, M, normal(6), order=0, batch=(0,), oracle=lambda x, v: (x > 0) * 1.0, errors=[
         Refusal(TypeError, "heaviside: values is int64; both must be Tensors of one type", V, WHOLE[0])
     ]),
-    Op("nextafter", lambda x, y: retrograd.nextafter(x, y) > x, V, V + 1, order=0, batch=(0, 1),
+    Op("nextafter", lambda x: retrograd.nextafter(x, retrograd.zeros(4).to(x.dtype)), M[:, :4], linear=True,
+       oracle=lambda x: np.nextafter(x, 0)),
+    Op("nextafter: up", lambda x, y: retrograd.nextafter(x, y) > x, V, V + 1, order=0, batch=(0, 1),
        oracle=lambda x, y: x < y),
     Op("bitwise_left_shift", retrograd.bitwise_left_shift, WHOLE, abs(OTHER), order=0, batch=(0, 1),
        oracle=lambda x, y: x * 2**y),

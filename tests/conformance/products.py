@@ -184,7 +184,9 @@ MATRICES = [
         integers=True,
         errors=[
             Refusal(ValueError, "cross: no axis of shape (4, 5) has extent 3", X, X),
-            Refusal(ValueError, "cross: axis dim=0 of shape (4, 3) has extent 4, needs 3", A, A, 0),
+            Refusal(ValueError, "cross: input.shape=(4, 3) has extent 4 along dim=0, needs 3; name the axis", A, A, 0),
+            Refusal(ValueError, "cross: other.shape=(4, 1) has extent 1 along dim=1, needs 3", A, A[:, :1], 1),
+            Refusal(ValueError, "cross: other.shape=(1,) has extent 1 along dim=-1, needs 3", A, A[0, :1], -1),
         ],
     ),
     Op("tensordot", retrograd.tensordot, BATCH1, normal(4, 3, 2), oracle=lambda a, b: summed("bmk,mkn->bn", a, b)),

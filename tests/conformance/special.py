@@ -88,6 +88,7 @@ OPERATORS = [
     Op("special.zeta", special.zeta, SHAPE, FAR, order=0, batch=(0, 1), rtol=1e-7,
        oracle=lambda s, x: np.array([powers(p, y[None])[0] for p, y in zip(s.ravel(), x.ravel(), strict=True)]
                                     ).reshape(x.shape)),
+    Op("special.zeta: a number", lambda x: special.zeta(3.0, x), FAR, oracle=lambda x: powers(3.0, x), rtol=1e-7),
     Op("i0", retrograd.i0, X, oracle=bessel(0)),
     Op("special.i0e", special.i0e, X * 20, rtol=1e-9, single=1e-3,
        oracle=lambda x: bessel(0)(x) * np.exp(-abs(x))),

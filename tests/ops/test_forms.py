@@ -45,13 +45,15 @@ def test_sizes_of_new_tensors_by_name() -> None:
         Tensor(X).flip(0, dims=(1,))
 
 
-def test_places_are_int64() -> None:
-    sequence = t([1.0, 2.0, 3.0])
-    assert rg.searchsorted(sequence, t([2.5]), out_int32=False).array.tolist() == [2]
-    assert rg.bucketize(t([2.5]), sequence, out_int32=False).array.tolist() == [2]
+def test_places_are_int64_or_int32() -> None:
+    sequence, rows = t([1.0, 2.0, 3.0]), t([[1.0, 2.0, 3.0], [0.0, 5.0, 6.0]])
     for call in (rg.searchsorted, lambda a, b, **k: rg.bucketize(b, a, **k)):
-        with pytest.raises(ValueError, match="out_int32=True must be False; Tensors do not hold int32"):
-            call(sequence, t([2.5]), out_int32=True)
+        for flag, kind in ((False, np.int64), (True, np.int32)):
+            found = call(sequence, t([2.5]), out_int32=flag)
+            assert found.array.tolist() == [2] and found.dtype == kind
+            assert rg.searchsorted(rows, t([[2.5], [2.5]]), out_int32=flag).dtype == kind
+        with pytest.raises(TypeError, match="out_int32=1 must be True or False, not int"):
+            call(sequence, t([2.5]), out_int32=1)
 
 
 def test_cdist() -> None:

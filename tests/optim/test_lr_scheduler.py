@@ -205,6 +205,43 @@ def test_the_rate_of_a_schedule_is_that_of_the_step() -> None:
 # ---------------------------------------------------------------- plateau
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("StepLR", {"step_size": 2, "gamma": 0.3}),
+        ("MultiStepLR", {"milestones": [1, 3], "gamma": 0.3}),
+        ("ConstantLR", {"factor": 0.3, "total_iters": 3}),
+        ("LinearLR", {"start_factor": 0.3, "end_factor": 0.7, "total_iters": 3}),
+        ("ExponentialLR", {"gamma": 0.7}),
+        ("PolynomialLR", {"total_iters": 4, "power": 1.3}),
+        ("CosineAnnealingLR", {"T_max": 5, "eta_min": 0.01}),
+        ("CosineAnnealingWarmRestarts", {"T_0": 3, "eta_min": 0.01}),
+        ("OneCycleLR", {"max_lr": 0.7, "total_steps": 9, "pct_start": 0.3, "div_factor": 7.1, "max_momentum": 0.9}),
+        ("CyclicLR", {"base_lr": 0.1, "max_lr": 0.3, "step_size_up": 3, "gamma": 0.9, "base_momentum": 0.7}),
+        ("ReduceLROnPlateau", {"factor": 0.3, "patience": 1, "min_lr": 0.01, "eps": 1e-5, "threshold": 0.01}),
+    ],
+)
+def test_numpy_scalars_are_python_numbers_in_a_scheduler(name: str, options: dict[str, Any]) -> None:
+    """np.float32(0.3) is the number 0.30000001192092896, computed with in double precision."""
+
+    def convert(value: Any, real: type[Any], whole: type[Any]) -> Any:
+        if isinstance(value, list):
+            return [convert(entry, real, whole) for entry in value]
+        return real(np.float32(value)) if isinstance(value, float) else whole(value)
+
+    found = []
+    for real, whole in ((np.float32, np.int32), (float, int)):
+        optimizer = make_optimizer(momentum=0.5)
+        given = {option: convert(value, real, whole) for option, value in options.items()}
+        scheduler = getattr(schedulers, name)(optimizer, **given)  # a warning is an error
+        seen = []
+        for _ in range(6):
+            scheduler.step(*([1.0] if name == "ReduceLROnPlateau" else []))
+            seen.append([(group["lr"], group["momentum"]) for group in optimizer.param_groups])
+        found.append(repr((seen, scheduler.state_dict(), optimizer.state_dict())))
+    assert found[0] == found[1]
+
+
 def test_plateau() -> None:
     optimizer = make_optimizer()
     scheduler = schedulers.ReduceLROnPlateau(optimizer, factor=0.5, patience=1, cooldown=1, min_lr=[0.0, 0.08])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,34 @@ def test_groups_and_defaults() -> None:
     assert [group["momentum"] for group in optimizer.param_groups] == [0.0, 0.5, 0.0]
     assert optimizer.param_groups[2]["params"] == [c]
     assert optim.SGD(iter([a, b])).param_groups[0]["params"] == [a, b]
+
+
+def numpy_options() -> list[tuple[str, str]]:
+    """Every option of every optimizer whose default is a number or a tuple of numbers."""
+    found = []
+    for name in optim.__all__:
+        if isinstance(getattr(optim, name), type) and name != "Optimizer":
+            for option, parameter in inspect.signature(getattr(optim, name)).parameters.items():
+                if isinstance(parameter.default, (float, tuple)):
+                    found.append((name, option))
+    return found
+
+
+@pytest.mark.parametrize(("name", "option"), numpy_options())
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.longdouble])
+def test_numpy_scalars_are_python_numbers_in_a_group(name: str, option: str, kind: type[Any]) -> None:
+    make = getattr(optim, name)
+    default = inspect.signature(make).parameters[option].default
+    given = tuple(None if v is None else kind(v) for v in default) if isinstance(default, tuple) else kind(default)
+    wanted = tuple(v if v is None else float(v) for v in given) if isinstance(default, tuple) else float(given)
+    optimizer = make([Parameter([1.0])], **{option: given})  # a warning is an error
+    found = optimizer.param_groups[0][option]
+    assert found == wanted
+    assert all(type(v) in (float, type(None)) for v in (found if isinstance(found, tuple) else (found,)))
+    state = optimizer.state_dict()
+    state["param_groups"][0][option] = given
+    optimizer.load_state_dict(state)
+    assert repr(optimizer.param_groups[0][option]) == repr(wanted)
 
 
 @pytest.mark.parametrize(

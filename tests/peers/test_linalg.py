@@ -57,6 +57,11 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "matrix_exp": (lambda m, x: m.matrix_exp(x), (A,)),
     "matrix_exp, far": (lambda m, x: m.linalg.matrix_exp(x * 10), (A,)),
     "matrix_power": (lambda m, x: m.matrix_power(x, 5), (A,)),
+    "matrix_power, 0": (lambda m, x: m.matrix_power(x, 0) * x, (A,)),
+    "solve_triangular, one right side": (
+        lambda m, x, y: m.linalg.solve_triangular(x, y, upper=True), (A[:, :2, :2], B[0, :2])),
+    "triangular_solve, one right side": (lambda m, x, y: m.triangular_solve(y, x)[0], (A[:, :2, :2], B[0, :2])),
+    "cholesky_solve, one right side": (lambda m, x, y: m.cholesky_solve(x, y.tril()), (B[0, :2], S[:, :2, :2])),
     "matrix_power, inverse": (lambda m, x: m.linalg.matrix_power(x, -3), (A,)),
     "multi_dot": (lambda m, x, y, z: m.linalg.multi_dot([x, y, z]), (TALL, WIDE, normal(5))),
     "cond": (lambda m, x: m.linalg.cond(x), (TALL,)),
@@ -74,6 +79,42 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 def test_linalg(name: str) -> None:
     call, arrays = CALLS[name]
     assert_agree(lambda *x: call(retrograd, *x), lambda *x: call(torch, *x), *arrays, tolerance=1e-9)
+
+
+EMPTY = np.zeros((0, 2, 2))
+TRACKED: dict[str, tuple[Callable[[Any, Any], Any], np.ndarray]] = {
+    "slogdet": (lambda m, x: m.linalg.slogdet(x), A),
+    "slogdet of none": (lambda m, x: m.linalg.slogdet(x), EMPTY),
+    "slogdet of no elements": (lambda m, x: m.slogdet(x), np.zeros((0, 0))),
+    "matrix_power, 0": (lambda m, x: m.matrix_power(x, 0), A),
+    "lstsq": (lambda m, x: m.linalg.lstsq(x, x[..., :1]), TALL),
+    "lstsq, the right side alone": (lambda m, x: m.linalg.lstsq(x.detach(), x), TALL),
+    "lstsq, residuals": (lambda m, x: m.linalg.lstsq(x, x[..., :1], driver="gelsd"), TALL),
+    "lstsq, no driver": (lambda m, x: m.linalg.lstsq(x, x), WIDE),
+    "cholesky_ex": (lambda m, x: m.linalg.cholesky_ex(x), S),
+    "inv_ex": (lambda m, x: m.linalg.inv_ex(x), A),
+    "solve_ex": (lambda m, x: m.linalg.solve_ex(x, x), A),
+    "svd": (lambda m, x: m.linalg.svd(x), TALL),
+    "eigh": (lambda m, x: m.linalg.eigh(x), S),
+    "qr": (lambda m, x: m.linalg.qr(x), TALL),
+    "cond": (lambda m, x: (m.linalg.cond(x),), A),
+    "unique": (lambda m, x: m.unique(x, return_inverse=True, return_counts=True), V),
+    "unique_consecutive": (lambda m, x: m.unique_consecutive(x, return_inverse=True, return_counts=True), V),
+    "frexp": (lambda m, x: m.frexp(x), V),
+    "nextafter": (lambda m, x: (m.nextafter(x, x.detach() + 1),), V),
+    "sort": (lambda m, x: m.sort(x), V),
+    "mode": (lambda m, x: m.mode(x), V),
+    "var_mean": (lambda m, x: m.var_mean(x), V),
+}
+
+
+@pytest.mark.parametrize("name", TRACKED)
+def test_which_results_require_a_gradient(name: str) -> None:
+    call, array = TRACKED[name]
+    ours = call(retrograd, retrograd.tensor(array, requires_grad=True))
+    theirs = call(torch, torch.tensor(array, requires_grad=True))
+    assert [tuple(y.shape) for y in ours] == [tuple(y.shape) for y in theirs]
+    assert [y.requires_grad for y in ours] == [y.requires_grad for y in theirs]
 
 
 SINGULAR = np.stack((np.diag([3.0, 2, 1]), np.diag([3.0, 0, 1])))
@@ -102,3 +143,13 @@ NO_GRADIENT: dict[str, Callable[[Any, Any], Any]] = {
 def test_singular_matrices(name: str, dtype: type) -> None:
     call, x = NO_GRADIENT[name], SINGULAR.astype(dtype)
     assert_close(call(retrograd, retrograd.tensor(x)), call(torch, torch.tensor(x)), name)
+
+
+def test_the_sign_of_a_determinant_has_a_gradient_of_0() -> None:
+    x = retrograd.tensor(A, requires_grad=True)
+    sign, _ = retrograd.linalg.slogdet(x)
+    (found,) = retrograd.autograd.grad(sign, x, retrograd.tensor([2.0, -3.0]).double())
+    np.testing.assert_array_equal(found.array, np.zeros_like(A))
+    singular = retrograd.zeros(2, 2, requires_grad=True)
+    (found,) = retrograd.autograd.grad(retrograd.linalg.slogdet(singular).sign, singular)
+    np.testing.assert_array_equal(found.array, np.zeros((2, 2)))

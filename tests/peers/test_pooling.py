@@ -33,6 +33,16 @@ def _pool(library: Any, kind: str, ndim: int, **options: Any) -> Any:
     return lambda x: function(x, **options)
 
 
+@pytest.mark.parametrize("kind", ["max", "avg"])
+@pytest.mark.parametrize("ndim", [1, 2])  # PyTorch refuses it in three axes
+def test_ceil_mode_of_a_window_larger_than_the_input(ndim: int, kind: str) -> None:
+    options = {"kernel_size": 14, "stride": 12, "padding": 1, "ceil_mode": True}
+    x = distinct(2, 3, *SIZES[ndim])
+    assert_agree(_pool(ours, kind, ndim, **options), _pool(peer, kind, ndim, **options), x)
+    with pytest.raises(ValueError, match="no output on axis 0"):
+        _pool(ours, kind, ndim, **options | {"stride": 1})(retrograd.tensor(x[..., :5]))
+
+
 @pytest.mark.parametrize("ndim", SIZES)
 @pytest.mark.parametrize("window", [*WINDOWS, {"kernel_size": 2, "stride": 1, "dilation": 2}], ids=_name)
 def test_max_pool(ndim: int, window: dict[str, Any]) -> None:

@@ -18,8 +18,9 @@ class Arithmetic:
 
 
 def add(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """x + y of one shape"""
-    return np.asarray(np.add(x, y))
+    """x + y of one shape; silent where infinities cancel or sums overflow, as the kernels are"""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.add(x, y))
 
 
 def copy(x: np.ndarray) -> np.ndarray:
@@ -28,8 +29,9 @@ def copy(x: np.ndarray) -> np.ndarray:
 
 
 def accumulate(y: np.ndarray, x: np.ndarray) -> None:
-    """y += x, of one shape and type"""
-    np.add(y, x, out=y)
+    """y += x, of one shape and type; silent as ``add``"""
+    with np.errstate(all="ignore"):
+        np.add(y, x, out=y)
 
 
 def assign(y: np.ndarray, x: np.ndarray) -> None:

@@ -71,9 +71,10 @@ def modify(
     before = next_order()  # the nodes that compute makes are younger
     value = compute(alias(x))
     if value.array.shape != array.shape or value.array.dtype != array.dtype:
+        instead = f"x.{operator[:-1]}(...)" if operator.isidentifier() else f"x {operator[:-1]} y"
         raise ValueError(
             f"{operator}: the result is {value.array.dtype} of shape {value.array.shape}, x is {array.dtype} of shape "
-            f"{array.shape}; they must be equal"
+            f"{array.shape}; they must be equal: write x = {instead}"
         )
     recorded = enabled and (x._requires_grad or value._requires_grad)
     if recorded:

@@ -59,8 +59,8 @@ class StepLR(GradualScheduler):
     """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
-        require_count("StepLR: step_size", step_size)
-        require_number("StepLR: gamma", gamma)
+        step_size = require_count("StepLR: step_size", step_size)
+        gamma = require_number("StepLR: gamma", gamma)
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
@@ -84,10 +84,8 @@ class MultiStepLR(GradualScheduler):
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.milestones = Counter(milestones)
-        for milestone in self.milestones:
-            require_count("MultiStepLR: milestone", milestone, low=0)
-        require_number("MultiStepLR: gamma", gamma)
+        self.milestones = Counter(require_count("MultiStepLR: milestone", each, low=0) for each in milestones)
+        gamma = require_number("MultiStepLR: gamma", gamma)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
@@ -115,10 +113,10 @@ class ConstantLR(GradualScheduler):
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
-        require_number("ConstantLR: factor", factor, upto=1.0)
+        factor = require_number("ConstantLR: factor", factor, upto=1.0)
         if factor == 0:
             raise ValueError("ConstantLR: factor=0 is invalid; the rate could never recover from 0")
-        require_count("ConstantLR: total_iters", total_iters, low=0)
+        total_iters = require_count("ConstantLR: total_iters", total_iters, low=0)
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -151,11 +149,11 @@ class LinearLR(GradualScheduler):
         total_iters: int = 5,
         last_epoch: int = -1,
     ) -> None:
-        require_number("LinearLR: start_factor", start_factor, upto=1.0)
+        start_factor = require_number("LinearLR: start_factor", start_factor, upto=1.0)
         if start_factor == 0:
             raise ValueError("LinearLR: start_factor=0 is invalid; the rate could never recover from 0")
-        require_number("LinearLR: end_factor", end_factor, upto=1.0)
-        require_count("LinearLR: total_iters", total_iters)
+        end_factor = require_number("LinearLR: end_factor", end_factor, upto=1.0)
+        total_iters = require_count("LinearLR: total_iters", total_iters)
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -183,7 +181,7 @@ class ExponentialLR(GradualScheduler):
     """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
-        require_number("ExponentialLR: gamma", gamma)
+        gamma = require_number("ExponentialLR: gamma", gamma)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
@@ -203,8 +201,8 @@ class PolynomialLR(GradualScheduler):
     """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
-        require_count("PolynomialLR: total_iters", total_iters)
-        require_number("PolynomialLR: power", power)
+        total_iters = require_count("PolynomialLR: total_iters", total_iters)
+        power = require_number("PolynomialLR: power", power)
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
@@ -229,8 +227,8 @@ class CosineAnnealingLR(GradualScheduler):
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
-        require_count("CosineAnnealingLR: T_max", T_max)
-        require_number("CosineAnnealingLR: eta_min", eta_min)
+        T_max = require_count("CosineAnnealingLR: T_max", T_max)
+        eta_min = require_number("CosineAnnealingLR: eta_min", eta_min)
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 

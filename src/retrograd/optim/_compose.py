@@ -75,11 +75,10 @@ class SequentialLR(_Composed):
                 f"SequentialLR: {len(milestones)} milestones for {len(schedulers)} schedulers; "
                 "there must be one fewer, where the next one takes over"
             )
-        for milestone in milestones:
-            require_count("SequentialLR: milestone", milestone)
-        if sorted(set(milestones)) != list(milestones):
+        milestones = [require_count("SequentialLR: milestone", milestone) for milestone in milestones]
+        if sorted(set(milestones)) != milestones:
             raise ValueError(f"SequentialLR: milestones={milestones} must increase")
-        self._schedulers, self._milestones = list(schedulers), list(milestones)
+        self._schedulers, self._milestones = list(schedulers), milestones
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
         # each scheduler set the rates of its first epoch in __init__: restart with the first one

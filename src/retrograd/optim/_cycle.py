@@ -28,9 +28,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
-        require_count("CosineAnnealingWarmRestarts: T_0", T_0)
-        require_count("CosineAnnealingWarmRestarts: T_mult", T_mult)
-        require_number("CosineAnnealingWarmRestarts: eta_min", eta_min)
+        T_0 = require_count("CosineAnnealingWarmRestarts: T_0", T_0)
+        T_mult = require_count("CosineAnnealingWarmRestarts: T_mult", T_mult)
+        eta_min = require_number("CosineAnnealingWarmRestarts: eta_min", eta_min)
         self.T_0, self.T_i, self.T_mult, self.eta_min = T_0, T_0, T_mult, eta_min
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
@@ -58,7 +58,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_cur -= self.T_i
                 self.T_i *= self.T_mult
         else:
-            require_number("CosineAnnealingWarmRestarts: epoch", epoch)
+            epoch = require_number("CosineAnnealingWarmRestarts: epoch", epoch)
             self.last_epoch = math.floor(epoch)
             self._find(epoch)
         self._step_count += 1
@@ -109,28 +109,29 @@ class OneCycleLR(LRScheduler):
     ) -> None:
         require_optimizer("OneCycleLR", optimizer)
         if total_steps is not None:
-            require_count("OneCycleLR: total_steps", total_steps)
+            total_steps = require_count("OneCycleLR: total_steps", total_steps)
         elif epochs is None or steps_per_epoch is None:
             raise ValueError("OneCycleLR: the length is missing; pass total_steps, or epochs and steps_per_epoch")
         else:
-            require_count("OneCycleLR: epochs", epochs)
-            require_count("OneCycleLR: steps_per_epoch", steps_per_epoch)
+            epochs = require_count("OneCycleLR: epochs", epochs)
+            steps_per_epoch = require_count("OneCycleLR: steps_per_epoch", steps_per_epoch)
             total_steps = epochs * steps_per_epoch
-        require_number("OneCycleLR: pct_start", pct_start, upto=1.0)
+        pct_start = require_number("OneCycleLR: pct_start", pct_start, upto=1.0)
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(
                 f'OneCycleLR: anneal_strategy={anneal_strategy!r} is invalid; it must be "cos" or "linear"'
             )
         require_flag("OneCycleLR: cycle_momentum", cycle_momentum)
         require_flag("OneCycleLR: three_phase", three_phase)
+        div_factor = require_number("OneCycleLR: div_factor", div_factor)
+        final_div_factor = require_number("OneCycleLR: final_div_factor", final_div_factor)
         for option, value in (("div_factor", div_factor), ("final_div_factor", final_div_factor)):
-            require_number(f"OneCycleLR: {option}", value)
             if value == 0:
                 raise ValueError(f"OneCycleLR: {option}=0 is invalid; rates are divided by it")
         highest = per_group("OneCycleLR: max_lr", optimizer, max_lr)
         self.total_steps, self.cycle_momentum = total_steps, cycle_momentum
         self._anneal_func_type = anneal_strategy
-        self._schedule_phases = _phases(total_steps, float(pct_start), three_phase)
+        self._schedule_phases = _phases(total_steps, pct_start, three_phase)
         if cycle_momentum:
             self.use_beta1, _, _ = momenta("OneCycleLR", optimizer, max_momentum, base_momentum, last_epoch == -1)
         if last_epoch == -1:
@@ -239,16 +240,16 @@ class CyclicLR(LRScheduler):
         require_optimizer("CyclicLR", optimizer)
         lowest = per_group("CyclicLR: base_lr", optimizer, base_lr)
         self.max_lrs = per_group("CyclicLR: max_lr", optimizer, max_lr)
-        require_count("CyclicLR: step_size_up", step_size_up)
+        step_size_up = require_count("CyclicLR: step_size_up", step_size_up)
         if step_size_down is not None:
-            require_count("CyclicLR: step_size_down", step_size_down)
+            step_size_down = require_count("CyclicLR: step_size_down", step_size_down)
         if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
             raise ValueError(
                 f'CyclicLR: mode={mode!r} is invalid; it must be "triangular", "triangular2" or "exp_range"'
             )
         if scale_mode not in ("cycle", "iterations"):
             raise ValueError(f'CyclicLR: scale_mode={scale_mode!r} is invalid; it must be "cycle" or "iterations"')
-        require_number("CyclicLR: gamma", gamma)
+        gamma = require_number("CyclicLR: gamma", gamma)
         require_flag("CyclicLR: cycle_momentum", cycle_momentum)
         self.total_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
         self.step_ratio = step_size_up / self.total_size

@@ -9,7 +9,7 @@ from typing import Any
 from ..entries import Check, choice, count, items, number, optional
 from ._scheduler import LRScheduler, per_group, require_count, require_optimizer
 from .optimizer import Optimizer
-from .options import require_number
+from .options import as_number, require_number
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -40,18 +40,18 @@ class ReduceLROnPlateau(LRScheduler):
     ) -> None:
         name = "ReduceLROnPlateau"
         require_optimizer(name, optimizer)
-        require_number(f"{name}: factor", factor, below=1.0)
+        factor = require_number(f"{name}: factor", factor, below=1.0)
         if mode not in ("min", "max"):
             raise ValueError(f'{name}: mode={mode!r} is invalid; it must be "min" or "max"')
         if threshold_mode not in ("rel", "abs"):
             raise ValueError(f'{name}: threshold_mode={threshold_mode!r} is invalid; it must be "rel" or "abs"')
-        require_count(f"{name}: patience", patience, low=0)
-        require_count(f"{name}: cooldown", cooldown, low=0)
-        require_number(f"{name}: threshold", threshold)
-        require_number(f"{name}: eps", eps)
+        patience = require_count(f"{name}: patience", patience, low=0)
+        cooldown = require_count(f"{name}: cooldown", cooldown, low=0)
+        threshold = require_number(f"{name}: threshold", threshold)
+        eps = require_number(f"{name}: eps", eps)
         self.optimizer = optimizer
         self.min_lrs = per_group(f"{name}: min_lr", optimizer, min_lr)
-        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else as_number(min_lr)
         self.mode, self.factor, self.patience, self.cooldown = mode, factor, patience, cooldown
         self.threshold, self.threshold_mode, self.eps = threshold, threshold_mode, eps
         self.best: float = inf if mode == "min" else -inf

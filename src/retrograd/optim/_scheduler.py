@@ -10,7 +10,7 @@ import numpy as np
 
 from ..entries import Check, check_table, count, flag, items, names, number, optional, text
 from .optimizer import Group, Optimizer
-from .options import require_number
+from .options import as_number, require_number
 
 __all__ = ["LRScheduler"]
 
@@ -107,7 +107,7 @@ class LRScheduler:
                 f"{len(groups)}; create the scheduler after the last add_param_group"
             )
         for group, rate in zip(groups, rates, strict=True):
-            group["lr"] = rate
+            group["lr"] = as_number(rate)
         self._last_lr = self._current()
 
     def _current(self) -> list[float]:
@@ -239,10 +239,11 @@ def require_optimizer(name: str, optimizer: Any) -> None:
         raise TypeError(f"{name}: optimizer must be an Optimizer of retrograd.optim, got {type(optimizer).__name__}")
 
 
-def require_count(name: str, value: Any, low: int = 1) -> None:
-    """Raise ValueError unless value is an integer of at least low."""
+def require_count(name: str, value: Any, low: int = 1) -> int:
+    """Return value as an int; raise ValueError unless it is an integer of at least low."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
         raise ValueError(f"{name}={value!r} is invalid; it must be an integer of at least {low}")
+    return int(value)
 
 
 def per_group(name: str, optimizer: Optimizer, value: Any) -> list[float]:
@@ -255,9 +256,7 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[float]:
     values = list(value) if isinstance(value, (list, tuple)) else [value] * groups
     if len(values) != groups:
         raise ValueError(f"{name} holds {len(values)} numbers for {groups} parameter groups")
-    for rate in values:
-        require_number(name, rate)
-    return values
+    return [require_number(name, rate) for rate in values]
 
 
 def momenta(

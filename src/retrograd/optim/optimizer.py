@@ -336,7 +336,7 @@ class Optimizer:
     def _checked_options(self, position: int, saved: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a saved group. Options that default to False may be missing from older files."""
         optional = {option: False for option, value in self.defaults.items() if value is False}
-        options = {option: value for option, value in saved.items() if option not in (*FORMS, "params")}
+        options = {option: as_number(value) for option, value in saved.items() if option not in (*FORMS, "params")}
         options = {**{name: value for name, value in optional.items() if name not in options}, **options}
         if options.keys() - set(NOTES) != self.defaults.keys():
             raise ValueError(

@@ -57,23 +57,34 @@ def check_forms(name: str, forms: Any) -> None:
 
 
 def as_number(option: Any) -> Any:
-    """An option with Tensors of one element, alone or in a list, converted to numbers; anything else unchanged."""
+    """An option with Tensors of one element and NumPy scalars, alone or in a list, converted to Python numbers.
+
+    Anything else is returned unchanged. A NumPy scalar would make Python numbers beside it as narrow as its own type.
+    """
     if isinstance(option, Tensor) and option.array.size == 1:
         return option.item()
+    if isinstance(option, np.bool_):
+        return bool(option)
+    if isinstance(option, np.integer):
+        return int(option)
+    if isinstance(option, np.floating):
+        return float(option)
     return tuple(map(as_number, option)) if isinstance(option, (tuple, list)) else option
 
 
 def require_number(
     name: str, value: Any, low: float = 0.0, below: float = math.inf, upto: float = sys.float_info.max
-) -> None:
-    """Raise ValueError unless value is a number with low <= value < below and value <= upto (not NaN)."""
+) -> float:
+    """Return value as a Python number; raise ValueError unless low <= value < below and value <= upto (not NaN)."""
+    found: float = as_number(value) if isinstance(value, np.number) else value
     if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float, np.number))
-        or not (low <= value < below and value <= upto)
+        isinstance(found, bool)
+        or not isinstance(found, (int, float))
+        or not (low <= found < below and found <= upto)
     ):
         limit = f"below {below}" if below < math.inf else f"at most {upto}" if upto < sys.float_info.max else "finite"
         raise ValueError(f"{name}={brief(value)} is invalid; it must be a number of at least {low} and {limit}")
+    return found
 
 
 def require_betas(name: str, betas: Any) -> None:
@@ -114,7 +125,7 @@ _NUMBERS = (
     *("lr", "eps", "weight_decay", "momentum", "momentum_decay", "lr_decay", "initial_accumulator_value"),
     *("lambd", "t0"),
 )
-CHECKS: dict[str, Callable[[str, Any], None]] = {  # of options
+CHECKS: dict[str, Callable[[str, Any], Any]] = {  # of options
     **dict.fromkeys(_NUMBERS, require_number),
     "betas": require_betas,
     "etas": _require_etas,

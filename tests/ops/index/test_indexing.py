@@ -226,3 +226,15 @@ def test_views_share_memory_and_picked_elements_do_not() -> None:
 def test_messages(index: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         Tensor(X)[index]
+
+
+@pytest.mark.parametrize("name", ["unique", "unique_consecutive"])
+def test_a_lost_gradient_is_an_error(name: str) -> None:
+    """A sum with it would otherwise have a gradient that silently lacks a part."""
+    x = Tensor(np.array([1.5, 1.5, 0.5]), requires_grad=True)
+    y = getattr(x, name)().sum() + x.sum()
+    with pytest.raises(NotImplementedError, match=f"{name}: it has no gradient; use input.detach"):
+        y.backward()
+    assert not getattr(x.detach(), name)().requires_grad
+    found, counts = getattr(x, name)(return_counts=True)
+    assert found.requires_grad and not counts.requires_grad

@@ -552,3 +552,34 @@ def test_relu_in_place_is_noticed_by_those_who_saved_the_old_values() -> None:
         z.sum().backward()
     with rg.no_grad():
         np.testing.assert_array_equal(rg.tensor([-1.0, 2.0, np.nan]).relu_().array, [0.0, 2.0, np.nan])
+
+
+def test_a_result_of_another_shape_says_what_to_write() -> None:
+    x, a, b = Tensor(np.ones(2)), Tensor(np.ones((2, 3, 2))), Tensor(np.ones((2, 2, 2)))
+    message = r"addbmm_: the result is float64 of shape \(3, 2\), x is .* be equal: write x = x\.addbmm\(...\)"
+    with pytest.raises(ValueError, match=message):
+        x.addbmm_(a, b)
+    with pytest.raises(ValueError, match=r"\+=: .* write x = x \+ y"):
+        x += a
+    assert x.shape == (2,) and x.addbmm(a, b).shape == (3, 2)
+
+
+def test_infinite_gradients_are_added_without_a_warning() -> None:
+    x = Tensor(np.array([1.0, 2.0, 3.0]), requires_grad=True)
+    y = x * 1
+    first, second = np.array([np.inf, 1e308, 0.5]), np.array([-np.inf, 1e308, 0.25])
+    (y * Tensor(first) + y * Tensor(second)).backward(Tensor(np.array([1.0, 1.5, 2.0])))
+    np.testing.assert_array_equal(x.grad.array, [np.nan, np.inf, 1.5])
+    (x * 1).backward(Tensor(np.array([1.0, -np.inf, 1.0])))
+    np.testing.assert_array_equal(x.grad.array, [np.nan, np.nan, 2.5])
+
+
+def test_a_wider_result_is_rounded_to_the_type_of_the_tensor() -> None:
+    """float_power computes in float64; in place, it stores float32 as ``add_`` of a float64 tensor does."""
+    values = np.array([1.1, 2.3, 7.7], np.float32)
+    x = Tensor(values.copy())
+    x.float_power_(2.5)
+    assert x.dtype == np.float32
+    np.testing.assert_array_equal(x.array, (values.astype(np.float64) ** 2.5).astype(np.float32))
+    with pytest.raises(TypeError, match="float_power_: the result is float64, which input of int64 cannot hold"):
+        Tensor(np.array([1, 2])).float_power_(2)

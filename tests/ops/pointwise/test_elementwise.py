@@ -189,3 +189,57 @@ def test_comparisons_give_truth_values() -> None:
         assert x == retrograd.tensor([1.0, 2.0])
     with pytest.raises(TypeError):
         assert x < "a"
+
+
+def test_gradients_of_zeta() -> None:
+    rng = np.random.default_rng(0)
+    x, q = (Tensor(rng.uniform(0.5, 1.5, shape), requires_grad=True) for shape in ((3,), (2, 3)))
+    with pytest.raises(NotImplementedError, match="zeta: there is no gradient to input; use input.detach"):
+        retrograd.special.zeta(x + 2, 1.5).sum().backward()
+    g = np.random.default_rng(2).normal(size=(2, 3))
+    retrograd.special.zeta(x.detach() + 2, q).backward(Tensor(g))
+    step = 1e-5
+    s = x.detach() + 2
+    ends = [retrograd.special.zeta(s, q.detach() + d).array for d in (step, -step)]
+    np.testing.assert_allclose(q.grad.array, g * (ends[0] - ends[1]) / (2 * step), rtol=1e-8)
+    with pytest.raises(TypeError, match="zeta: other is str, needs a Tensor or a number"):
+        retrograd.special.zeta(s, "a")
+
+
+def test_nextafter_passes_gradients_on() -> None:
+    rng = np.random.default_rng(0)
+    x, y = (Tensor(rng.normal(size=shape), requires_grad=True) for shape in ((2, 3), (3,)))
+    g = np.random.default_rng(3).normal(size=(2, 3))
+    for change in (x.nextafter(y), (x * 1).nextafter_(y)):
+        np.testing.assert_array_equal(change.detach().array, np.nextafter(x.array, y.array))
+        found = retrograd.autograd.grad(change, (x, y), Tensor(g))
+        np.testing.assert_array_equal(found[0].array, g)
+        np.testing.assert_array_equal(found[1].array, np.zeros(3))
+
+
+NUMBERS = {
+    "maximum": (np.maximum, [1.5, 3.0]),
+    "minimum": (np.minimum, [1.5, 3.0]),
+    "fmax": (np.fmax, [1.5, 3.0]),
+    "fmin": (np.fmin, [1.5, 3.0]),
+    "atan2": (np.arctan2, [1.5, 3.0]),
+    "hypot": (np.hypot, [1.5, 3.0]),
+    "logaddexp": (np.logaddexp, [1.5, 3.0]),
+    "copysign": (np.copysign, [1.5, -3.0]),
+    "fmod": (np.fmod, [1.5, 3.0]),
+    "ldexp": (lambda x, y: x * 2.0**y, [1.5, 3.0]),
+    "gcd": (np.gcd, [12, 30]),
+    "lcm": (np.lcm, [12, 30]),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_for_either_operand(name: str) -> None:
+    """PyTorch requires tensors in these; docs/from_pytorch.md says that numbers are taken here."""
+    oracle, values = NUMBERS[name]
+    x = np.array(values)
+    for left, right in ((x, 2), (2, x)):
+        found = getattr(retrograd, name)(*(Tensor(v) if v is x else v for v in (left, right)))
+        wanted = oracle(left, right)
+        np.testing.assert_allclose(found.array, wanted, rtol=1e-12)
+        assert found.dtype == wanted.dtype

@@ -8,7 +8,9 @@ import pytest
 from ops.battery import away_from_kinks, check, kernels_of_backward, numbers
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
+from retrograd.linalg import vector_norm
 from retrograd.ops.reduce import reduction as r
+from retrograd.ops.reduce.calculus import gradient
 
 DIMS = [None, 0, 1, -1, (0, 2), (0, 1, 2), ()]
 
@@ -35,6 +37,42 @@ def test_empty() -> None:
     assert np.isnan(x.mean().item())
     x.sum().backward()
     assert x.grad.shape == (0, 3)
+
+
+@pytest.mark.parametrize("name", ["median", "nanmedian"])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_the_median_of_nothing(name: str, shape: tuple[int, ...]) -> None:
+    x = Tensor(np.zeros(shape), requires_grad=True)
+    y = getattr(x, name)()
+    assert np.isnan(y.item())
+    y.backward(Tensor(np.array(3.0)))  # a warning is an error
+    assert x.grad.shape == shape
+
+
+def test_gradient_beside_an_infinity_and_at_equal_coordinates() -> None:
+    x = Tensor(np.array([1.0, np.inf, 3.0, 4.0]))
+    np.testing.assert_array_equal(gradient(x)[0].array, [np.inf, 1.0, -np.inf, 1.0])
+    t = Tensor(np.array([1.0, 2.0, 5.0]), requires_grad=True)
+    y = gradient(t, spacing=[Tensor(np.array([0.0, 0.0, 1.0]))])[0]  # a warning is an error
+    np.testing.assert_array_equal(y.detach().array[[0, 2]], [np.inf, 3.0])
+
+
+@pytest.mark.parametrize("order", [3, 0.5, -3, 2.0**40, -(2.0**40), np.int64(2**40)])
+@pytest.mark.parametrize("factor", [1.0, 1e200, 1e-200])
+def test_norms_whose_powers_would_overflow_or_vanish(order: float, factor: float) -> None:
+    x, g = numbers(3, 4), numbers(3)
+    size = abs(x)
+    if abs(order) > 1e6:  # the extreme element decides, and the others do not count
+        plain = size.max(1) if order > 0 else size.min(1)
+        slope = np.sign(x) * (size == plain[:, None])
+    else:
+        plain = (size**order).sum(1) ** (1 / order)
+        slope = np.sign(x) * (size / plain[:, None]) ** (order - 1)
+    t = Tensor(x * factor, requires_grad=True)
+    y = vector_norm(t, order, 1)
+    np.testing.assert_allclose(y.array, plain * factor, rtol=1e-10)
+    y.backward(Tensor(g))
+    np.testing.assert_allclose(t.grad.array, g[:, None] * slope, rtol=1e-9)
 
 
 def test_integers_sum_exactly() -> None:

@@ -130,3 +130,9 @@ def test_casts() -> None:
 def test_reshape_to_the_same_shape_is_x() -> None:
     x = Tensor(X)
     assert s.reshape(x, 2, 3, 4) is x and s.flatten(x, 1, 1) is x
+
+
+def test_sum_to_a_size_that_does_not_broadcast() -> None:
+    for shape, size in (((3,), (1, 1)), ((), (1,)), ((2, 3), (2, 2))):
+        with pytest.raises(ValueError, match=r"sum_to_size: size=.* does not broadcast to input.shape="):
+            Tensor(np.ones(shape)).sum_to_size(size)

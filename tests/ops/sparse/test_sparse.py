@@ -92,6 +92,48 @@ def test_gradients(rows: int, columns: int, count: int) -> None:
     np.testing.assert_allclose(w.grad.array, np.where(w.array != 0, g @ other.T, 0), rtol=1e-13)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.bool_])
+@pytest.mark.parametrize("count", [1, 2, 3, None])
+def test_dense_axes(kernel_set: Any, dtype: type, count: int | None) -> None:
+    """to_sparse(count): values are the parts along the other axes that hold an element other than 0."""
+    rng = np.random.default_rng(8)
+    x = (3 * rng.normal(size=(4, 3, 2)) * (rng.random((4, 3, 1)) < 0.6) * (rng.random((4, 1, 1)) < 0.6)).astype(dtype)
+    t = rg.tensor(x, requires_grad=dtype in (np.float32, np.float64))
+    s = t.to_sparse() if count is None else t.to_sparse(count)
+    places = [place for place in np.ndindex(x.shape[:count]) if x[place].any()]
+    assert s.indices().array.T.tolist() == [list(place) for place in places] and s.is_coalesced()
+    np.testing.assert_array_equal(s.values().detach().array, np.array([x[place] for place in places]))
+    assert (s.sparse_dim(), s.dense_dim(), s.shape) == (count or 3, 3 - (count or 3), x.shape)
+    other = rng.normal(size=x.shape).astype(dtype)
+    both = (s * 2 + s * rg.tensor(other)).coalesce()
+    assert both._nnz() == len(places)
+    np.testing.assert_allclose(both.to_dense().detach().array, x * 2 + x * other, rtol=1e-5)
+    if t.requires_grad:
+        g = rng.normal(size=x.shape).astype(dtype)
+        both.to_dense().backward(rg.tensor(g))
+        kept = np.zeros(x.shape, np.bool_)
+        for place in places:
+            kept[place] = True
+        np.testing.assert_allclose(t.grad.array, np.where(kept, g * (2 + other), 0), rtol=1e-5)
+
+
+def test_values_of_several_axes() -> None:
+    places, values, g = np.array([[0, 2, 0], [1, 1, 1]]), np.arange(12.0).reshape(3, 4), np.random.default_rng(9)
+    v = rg.tensor(values, requires_grad=True)
+    s = rg.sparse_coo_tensor(places, v)
+    expected = np.zeros((3, 2, 4))
+    expected[0, 1], expected[2, 1] = values[0] + values[2], values[1]
+    assert s.shape == (3, 2, 4) and s.coalesce().values().shape == (2, 4)
+    upstream = g.normal(size=(2, 3, 4))
+    dense = s.transpose(0, -2).to_dense()
+    np.testing.assert_array_equal(dense.detach().array, expected.swapaxes(0, 1))
+    dense.backward(rg.tensor(upstream))
+    np.testing.assert_array_equal(v.grad.array, upstream[[1, 1, 1], [0, 2, 0]])
+    empty = rg.zeros(0, 3).to_sparse(1)
+    assert empty._nnz() == 0 and empty.to_dense().shape == (0, 3)
+    assert rg.tensor(5.0).to_sparse().to_dense().item() == 5.0
+
+
 def test_older_forms() -> None:
     a = rg.sparse.FloatTensor(rg.tensor([[0, 1], [1, 0]]), rg.tensor([1.0, 2.0]), (2, 2))
     assert a.dtype == rg.float32 and a.to_dense().tolist() == [[0.0, 1.0], [2.0, 0.0]]
@@ -146,10 +188,19 @@ def test_a_function_may_save_one() -> None:
         (lambda a: a + rg.sparse_coo_tensor([[0]], [1.0]), ValueError, "must be equal"),
         (lambda a: a * rg.ones(2, 2), ValueError, r"shapes \(2, 3\) and \(2, 2\) must be equal"),
         (lambda a: a.cuda(), RuntimeError, "cuda"),
-        (lambda a: rg.sparse_coo_tensor([[0]], [1.0]).t(), ValueError, "is not a matrix"),
+        (lambda a: rg.sparse_coo_tensor([[0]], [1.0]).t(), ValueError, "is not a sparse matrix"),
         (lambda a: rg.sparse_coo_tensor([[0], [3]], [1.0], (2, 3)), ValueError, r"indices\[1\] holds 3.* below 3"),
         (lambda a: rg.sparse_coo_tensor([[-1], [0]], [1.0], (2, 3)), ValueError, r"indices\[0\] holds -1"),
-        (lambda a: rg.sparse_coo_tensor([[0], [0]], [1.0, 2.0], (2, 3)), ValueError, r"must be \(ndim, K\) and \(K,\)"),
+        (lambda a: rg.sparse_coo_tensor([[0], [0]], [1.0, 2.0], (2, 3)), ValueError, r"must be \(sparse_dim, K\) and"),
+        (lambda a: rg.sparse_coo_tensor([[0]], [[1.0]], (2,)), ValueError, "1 axes, .* 1 rows and each value 1 axes"),
+        (lambda a: rg.sparse_coo_tensor([[0]], [[1.0]], (2, 3)), ValueError, r"size=\(2, 3\) must end in \(1,\)"),
+        (lambda a: rg.ones(2, 3).to_sparse(3), ValueError, r"sparse_dim=3 must be from 1 to 2, the number of axes"),
+        (lambda a: rg.ones(2, 3).to_sparse(0), ValueError, r"sparse_dim=0 must be from 1 to 2"),
+        (lambda a: rg.ones(2, 3).to_sparse(1.0), TypeError, r"to_sparse: sparse_dim=1.0 must be an int"),
+        (lambda a: rg.ones(2, 3).to_sparse(1) + a, ValueError, "add: 1 and 2 sparse axes must be equal"),
+        (lambda a: rg.ones(2, 3).to_sparse(1).transpose(0, 1), ValueError, "among the 1 sparse axes"),
+        (lambda a: a.transpose(0, 2), IndexError, "transpose: dim1=2 is out of range"),
+        (lambda a: rg.ones(2, 3).to_sparse(1) @ rg.ones(3), ValueError, r"with 1 dense axes is not a sparse matrix"),
         (lambda a: rg.sparse_coo_tensor([[0]], [1.0], (2, 3)), ValueError, "has 2 axes, indices have 1 rows"),
         (lambda a: rg.sparse_coo_tensor([[0.5]], [1.0]), TypeError, "indices are float32, need int64"),
         (lambda a: rg.sparse_coo_tensor([[0]], [1.0], requires_grad=True), ValueError, "give values that require"),

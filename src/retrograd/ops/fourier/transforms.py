@@ -13,7 +13,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_int, require_float
+from ..arguments.checks import as_float, as_int
 from ..shape.padding import pad
 from ..shape.shape import axes as axes_of
 
@@ -73,7 +73,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     n: cut or fill up with zeros to this extent first. norm: "backward", "forward" or "ortho", see the module
 
     Raises:
-        TypeError: input is not a floating-point Tensor.
+        TypeError: input is not a Tensor.
         ValueError: input's last axis does not have extent 2, n is not positive, or norm is unknown.
         IndexError: there is no such axis.
     """
@@ -137,7 +137,7 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     n: cut or fill up with zeros to this extent first. norm: see the module
 
     Raises:
-        TypeError: input is not a floating-point Tensor.
+        TypeError: input is not a Tensor.
         ValueError: input has no axis, n is not positive, or norm is unknown.
         IndexError: there is no such axis.
     """
@@ -229,10 +229,9 @@ def _inverse(z: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 
 def _checked(
-    name: str, x: Any, s: Any, dim: Any, norm: Any, of_pairs: bool
+    name: str, x: Tensor, s: Any, dim: Any, norm: Any, of_pairs: bool
 ) -> tuple[tuple[int, ...], list[int | None], str]:
     """The axes, the extents that are asked for, and the norm."""
-    require_float(name, x)
     shape = x.array.shape
     if of_pairs and (not shape or shape[-1] != 2):
         raise ValueError(
@@ -282,6 +281,7 @@ def _factor(norm: str, inverse: bool, count: int) -> float:
 
 
 def _of_pairs(name: str, x: Tensor, s: Any, dim: Any, norm: Any, inverse: bool) -> Tensor:
+    x = as_float(name, x)
     over, extents, norm = _checked(name, x, s, dim, norm, True)
     for i, n in zip(over, extents, strict=True):
         x = _resized(x, i, n)
@@ -290,6 +290,7 @@ def _of_pairs(name: str, x: Tensor, s: Any, dim: Any, norm: Any, inverse: bool) 
 
 
 def _of_reals(name: str, x: Tensor, s: Any, dim: Any, norm: Any, inverse: bool = False) -> Tensor:
+    x = as_float(name, x)
     over, extents, norm = _checked(name, x, s, dim, norm, False)
     for i, n in zip(over, extents, strict=True):
         x = _resized(x, i, n)
@@ -299,6 +300,7 @@ def _of_reals(name: str, x: Tensor, s: Any, dim: Any, norm: Any, inverse: bool =
 
 
 def _to_reals(name: str, x: Tensor, s: Any, dim: Any, norm: Any, forward: bool = False) -> Tensor:
+    x = as_float(name, x)
     over, extents, norm = _checked(name, x, s, dim, norm, True)
     last = over[-1]
     n = extents[-1] if extents[-1] is not None else 2 * (x.array.shape[last] - 1)

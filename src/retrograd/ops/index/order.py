@@ -14,6 +14,7 @@ from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, require_tensor
 from ..kernel_set import kernels
 from ..memory.private import private
+from ..pointwise.operands import WithoutGradient
 from ..reduce.extremes import Amax
 from ..shape.shape import Reshape, axis, of_line
 from .pick import Pick
@@ -47,6 +48,8 @@ class MedianOfAll(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        if not ctx.saved_tensors[0].array.size:
+            return wrap(np.zeros_like(ctx.saved_tensors[0].array)), None
         return Amax.backward(ctx, g)
 
 
@@ -182,7 +185,9 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """The distinct elements of input, or distinct slices along ``dim``, sorted; no gradient. NaN differ.
+    """The distinct elements of input, or distinct slices along ``dim``, sorted. NaN differ.
+
+    It has no gradient: a backward through the result raises NotImplementedError.
 
     return_inverse: also the index of each element of input among them; return_counts: also their counts. The result is
         then a tuple of output and those requested, in the order (output, inverse, counts)
@@ -198,7 +203,7 @@ def unique(
         input.array, return_inverse=True, return_counts=True, axis=along, equal_nan=False
     )
     inverse = inverse.reshape(input.array.shape if along is None else (input.array.shape[along],))
-    wanted = [wrap(output)]
+    wanted = [WithoutGradient.apply(input, output, "unique")]
     if return_inverse:
         wanted.append(wrap(inverse.astype(np.int64, copy=False)))
     if return_counts:

@@ -10,7 +10,7 @@ from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_index, as_int, require_tensor
 from ..pointwise.piecewise import where
 from ..shape.diagonal import DiagonalFill, diagonal
-from ..shape.shape import axis, reshape
+from ..shape.shape import axis, of_line, reshape
 from .gather import scatter_reduce
 from .indexing import Put, fitting, places_of
 
@@ -100,9 +100,14 @@ def index_reduce(
         IndexError: input has no such axis, or an index is out of range.
         ValueError: ``reduce`` is unknown, or the shapes do not fit.
     """
-    position = _axis("index_reduce", input, dim)
+    require_tensor("index_reduce", input)
+    position = axis("index_reduce", "dim", dim, max(input.array.ndim, 1))
     index = as_index("index_reduce", index, "index")
     require_tensor("index_reduce", source, "source")
+    if not input.array.ndim and source.array.size == index.array.size:  # as a vector of one element
+        of_one = 0, reshape(index, -1), reshape(source, -1), reduce
+        found: Tensor = of_line(index_reduce, input, *of_one, include_self=include_self)
+        return found
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise ValueError(f"index_reduce: reduce={reduce!r} must be 'prod', 'mean', 'amax' or 'amin'")
     shape = source.array.shape

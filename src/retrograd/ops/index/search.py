@@ -26,15 +26,15 @@ def searchsorted(
 ) -> Tensor:  # fmt: skip
     """The index of each element of input in its sorted sequence: before equal elements, or after them if ``right``.
 
-    sorted_sequence (*, L), increasing or sorted by the indices ``sorter`` (*, L); input (*, K) -> (*, K) int64, no
+    sorted_sequence (*, L), increasing or sorted by the indices ``sorter`` (*, L); input (*, K) -> (*, K), no
     gradient. With a sequence (L,) input has any shape, or is a number. side: "left" or "right", instead of ``right``.
-    out_int32: must be False; Tensors do not hold int32.
+    out_int32: int32 instead of int64
 
     Raises:
         TypeError: sorted_sequence is not a Tensor, or input neither a Tensor nor a number.
         ValueError: the shapes do not fit, or side contradicts ``right`` or is unknown.
     """
-    _refuse_int32("searchsorted", out_int32)
+    kind = np.int32 if as_flag("searchsorted", "out_int32", out_int32) else np.int64
     right = as_flag("searchsorted", "right", right)
     if not isinstance(sorted_sequence, Tensor):
         raise TypeError(f"searchsorted: sorted_sequence is {type(sorted_sequence).__name__}, needs a Tensor")
@@ -42,6 +42,8 @@ def searchsorted(
         raise ValueError(f'searchsorted: side={side!r} must be "left" or "right" and agree with right={right}')
     sequence = sorted_sequence.array
     where: Literal["left", "right"] = "right" if right or side == "right" else "left"
+    if not sequence.ndim:
+        raise ValueError("searchsorted: sorted_sequence has no axis, needs at least 1")
     if sorter is not None:
         if sorter.array.shape != sequence.shape or sorter.array.dtype != np.int64:
             raise ValueError(
@@ -56,13 +58,13 @@ def searchsorted(
     else:
         raise TypeError(f"searchsorted: input is {type(input).__name__}, needs a Tensor or a number")
     if sequence.ndim == 1:
-        return wrap(np.asarray(np.searchsorted(sequence, values, where), np.int64))
-    if not sequence.ndim or sequence.ndim != values.ndim or sequence.shape[:-1] != values.shape[:-1]:
+        return wrap(np.asarray(np.searchsorted(sequence, values, where), kind))
+    if sequence.ndim != values.ndim or sequence.shape[:-1] != values.shape[:-1]:
         raise ValueError(
             f"searchsorted: sorted_sequence.shape={sequence.shape} and input.shape={values.shape} must be equal but "
             f"for the last axis, or sorted_sequence must have one axis"
         )
-    places = np.empty(values.shape, np.int64)
+    places = np.empty(values.shape, kind)
     for at in np.ndindex(*values.shape[:-1]):
         places[at] = np.searchsorted(sequence[at], values[at], where)
     return wrap(places)
@@ -77,17 +79,12 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
         TypeError: boundaries is not a Tensor, or input neither a Tensor nor a number.
         ValueError: boundaries does not have one axis.
     """
-    _refuse_int32("bucketize", out_int32)
     if not isinstance(boundaries, Tensor):
         raise TypeError(f"bucketize: boundaries is {type(boundaries).__name__}, needs a Tensor")
     if boundaries.array.ndim != 1:
         raise ValueError(f"bucketize: boundaries.shape={boundaries.array.shape} must have one axis")
-    return searchsorted(boundaries, input, right=as_flag("bucketize", "right", right))
-
-
-def _refuse_int32(name: str, out_int32: bool) -> None:
-    if as_flag(name, "out_int32", out_int32):
-        raise ValueError(f"{name}: out_int32={out_int32!r} must be False; Tensors do not hold int32")
+    out_int32 = as_flag("bucketize", "out_int32", out_int32)
+    return searchsorted(boundaries, input, out_int32=out_int32, right=as_flag("bucketize", "right", right))
 
 
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
@@ -145,7 +142,8 @@ def histogram(
 ) -> Histogram:
     """(hist, bin_edges): how many elements lie between neighbouring edges, the last edge included; no gradient.
 
-    bins: the number of equal parts of ``range`` (low, high), by default of the elements' own range; or increasing edges
+    bins: the number of equal parts of ``range`` (low, high), by default of the elements' own range, or of (0, 1) if
+        there are none; or increasing edges
     weight: what each element counts, in input's shape. density: divided by the total and the parts' widths, NaN where
     nothing is counted
 
@@ -166,7 +164,7 @@ def histogram(
         x = input.array
         low, high = (x.min(initial=np.inf), x.max(initial=-np.inf)) if range is None else map(float, range)
         if range is None and not x.size:
-            low, high = 0.0, 0.0
+            low, high = 0.0, 1.0
         if low == high:
             low, high = low - 0.5, high + 0.5
         if not (low < high and np.isfinite([low, high]).all()):

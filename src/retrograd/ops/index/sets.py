@@ -8,6 +8,7 @@ import numpy as np
 
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_index, is_number, require_tensor
+from ..pointwise.operands import WithoutGradient
 from ..shape.shape import axis, sizes
 from .indexing import in_range
 
@@ -36,7 +37,9 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """input as a vector with equal neighbours merged, or with equal neighbouring slices along ``dim``; no gradient.
+    """input as a vector with equal neighbors merged, or with equal neighboring slices along ``dim``.
+
+    It has no gradient: a backward through the result raises NotImplementedError.
 
     return_inverse: also the index in the result of each element, or slice. return_counts: also how many were merged.
         The result is then a tuple of output and those requested
@@ -53,7 +56,8 @@ def unique_consecutive(
     rows = np.moveaxis(x, along, 0)
     changes = (rows[1:] != rows[:-1]).any(tuple(range(1, rows.ndim)))
     starts = np.concatenate(([True] * bool(len(rows)), changes)).astype(np.bool_)
-    wanted = [wrap(np.ascontiguousarray(np.moveaxis(rows[starts], 0, along)))]
+    merged = np.ascontiguousarray(np.moveaxis(rows[starts], 0, along))
+    wanted = [WithoutGradient.apply(input, merged, "unique_consecutive")]
     if return_inverse:
         inverse = np.cumsum(starts, dtype=np.int64) - 1
         wanted.append(wrap(inverse.reshape(input.array.shape) if dim is None else inverse))
@@ -73,4 +77,6 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     extents = sizes("unravel_index", "shape", (shape,))
     size = int(np.prod(extents))
     flat = in_range("unravel_index", "indices", indices.array, size, f"shape={extents} with {size} elements")
+    if not extents:
+        return ()
     return tuple(wrap(np.asarray(part, np.int64)) for part in np.unravel_index(flat, extents))

@@ -22,7 +22,7 @@ from ..dtypes.dtype import cast, float16
 from ..dtypes.promotion import CATEGORY, as_operand
 from ..kernel_set import kernels
 from ..pointwise import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
-from ..shape.broadcasting import expand
+from ..shape.broadcasting import broadcasts_to, expand
 
 # the families whose operators give a result of the shape and type of their first tensor, and of other families those
 FAMILIES = powers, rounding, transcendental, trigonometry
@@ -139,7 +139,7 @@ def _fill(operator: str, input: Tensor, value: Any) -> Tensor:
 
 def _copy(operator: str, input: Tensor, src: Tensor) -> Tensor:
     shape, dtype = input.array.shape, input.array.dtype
-    if not _broadcasts(src.array.shape, shape):
+    if not broadcasts_to(src.array.shape, shape):
         raise ValueError(f"{operator}: src.shape={src.array.shape} does not broadcast to input.shape={shape}")
     return modify(
         input,
@@ -167,13 +167,8 @@ def _fits(array: np.ndarray, other: Any) -> bool:
     if array.dtype.kind != "f" or array.dtype is float16:
         return False
     if isinstance(other, Tensor):
-        return other.array.dtype == array.dtype and _broadcasts(other.array.shape, array.shape)
+        return other.array.dtype == array.dtype and broadcasts_to(other.array.shape, array.shape)
     return is_number(other) and not isinstance(other, (bool, np.bool_))  # sub refuses bool
-
-
-def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    leading = len(target) - len(shape)
-    return leading >= 0 and all(n in (1, m) for n, m in zip(shape, target[leading:], strict=True))
 
 
 def _quietly(ufunc: Any, array: np.ndarray, other: Any) -> None:

@@ -10,6 +10,8 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_int, require_same, require_tensor
+from ..dtypes.dtype import cast, int64
+from ..pointwise.operands import Constant
 from ..pointwise.piecewise import where
 from ..product.matmul import matmul
 from ..product.products import cross as cross_of
@@ -75,18 +77,23 @@ class Cofactors(Function):
 
 
 class LogDeterminant(Function):
-    """Signs and logarithms of the absolute values of the determinants of x (..., N, N); the gradient is g x^-T."""
+    """Signs and logarithms of the absolute values of the determinants of x (..., N, N).
+
+    The gradient of the logarithm is g x^-T, that of the sign 0.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x)
+        ctx.set_materialize_grads(False)
         sign, logarithm = (wrap(np.asarray(part)) for part in np.linalg.slogdet(x.array))
-        ctx.mark_non_differentiable(sign)
         return sign, logarithm
 
     @staticmethod
-    def backward(ctx: Any, _: Any, g: Tensor) -> Tensor:
+    def backward(ctx: Any, _: Any, g: Tensor | None) -> Tensor:
         (x,) = ctx.saved_tensors
+        if g is None:
+            return wrap(np.zeros_like(x.array))
         return g.unsqueeze(-1).unsqueeze(-1) * transposed(Inverse.apply(x, "slogdet, its gradient"))
 
 
@@ -171,7 +178,8 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     require_square("matrix_power", A)
     n = as_int("matrix_power", "n", n)
     if n == 0:
-        return wrap(np.broadcast_to(np.eye(A.array.shape[-1], dtype=A.array.dtype), A.array.shape).copy())
+        unit = np.eye(A.array.shape[-1], dtype=A.array.dtype)
+        return Constant.apply(A, np.broadcast_to(unit, A.array.shape).copy())
     factor, n = (Inverse.apply(A, "matrix_power"), -n) if n < 0 else (A, n)
     found = None
     while True:  # by the binary digits of n
@@ -211,6 +219,8 @@ def chain_matmul(*matrices: Any) -> Tensor:
 def cond(A: Tensor, p: Any = None) -> Tensor:
     """The condition numbers (...,) of A (..., M, N): norm(A, p) norm(inverse of A, p), inf where A is singular.
 
+    0 for matrices without elements.
+
     p: None or 2, the quotient of the largest and the smallest singular value; -2, its inverse; for square matrices
         also "fro", "nuc", 1, -1, inf and -inf, see ``matrix_norm``
 
@@ -219,13 +229,16 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
         ValueError: p is none of these, or the last two extents differ, but for 2 and -2.
     """
     require_matrices("cond", A)
+    if p is not None and (not isinstance(p, (str, int, float)) or p not in ORDERS):
+        raise ValueError(f"cond: p={p!r} must be None or one of {', '.join(map(repr, ORDERS))}")
+    if not (p is None or p in (2, -2)):
+        require_square("cond", A)
+    if 0 in A.array.shape[-2:]:
+        return Constant.apply(A, np.zeros(A.array.shape[:-2], A.array.dtype))
     if p is None or p in (2, -2):
         s = Svd.apply(A)[1]
         largest, smallest = amax(s, -1), amin(s, -1)
         return smallest / largest if p == -2 else largest / smallest
-    if not isinstance(p, (str, int, float)) or p not in ORDERS:
-        raise ValueError(f"cond: p={p!r} must be None or one of {', '.join(map(repr, ORDERS))}")
-    require_square("cond", A)
     singular = np.linalg.slogdet(A.array)[0] == 0
     unit = wrap(np.eye(A.array.shape[-1], dtype=A.array.dtype))
     regular = where(wrap(singular[..., np.newaxis, np.newaxis]), unit, A) if singular.any() else A
@@ -245,7 +258,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """
     require_same("vecdot", "x", x, "y", y, True)
     shape = broadcast_shape("vecdot", x.array.shape, y.array.shape)
-    return (x * y).sum(axis("vecdot", "dim", dim, len(shape)))
+    return (x * y).sum(axis("vecdot", "dim", dim, len(shape) or 1))
 
 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
@@ -271,15 +284,14 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The powers 0 to N - 1 of x (..., M): (..., M, N), with N = M by default.
 
+    Truth values count as integers, a tensor without axes as a vector of one element.
+
     Raises:
-        TypeError: x is not a Tensor, or holds truth values.
-        ValueError: x has no axis, or N is below 1.
+        TypeError: x is not a Tensor.
+        ValueError: N is below 1.
     """
     require_tensor("vander", x, "x")
-    if x.array.dtype.kind == "b":
-        raise TypeError("vander: x is bool, needs numbers; convert it with .long()")
-    if not x.array.ndim:
-        raise ValueError("vander: x has no axis, needs at least 1")
+    x = x if x.array.ndim else x.reshape(1)
     count = x.array.shape[-1] if N is None else as_int("vander", "N", N)
     if count < 1 and N is not None:
         raise ValueError(f"vander: N={N} must be at least 1")
@@ -288,6 +300,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
 
 def powers(x: Tensor, count: int) -> Tensor:
     """x**0, ... x**(count - 1) as a new last axis."""
+    x = cast(x, int64) if x.array.dtype.kind == "b" else x
     factors = x.unsqueeze(-1).expand(*x.array.shape, max(count - 1, 0))
     ones = wrap(np.ones((*x.array.shape, min(count, 1)), x.array.dtype))
     return cat((ones, factors.cumprod(-1)), -1)

@@ -16,7 +16,7 @@ from ..arguments.checks import as_flag, require_float, require_same
 from ..pointwise.piecewise import where
 from ..product.matmul import MatMul
 from ..reduce.matrix_norms import decomposed
-from ..shape.broadcasting import broadcast_shape, sum_to
+from ..shape.broadcasting import broadcast_shape, broadcasts_to, expand, sum_to
 from ..shape.shape import reshape, unsqueeze
 from .matrices import lapack, require_matrices, require_square, symmetric, transposed
 
@@ -149,7 +149,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
         LinAlgError: a matrix is singular.
     """
     require_square("solve", A)
-    return _solved("solve", A, B, as_flag("solve", "left", left))
+    return _solved("solve", A, B, as_flag("solve", "left", left), True)
 
 
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolutionAndInfo:
@@ -162,9 +162,9 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     require_square("solve_ex", A)
     left = as_flag("solve_ex", "left", left)
     if as_flag("solve_ex", "check_errors", check_errors):
-        return SolutionAndInfo(_solved("solve_ex", A, B, left), wrap(np.zeros(A.array.shape[:-2], np.int32)))
+        return SolutionAndInfo(_solved("solve_ex", A, B, left, True), wrap(np.zeros(A.array.shape[:-2], np.int32)))
     regular, info = _regular(A)
-    found = _solved("solve_ex", regular, B, left)
+    found = _solved("solve_ex", regular, B, left, True)
     if found.array.ndim < max(A.array.ndim, 2):  # vectors
         return SolutionAndInfo(_nan_where(info, unsqueeze(found, -1)).squeeze(-1), wrap(info))
     return SolutionAndInfo(_nan_where(info, found), wrap(info))
@@ -191,7 +191,9 @@ def solve_triangular(
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolution:
-    """(solution, cloned_coefficient): X with A X = b, or AT X = b if ``transpose``; see ``linalg.solve_triangular``.
+    """(solution, cloned_coefficient): X with A X = b, or AT X = b if ``transpose``, and a copy of A in X's batch shape.
+
+    See ``linalg.solve_triangular``.
 
     Raises: as ``linalg.solve_triangular``.
     """
@@ -200,7 +202,8 @@ def triangular_solve(
     triangle = _triangle("triangular_solve", A, upper, unitriangular)
     if as_flag("triangular_solve", "transpose", transpose):
         triangle = transposed(triangle)
-    return TriangularSolution(_solved("triangular_solve", triangle, b, True), A.clone())
+    solution = _solved("triangular_solve", triangle, b, True)
+    return TriangularSolution(solution, expand(A, solution.array.shape[:-2] + A.array.shape[-2:]).clone())
 
 
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
@@ -229,11 +232,11 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     type's precision. Numbers, or Tensors (...,).
 
     rcond: rtol under its older name
-    hermitian: A is symmetric, and of it the lower triangle counts
+    hermitian: A is symmetric; only its lower triangle is read and gets a gradient
 
     Raises:
         TypeError: A is not a floating-point Tensor.
-        ValueError: the shapes do not fit.
+        ValueError: the shapes do not fit, or limits do not broadcast to A's leading axes.
     """
     require_matrices("pinv", A)
     if as_flag("pinv", "hermitian", hermitian):
@@ -282,7 +285,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         rest = A @ solution - right
         residuals = (rest * rest).sum(-2)
     else:
-        residuals = wrap(np.empty(0, s.dtype))
+        residuals = reshape(solution, -1)[:0]  # which requires a gradient if the solution does
     empty = wrap(np.empty(0, s.dtype))
     return LeastSquares(
         solution.squeeze(-1) if of_vectors else solution,
@@ -340,6 +343,9 @@ def tolerances(name: str, A: Tensor, atol: Any, rtol: Any) -> tuple[np.ndarray, 
         found = np.asarray(0 if value is None else value.array if isinstance(value, Tensor) else value)
         if found.dtype.kind not in "fiu":
             raise TypeError(f"{name}: {label}={value!r} must be a number or a Tensor of numbers")
+        if not broadcasts_to(found.shape, A.array.shape[:-2]):
+            raise ValueError(f"{name}: {label}.shape={found.shape} must broadcast to {A.array.shape[:-2]}, one for "
+                             f"each matrix of A.shape={A.array.shape}")
         given.append(found.astype(A.array.dtype))
     if rtol is None and (atol is None or not given[0].any()):
         given[1] = np.asarray(max(A.array.shape[-2:]) * np.finfo(A.array.dtype).eps, A.array.dtype)
@@ -350,13 +356,14 @@ def _is_vectors(a: Tensor, b: Tensor) -> bool:
     return b.array.ndim == 1 or (b.array.ndim == a.array.ndim - 1 and b.array.shape == a.array.shape[:-1])
 
 
-def _solved(name: str, a: Tensor, b: Tensor, left: bool) -> Tensor:
+def _solved(name: str, a: Tensor, b: Tensor, left: bool, vectors: bool = False) -> Tensor:
+    """The solution; ``vectors``: b may hold vectors instead of matrices, see ``solve``."""
     require_same(name, "A", a, "B", b)
     n, shape = a.array.shape[-1], b.array.shape
-    of_vectors = left and _is_vectors(a, b)
+    of_vectors = left and vectors and _is_vectors(a, b)
     right = unsqueeze(b, -1) if of_vectors else b if left or len(shape) < 2 else transposed(b)
     if right.array.ndim < 2 or right.array.shape[-2] != n:
-        wanted = f"(..., {n}, K) or (..., {n})" if left else f"(..., K, {n})"
+        wanted = f"(..., {n}, K)" + f" or (..., {n})" * vectors if left else f"(..., K, {n})"
         raise ValueError(f"{name}: B.shape={shape} must be {wanted}, for A.shape={a.array.shape}")
     broadcast_shape(name, a.array.shape[:-2], right.array.shape[:-2])
     y = Solve.apply(a if left else transposed(a), right, name)

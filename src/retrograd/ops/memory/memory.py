@@ -9,9 +9,9 @@ import numpy as np
 
 from ...engine.changes import memory
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import is_number
+from ..arguments.checks import is_number, require_tensor
 from ..shape import shape as shapes
-from ..shape.broadcasting import sum_to
+from ..shape.broadcasting import broadcasts_to, sum_to
 from ..shape.rearrange import flip
 from ..shape.shape import axis
 from .device import CPU
@@ -209,8 +209,16 @@ def _reversed(input: Tensor) -> Tensor:
 
 
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
-    """input summed to a shape that broadcasts to it."""
-    return sum_to(input, shapes.sizes("sum_to_size", "size", size))
+    """input summed to a shape that broadcasts to it.
+
+    Raises:
+        ValueError: the shape does not broadcast to input's.
+    """
+    require_tensor("sum_to_size", input)
+    wanted, shape = tuple(shapes.sizes("sum_to_size", "size", size)), input.array.shape
+    if not broadcasts_to(wanted, shape):
+        raise ValueError(f"sum_to_size: size={wanted} does not broadcast to input.shape={shape}")
+    return sum_to(input, wanted)
 
 
 def dlpack(input: Tensor, **options: Any) -> Any:

@@ -123,7 +123,8 @@ def batch_norm(
     """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel; input (N, C, *I), all others (C,)
 
     In training, or without running statistics, mean and (biased) variance are those of input, and running statistics
-    are updated in place: r = (1 - momentum)*r + momentum*(mean or unbiased variance).
+    are updated in place: r = (1 - momentum)*r + momentum*(mean or unbiased variance). An empty vector, which has no
+    channels, gives an empty vector.
 
     Raises:
         TypeError: the types differ or are not floating point.
@@ -132,6 +133,9 @@ def batch_norm(
     """
     if training is not True and training is not False:
         training = as_flag("batch_norm", "training", training)
+    if isinstance(input, Tensor) and input.array.shape == (0,):  # no channel, and nothing to normalize
+        require_float("batch_norm", input)
+        return input.clone()
     own = training or running_mean is None
     if eps < 0 or (own and eps == 0):
         raise ValueError(f"batch_norm: eps={eps} must be {'above' if own else 'at least'} 0{' in training' * own}")

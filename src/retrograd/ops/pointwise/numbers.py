@@ -12,7 +12,7 @@ from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_float, require_float
 from ..dtypes.dtype import cast, float64
 from ..dtypes.promotion import floats, promote
-from ..shape.broadcasting import broadcast_shape
+from ..shape.broadcasting import broadcast_shape, sum_to
 from .piecewise import where
 from .pointwise import operator_of_two
 from .powers import pow
@@ -54,6 +54,20 @@ class Frexp(Function):
         return g * wrap(np.asarray(np.ldexp(np.ones((), g.array.dtype), -ctx.exponent)))
 
 
+class NextAfter(Function):
+    """The neighbor of x towards y: x but for rounding, so the gradient to x is g, and that to y is 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.shapes = x.array.shape, y.array.shape
+        return wrap(np.asarray(np.nextafter(x.array, y.array)))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        of_x, of_y = ctx.shapes
+        return sum_to(g, of_x), wrap(np.zeros(of_y, g.array.dtype)) if ctx.needs_input_grad[1] else None
+
+
 copysign = operator_of_two(
     "copysign",
     "The size of input with the sign of other, whose -0.0 counts as negative and NaN as positive; shapes broadcast.",
@@ -85,6 +99,7 @@ def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     Raises: as ``pow``.
     """
     x, y = promote("float_power", input, exponent, "exponent")
+    broadcast_shape("float_power", x.array.shape, y.array.shape)
     return pow(cast(x, float64), cast(y, float64))
 
 
@@ -96,6 +111,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
         ValueError: the shapes do not broadcast.
     """
     x, y = promote("ldexp", input, other)
+    broadcast_shape("ldexp", x.array.shape, y.array.shape)
     return as_float("ldexp", x) * as_float("ldexp", y).exp2()
 
 
@@ -146,7 +162,9 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 
 
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
-    """The next floating-point number after input towards other; shapes broadcast, no gradient.
+    """The next floating-point number after input towards other; shapes broadcast.
+
+    As input but for rounding, so its gradient is that of input, and 0 to other.
 
     Raises:
         TypeError: neither operand is floating-point, or one is not a Tensor.
@@ -154,7 +172,7 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """
     x, y = floats("nextafter", input=input, other=other)
     broadcast_shape("nextafter", x.array.shape, y.array.shape)
-    return wrap(np.asarray(np.nextafter(x.array, y.array)))
+    return NextAfter.apply(x, y)
 
 
 def _of_integers(name: str, function: np.ufunc, x: Any, y: Any) -> Tensor:

@@ -16,7 +16,8 @@ from ..dtypes.promotion import promote
 from ..shape.broadcasting import broadcast_shape
 
 __all__ = [
-    "Binary", "Constant", "Gradients", "binary", "promoted", "recording", "unary", "unary_exact", "unary_float"
+    "Binary", "Constant", "Gradients", "WithoutGradient", "binary", "promoted", "recording", "unary", "unary_exact",
+    "unary_float",
 ]  # fmt: skip
 
 Gradients = tuple[Tensor | None, ...]
@@ -41,6 +42,19 @@ class Constant(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         return wrap(np.zeros(ctx.shape, ctx.dtype)), None
+
+
+class WithoutGradient(Function):
+    """y, computed from x by an operator whose gradient is not defined: a backward through it is an error."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: np.ndarray, name: str) -> Tensor:
+        ctx.name = name
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        raise NotImplementedError(f"{ctx.name}: it has no gradient; use input.detach()")
 
 
 def unary(operator: type[Function], name: str, x: Tensor) -> Tensor:

@@ -236,11 +236,19 @@ def _pool_plan(
         kernel = as_tuple(kernel_size, ndim, "kernel_size", 1)
         steps = kernel if stride is None or stride == () else as_tuple(stride, ndim, "stride", 1)
         spread = as_tuple(dilation, ndim, "dilation", 1)
-        window = pool_window(size, kernel, steps, as_pairs(padding, ndim), spread)
+        given = as_pairs(padding, ndim)
+        missing = [
+            _missing(i, r, s, d, *pair) if ceil_mode else 0
+            for i, r, s, d, pair in zip(size, kernel, steps, spread, given, strict=True)
+        ]
+        whole = tuple(i + more for i, more in zip(size, missing, strict=True))
+        window = pool_window(whole, kernel, steps, given, spread)
     except (ValueError, TypeError) as error:
         raise type(error)(f"{name}: {error}; input.shape={xs}") from None
     if not ceil_mode:
         return window, False, _met(window)
+    grown = tuple((low, high + more) for (low, high), more in zip(given, missing, strict=True))
+    window = replace(window, input=size, padding=grown)
     pairs, outputs = [], []
     for i, r, o, s, d, (low, high) in zip(size, kernel, window.output, steps, spread, window.padding, strict=True):
         rest = i + low + high - d * (r - 1) - 1 - (o - 1) * s
@@ -249,7 +257,13 @@ def _pool_plan(
         pairs.append((low, high + s - rest if more else high))
         outputs.append(o + more)
     extended = replace(window, output=tuple(outputs), padding=tuple(pairs))
-    return extended, extended != window, _met(extended)
+    return extended, extended.padding != given, _met(extended)
+
+
+def _missing(i: int, r: int, s: int, d: int, low: int, high: int) -> int:
+    """How many positions an axis is shorter than its only window, which ``ceil_mode`` keeps: 0 if it keeps none."""
+    count = d * (r - 1) + 1 - (low + i + high)
+    return count if 0 < count < s and meets(-low, r, d, i) else 0
 
 
 def _met(window: Window) -> Window:

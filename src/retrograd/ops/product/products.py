@@ -286,6 +286,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross products of vectors of three elements along ``dim`` (the first axis of extent 3 if None).
 
+    The other axes broadcast.
+
     Raises:
         TypeError: an operand is not a Tensor.
         IndexError: there is no such axis.
@@ -301,8 +303,13 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     else:
         position = axis("cross", "dim", dim, len(shape))
     x, y = expand(input, shape), expand(other, shape)
-    if shape[position] != 3:
-        raise ValueError(f"cross: axis dim={dim} of shape {shape} has extent {shape[position]}, needs 3")
+    for label, given in (("input", input), ("other", other)):
+        extents = (1,) * (len(shape) - given.array.ndim) + given.array.shape
+        if extents[position] != 3:
+            raise ValueError(
+                f"cross: {label}.shape={given.array.shape} has extent {extents[position]} along dim={dim}, needs 3; "
+                "name the axis of the three elements by dim"
+            )
     before = (slice(None),) * position
     turned = [(*before, list(order)) for order in ((1, 2, 0), (2, 0, 1))]
     return x[turned[0]] * y[turned[1]] - x[turned[1]] * y[turned[0]]

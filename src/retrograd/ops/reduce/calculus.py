@@ -40,15 +40,16 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None
     return cumsum(areas, along)
 
 
-def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
+def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
     """The derivatives of the function whose values are input, along each axis of ``dim`` (all by default).
 
     By central differences, at the ends by differences of ``edge_order`` 1 or 2.
 
-    spacing: the distance of neighbours, or one for each axis; or a list of Tensors, the coordinates along each axis
+    spacing: the distance between neighbors (1 if None), or one for each axis; or a list of Tensors, the coordinates
+        along each axis. A distance of 0 gives infinities and NaN.
 
     Raises:
-        TypeError: input is not a Tensor of numbers.
+        TypeError: input is not a Tensor of numbers, or spacing holds anything but numbers and Tensors.
         ValueError: there are too few elements along an axis, or coordinates do not fit.
         IndexError: input has no such axis.
     """
@@ -57,6 +58,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
         raise ValueError(f"gradient: edge_order={edge_order!r} must be 1 or 2")
     ndim, shape = input.array.ndim, input.array.shape
     over = tuple(range(ndim)) if dim is None else axes("gradient", "dim", dim, ndim)
+    spacing = 1 if spacing is None else spacing
     many = isinstance(spacing, (tuple, list))
     steps = list(spacing) if many else [spacing] * len(over)
     if len(steps) != len(over):
@@ -75,12 +77,17 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
 def _derivative(x: Tensor, along: int, step: Any, edge_order: int) -> Tensor:
     n = x.array.shape[along]
     kind = x.array.dtype if x.array.dtype.kind == "f" else np.dtype(np.float32)
-    if isinstance(step, Tensor) and step.array.ndim:
+    uneven = isinstance(step, Tensor) and step.array.ndim > 0
+    if uneven:
         if step.array.shape != (n,):
             raise ValueError(f"gradient: coordinates of shape {step.array.shape} must have the shape ({n},)")
         distances = np.diff(step.array.astype(np.float64))
+    elif is_number(step) or isinstance(step, Tensor):
+        distances = np.ones(n - 1)
     else:
-        distances = np.full(n - 1, float(step))
+        raise TypeError(
+            f"gradient: spacing holds {step!r}; it must be a number, or numbers or Tensors of coordinates, one per axis"
+        )
     wide = (-1,) + (1,) * (x.array.ndim - 1 - along)
 
     def part(first: int, last: int | None) -> Tensor:
@@ -91,21 +98,24 @@ def _derivative(x: Tensor, along: int, step: Any, edge_order: int) -> Tensor:
         return wrap(np.asarray(values, kind).reshape(wide))
 
     pieces = []
-    a, b = distances[:-1], distances[1:]  # before and after each inner element
-    if n > 2:
-        inner = part(2, None) * weight(a / (b * (a + b))) + part(1, -1) * weight((b - a) / (a * b))
-        pieces.append(inner - part(0, -2) * weight(b / (a * (a + b))))
-    if edge_order == 1:
-        first = (part(1, 2) - part(0, 1)) * weight([1 / distances[0]])
-        last = (part(n - 1, None) - part(n - 2, n - 1)) * weight([1 / distances[-1]])
-    else:
-        c, d = distances[0], distances[1]
-        first = part(0, 1) * weight([-(2 * c + d) / (c * (c + d))]) + part(1, 2) * weight([(c + d) / (c * d)])
-        first = first - part(2, 3) * weight([c / (d * (c + d))])
-        c, d = distances[-1], distances[-2]
-        last = part(n - 1, None) * weight([(2 * c + d) / (c * (c + d))]) - part(n - 2, n - 1) * weight([1 / c + 1 / d])
-        last = last + part(n - 3, n - 2) * weight([c / (d * (c + d))])
-    return cat((first, *pieces, last), along)
+    with np.errstate(all="ignore"):  # two equal coordinates
+        a, b = distances[:-1], distances[1:]  # before and after each inner element
+        if n > 2:
+            inner = part(2, None) * weight(a / (b * (a + b))) - part(0, -2) * weight(b / (a * (a + b)))
+            pieces.append(inner + part(1, -1) * weight((b - a) / (a * b)) if uneven else inner)
+        if edge_order == 1:
+            first = (part(1, 2) - part(0, 1)) * weight([1 / distances[0]])
+            last = (part(n - 1, None) - part(n - 2, n - 1)) * weight([1 / distances[-1]])
+        else:
+            c, d = distances[0], distances[1]
+            first = part(0, 1) * weight([-(2 * c + d) / (c * (c + d))]) + part(1, 2) * weight([(c + d) / (c * d)])
+            first = first - part(2, 3) * weight([c / (d * (c + d))])
+            c, d = distances[-1], distances[-2]
+            last = part(n - 1, None) * weight([(2 * c + d) / (c * (c + d))])
+            last = last - part(n - 2, n - 1) * weight([1 / c + 1 / d])
+            last = last + part(n - 3, n - 2) * weight([c / (d * (c + d))])
+    found = cat((first, *pieces, last), along)
+    return found if uneven else found / float(step)
 
 
 def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> tuple[Tensor, int]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_int, as_real, is_number, require_float, require_tensor
-from ..dtypes.dtype import cast
-from ..dtypes.promotion import floats
+from ..dtypes.dtype import cast, default_dtype
+from ..dtypes.promotion import floats, promoted_type
 from ..pointwise.piecewise import where
 from ..shape.broadcasting import broadcast_shape
 from ..shape.shape import axis, reshape
@@ -21,31 +21,37 @@ __all__ = ["corrcoef", "cov", "dist", "renorm"]
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
-    """The covariance matrix (M, M) of M variables, the rows of input (M, N); the variance of a vector or number.
+    """The covariance matrix (M, M) of M variables, the rows of input (M, N).
+
+    A vector, a number or a single row gives the variance (). Integers and truth values become the default type.
 
     correction: what is subtracted from the number of observations N. fweights (N,): how often each observation counts,
-    int64. aweights (N,): how important it is.
+    integers. aweights (N,): how important it is, floating-point numbers or integers; a wider type than input's widens
+    the result.
 
     Raises:
-        TypeError: input is not a Tensor, or fweights does not hold int64.
+        TypeError: input is not a Tensor, or fweights does not hold integers.
         ValueError: input has more than 2 axes, or weights do not have the shape (N,) or are negative.
     """
     require_tensor("cov", input)
     if input.array.ndim > 2:
         raise ValueError(f"cov: input.shape={input.array.shape} must have at most 2 axes")
-    x = input if input.array.dtype.kind == "f" else cast(input, np.dtype(np.float32))
+    given = [y.array for y in (input, aweights) if isinstance(y, Tensor) and y.array.dtype.kind == "f"]
+    x = cast(input, promoted_type(*given) if given else default_dtype())
     rows = reshape(x, 1, x.array.size) if x.array.ndim < 2 else x
     count = rows.array.shape[1]
     weights: Any = None
-    for label, given in (("fweights", fweights), ("aweights", aweights)):
-        if given is None:
+    for label, weight in (("fweights", fweights), ("aweights", aweights)):
+        if weight is None:
             continue
-        require_tensor("cov", given, label)
-        if label == "fweights" and given.array.dtype.kind not in "iu":
-            raise TypeError(f"cov: fweights is {given.array.dtype}, needs integers")
-        if given.array.shape != (count,) or (given.array < 0).any():
-            raise ValueError(f"cov: {label}.shape={given.array.shape} must be ({count},), its elements at least 0")
-        part = cast(given, x.array.dtype)
+        require_tensor("cov", weight, label)
+        if not input.array.ndim and not weight.array.ndim:
+            weight = reshape(weight, 1)
+        if label == "fweights" and weight.array.dtype.kind not in "iu":
+            raise TypeError(f"cov: fweights is {weight.array.dtype}, needs integers")
+        if weight.array.shape != (count,) or (weight.array < 0).any():
+            raise ValueError(f"cov: {label}.shape={weight.array.shape} must be ({count},), its elements at least 0")
+        part = cast(weight, x.array.dtype)
         weights = part if weights is None else weights * part
     correction = as_int("cov", "correction", correction)
     if weights is None:
@@ -61,11 +67,13 @@ def cov(
             total = norm - correction * (weights * cast(aweights, x.array.dtype)).sum() / norm
     divisor = total if isinstance(total, Tensor) else wrap(np.asarray(total, x.array.dtype))
     found = found / divisor.clamp(min=0)
-    return found if input.array.ndim == 2 else reshape(found, ())
+    return reshape(found, ()) if found.array.size == 1 else found
 
 
 def corrcoef(input: Tensor) -> Tensor:
     """The matrix (M, M) of the correlations of M variables, the rows of input (M, N), from -1 to 1; see ``cov``.
+
+    Of a vector, a number or a single row it is 1, or NaN where the variance is 0 or NaN.
 
     Raises: as ``cov``.
     """

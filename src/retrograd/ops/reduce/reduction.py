@@ -162,20 +162,24 @@ def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
 
 
 def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Whether no element of input over ``dim`` (all axes if None) is 0 or False.
+    """Whether no element of input over ``dim`` (all axes if None) is 0 or False. ``dim=()`` tells it of each element.
 
     Raises: as ``count_nonzero``.
     """
     input, over, keepdim = operands("all", input, dim, keepdim)
+    over = () if isinstance(dim, (tuple, list)) and not dim else over
     return wrap(np.asarray(np.all(input.array, axis=over, keepdims=keepdim)))
 
 
 def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether some element of input over ``dim`` (all axes if None) is neither 0 nor False.
 
+    ``dim=()`` tells it of each element.
+
     Raises: as ``count_nonzero``.
     """
     input, over, keepdim = operands("any", input, dim, keepdim)
+    over = () if isinstance(dim, (tuple, list)) and not dim else over
     return wrap(np.asarray(np.any(input.array, axis=over, keepdims=keepdim)))
 
 

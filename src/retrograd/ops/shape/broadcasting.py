@@ -141,6 +141,12 @@ def _broadcast_axes(full: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tupl
 
 
 @lru_cache(maxsize=4096)
+def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether an array of this shape broadcasts to ``target``."""
+    leading = len(target) - len(shape)
+    return leading >= 0 and all(n in (1, m) for n, m in zip(shape, target[leading:], strict=True))
+
+
 def broadcast_shape(name: str, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
     """The common shape of x and y; ValueError if they do not broadcast."""
     ndim = max(len(x), len(y))

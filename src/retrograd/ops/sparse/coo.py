@@ -9,13 +9,14 @@ import numpy as np
 
 from ...engine.size import Size
 from ...engine.tensor import Tensor
-from ..arguments.checks import as_flag, is_number, require_float, require_tensor
+from ..arguments.checks import as_flag, as_int, is_number, require_float, require_tensor
 from ..dtypes.dtype import as_dtype, cast
 from ..index.sparse import Matrix, SparseProduct
 from ..memory.device import as_device, device
 from ..memory.layout import layout
 from ..memory.private import private
 from ..shape.shape import Reshape, sizes
+from ..shape.shape import axis as axis_of
 from .product import SpMM, sorted_pattern, taken
 
 __all__ = ["sparse_coo", "sparse_coo_tensor", "spmm"]
@@ -25,6 +26,8 @@ sparse_coo = layout("sparse_coo")
 
 class SparseTensor:
     """A sparse array: ``values[k]`` at ``indices[:, k]``, added up where an index occurs twice, and 0 elsewhere.
+
+    The leading ``sparse_dim()`` axes are indexed; each value is a number, or an array of the last ``dense_dim()`` axes.
 
     Made by ``sparse_coo_tensor`` and ``Tensor.to_sparse``. Gradients flow to the values, and to the dense operands of
     products: ``a @ x``, ``torch.spmm(a, x)``, ``torch.sparse.mm(a, x)``.
@@ -68,6 +71,17 @@ class SparseTensor:
     def numel(self) -> int:
         return math.prod(self.shape)
 
+    def sparse_dim(self) -> int:
+        """The number of leading axes that are indexed."""
+        return self._places.shape[0]
+
+    def dense_dim(self) -> int:
+        """The number of axes of each value."""
+        return self.ndim - self._places.shape[0]
+
+    def _sparse_shape(self) -> tuple[int, ...]:
+        return tuple(self.shape[: self._places.shape[0]])
+
     def is_coalesced(self) -> bool:
         """Whether the indices are sorted and each occurs once."""
         return self._coalesced
@@ -82,7 +96,7 @@ class SparseTensor:
         return self._numbers
 
     def indices(self) -> Tensor:
-        """int64 (ndim, K)
+        """int64 (sparse_dim, K)
 
         Raises:
             RuntimeError: the tensor is not coalesced.
@@ -91,7 +105,7 @@ class SparseTensor:
         return self._indices()
 
     def values(self) -> Tensor:
-        """(K,)
+        """(K, the dense axes)
 
         Raises:
             RuntimeError: the tensor is not coalesced.
@@ -120,21 +134,33 @@ class SparseTensor:
         """The same with sorted indices, each once."""
         if self._coalesced:
             return self
-        flat = _flat(self._places, self.shape)
+        flat = _flat(self._places, self._sparse_shape())
         _, first, which = np.unique(flat, return_index=True, return_inverse=True)
         values = _added(self._numbers, which, first.size)
         return SparseTensor(self._places[:, first], values, self.shape, True)
 
     def to_dense(self) -> Tensor:
         """A Tensor with all elements."""
-        flat = _added(self._numbers, _flat(self._places, self.shape), self.numel())
+        lines = math.prod(self._sparse_shape())
+        flat = _added(self._numbers, _flat(self._places, self._sparse_shape()), lines)
         return Reshape.apply(flat, tuple(self.shape))
 
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
-        """Two axes swapped."""
-        axes = list(range(self.ndim))
-        axes[dim0], axes[dim1] = axes[dim1], axes[dim0]
-        return SparseTensor(self._places[axes], self._numbers, tuple(self.shape[axis] for axis in axes))
+        """Two sparse axes swapped.
+
+        Raises:
+            IndexError: there is no such axis.
+            ValueError: it is an axis of the values.
+        """
+        count, axes = self.sparse_dim(), list(range(self.ndim))
+        first, second = (axis_of("transpose", label, dim, self.ndim) for label, dim in (("dim0", dim0), ("dim1", dim1)))
+        if max(first, second) >= count:
+            raise ValueError(
+                f"transpose: dim0={dim0} and dim1={dim1} must be among the {count} sparse axes of shape "
+                f"{tuple(self.shape)}; use to_dense()"
+            )
+        axes[first], axes[second] = axes[second], axes[first]
+        return SparseTensor(self._places[axes[:count]], self._numbers, tuple(self.shape[axis] for axis in axes))
 
     def t(self) -> SparseTensor:
         """The matrix transposed.
@@ -178,8 +204,11 @@ class SparseTensor:
     # ---- arithmetic
 
     def _require_matrix(self, name: str) -> None:
-        if self.ndim != 2:
-            raise ValueError(f"{name}: a sparse tensor of shape {tuple(self.shape)} is not a matrix")
+        if self.ndim != 2 or self.dense_dim():
+            raise ValueError(
+                f"{name}: a sparse tensor of shape {tuple(self.shape)} with {self.dense_dim()} dense axes is not a "
+                "sparse matrix; use to_dense()"
+            )
 
     def __matmul__(self, other: Tensor) -> Tensor:
         """The product with a dense matrix (C, D) or vector (C,).
@@ -223,7 +252,7 @@ class SparseTensor:
         require_tensor("mul", other, "other")
         if other.array.shape != self.shape:
             raise ValueError(f"mul: the shapes {tuple(self.shape)} and {other.array.shape} must be equal")
-        return self._with(self._numbers * taken(Reshape.apply(other, (-1,)), _flat(self._places, self.shape)))
+        return self._with(self._numbers * _lines(other, self._places))
 
     __rmul__ = mul = __mul__
 
@@ -245,6 +274,11 @@ class SparseTensor:
             return self.to_dense() + other
         if other.shape != self.shape:
             raise ValueError(f"add: the shapes {tuple(self.shape)} and {tuple(other.shape)} must be equal")
+        if other.sparse_dim() != self.sparse_dim():
+            raise ValueError(
+                f"add: {self.sparse_dim()} and {other.sparse_dim()} sparse axes must be equal; make both by "
+                "to_sparse(sparse_dim)"
+            )
         from ..shape.join import cat
 
         places = np.concatenate((self._places, other._places), 1)
@@ -274,8 +308,9 @@ def sparse_coo_tensor(
     check_invariants: bool | None = None,
     is_coalesced: bool | None = None,
 ) -> SparseTensor:
-    """A sparse tensor with ``values[k]`` (K,) at ``indices[:, k]``, int64 (ndim, K), and the shape ``size``.
+    """A sparse tensor with ``values[k]`` at ``indices[:, k]``, int64 (sparse_dim, K), and the shape ``size``.
 
+    values: (K,), or (K, the dense axes)
     size: by default the smallest shape that holds all indices. The other options are those of ``tensor``.
     is_coalesced: says that the indices are sorted and each occurs once.
 
@@ -298,29 +333,59 @@ def sparse_coo_tensor(
     numbers = numbers if dtype is None else cast(numbers, as_dtype(dtype))
     if places.dtype.kind not in "iu" and places.size:
         raise TypeError(f"{name}: indices are {places.dtype}, need int64")
-    if numbers.array.ndim != 1 or places.ndim != 2 or places.shape[1] != numbers.array.size:
+    if numbers.array.ndim < 1 or places.ndim != 2 or places.shape[1] != numbers.array.shape[0]:
         raise ValueError(
-            f"{name}: indices.shape={places.shape} and values.shape={numbers.array.shape} must be (ndim, K) and (K,)"
+            f"{name}: indices.shape={places.shape} and values.shape={numbers.array.shape} must be (sparse_dim, K) and "
+            "(K, ...)"
         )
+    dense = numbers.array.shape[1:]
     places = private(places.astype(np.int64, copy=False))
     if size is None:
-        shape = tuple(int(extent) for extent in places.max(1) + 1) if places.size else (0,) * places.shape[0]
+        sparse = tuple(int(extent) for extent in places.max(1) + 1) if places.size else (0,) * places.shape[0]
+        shape = sparse + dense
     else:
         shape = sizes(name, "size", (size,))
-    if len(shape) != places.shape[0]:
-        raise ValueError(f"{name}: size={tuple(shape)} has {len(shape)} axes, indices have {places.shape[0]} rows")
-    for axis, (line, extent) in enumerate(zip(places, shape, strict=True)):
+    if len(shape) != places.shape[0] + len(dense):
+        rest = f" and each value {len(dense)} axes" if dense else ""
+        raise ValueError(
+            f"{name}: size={tuple(shape)} has {len(shape)} axes, indices have {places.shape[0]} rows{rest}"
+        )
+    if tuple(shape[places.shape[0] :]) != dense:
+        raise ValueError(f"{name}: size={tuple(shape)} must end in {dense}, the shape of each value")
+    for axis, (line, extent) in enumerate(zip(places, shape, strict=False)):
         if line.size and not 0 <= line.min() <= line.max() < extent:
             wrong = line.min() if line.min() < 0 else line.max()
             raise ValueError(f"{name}: indices[{axis}] holds {wrong}, which must be at least 0 and below {extent}")
     return SparseTensor(places, numbers, shape, bool(is_coalesced))
 
 
-def to_sparse(input: Tensor) -> SparseTensor:
-    """The elements that are not zero, as a sparse tensor; gradients flow to them."""
-    places = np.stack(np.nonzero(input.array)) if input.array.ndim else np.zeros((0, input.array.size), np.int64)
-    values = taken(Reshape.apply(input, (-1,)), _flat(places, input.array.shape))
-    return SparseTensor(places, values, input.array.shape, True)
+def to_sparse(input: Tensor, sparse_dim: int | None = None) -> SparseTensor:
+    """The elements that are not zero, as a sparse tensor; gradients flow to them.
+
+    sparse_dim: the number of leading axes that are indexed, all by default. The values are then arrays of the other
+        axes: those that hold an element that is not zero.
+
+    Raises:
+        TypeError: input is not a Tensor, or sparse_dim is not an int.
+        ValueError: input does not have that many axes, or sparse_dim is below 1 though it has axes.
+    """
+    require_tensor("to_sparse", input)
+    ndim = input.array.ndim
+    count = ndim if sparse_dim is None else as_int("to_sparse", "sparse_dim", sparse_dim)
+    if not min(ndim, 1) <= count <= ndim:
+        raise ValueError(
+            f"to_sparse: sparse_dim={count} must be from {min(ndim, 1)} to {ndim}, the number of axes of "
+            f"input.shape={input.array.shape}"
+        )
+    some = (input.array != 0).any(tuple(range(count, ndim)))
+    places = np.stack(np.nonzero(some)) if count else np.zeros((0, int(some)), np.int64)
+    return SparseTensor(places, _lines(input, places), input.array.shape, True)
+
+
+def _lines(x: Tensor, places: np.ndarray) -> Tensor:
+    """The elements of x at places, or its parts there if these name leading axes alone."""
+    leading, rest = x.array.shape[: len(places)], x.array.shape[len(places) :]
+    return taken(Reshape.apply(x, (math.prod(leading), *rest)), _flat(places, leading))
 
 
 def _flat(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -349,9 +414,9 @@ def spmm(input: SparseTensor, mat2: Tensor) -> Tensor:
 
 
 def _added(numbers: Tensor, places: np.ndarray, count: int) -> Tensor:
-    """A vector of ``count`` elements: the numbers, added up at their places."""
+    """``count`` lines: the numbers, or parts of several axes, added up at their places."""
     if numbers.array.dtype.kind != "f":
-        total = np.zeros(count, numbers.array.dtype)
+        total = np.zeros((count, *numbers.array.shape[1:]), numbers.array.dtype)
         np.add.at(total, places, numbers.array)
         return Tensor(total)
     starts = np.zeros(count + 1, np.int64)

@@ -13,7 +13,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_float, as_int, require_tensor
-from ..dtypes.promotion import floats
+from ..dtypes.promotion import floats, promote
 from ..shape.broadcasting import broadcast_shape, sum_to
 from .made import applied, each, special
 
@@ -184,23 +184,41 @@ def igammac(input: Tensor, other: Tensor) -> Tensor:
     return _of_both("igammac", input, other, True)
 
 
-def zeta(input: Tensor, other: Tensor) -> Tensor:
-    """The Hurwitz zeta function, the sum of (other + k)**-input over k from 0 on; without a gradient.
+class Zeta(Function):
+    """The sum of (q + k)**-s over k from 0 on; the gradient to q is -s zeta(s + 1, q), and there is none to s."""
 
-    inf for input 1; NaN for input below 1 and for other not above 0.
+    @staticmethod
+    def forward(ctx: Any, s: Tensor, q: Tensor) -> Tensor:
+        power, start = np.broadcast_arrays(s.array.astype(np.float64), q.array.astype(np.float64))
+        possible = (power > 1) & (start > 0)
+        with np.errstate(all="ignore"):
+            found = _hurwitz(np.where(possible, power, 2), np.where(possible, start, 1))
+        pole = (power == 1) | ((power > 1) & (start <= 0) & (start == np.floor(start)))
+        found = np.where(possible, found, np.where(pole, np.inf, np.nan))
+        ctx.save_for_backward(s, q)
+        return wrap(np.asarray(found).astype(s.array.dtype))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        s, q = ctx.saved_tensors
+        if ctx.needs_input_grad[0]:
+            raise NotImplementedError("zeta: there is no gradient to input; use input.detach()")
+        return None, sum_to(g * -s * Zeta.apply(s + 1, q), q.array.shape)
+
+
+def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """The Hurwitz zeta function, the sum of (other + k)**-input over k from 0 on; one operand may be a number.
+
+    inf for input 1, and where other is 0 or a negative integer; NaN for input below 1 and for other negative
+    numbers. It has a gradient to other.
 
     Raises:
-        TypeError: neither operand is floating-point, or one is not a Tensor.
+        TypeError: an operand is neither a Tensor nor a number, or both are numbers.
         ValueError: the shapes do not broadcast.
     """
-    x, q = floats("zeta", input=input, other=other)
+    x, q = promote("zeta", input, other)
     broadcast_shape("zeta", x.array.shape, q.array.shape)
-    s, a = np.broadcast_arrays(x.array.astype(np.float64), q.array.astype(np.float64))
-    possible = (s > 1) & (a > 0)
-    with np.errstate(all="ignore"):
-        found = _hurwitz(np.where(possible, s, 2), np.where(possible, a, 1))
-    found = np.where(possible, found, np.where(s == 1, np.inf, np.nan))
-    return wrap(np.asarray(found).astype(x.array.dtype))
+    return Zeta.apply(as_float("zeta", x), as_float("zeta", q))
 
 
 def _of_both(name: str, a: Tensor, x: Tensor, upper: bool) -> Tensor:

@@ -11,6 +11,7 @@ from ..arguments.checks import as_float
 from ..dtypes.promotion import promote
 from ..pointwise.piecewise import where
 from ..pointwise.transcendental import erfc
+from ..shape.broadcasting import broadcast_shape
 from .made import applied, each, special
 
 __all__ = ["erfinv"]
@@ -131,6 +132,7 @@ def xlog1py(input: Tensor | float, other: Tensor | float) -> Tensor:
         TypeError: an operand is neither a Tensor nor a number.
     """
     x, y = promote("xlog1py", input, other)
+    broadcast_shape("xlog1py", x.array.shape, y.array.shape)
     x, y = as_float("xlog1py", x), as_float("xlog1py", y)
     zero = (x == 0) & ((y <= -1) | (y == math.inf))
     if not zero.array.any():
