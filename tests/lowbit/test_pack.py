@@ -484,7 +484,7 @@ def not_finite() -> Any:
         (unseen(), r"0: .*: its Int8\(\) has seen no input; run lowbit.calibrate\(model, batches\) first; or leave it"),
         (not_finite(), r"0: .*: weight holds numbers that are not finite; or leave it out: skip=\['0'\]"),
         (lowbit.Linear(300, 2, weight=Levelless()), r"0: .*: filter 0 of weight has 300 different numbers, and codes "
-         r"of at most 8 bits can list 256; define weight_levels in Levelless, if they are evenly spaced; or leave it out"),
+         r"of at most 8 bits can list 256; define weight_levels in Levelless, if they are evenly spaced; or leave"),
     ],
 )
 def test_layers_that_cannot_be_packed(layer: Any, message: str) -> None:

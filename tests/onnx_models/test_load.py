@@ -149,10 +149,11 @@ def test_operators_and_options_that_are_not_here(saved) -> None:
     path = saved(model_of(nodes, arrays, {"x": [1, 1, 4, 4]}, {"y": [1, 1, 1, 1]}))
     with pytest.raises(rg.onnx.OnnxError, match=r"node 'rois' \(RoiAlign\): the operator RoiAlign of ai\.onnx is not"):
         rg.onnx.load(path)
-    nodes = [helper.make_node("LSTM", ["x", "w", "r"], ["y"], name="cell", hidden_size=4, clip=1.0)]
+    names = ["Sigmoid", "Swish", "Tanh"]
+    nodes = [helper.make_node("LSTM", ["x", "w", "r"], ["y"], name="cell", hidden_size=4, activations=names)]
     arrays = weights(w=(1, 16, 3), r=(1, 16, 4))
     net = rg.onnx.load(saved(model_of(nodes, arrays, {"x": [5, 2, 3]}, {"y": [5, 1, 2, 4]})))
-    with pytest.raises(rg.onnx.OnnxError, match=r"node 'cell' \(LSTM\): clip=1\.0.* is not here"):
+    with pytest.raises(rg.onnx.OnnxError, match=r"node 'cell' \(LSTM\): the activation 'swish' is not here"):
         net(rg.zeros(5, 2, 3))
 
 

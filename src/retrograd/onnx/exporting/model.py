@@ -50,8 +50,8 @@ def export(
     if packed is not None:
         where = f" at {packed!r}" if packed else ""
         raise UnsupportedError(
-            f"onnx.export: the model is packed{where}: its weights are bits, for which ONNX has no operators; export the "
-            "model before packing"
+            f"onnx.export: the model is packed{where}: its weights are bits, for which ONNX has no operators; export "
+            "the model before packing"
         )
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"onnx.export: path={path!r} must be a path")
