@@ -13,7 +13,14 @@ import pytest
 
 from retrograd import nn
 from retrograd.engine.tensor import Tensor
-from retrograd.interop import SafetensorsError, load_model, load_safetensors, safetensors_metadata, save_safetensors
+from retrograd.interop import (
+    SafetensorsError,
+    load_model,
+    load_safetensors,
+    load_sharded_model,
+    safetensors_metadata,
+    save_safetensors,
+)
 
 
 def model() -> nn.Sequential:
@@ -267,3 +274,31 @@ def test_headers_that_lie(tmp_path):
         path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(8))
         with pytest.raises(SafetensorsError, match="damaged"):
             load_safetensors(path)
+
+
+class Tied(nn.Module):
+    """As language models are: the last layer has the weight of the embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head, self.other = nn.Embedding(5, 3), nn.Linear(3, 5, bias=False), nn.Linear(3, 5)
+        self.head.weight = self.embedding.weight
+
+
+@pytest.mark.parametrize("kept", ["embedding.weight", "head.weight"])
+def test_tied_weights_are_stored_once(tmp_path, kept):
+    net = Tied()
+    state = {key: Tensor(np.random.default_rng(0).standard_normal(value.shape).astype(np.float32))
+             for key, value in net.state_dict().items() if kept == key or key.startswith("other")}  # fmt: skip
+    save_safetensors(state, tmp_path / "tied")
+    assert load_model(net, tmp_path / "tied") == ([], [])
+    assert net.head.weight is net.embedding.weight
+    assert np.array_equal(net.embedding.weight.array, state[kept].array)
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": dict.fromkeys(state, "tied")}))
+    assert load_sharded_model(Tied(), tmp_path) == ([], [])
+    save_safetensors({key: value for key, value in state.items() if key != "other.weight"}, tmp_path / "less")
+    with pytest.raises(SafetensorsError, match='Missing key.*"other.weight"'):  # is the weight of no other layer
+        load_model(net, tmp_path / "less")
+    net.head.weight = nn.Parameter(net.head.weight.array.copy())
+    with pytest.raises(SafetensorsError, match='Missing key.*"(head|embedding).weight"'):  # no longer tied
+        load_model(net, tmp_path / "tied")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -482,7 +483,8 @@ def not_finite() -> Any:
         (hooked(), r"0: Linear\(.*\) has hooks, which a packed layer does not run; remove them, or skip=\['0'\]"),
         (unseen(), r"0: .*: its Int8\(\) has seen no input; run lowbit.calibrate\(model, batches\) first; or leave it"),
         (not_finite(), r"0: .*: weight holds numbers that are not finite; or leave it out: skip=\['0'\]"),
-        (lowbit.Linear(2, 2, weight=Levelless()), r"0: .*: the numbers of its Levelless\(\) have no codes: it has no"),
+        (lowbit.Linear(300, 2, weight=Levelless()), r"0: .*: filter 0 of weight has 300 different numbers, and codes "
+         r"of at most 8 bits can list 256; define weight_levels in Levelless, if they are evenly spaced; or leave"),
     ],
 )
 def test_layers_that_cannot_be_packed(layer: Any, message: str) -> None:
@@ -512,3 +514,107 @@ def test_options_that_are_refused() -> None:
         lowbit.pack("model")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="pack: the model is packed already"):
         lowbit.pack(model.pack())
+
+
+# ---- quantizers of a user's own ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Rounded(lowbit.Quantizer):
+    """Numbers that are not evenly spaced, other ones in each filter, zeros of both signs; it declares no levels."""
+
+    count: int = 7
+
+    for_weights = True
+
+    def weight(self, w: Any, axes: Any, own: Any, training: bool) -> Tensor:
+        steps = (w * (self.count / 4)).round().clamp(-(self.count // 2), self.count // 2)
+        return steps * steps.abs() * w.abs().amax(axes, keepdim=True) * 0.37
+
+
+@dataclass(frozen=True, repr=False)
+class Halves(lowbit.Quantizer):
+    """Signs times a half, declared in two of three ways, or not."""
+
+    says: str = "nothing"
+
+    for_weights = True
+
+    def weight(self, w: Any, axes: Any, own: Any, training: bool) -> Tensor:
+        return retrograd.where(w >= 0, 0.3, -0.3)
+
+    def weight_levels(self, w: Any, axes: Any, own: Any) -> Any:
+        return lowbit.Levels(0.3, -1, 1, stride=2) if self.says == "levels" else None
+
+    def signs(self, w: Any, axes: Any) -> Any:
+        scale = retrograd.full((w.shape[0], *(1,) * (w.ndim - 1)), 0.3)
+        return (retrograd.where(w >= 0, 1.0, -1.0), scale) if self.says == "signs" else None
+
+
+@dataclass(frozen=True, repr=False)
+class Above(lowbit.Quantizer):
+    """Signs of x - 0.4: not those that the kernels take of x itself."""
+
+    for_activations = True
+
+    def activation(self, x: Any, own: Any) -> Tensor:
+        return retrograd.where(x >= 0.4, 1.0, -1.0)
+
+    def activation_levels(self, own: Any) -> Any:
+        return lowbit.Levels(1.0, -1, 1, stride=2)
+
+
+OWN = [Rounded(), Rounded(255), Halves(), Halves("levels"), Halves("signs")]
+
+
+@pytest.mark.parametrize("activation", [None, lowbit.Sign(), Above(), lowbit.Int8()], ids=str)
+@pytest.mark.parametrize("weight", OWN, ids=str)
+def test_a_quantizer_of_ones_own(weight: Any, activation: Any) -> None:
+    """Codes are read off the numbers; packed gives the bits of the layer."""
+    if isinstance(activation, lowbit.Int8) and weight == Halves("levels") or weight == Halves("signs"):
+        return  # sums of integers, which round less often than the layer
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        layer, x = drawn_layer(random, weight, activation)
+        packed = layer.pack()
+        expected = "binary" if isinstance(activation, (lowbit.Sign, Above)) and weight == Halves("levels") else "float"
+        assert packed.model.arithmetic == expected
+        np.testing.assert_array_equal(packed(Tensor(x)).array.view(np.uint32), layer(Tensor(x)).array.view(np.uint32))
+        assert packed.model.weights["weight"].format.bits <= {Rounded(): 3, Rounded(255): 8}.get(weight, 1)
+
+
+@pytest.mark.parametrize("activation", [lowbit.Sign(), Above()], ids=str)
+def test_signs_and_scale_of_ones_own(activation: Any) -> None:
+    for seed in range(8):
+        layer, x = drawn_layer(np.random.default_rng(seed), Halves("levels"), activation)
+        layer.weight_quantizer = Halves("signs")
+        if getattr(layer, "transposed", False):
+            continue
+        packed = layer.pack()
+        assert packed.model.arithmetic == "binary"
+        np.testing.assert_array_equal(packed(Tensor(x)).array, layer(Tensor(x)).array)
+
+
+def test_own_signs_between_layers_are_not_joined() -> None:
+    retrograd.manual_seed(0)
+    layers = [lowbit.Linear(64, 32, weight=lowbit.BWN(), activation=lowbit.Sign()), nn.BatchNorm1d(32),
+              lowbit.Linear(32, 8, weight=lowbit.BWN(), activation=Above())]  # fmt: skip
+    net = nn.Sequential(*layers).eval()
+    x = retrograd.randn(50, 64)
+    assert not net.pack().packing.joined
+    np.testing.assert_array_equal(net.pack()(x).array, net(x).array)
+
+
+def test_gradients_of_signs_from_levels() -> None:
+    """In eval mode the signs and the scale are apart; the gradient of the weights stays that of the quantizer."""
+
+    @dataclass(frozen=True, repr=False)
+    class Through(Halves):
+        def weight(self, w: Any, axes: Any, own: Any, training: bool) -> Tensor:
+            return super().weight(w, axes, own, training).detach() + 2.0 * (w - w.detach())
+
+    layer = lowbit.Linear(5, 3, weight=Through("levels"), activation=lowbit.Sign()).eval()
+    random = np.random.default_rng(0)
+    x, g = (random.standard_normal(shape).astype(np.float32) for shape in ((4, 5), (4, 3)))
+    layer(Tensor(x)).backward(Tensor(g))
+    np.testing.assert_allclose(layer.weight.grad.array, 2 * g.T @ np.where(x >= 0, 1, -1), rtol=1e-5, atol=1e-5)

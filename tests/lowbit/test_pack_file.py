@@ -8,6 +8,7 @@ import json
 import os
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -379,3 +380,52 @@ def test_predict_refuses(
     with use_kernels("textbook"):
         assert main(["predict", str(tmp_path / "m.safetensors"), "i.png", "--kernels", "textbook"]) == 1
     assert re.search(f"m.safetensors .*{message}", capsys.readouterr().err)
+
+
+# ---- numbers in lists ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Uneven(lowbit.Quantizer):
+    """A quantizer of a user's own, whose numbers are read off."""
+
+    for_weights = True
+
+    def weight(self, w: Any, axes: Any, own: Any, training: bool) -> Tensor:
+        return (w * 4).round() * w.abs().amax(axes, keepdim=True)
+
+
+def listed(tmp_path: Path) -> tuple[Any, Tensor, bytes]:
+    retrograd.manual_seed(0)
+    layers = [lowbit.ConvTranspose1d(4, 6, 3, groups=2, weight=Uneven()), nn.Flatten(),
+              lowbit.Linear(6 * 7, 3, weight=Uneven(), activation=lowbit.Sign())]  # fmt: skip
+    model = nn.Sequential(*layers).eval()
+    model.pack().save(tmp_path / "own.safetensors")
+    return model, retrograd.randn(2, 4, 5), (tmp_path / "own.safetensors").read_bytes()
+
+
+def test_lists_of_numbers_go_out_and_in(tmp_path: Path) -> None:
+    model, x, _ = listed(tmp_path)
+    found = load_packed(tmp_path / "own.safetensors")
+    np.testing.assert_array_equal(found(x).array, model(x).array)
+    found.save(tmp_path / "again.safetensors")
+    assert (tmp_path / "again.safetensors").read_bytes() == (tmp_path / "own.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (257, "count.* is 257"),
+        (0, "count.* is 0"),
+        (2, r"0\.weight\.codes is uint8|the lists of weight of 0 have the shape"),
+    ],
+)
+def test_other_lists_are_refused(tmp_path: Path, size: int, message: str) -> None:
+    _, _, content = listed(tmp_path)
+
+    def change(entries: Any) -> None:
+        entries["model"]["children"]["0"]["weights"]["weight"]["Listed"]["count"] = size
+
+    (tmp_path / "other.safetensors").write_bytes(edited(content, change))
+    with pytest.raises(SafetensorsError, match=message):
+        load_packed(tmp_path / "other.safetensors")

@@ -185,3 +185,29 @@ def test_weights_of_images_have_their_order(layer: type) -> None:
     mean = x.mean((1, 2, 3), keepdims=True) if layer is nn.LayerNorm else 0
     size = np.sqrt(np.square(x - mean).mean((1, 2, 3), keepdims=True) + (1e-5 if layer is nn.LayerNorm else 0))
     np.testing.assert_allclose(images(Tensor(x)).array, (x - mean) / size * numbers, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [nn.BatchNorm2d(2), nn.InstanceNorm2d(2, track_running_stats=True), nn.LazyBatchNorm2d(), nn.SyncBatchNorm(2)],
+)
+def test_a_state_from_before_the_count_of_batches(layer: Any) -> None:
+    state = dict(nn.BatchNorm2d(2, affine=layer.affine).state_dict())
+    del state["num_batches_tracked"]
+    layer.num_batches_tracked.array[...] = 5
+    state["running_mean"] = Tensor(np.array([1.0, 2.0], np.float32))
+    assert layer.load_state_dict(state) == ([], [])
+    assert layer.num_batches_tracked.item() == 5 and layer.running_mean.tolist() == [1.0, 2.0]
+    assert "num_batches_tracked" not in state
+
+
+def test_a_count_that_is_needed_must_be_there() -> None:
+    layer = nn.BatchNorm2d(2, momentum=None)
+    state = layer.state_dict()
+    del state["num_batches_tracked"]
+    with pytest.raises(RuntimeError, match='Missing key.*"num_batches_tracked"'):
+        layer.load_state_dict(state)  # of a version that has it
+    layer.load_state_dict(dict(state))  # of an unknown version: taken for an old one, as in PyTorch
+    del state["running_mean"]
+    with pytest.raises(RuntimeError, match='Missing key.*"running_mean"'):
+        nn.BatchNorm2d(2).load_state_dict(state)

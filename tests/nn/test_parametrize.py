@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,14 @@ import pytest
 from retrograd import manual_seed, nn, optim
 from retrograd.autograd import gradcheck
 from retrograd.engine.tensor import Tensor
-from retrograd.nn.utils import parametrizations, parametrize, remove_weight_norm, weight_norm
+from retrograd.nn.utils import (
+    parametrizations,
+    parametrize,
+    remove_spectral_norm,
+    remove_weight_norm,
+    spectral_norm,
+    weight_norm,
+)
 
 
 def numbers(*shape: int, seed: int = 0) -> np.ndarray:
@@ -175,3 +183,55 @@ def test_messages() -> None:
         parametrizations.weight_norm(layer)
     with pytest.raises(ValueError, match="has 2 originals; use leave_parametrized=True"):
         parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
+
+
+# ---- checkpoints and pickles ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("old", "new"), [(weight_norm, parametrizations.weight_norm),
+                                          (spectral_norm, parametrizations.spectral_norm)])  # fmt: skip
+def test_a_checkpoint_of_the_older_form(old: Any, new: Any) -> None:
+    first, second = (nn.Sequential(nn.Linear(2, 3), form(nn.Conv2d(3, 4, 2))) for form in (old, new))
+    for parameter in first.parameters():
+        parameter.array[...] = numbers(*parameter.shape)
+    x = Tensor(numbers(2, 3, 4, 4).astype(np.float32))
+    state = first.state_dict()
+    assert second.load_state_dict(state) == ([], []) and list(state) == list(first.state_dict())
+    assert np.array_equal(first.eval()[1](x).array, second.eval()[1](x).array)
+    assert second.load_state_dict(second.state_dict()) == ([], [])  # the newer names are taken, too
+    del state["1.weight_v"]
+    with pytest.raises(RuntimeError, match=r'Missing key.*"1.parametrizations.weight.original'):
+        second.load_state_dict(state)
+    parametrize.remove_parametrizations(second[1], "weight")
+    with pytest.raises(RuntimeError, match='Unexpected key'):
+        second.load_state_dict(first.state_dict())
+
+
+@pytest.mark.parametrize("clone", [lambda net: pickle.loads(pickle.dumps(net)), copy.deepcopy, copy.copy])
+@pytest.mark.parametrize("form", [weight_norm, spectral_norm])
+def test_the_older_form_can_be_pickled(form: Any, clone: Any) -> None:
+    layer = form(form(nn.Bilinear(3, 2, 4)), "bias") if form is weight_norm else form(nn.ConvTranspose1d(3, 4, 2))
+    net = nn.Sequential(layer).eval()
+    x = (Tensor(numbers(5, 3).astype(np.float32)), Tensor(numbers(5, 2).astype(np.float32)))
+    x = x if form is weight_norm else (Tensor(numbers(5, 3, 4).astype(np.float32)),)
+    again = clone(net[0])
+    assert isinstance(again, type(layer).__mro__[1]) and list(again.state_dict()) == list(layer.state_dict())
+    assert np.array_equal(again(*x).array, layer(*x).array)
+    g = next(again.parameters())
+    if clone is not copy.copy:
+        g.array[...] *= 2
+        assert not np.array_equal(again(*x).array, layer(*x).array)
+    remove = remove_weight_norm if form is weight_norm else remove_spectral_norm
+    if clone is not copy.copy:
+        remove(again)
+        assert "weight" in dict(again.named_parameters())
+
+
+def test_the_newer_form_is_copied_but_not_pickled() -> None:
+    layer = parametrizations.weight_norm(weight_norm(nn.Bilinear(3, 2, 4), "bias"))
+    with pytest.raises(RuntimeError, match=r"ParametrizedBilinear cannot be pickled: .*pickle its state_dict\(\)"):
+        pickle.dumps(nn.Sequential(layer))
+    for other in (copy.deepcopy(layer), copy.copy(layer), copy.deepcopy(nn.Sequential(layer))[0]):
+        assert type(other) is type(layer) and np.array_equal(other.weight.array, layer.weight.array)
+    parametrize.remove_parametrizations(layer, "weight")
+    assert np.array_equal(pickle.loads(pickle.dumps(layer)).weight.array, layer.weight.array)

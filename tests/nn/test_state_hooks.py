@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
+import retrograd as rg
 from retrograd import nn
+from retrograd.engine.tensor import Tensor
 
 
 def network() -> nn.Module:
@@ -70,9 +73,11 @@ def test_hooks_after_loading_may_excuse_keys() -> None:
     state.pop("0.bias")
     assert net.load_state_dict(state) == ([], []) and seen == [net[1]]
     outer.remove()
-    with pytest.raises(RuntimeError, match='for Sequential:\n\tMissing key\\(s\\) in state_dict: "0.bias"'):
+    before = net[0].weight.array.copy()
+    state["0.weight"] = Tensor(before + 1)
+    with pytest.raises(RuntimeError, match='nothing was changed:\n\tMissing key\\(s\\) in state_dict: "0.bias"'):
         net.load_state_dict(state)
-    assert len(seen) == 2
+    assert len(seen) == 2 and np.array_equal(net[0].weight.array, before)
     inner.remove()
     net.register_load_state_dict_post_hook(lambda module, keys: keys)
     with pytest.raises(RuntimeError, match="must return None"):
@@ -131,3 +136,67 @@ def test_overridden_steps() -> None:
 def test_a_hook_must_be_callable(kind: str) -> None:
     with pytest.raises(TypeError, match=f"register_{kind}_hook: hook must be a function, got int"):
         getattr(nn.ReLU(), f"register_{kind}_hook")(3)
+
+
+@pytest.mark.parametrize("assign", [False, True])
+def test_values_come_back_if_a_later_step_fails(assign: bool) -> None:
+    class Picky(Counting):
+        def set_extra_state(self, state: Any) -> None:
+            raise ValueError("an unknown state")
+
+    net = nn.Sequential(Picky(), nn.BatchNorm1d(1))
+    state = nn.Sequential(Counting(), nn.BatchNorm1d(1)).state_dict()
+    state["1.running_mean"] = Tensor(np.array([3.0], np.float32))
+    before = {key: (value, value.array, value.array.copy()) for key, value in net.state_dict(keep_vars=True).items()
+              if isinstance(value, Tensor)}  # fmt: skip
+    with pytest.raises(ValueError, match="an unknown state"):
+        net.load_state_dict(state, assign=assign)
+    for tensor, array, values in before.values():
+        assert tensor.array is array and np.array_equal(array, values)
+
+
+# ---- versions --------------------------------------------------------------------------------------------------------
+
+
+class Versioned(nn.Linear):
+    """Its weight had another sign in version 1."""
+
+    _version = 2
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *args: Any) -> None:
+        self.seen = dict(local_metadata)
+        if local_metadata.get("version", 1) < 2:
+            state_dict[prefix + "weight"] = -state_dict[prefix + "weight"]
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+
+
+def test_a_state_has_the_versions_of_its_modules(tmp_path: Any) -> None:
+    net = nn.Sequential(Versioned(2, 3), nn.BatchNorm1d(3))
+    state: Any = net.state_dict()
+    assert state._metadata == {"": {"version": 1}, "0": {"version": 2}, "1": {"version": 2}}
+    rg.save(state, tmp_path / "net.pt")
+    for kept in (state, copy.deepcopy(state), pickle.loads(pickle.dumps(state)), rg.load(tmp_path / "net.pt")):
+        again = nn.Sequential(Versioned(2, 3), nn.BatchNorm1d(3))
+        assert again.load_state_dict(kept) == ([], [])
+        assert again[0].seen == {"version": 2}
+        np.testing.assert_array_equal(again[0].weight.array, net[0].weight.array)
+    again.load_state_dict(dict(state), assign=True)  # without versions: it is taken for an old one
+    assert again[0].seen == {"assign_to_params_buffers": True}
+    np.testing.assert_array_equal(again[0].weight.array, -net[0].weight.array)
+
+
+def test_hooks_get_the_versions() -> None:
+    net, seen = nn.Sequential(Versioned(2, 3)), []
+
+    def note(module: Any, state: Any, prefix: str, local: Any) -> None:
+        local["made by"] = "a test"
+
+    net[0].register_state_dict_post_hook(note)
+    net[0].register_load_state_dict_pre_hook(lambda module, state, prefix, local, *rest: seen.append(local))
+    state: Any = net.state_dict(prefix="net.")
+    assert state._metadata == {"net": {"version": 1}, "net.0": {"version": 2, "made by": "a test"}}
+    net.load_state_dict(net.state_dict())
+    state = net.state_dict()
+    state._metadata["0"] = "damaged"
+    net.load_state_dict(state)
+    assert seen == [{"version": 2, "made by": "a test"}, {}]

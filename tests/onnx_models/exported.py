@@ -354,8 +354,17 @@ CASES = {
         lambda: nn.Sequential(
             lowbit.Conv2d(2, 4, 3, weight=lowbit.BWN()),
             lowbit.Conv2d(4, 3, 3, weight=lowbit.XNOR(), activation=lowbit.Sign()),
+            lowbit.Conv2d(3, 6, 2, groups=3, stride=2, weight=lowbit.XNOR(), activation=lowbit.XNOR()),
+            lowbit.ConvTranspose2d(6, 2, 3, 2, weight=lowbit.XNOR(), activation=lowbit.XNOR()),
         ),
         (floats(2, 2, 7, 7),),
+    ),
+    "binary inputs of open sizes": Case(
+        lambda: nn.Sequential(
+            lowbit.Conv2d(2, 4, 3, padding=1, weight=lowbit.XNOR(), activation=lowbit.XNOR()),
+            lowbit.Linear(5, 3, weight=lowbit.XNOR(), activation=lowbit.XNOR()),
+        ),
+        (floats(2, 2, 7, 5),), {0: {0: "N", 2: "H"}},
     ),
     "names": Case(Names, (floats(2, 3),)),
     "one output twice": _of(lambda x: (x, x + 1, (x,)), floats(2, 3)),

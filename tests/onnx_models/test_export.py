@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd import nn
+from retrograd import lowbit, nn
 
 onnx = pytest.importorskip("onnx")
 from onnx.reference import ReferenceEvaluator  # noqa: E402
@@ -266,3 +266,13 @@ def test_messages(name: str, tmp_path: Path) -> None:
     given, options, error, message = WRONG[name]
     with pytest.raises(error, match=message):
         rg.onnx.export(*given, **{"path": tmp_path / "net.onnx", **options})
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_packed_model_is_not_exported(wrapped: bool, tmp_path: Path) -> None:
+    packed = nn.Sequential(lowbit.Linear(3, 2, weight=lowbit.BWN())).pack()
+    model = nn.Sequential(nn.ReLU(), packed.model) if wrapped else packed
+    where = " at '1.0'" if wrapped else ""
+    with pytest.raises(rg.onnx.OnnxError, match=f"the model is packed{where}: .*; export the model before packing"):
+        rg.onnx.export(model, rg.zeros(1, 3), tmp_path / "net.onnx")
+    assert not list(tmp_path.iterdir())

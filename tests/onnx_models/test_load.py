@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from fractions import Fraction
+from math import ceil, floor
 from pathlib import Path
 
 import numpy as np
@@ -147,10 +149,11 @@ def test_operators_and_options_that_are_not_here(saved) -> None:
     path = saved(model_of(nodes, arrays, {"x": [1, 1, 4, 4]}, {"y": [1, 1, 1, 1]}))
     with pytest.raises(rg.onnx.OnnxError, match=r"node 'rois' \(RoiAlign\): the operator RoiAlign of ai\.onnx is not"):
         rg.onnx.load(path)
-    nodes = [helper.make_node("LSTM", ["x", "w", "r"], ["y"], name="cell", hidden_size=4, clip=1.0)]
+    names = ["Sigmoid", "Swish", "Tanh"]
+    nodes = [helper.make_node("LSTM", ["x", "w", "r"], ["y"], name="cell", hidden_size=4, activations=names)]
     arrays = weights(w=(1, 16, 3), r=(1, 16, 4))
     net = rg.onnx.load(saved(model_of(nodes, arrays, {"x": [5, 2, 3]}, {"y": [5, 1, 2, 4]})))
-    with pytest.raises(rg.onnx.OnnxError, match=r"node 'cell' \(LSTM\): clip=1\.0.* is not here"):
+    with pytest.raises(rg.onnx.OnnxError, match=r"node 'cell' \(LSTM\): the activation 'swish' is not here"):
         net(rg.zeros(5, 2, 3))
 
 
@@ -201,3 +204,55 @@ def test_without_the_package(saved, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_says_what_it_takes(saved) -> None:
     assert repr(rg.onnx.load(saved(small_network()))) == "Graph(x['N', 2, 5, 6] -> y; 7 nodes)"
+
+
+# ---- Resize: positions at the border between two inputs --------------------------------------------------------------
+
+ROUNDED = {
+    "floor": floor,
+    "ceil": ceil,
+    "round_prefer_floor": lambda p: ceil(p - Fraction(1, 2)),
+    "round_prefer_ceil": lambda p: floor(p + Fraction(1, 2)),
+}
+
+
+def exact_position(o: int, inputs: int, outputs: int, scale: Fraction, mode: str) -> Fraction:
+    """The formulas of ONNX in exact arithmetic."""
+    if mode == "asymmetric":
+        return o / scale
+    if outputs == 1 and mode in ("align_corners", "pytorch_half_pixel"):
+        return Fraction(0)
+    if mode == "align_corners":
+        return o * (inputs - 1) / (inputs * scale - 1)
+    offset = Fraction(inputs, 2) * (1 - outputs / (inputs * scale)) if mode == "half_pixel_symmetric" else 0
+    return offset + (o + Fraction(1, 2)) / scale - Fraction(1, 2)
+
+
+def resized(saved, extent: int, nearest: str, mode: str, scale: float | None, size: int | None = None) -> list[int]:
+    """The inputs that a Resize of 0, 1, 2, ... picks."""
+    names = ["x", "", "scales"] if size is None else ["x", "", "", "sizes"]
+    sizes = numpy_helper.from_array(np.array([1, 1, size or 1], np.int64), "sizes")
+    scales = numpy_helper.from_array(np.array([1, 1, scale or 1], np.float32), "scales")
+    node = helper.make_node(
+        "Resize", names, ["y"], mode="nearest", nearest_mode=nearest, coordinate_transformation_mode=mode
+    )
+    model = model_of([node], [scales if size is None else sizes], {"x": [1, 1, extent]}, {"y": [1, 1, "O"]})
+    found = rg.onnx.load(saved(model))(rg.arange(float(extent)).reshape(1, 1, extent))
+    return [int(value) for value in found.flatten().tolist()]
+
+
+@pytest.mark.parametrize("nearest", ROUNDED)
+@pytest.mark.parametrize(
+    "mode", ["half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "asymmetric", "align_corners"]
+)
+@pytest.mark.parametrize(
+    ("extent", "scale"), [(5, "1/5"), (10, "7/10"), (9, "3/5"), (13, "7/13"), (10, "3/5"), (12, "13/5"), (27, "6/5")]
+)
+def test_resize_picks_the_pixel_that_the_scale_means(saved, extent: int, scale: str, mode: str, nearest: str) -> None:
+    exact = Fraction(scale)
+    outputs = floor(extent * exact)
+    positions = [exact_position(o, extent, outputs, exact, mode) for o in range(outputs)]
+    expected = [min(max(ROUNDED[nearest](position), 0), extent - 1) for position in positions]
+    assert resized(saved, extent, nearest, mode, float(exact)) == expected
+    if (extent * exact).denominator == 1:
+        assert resized(saved, extent, nearest, mode, None, outputs) == expected

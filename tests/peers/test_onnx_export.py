@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import retrograd as rg
 from benchmarks.models import characters, mobilenet_v2, resnet18
+from onnx_models import test_load, test_recurrent
 from onnx_models.exported import CASES, export
 
 torch = pytest.importorskip("torch")
@@ -93,3 +95,27 @@ def test_from_pytorch_through_an_epoch_to_onnxruntime(name: str, tmp_path: Path)
     np.testing.assert_allclose(
         outputs(tmp_path / "ours.onnx", {"x": x[:7]})[0], expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max()
     )
+
+
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_recurrent_nodes(seed: int, tmp_path: Path) -> None:
+    operator, options, arrays = test_recurrent.drawn(np.random.default_rng(seed))
+    takes_zero = {"Affine", "ThresholdedRelu", "ScaledTanh"}  # without values for them, onnxruntime does
+    if "activation_alpha" not in options and takes_zero & {*options.get("activations", ())}:
+        options["activations"] = ["HardSigmoid"] * len(options["activations"])
+    ours = test_recurrent.loaded(tmp_path, operator, options, arrays)(rg.tensor(arrays["X"]))
+    for one, other in zip(ours, outputs(tmp_path / "net.onnx", {"X": arrays["X"]}), strict=True):
+        np.testing.assert_allclose(one.detach().numpy(), other, rtol=1e-4, atol=1e-5, err_msg=f"{operator} {options}")
+
+
+@pytest.mark.parametrize("extent", [5, 10, 14])
+@pytest.mark.parametrize("scale", ["1/5", "1/2", "7/10", "3/2", "2"])
+def test_nearest_pixels(extent: int, scale: str, tmp_path: Path) -> None:
+    def saved(model: Any) -> Path:
+        test_load.onnx.save(model, tmp_path / "net.onnx")
+        return tmp_path / "net.onnx"
+
+    for mode in ("half_pixel", "pytorch_half_pixel", "asymmetric"):
+        ours = test_load.resized(saved, extent, "round_prefer_floor", mode, float(Fraction(scale)))
+        x = np.arange(extent, dtype=np.float32).reshape(1, 1, extent)
+        assert ours == outputs(tmp_path / "net.onnx", {"x": x})[0].reshape(-1).tolist()

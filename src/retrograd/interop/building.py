@@ -16,8 +16,8 @@ from .. import lowbit, nn
 from ..codes import ELEMENTS, Requantized, Thresholded
 from ..engine.tensor import wrap
 from ..entries import Check, anything, brief, choice, count, flag, items, names, reason, table, text
-from ..lowbit.bits import Format, Shifts, Uniform, Weight, bytes_of, unpacked
-from ..lowbit.packed import packed_layer
+from ..lowbit.bits import Format, Listed, Shifts, Uniform, Weight, bytes_of, unpacked
+from ..lowbit.packed import MOST_LISTED, packed_layer
 from ..nn.module import Module
 from ..ops.random.random import fork_rng
 from .architecture import FLOAT_LAYERS, QUANTISERS, SUMMING, Arrays, key_of
@@ -154,7 +154,7 @@ class Builder:
             if shapes[name] != weight.shape:
                 raise ValueError(f"{name} of {where} has the shape {weight.shape}, its options make it {shapes[name]}")
             outputs = form.__dict__.get("out_channels", shapes[name][0])
-            if weight.step.shape not in ((1,), (outputs,)):
+            if weight.step.shape[:1] not in ((1,), (outputs,)):
                 raise ValueError(f"the step of {name} of {where} has the shape {weight.step.shape}, needs ({outputs},)")
         self._fill_own(path, form)
         for name in [key for key in form._parameter_names if not key.startswith("activation_")]:
@@ -189,10 +189,16 @@ class Builder:
             raise ValueError(f"{where} has the shape {brief(shape)}")
         stream = self._array(path, f"{name}.codes", (bytes_of(form, shape),), np.dtype(np.uint8))
         step = self.left.get(key_of(path, f"{name}.step"), np.zeros(0))
-        if step.dtype not in (np.float32, np.float64) or step.ndim != 1 or not np.isfinite(step).all():
+        axes = 2 if isinstance(form, Listed) else 1
+        if step.dtype not in (np.float32, np.float64) or step.ndim != axes or not np.isfinite(step).all():
             raise ValueError(f"the step of {where} must be finite numbers, float32 or float64")
+        if isinstance(form, Listed) and (not len(step) or step.shape[1] != form.count):
+            raise ValueError(f"the lists of {where} have the shape {step.shape}, the format has {form.count} numbers")
         del self.left[key_of(path, f"{name}.step")]
-        return Weight(form, stream, shape, 0 if str(layer).startswith("ConvTranspose") else 1, step)
+        weight = Weight(form, stream, shape, 0 if str(layer).startswith("ConvTranspose") else 1, step)
+        if isinstance(form, Listed):
+            weight.integers()  # raises a ValueError for a code of no number
+        return weight
 
     def _array(self, path: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         """An array of the file, which is taken out."""
@@ -260,8 +266,10 @@ def _format(where: str, kind: str, entry: Any) -> Format:
         form: Format = Uniform(**numbers)
     elif kind == "Shifts":
         form = Shifts(**table({"bits": count(2, 6), "shifts": count(1, 4), "has_zero": flag})(where, entry))
+    elif kind == "Listed":
+        form = Listed(**table({"count": count(1, MOST_LISTED)})(where, entry))
     else:
-        raise ValueError(f"{where} has the format {brief(kind)}; it must be Uniform or Shifts")
+        raise ValueError(f"{where} has the format {brief(kind)}; it must be Uniform, Shifts or Listed")
     if not 1 <= form.bits <= 16:
         raise ValueError(f"{where} has codes of {form.bits} bits; it must be 1 to 16")
     return form

@@ -3,7 +3,8 @@
 A tensor of a module has the module's path before its name, as in a state_dict:
 
     weight.codes      U8           the weight in its bits, see ``lowbit/bits.py`` for their order
-    weight.step       F32          what the integers of an output channel are multiplied by, (Co,), or (1,) for all
+    weight.step       F32          what the integers of an output channel are multiplied by, (Co,), or (1,) for all; or
+                             the numbers that the codes are places of, (Co, numbers), or (1, numbers) for all
     bias, ...         F32          other parameters, and what the quantiser of the input keeps: activation_step, ...
     threshold, flip   I32, U8      where the next layer takes bits: (sum >= threshold) != flip; flip has a bit each
     scale, offset     F32, I32     where it takes codes: clip(round((sum + offset) * scale) + zero point, low, high)

@@ -22,6 +22,7 @@ from ..engine.tensor import Tensor
 from ..entries import brief, checked_bools, reason
 from ..nn.module import Module
 from ..nn.state import IncompatibleKeys
+from ..nn.uninitialized import is_lazy
 from ..outside import STRICT_JSON, open_outside
 from .widened import bfloat16_numbers, widened
 
@@ -138,6 +139,8 @@ def safetensors_metadata(path: str | Path) -> dict[str, str]:
 def load_model(model: Module, filename: str | Path, strict: bool = True) -> IncompatibleKeys:
     """Copy the tensors of a safetensors file into the parameters and buffers of ``model``.
 
+    Tensors that the model has under several keys, such as tied weights, may be in the file under one of them.
+
     strict: False leaves parameters missing from the file unchanged and ignores unknown ones; shapes must still fit.
     Returns ``(missing_keys, unexpected_keys)``.
 
@@ -146,10 +149,25 @@ def load_model(model: Module, filename: str | Path, strict: bool = True) -> Inco
         SafetensorsError: the file cannot be used, or its tensors do not fit; nothing is changed.
     """
     state = load_safetensors(filename)
+    add_tied(model, state)
     try:
         return model.load_state_dict(state, strict)
     except RuntimeError as error:
         raise SafetensorsError(f"{filename} does not fit the model. {error}") from error
+
+
+def add_tied(model: Module, state: dict[str, Tensor]) -> None:
+    """Give ``state`` the keys that it lacks of tensors that it has under another key of ``model``."""
+    tied: dict[Any, list[str]] = {}
+    for key, value in model.state_dict(keep_vars=True).items():
+        if isinstance(value, Tensor) and not is_lazy(value):
+            array = value.array
+            same = (array.__array_interface__["data"][0], array.shape, array.strides) if array.size else id(value)
+            tied.setdefault(same, []).append(key)
+    for keys in tied.values():
+        stored = [key for key in keys if key in state]
+        for key in keys if stored else ():
+            state.setdefault(key, state[stored[0]])
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -17,7 +17,7 @@ from ..entries import brief, reason
 from ..nn.module import Module
 from ..nn.state import IncompatibleKeys
 from ..outside import STRICT_JSON, read_outside
-from .safetensors import SafetensorsError, load_safetensors
+from .safetensors import SafetensorsError, add_tied, load_safetensors
 
 __all__ = ["load_sharded", "load_sharded_model"]
 
@@ -45,6 +45,8 @@ def load_sharded(path: str | Path) -> dict[str, Tensor]:
 def load_sharded_model(model: Module, path: str | Path, strict: bool = True) -> IncompatibleKeys:
     """Copy the tensors of an index into the parameters and buffers of a model.
 
+    Tensors that the model has under several keys, such as tied weights, may be in the files under one of them.
+
     strict: False leaves parameters missing from the files unchanged and ignores unknown ones; shapes must still fit.
     Returns ``(missing_keys, unexpected_keys)``.
 
@@ -56,6 +58,7 @@ def load_sharded_model(model: Module, path: str | Path, strict: bool = True) -> 
     if not isinstance(model, Module):
         raise TypeError(f"load_sharded_model: model is {type(model).__name__}, expected a Module")
     state = load_sharded(path)
+    add_tied(model, state)
     try:
         return model.load_state_dict(state, strict)
     except RuntimeError as error:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..nn.parameter import Parameter, empty_weight
-from .quantizer import Axes, Quantizer, Window
+from .quantizer import Axes, Levels, Quantizer, Window
 
 __all__ = ["LowBit"]
 
@@ -86,6 +87,19 @@ class LowBit(Module):
         view, axes = self._filters(weight)
         result = quantizer.weight(view, axes, self._own(name), self.training)
         return result if view is weight else result.reshape(weight.array.shape)
+
+    def _levels_of(self, name: str) -> Levels | None:
+        """The levels of the weight ``name``, if its quantizer declares them, or gives it as signs and a scale."""
+        quantizer: Any = self.weight_quantizer
+        weight = self.__dict__.get(name)
+        view, axes = (None, ()) if weight is None else self._filters(weight)
+        levels: Levels | None = quantizer.weight_levels(None if view is None else view.array, axes, self._own(name))
+        if levels is None and view is not None:
+            with no_grad():
+                parts = quantizer.signs(view, axes)
+            if parts is not None:
+                return Levels(1.0 if parts[1] is None else parts[1].array, -1, 1, stride=2)
+        return levels
 
     def _input(self, x: Any, window: Window) -> tuple[Tensor, Tensor | None]:
         """The input quantised, and the factor of the output.

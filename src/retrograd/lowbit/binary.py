@@ -222,6 +222,11 @@ class TWN(Quantizer):
         return Levels(_limit_and_scale(w, axes)[1], -1, 1)
 
 
+def changes_sign_at_zero(quantizer: Quantizer) -> bool:
+    """Whether a quantizer of activations that gives -1 and 1 gives the sign of its input; one of a user's may not."""
+    return type(quantizer).activation in (Sign.activation, XNOR.activation, BiReal.activation)
+
+
 def _limit_and_scale(w: np.ndarray, axes: Axes) -> tuple[np.ndarray, np.ndarray]:
     """0.7 mean |w| of each filter, and the mean of those |w| that are larger."""
     limit = mean_size_of(w, axes) * w.dtype.type(0.7)

@@ -85,7 +85,38 @@ class Shifts:
         return np.where(is_negative, -size, size)
 
 
-Format = Uniform | Shifts
+@dataclass(frozen=True)
+class Listed:
+    """Any numbers, at most ``count`` different ones in a filter; the code is the place in the filter's list."""
+
+    count: int
+
+    @property
+    def bits(self) -> int:
+        """Of a code."""
+        return max(1, (self.count - 1).bit_length())
+
+    @property
+    def shifts(self) -> int:
+        """Codes of a weight."""
+        return 1
+
+    def codes(self, places: np.ndarray) -> np.ndarray:
+        """(1, *shape) of places (1, *shape)."""
+        return places.astype(np.uint32)
+
+    def integers(self, codes: np.ndarray) -> np.ndarray:
+        """(1, *shape) int64 of codes (1, *shape): the places in the lists.
+
+        Raises:
+            ValueError: there is no such code.
+        """
+        if codes.size and int(codes.max()) >= self.count:
+            raise ValueError(f"a code is {int(codes.max())}, the largest is {self.count - 1}")
+        return codes.astype(np.int64)
+
+
+Format = Uniform | Shifts | Listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +125,8 @@ class Weight:
 
     stream: uint8, the codes. shape: of the weight as the layer has it.
     summed: the axis summed over, 1, or 0 of a transposed convolution.
-    step (Co,) or (1,): floating-point; what the integers of an output channel are multiplied by.
+    step (Co,) or (1,): floating-point; what the integers of an output channel are multiplied by. Of ``Listed`` it is
+        (Co, count) or (1, count): the numbers themselves.
     """
 
     format: Format
@@ -104,7 +136,7 @@ class Weight:
     step: np.ndarray
 
     def integers(self) -> np.ndarray:
-        """int64 in the shape of the weight: the weight is step times these.
+        """int64 in the shape of the weight: the weight is step times these, or has the numbers of these places.
 
         Raises:
             ValueError: a code is out of range.

@@ -23,6 +23,7 @@ from ..engine.grad_mode import no_grad
 from ..engine.tensor import wrap
 from ..geometry import as_pairs, pool_window
 from ..nn.module import Module
+from .binary import changes_sign_at_zero
 from .bits import packed
 from .layers import Quantize
 from .norm import PackedNorm
@@ -148,6 +149,7 @@ def _takes_codes(module: Any) -> bool:
         and not _has_factor(module)
         and (module.ndim == 0 or module.form.padding_mode == "zeros")
         and (module.groups == 1 or (module._inputs() // module.groups) % ELEMENTS[module.arithmetic] == 0)
+        and (module.arithmetic != "binary" or changes_sign_at_zero(module.form.activation_quantizer))
         and _is_bare(module)
     )
 

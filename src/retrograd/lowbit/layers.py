@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import nn
+from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor, wrap
 from ..nn.folded_activation import Activation
 from ..nn.utils.per_sample_rules import Call, register_per_sample_rule
@@ -82,8 +83,20 @@ class _Summing(LowBit):
         if weight is None:
             return None
         view, axes = self._filters(weight)
-        parts = quantizer.signs(view, axes)
+        parts = quantizer.signs(view, axes) or self._signs_of_levels(view, axes)
         return parts if parts is None or view is weight else (parts[0].reshape(weight.array.shape), parts[1])
+
+
+    def _signs_of_levels(self, view: Tensor, axes: Axes) -> tuple[Tensor, Tensor] | None:
+        """The parts of a weight whose quantizer declares levels -1 and 1, and no ``signs``; None if it has others."""
+        quantizer: Any = self.weight_quantizer
+        own = self._own("weight")
+        levels = quantizer.weight_levels(view.array, axes, own)
+        if levels is None or (levels.low, levels.high, levels.stride) != (-1, 1, 2):
+            return None
+        scale = wrap(np.asarray(levels.step, view.array.dtype))
+        signs = quantizer.weight(view, axes, own, False) / scale
+        return (signs, scale.reshape(-1)) if (np.abs(signs.array) == 1).all() else None
 
 
 class _NoWindow:
@@ -187,11 +200,14 @@ class _ConvWindow:
         return x.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :]), axis + 1
 
     def average(self, sizes: Tensor) -> Tensor:
-        """Samples and groups are the channels of one depthwise convolution: the kernels run over channels."""
+        """Samples and groups are the channels of one depthwise convolution: the kernels run over channels.
+
+        A call that is recorded keeps the batch as an axis: an export may leave it open.
+        """
         layer, extents = self._layer, sizes.array.shape[-self._layer.ndim :]
         count = sizes.array.size // prod(extents)
-        channels = count or layer.groups
-        images = sizes.reshape(min(count, 1), channels, *extents)
+        channels = count if count and thread.mode.watch is None else layer.groups
+        images = sizes.reshape(count // channels, channels, *extents)
         share = (prod(layer.stride) if layer.transposed else 1) / prod(layer.kernel_size)
         box = wrap(np.full((channels, 1, *layer.kernel_size), share, sizes.array.dtype))
         factor = layer._convolved(images, box, None, *self._size, groups=channels)

@@ -19,13 +19,15 @@ from ..ops.convolution.mxnet import paddings
 from ..ops.kernel_set import active_kernels, kernels
 from ..ops.shape.padding import Extend
 from .base import LowBit
-from .bits import Format, Shifts, Uniform, Weight, stored
+from .binary import changes_sign_at_zero
+from .bits import Format, Listed, Shifts, Uniform, Weight, stored
 from .quantizer import Levels, is_sign
 from .shift import DeepShiftPS, DeepShiftQ
 
 __all__ = ["Packed", "PackedSum"]
 
 INT16 = 2**15
+MOST_LISTED = 256  # numbers of a filter of any quantizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +76,12 @@ class Packed(Module):
         )
 
     def _float(self, weight: Weight) -> np.ndarray:
+        if isinstance(weight.format, Listed):
+            lists, places = weight.step, weight.integers()
+            if len(lists) == 1:
+                return lists[0][places]
+            found = np.take_along_axis(lists, by_filter(places, self.form), 1)
+            return in_place(found, weight.shape, self.form)
         numbers: np.ndarray = weight.integers() * spread(weight.step, self.form, weight.shape).astype(np.float64)
         return numbers.astype(weight.step.dtype)
 
@@ -105,6 +113,9 @@ class PackedSum(Packed):
         members["groups"] = form.groups if self.ndim else 1
         quantizer = form.activation_quantizer
         if quantizer is None:
+            return
+        if isinstance(weight.format, Listed):
+            members["reason"] = "its weights are numbers in a list; with weight_levels they could be integers"
             return
         own = form._own("activation")
         if not quantizer.is_ready(own):
@@ -226,6 +237,9 @@ class PackedSum(Packed):
     def _coded(self, x: Tensor) -> tuple[np.ndarray, int]:
         """The codes of an input, and their zero point."""
         if self.arithmetic == "binary":
+            quantizer = self.form.activation_quantizer
+            if not changes_sign_at_zero(quantizer):
+                x = quantizer.activation(x, self.form._own("activation"))
             return kernels.sign_bits(x.array, self.groups), 0
         levels = self.levels
         if not levels.is_nearest:
@@ -272,7 +286,7 @@ def packed_layer(layer: Any) -> Packed:
     """The packed form of a low-bit layer, which stays as it is.
 
     Raises:
-        ValueError: its weights have no codes, or are not finite.
+        ValueError: its weights have too many different numbers, or are not finite.
     """
     names = layer._quantized_names
     memo: dict[int, Any] = {}
@@ -311,15 +325,47 @@ def _weight(layer: Any, name: str) -> Weight:
         format: Format = Shifts(quantizer.bits, quantizer.shifts, quantizer.has_zero)
         parts = np.rint(terms * 2.0**-low).astype(np.int64)
         return stored(format, parts, summed, np.array([2.0**low], quantized.dtype))
-    view, axes = (None, ()) if weight is None else layer._filters(weight)
-    levels = quantizer.weight_levels(None if view is None else view.array, axes, layer._own(name))
+    levels = layer._levels_of(name)
     if levels is None:
-        raise ValueError(f"the numbers of its {quantizer} have no codes: it has no weight_levels")
+        return _listed(layer, name, quantized, summed)
     step = np.asarray(levels.step, quantized.dtype).reshape(-1)
     whole = spread(step, layer, quantized.shape).astype(np.float64)
     ratio = np.where(whole > 0, quantized / np.where(whole > 0, whole, 1), levels.high)
     parts = np.rint(ratio).astype(np.int64)[np.newaxis]
     return stored(Uniform(levels.low, levels.high, levels.stride), parts, summed, step)
+
+
+def _listed(layer: Any, name: str, quantized: np.ndarray, summed: int) -> Weight:
+    """The weight with a list of its numbers for each filter, or one list for all if that takes no more bits.
+
+    Numbers are told apart by their bits, so that 0 and -0 are two.
+    """
+    bits = np.ascontiguousarray(quantized).view(f"u{quantized.itemsize}")
+    found = [np.unique(row, return_inverse=True) for row in by_filter(bits, layer)]
+    every = np.unique(np.concatenate([numbers for numbers, _ in found])) if found else np.zeros(0, bits.dtype)
+    most = max((len(numbers) for numbers, _ in found), default=0)
+    if most > MOST_LISTED:
+        filter = next(k for k, (numbers, _) in enumerate(found) if len(numbers) > MOST_LISTED)
+        raise ValueError(
+            f"filter {filter} of {name} has {len(found[filter][0])} different numbers, and codes of at most 8 bits can "
+            f"list {MOST_LISTED}; define weight_levels in {type(layer.weight_quantizer).__name__}, if they are evenly "
+            "spaced"
+        )
+    if len(every) <= MOST_LISTED and Listed(len(every)).bits <= Listed(most).bits:
+        format, lists, places = Listed(len(every)), every[np.newaxis], np.searchsorted(every, bits)
+    else:
+        format, lists = Listed(most), np.zeros((len(found), most), bits.dtype)
+        for row, (numbers, _) in zip(lists, found, strict=True):
+            row[: len(numbers)] = numbers
+        places = in_place(np.stack([inverse.reshape(-1) for _, inverse in found]), quantized.shape, layer)
+    return stored(format, places[np.newaxis], summed, lists.view(quantized.dtype))
+
+
+def in_place(rows: np.ndarray, shape: tuple[int, ...], layer: Any) -> np.ndarray:
+    """The weight of this shape whose ``by_filter`` these rows are."""
+    result = np.empty(rows.size, rows.dtype)
+    result[by_filter(np.arange(rows.size).reshape(shape), layer).reshape(-1)] = rows.reshape(-1)
+    return result.reshape(shape)
 
 
 def spread(values: np.ndarray, layer: Any, shape: tuple[int, ...]) -> np.ndarray:

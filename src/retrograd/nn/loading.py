@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from .uninitialized import NO_SHAPE, is_lazy
 if TYPE_CHECKING:
     from .module import Module
 
-__all__ = ["fill", "fitting"]
+__all__ = ["fill", "fitting", "kept"]
 
 _COUNTS = ("num_batches_tracked", "n_averaged")  # buffers that divide a mean
 Shapes = dict[str, tuple[int, ...]]
@@ -64,6 +64,20 @@ def fill(module: Module, own: Mapping[str, Tensor], arrays: Mapping[str, np.ndar
         else:
             with np.errstate(over="ignore"):  # a float64 beyond float32's range becomes infinite
                 np.copyto(target.array, array, casting="same_kind")
+
+
+def kept(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> Callable[[], None]:
+    """A function that undoes ``fill``; lazy parameters keep the shapes that they got."""
+    before: list[Any] = [
+        (own[key], own[key].array, own[key].array.copy(), own[key].grad) for key in arrays if not is_lazy(own[key])
+    ]
+
+    def put_back() -> None:
+        for target, array, values, gradient in before:
+            array[...] = values
+            target.array, target.grad = array, gradient
+
+    return put_back
 
 
 def _waiting(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> dict[str, Shapes]:

@@ -23,6 +23,7 @@ class _ChannelNorm(OverAxes, Module):
 
     ndims: ClassVar[tuple[int, ...]]  # allowed numbers of axes of the input
     unbatched: ClassVar[bool] = False  # whether the input may lack the batch axis
+    _version = 2  # since PyTorch 0.4.1 with num_batches_tracked
     fewest_features: ClassVar[int] = 1  # a lazy layer starts at 0
     weight: Parameter | None
     bias: Parameter | None
@@ -62,6 +63,15 @@ class _ChannelNorm(OverAxes, Module):
         for buffer, start in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
             if buffer is not None:
                 buffer.array[...] = start
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:
+        """Keep the count of batches if the state is older than it, or if it is not needed: with a momentum."""
+        version, key = local_metadata.get("version"), f"{prefix}num_batches_tracked"
+        if self.num_batches_tracked is not None and (version in (None, 1) or self.momentum is not None):
+            state_dict.setdefault(key, self.num_batches_tracked.detach())
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
     def reset_parameters(self) -> None:
         """Set weight to 1 and bias to 0, and reset the running statistics."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from ..engine.changes import mark
 from ..engine.hooks import HookDict, RemovableHandle
 from ..engine.tensor import Tensor
-from .loading import fill, fitting
+from .loading import fill, fitting, kept
 from .tree import walk
 
 if TYPE_CHECKING:
@@ -32,15 +32,19 @@ class Stated:
     """The methods of Module that give and take its state, as in PyTorch."""
 
     _state_hooks: dict[str, HookDict]
+    _version = 1  # of the layout of the state; a class that changes it counts on, and reads the older ones
 
     def state_dict(
         self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
         """{path: tensor} of parameters and persistent buffers, in logical shapes, sharing their memory.
 
+        The dict's attribute ``_metadata`` has {"version": ...} of each module by its path, as in PyTorch.
+
         keep_vars: return the parameters themselves instead of detached tensors.
         """
-        result: dict[str, Any] = OrderedDict() if destination is None else destination
+        result: dict[str, Any] = _new_state({}) if destination is None else destination
+        versions: dict[str, dict[str, Any]] = {}
         root = cast("Module", self)
 
         def within(module: Module) -> Iterator[tuple[str, Module]]:
@@ -54,11 +58,14 @@ class Stated:
                     module.state_dict(destination=result, prefix=start, keep_vars=keep_vars)
             elif left:
                 for hook, public in _hooks(module, "save"):
-                    replaced = hook(module, result, start, {})
+                    replaced = hook(module, result, start, versions[start])
                     if replaced is not None and public:
                         raise RuntimeError("state_dict post-hook must return None; change the dict that it is given")
                     result = result if replaced is None else replaced
             else:
+                versions[start] = {"version": module._version}
+                if hasattr(result, "_metadata"):
+                    result._metadata[start[:-1]] = versions[start]
                 for (hook,) in _hooks(module, "save_pre"):
                     hook(module, start, keep_vars)
                 module._save_to_state_dict(result, start, keep_vars)
@@ -81,8 +88,11 @@ class Stated:
         a wrong shape or kind are still refused. assign=True uses the memory and dtype of the values instead of copying,
         and drops gradients; parameters stay the same objects. Lazy layers infer their sizes.
 
+        ``_load_from_state_dict`` and hooks get the version of a module's state from ``state_dict._metadata``.
+
         With a hook of ``register_load_state_dict_post_hook``, which may take keys off those that are missing or
-        unexpected, these are an error only after it ran, when the values that fit are written.
+        unexpected, these are an error only after it ran. If that, a hook or ``set_extra_state`` fails, parameters and
+        buffers get their old values back.
 
         Raises:
             TypeError: state_dict is not a mapping.
@@ -91,7 +101,10 @@ class Stated:
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: state_dict must be a dict of tensors, got {type(state_dict).__name__}")
         root = cast("Module", self)
-        state: dict[str, Any] = OrderedDict(state_dict)  # hooks may change it
+        versions = getattr(state_dict, "_metadata", None)
+        versions = versions if isinstance(versions, Mapping) else {}
+        state: dict[str, Any] = _new_state(versions)  # a copy: hooks may change it
+        state.update(state_dict)
         missing: list[str] = []
         unexpected: list[str] = []
         errors: list[str] = []
@@ -103,32 +116,45 @@ class Stated:
             if left:
                 after += [(module, hook) for (hook,) in _hooks(module, "load_post")]
                 continue
-            module._load_from_state_dict(state, start, {}, strict, missing, unexpected, errors)
+            found_version = versions.get(path, {})
+            local = dict(found_version) if isinstance(found_version, Mapping) else {}
+            if assign:
+                local["assign_to_params_buffers"] = True
+            module._load_from_state_dict(state, start, local, strict, missing, unexpected, errors)
             own |= {start + name: tensor for name, tensor in _own_members(module)}
             if type(module).set_extra_state is not Stated.set_extra_state:
                 extra[start + _EXTRA] = module
-        missing += [key for key in (*own, *extra) if key not in state]
+        named = set(missing)
+        missing += [key for key in (*own, *extra) if key not in state and key not in named]
         unexpected += [key for key in state if key not in own and key not in extra]
         arrays, misfits = fitting(root, own, state, assign)
         found = IncompatibleKeys(missing, unexpected)
-        self._refuse([] if after else _absent(found, strict), [*errors, *misfits], True)
+        self._refuse([] if after else _absent(found, strict), [*errors, *misfits])
+        put_back = kept(own, arrays) if extra or after else None
         fill(root, own, arrays, assign)
         mark([own[key].array for key in arrays], "load_state_dict")
-        for key, module in extra.items():
-            if key in state:
-                module.set_extra_state(state[key])
-        for module, hook in after:
-            if hook(module, found) is not None:
-                raise RuntimeError("a hook of register_load_state_dict_post_hook must return None; change its argument")
-        self._refuse(_absent(found, strict), [], False)
+        try:
+            for key, module in extra.items():
+                if key in state:
+                    module.set_extra_state(state[key])
+            for module, hook in after:
+                if hook(module, found) is not None:
+                    raise RuntimeError(
+                        "a hook of register_load_state_dict_post_hook must return None; change its argument"
+                    )
+            self._refuse(_absent(found, strict), [])
+        except BaseException:
+            if put_back is not None:
+                put_back()
+            raise
         return found
 
-    def _refuse(self, absent: list[str], misfits: list[str], unchanged: bool) -> None:
+    def _refuse(self, absent: list[str], misfits: list[str]) -> None:
         if absent:
             absent = [*absent, "(strict=False ignores missing and unexpected keys.)"]
         if absent or misfits:
             raise RuntimeError(
-                f"Error(s) in loading state_dict for {type(self).__name__}{', nothing was changed' * unchanged}:"
+                f"Error(s) in loading state_dict for {type(self).__name__}, nothing was changed:"
                 + "".join(f"\n\t{problem}" for problem in (*absent, *misfits))
             )
 
@@ -152,9 +178,10 @@ class Stated:
         return _register(self, "save_pre", "register_state_dict_pre_hook", hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
-        """Call hook(module, state_dict, prefix, {}) after state_dict() has read this module and those below it.
+        """Call hook(module, state_dict, prefix, local_metadata) after state_dict() has read this module.
 
-        It may change the dict and must return None.
+        That is after the modules below it, too. It may change the dict, and local_metadata, {"version": ...}; it must
+        return None.
 
         Raises:
             TypeError: hook is not callable.
@@ -166,9 +193,10 @@ class Stated:
         return _register(self, "save", "_register_state_dict_hook", hook, False)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
-        """Call hook(module, state_dict, prefix, {}, strict, missing_keys, unexpected_keys, error_msgs) before loading.
+        """Call hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs).
 
-        It may change the dict, which is a copy, and add to the lists.
+        It runs before this module is loaded, and may change the dict, which is a copy, and add to the lists.
+        local_metadata has the "version" that saved the state, unless the dict came without versions.
 
         Raises:
             TypeError: hook is not callable.
@@ -198,6 +226,13 @@ class Stated:
     def set_extra_state(self, state: Any) -> None:
         """Take what ``get_extra_state`` returned; for a subclass to override."""
         raise RuntimeError(f"{type(self).__name__} has no extra state; override get_extra_state and set_extra_state")
+
+
+def _new_state(versions: Mapping[str, Any]) -> dict[str, Any]:
+    """An empty state with the versions of the modules in its ``_metadata``, as PyTorch has them."""
+    state: Any = OrderedDict()
+    state._metadata = OrderedDict(versions)
+    return state
 
 
 def _own_members(module: Any) -> Iterator[tuple[str, Tensor]]:

@@ -99,3 +99,17 @@ X, PLACES = numbers(1, 1, 3), np.array([[[0, 2, 4]]])
 def test_messages(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         call(Tensor(X), Tensor(PLACES))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nearest_positions_have_the_same_rounding_for_every_dtype(dtype: type) -> None:
+    x = Tensor(np.arange(11, dtype=dtype).reshape(1, 1, 11))
+    # 3.5 / 0.7 is 5 in float32, and 4.9999... in float64, where the data used to decide
+    assert F.interpolate(x, scale_factor=0.7, mode="nearest-exact").flatten().tolist() == [0, 2, 3, 5, 6, 7, 9]
+    assert F.interpolate(x, scale_factor=0.6).flatten().tolist() == [0, 1, 3, 5, 6, 8]
+
+
+@pytest.mark.parametrize(("axes", "mode"), [(1, "linear"), (2, "bilinear"), (3, "trilinear")])
+def test_linear_modes_leave_an_axis_that_keeps_its_extent(axes: int, mode: str) -> None:
+    x = Tensor(np.random.default_rng(0).standard_normal((2, 1, *(3,) * axes)))
+    assert np.array_equal(F.interpolate(x, scale_factor=1.3, mode=mode).numpy(), x.numpy())  # 3.9 becomes 3

@@ -11,6 +11,7 @@ from __future__ import annotations
 import codecs
 import struct
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable
 from mmap import mmap
 from typing import Any
@@ -173,8 +174,10 @@ class Machine:
             self.stack[-1] = made
             for key in target.keys:
                 self.memo[key] = made
-        elif not isinstance(target, dict) or not isinstance(state, dict):  # attributes of an OrderedDict are versions
+        elif not isinstance(target, dict) or not isinstance(state, dict):
             raise Refused(f"its pickle sets the state of {type(target).__name__}, which is not read")
+        elif type(target) is OrderedDict and isinstance(state.get("_metadata"), dict):
+            target._metadata = state["_metadata"]  # type: ignore[attr-defined]  # versions of a state_dict's modules
 
     def where(self) -> str:
         """The place in the object of what is being made, as far as the stack tells: obj['model'][3]."""

@@ -146,6 +146,9 @@ class Pickler:
         self._call("collections OrderedDict", (), place)
         self._store(value)
         self._items(value, place)
+        if "_metadata" in vars(value):  # the versions of a state_dict's modules
+            self._dict({"_metadata": vars(value)["_metadata"]}, place)
+            self.parts.append(b"b")
 
     def _counter(self, value: Counter[Any], place: str) -> None:
         self._global("collections Counter")
@@ -308,7 +311,7 @@ def _find_tensors(value: Any, found: dict[int, np.ndarray], seen: set[int]) -> N
             continue
         seen.add(id(item))
         inside = vars(item).values() if type(item) is Namespace else item.values() if isinstance(item, dict) else item
-        left += [*inside][::-1]
+        left += [*inside, *(vars(item).values() if type(item) is OrderedDict else ())][::-1]
 
 
 def _described(value: Any) -> str:

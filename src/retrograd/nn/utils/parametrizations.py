@@ -75,6 +75,9 @@ class _WeightNorm(Module):
         super().__init__()
         self.dim = dim
 
+    def older_keys(self) -> dict[str, str]:
+        return {"_g": "original0", "_v": "original1"}
+
     def forward(self, g: Tensor, v: Tensor) -> Tensor:
         return v * (g / lengths(v, self.dim))
 
@@ -94,6 +97,10 @@ class _SpectralNorm(Module):
             for name, extent in zip(("_u", "_v"), matrix.shape, strict=True):
                 self.register_buffer(name, Tensor(unit(randn(extent).array.astype(matrix.dtype), eps)))
             self._power_method(matrix, 15)
+
+    def older_keys(self) -> dict[str, str]:
+        vectors = {f"{name}": f"0.{name}" for name in self._buffer_names}
+        return {"_orig": "original", **vectors}
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.array.ndim == 1:

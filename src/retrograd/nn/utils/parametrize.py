@@ -5,6 +5,7 @@ The module's class is replaced by a subclass in which the parameter is a propert
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,6 +26,17 @@ class ParametrizationList(Module):
         for name, tensor in zip(self._names, originals, strict=True):
             self.register_parameter(name, Parameter(tensor.array, requires_grad))
         self.register_module("0", parametrization)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Rename the keys of an older form, as ``weight_g``, if the parametrization has any in ``older_keys``."""
+        older: Callable[[], dict[str, str]] | None = getattr(self.__dict__["0"], "older_keys", None)
+        owner, found, name = prefix[:-1].rpartition("parametrizations.")
+        if older is not None and found:
+            moved = {f"{owner}{name}{end}": f"{prefix}{key}" for end, key in older().items()}
+            if all(key in state_dict for key in moved) and not any(key in state_dict for key in moved.values()):
+                for key, place in moved.items():
+                    state_dict[place] = state_dict.pop(key)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def forward(self) -> Tensor:
         return self.__dict__["0"](*(self.__dict__[name] for name in self._names))
@@ -138,10 +150,38 @@ def _reclass(module: Module, computed: _Computed) -> None:
     """Give the module a new class; an existing one is never modified, since copies share it."""
     kind = computed.kind
     if computed.functions:
-        names = {name: property(function) for name, function in computed.functions.items()}
-        members = {"_computed": computed, "__doc__": kind.__doc__, "__module__": kind.__module__, **names}
+        members: dict[str, Any] = {name: property(function) for name, function in computed.functions.items()}
+        members |= {"_computed": computed, "__doc__": kind.__doc__, "__module__": kind.__module__}
+        members |= {"__reduce_ex__": _reduce, "__copy__": _copy}
+        if kind.__deepcopy__ is Module.__deepcopy__:
+            members["__deepcopy__"] = _copy
         kind = type(f"{computed.prefix}{kind.__name__}", (kind,), members)
     module.__class__ = kind
+
+
+def _reduce(module: Any, protocol: int) -> tuple[Any, ...]:
+    """Pickle the original class and the functions, from which ``_rebuilt`` makes the class again."""
+    computed: _Computed = type(module)._computed
+    if is_parametrized(module):
+        raise RuntimeError(
+            f"{type(module).__name__} cannot be pickled: its class is made at run time, for the parametrizations of "
+            f"{', '.join(module.parametrizations._child_names)}; pickle its state_dict(), and load that into a new "
+            f"{computed.kind.__name__} with the same parametrizations"
+        )
+    parts: Any = computed.kind.__reduce_ex__(module, max(protocol, 2))
+    return (_rebuilt, (computed.kind, computed.prefix, computed.functions), *parts[2:])
+
+
+def _rebuilt(kind: type[Module], prefix: str, functions: dict[str, Callable[[Any], Tensor]]) -> Module:
+    module = kind.__new__(kind)
+    _reclass(module, _Computed(kind, prefix, functions))
+    return module
+
+
+def _copy(module: Any, memo: dict[int, Any] | None = None) -> Any:
+    """A copy, of the same class; a deep one with ``memo``."""
+    parts = type(module)._computed.kind.__reduce_ex__(module, 4)
+    return copy._reconstruct(module, memo, *parts)  # type: ignore[attr-defined]
 
 
 def _parameter(caller: str, module: Module, name: str) -> Parameter:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
 from ...ops.random.sampling import randn
@@ -34,17 +36,26 @@ def spectral_norm(
     for letter, extent in zip("uv", extents, strict=True):
         start = unit(randn(extent).array.astype(weight.array.dtype), eps)
         module.register_buffer(f"{name}_{letter}", Tensor(start))
-
-    def computed(self: Module) -> Tensor:
-        original, u, v = (self.__dict__[f"{name}_{end}"] for end in ("orig", "u", "v"))
-        matrix = matrix_of(original, axis)
-        for _ in range(n_power_iterations if self.training else 0):
-            v.array[...] = unit(matrix.array.T @ u.array, eps)
-            u.array[...] = unit(matrix.array @ v.array, eps)
-        return divided(original, matrix, u, v)
-
-    compute(module, name, computed)
+    compute(module, name, _Divided(name, axis, n_power_iterations, eps))
     return module
+
+
+@dataclass(frozen=True)
+class _Divided:
+    """original / sigma, after the steps of power iteration"""
+
+    name: str
+    axis: int
+    n_power_iterations: int
+    eps: float
+
+    def __call__(self, module: Module) -> Tensor:
+        original, u, v = (module.__dict__[f"{self.name}_{end}"] for end in ("orig", "u", "v"))
+        matrix = matrix_of(original, self.axis)
+        for _ in range(self.n_power_iterations if module.training else 0):
+            v.array[...] = unit(matrix.array.T @ u.array, self.eps)
+            u.array[...] = unit(matrix.array @ v.array, self.eps)
+        return divided(original, matrix, u, v)
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
 from ..module import Module
@@ -27,13 +29,20 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     delattr(module, name)
     module.register_parameter(f"{name}_g", Parameter(length, weight.requires_grad))
     module.register_parameter(f"{name}_v", Parameter(weight.array, weight.requires_grad))
-
-    def computed(self: Module) -> Tensor:
-        g, v = self.__dict__[f"{name}_g"], self.__dict__[f"{name}_v"]
-        return v * (g / lengths(v, dim))
-
-    compute(module, name, computed)
+    compute(module, name, _Normalized(name, dim))
     return module
+
+
+@dataclass(frozen=True)
+class _Normalized:
+    """g * v / |v|"""
+
+    name: str
+    dim: int | None
+
+    def __call__(self, module: Module) -> Tensor:
+        g, v = module.__dict__[f"{self.name}_g"], module.__dict__[f"{self.name}_v"]
+        return v * (g / lengths(v, self.dim))
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:

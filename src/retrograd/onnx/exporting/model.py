@@ -15,6 +15,7 @@ import numpy as np
 from ... import __version__
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
+from ...lowbit import Packed, PackedModel
 from ...nn.module import Module
 from ..errors import OnnxError, UnsupportedError
 from ..module import Graph
@@ -45,6 +46,13 @@ def export(
     """See ``retrograd.onnx.export``."""
     if not isinstance(model, Module):
         raise TypeError(f"onnx.export: model is {type(model).__name__}, needs a Module")
+    packed = next((name for name, module in model.named_modules() if isinstance(module, (Packed, PackedModel))), None)
+    if packed is not None:
+        where = f" at {packed!r}" if packed else ""
+        raise UnsupportedError(
+            f"onnx.export: the model is packed{where}: its weights are bits, for which ONNX has no operators; export "
+            "the model before packing"
+        )
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"onnx.export: path={path!r} must be a path")
     package = onnx()

@@ -6,6 +6,7 @@ nearest, 2 for linear and 4 for cubic interpolation, more with antialiasing.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -27,16 +28,18 @@ def resize(node: Node, x: Value, roi: Value = None, scales: Value = None, sizes:
     axes = [axis % x.ndim for axis in node["axes"] or range(x.ndim)]
     inputs = [x.shape[axis] for axis in axes]
     if scales is not None and array_of(scales).size:
-        factors = array_of(scales).astype(np.float64).tolist()
-        outputs = [int(np.floor(extent * factor)) for extent, factor in zip(inputs, factors, strict=True)]
+        given = array_of(scales).astype(np.float32)
+        # the product in float32 as in ONNX's shape inference: 10 * 0.7 is 7, although float32(0.7) is below 0.7
+        outputs = [int(np.float32(extent) * scale) for extent, scale in zip(inputs, given, strict=True)]
+        factors = [_fraction(float(scale), *sizes) for scale, *sizes in zip(given, outputs, inputs, strict=True)]
     elif sizes is not None:
         outputs = ints(sizes)
-        factors = [o / i for o, i in zip(outputs, inputs, strict=True)]
+        factors = [Fraction(o, max(i, 1)) for o, i in zip(outputs, inputs, strict=True)]
         policy = node["keep_aspect_ratio_policy"] or "stretch"
         if policy != "stretch":
             factor = (min if policy == "not_larger" else max)(factors)
             factors = [factor] * len(axes)
-            outputs = [int(np.floor(factor * i + 0.5)) for i in inputs]
+            outputs = [int(factor * i + Fraction(1, 2)) for i in inputs]
     else:
         raise OnnxError("Resize needs scales or sizes")
     shape = [outputs[axes.index(axis)] if axis in axes else x.shape[axis] for axis in range(x.ndim)]
@@ -45,11 +48,11 @@ def resize(node: Node, x: Value, roi: Value = None, scales: Value = None, sizes:
         extents([size, extent])  # the matrix of an axis
     region = array_of(roi).astype(np.float64) if roi is not None and array_of(roi).size else np.zeros(2 * len(axes))
     for place, axis in enumerate(axes):
-        part = region[place], region[place + len(axes)]
+        part = float(region[place]), float(region[place + len(axes)])
         at = _positions(node, outputs[place], inputs[place], factors[place], part)
         if outputs[place] == inputs[place] and np.array_equal(at, np.arange(inputs[place])):
             continue
-        matrix = _weights(node, at, inputs[place], factors[place])
+        matrix = _weights(node, at, inputs[place], float(factors[place]))
         x = _along(x, matrix, axis)
         if node["coordinate_transformation_mode"] == "tf_crop_and_resize":
             lost = (at < 0) | (at > inputs[place] - 1)
@@ -67,25 +70,35 @@ def upsample(node: Node, x: Value, scales: Value = None) -> Value:
     return resize(same, x, None, wrap(np.asarray(factors, np.float64)))
 
 
-def _positions(node: Node, outputs: int, inputs: int, factor: float, part: tuple[float, float]) -> np.ndarray:
-    """Where each output lies among the inputs."""
-    o, mode = np.arange(outputs, dtype=np.float64), node["coordinate_transformation_mode"] or "half_pixel"
-    length = inputs * factor  # before it is rounded
-    if mode == "asymmetric":
-        return o / factor
-    if mode == "align_corners":
-        return o * 0 if outputs == 1 else o * (inputs - 1) / (length - 1) if length != 1 else o * 0
-    if mode == "pytorch_half_pixel":
-        return o * 0 if length == 1 else (o + 0.5) / factor - 0.5
+def _fraction(scale: float, outputs: int, inputs: int) -> Fraction:
+    """The fraction that a float32 stands for: 1/5 for float32(0.2), whose value is 13421773/67108864."""
+    for fraction in (Fraction(outputs, max(inputs, 1)), Fraction(scale).limit_denominator(1000)):
+        if np.float32(float(fraction)) == np.float32(scale):
+            return fraction
+    return Fraction(scale)
+
+
+def _positions(node: Node, outputs: int, inputs: int, factor: Fraction, part: tuple[float, float]) -> np.ndarray:
+    """The position of each output among the inputs.
+
+    Each is one quotient of whole numbers, so that rounding moves none across the border between two inputs.
+    """
+    mode = node["coordinate_transformation_mode"] or "half_pixel"
     if mode == "tf_crop_and_resize":
         first, last = part
         if outputs == 1:
             return np.full(1, 0.5 * (first + last) * (inputs - 1))
-        return first * (inputs - 1) + o * (last - first) * (inputs - 1) / (outputs - 1)
-    if mode == "half_pixel_symmetric":
-        adjusted = outputs / length
-        return inputs / 2 * (1 - adjusted) + (o + 0.5) / factor - 0.5
-    return (o + 0.5) / factor - 0.5
+        return first * (inputs - 1) + np.arange(outputs) * (last - first) * (inputs - 1) / (outputs - 1)
+    above, below = map(float, factor.as_integer_ratio())
+    o = np.arange(outputs, dtype=np.float64)
+    if outputs == 1 and mode in ("align_corners", "pytorch_half_pixel"):
+        return o
+    if mode == "asymmetric":
+        return o * below / above
+    if mode == "align_corners":
+        return o * ((inputs - 1) * below) / (inputs * above - below)
+    cut = inputs * above - outputs * below if mode == "half_pixel_symmetric" else 0.0
+    return ((2 * o + 1) * below - above + cut) / (2 * above)
 
 
 def _weights(node: Node, at: np.ndarray, inputs: int, factor: float) -> np.ndarray:

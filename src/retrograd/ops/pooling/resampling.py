@@ -106,13 +106,12 @@ def interpolate(
     if min(shape[1:]) < 1 or min(target) < 1:
         raise ValueError(f"interpolate: input.shape={shape} and the new extents {target} must be at least 1")
     if mode.startswith("nearest"):
-        kind = input.array.dtype.char
-        factors = tuple(_factor(mode, *sizes, kind) for sizes in zip(shape[2:], target, ratios, strict=True))
+        factors = tuple(_factor(mode, *sizes) for sizes in zip(shape[2:], target, ratios, strict=True))
         if min(factors) >= 1:
             return Repeat.apply(input, factors)
     y = input
     matrices = [
-        _matrix(mode, *sizes, bool(align_corners), antialias, input.array.dtype.char)
+        _matrix(mode, *sizes, bool(align_corners), antialias)
         for sizes in zip(shape[2:], target, ratios, strict=True)
     ]
     if count > 1 and None not in matrices[-2:]:
@@ -188,18 +187,19 @@ def _target(
 
 @lru_cache(maxsize=256)
 def _matrix(
-    mode: str, extent: int, target: int, ratio: float | None, align: bool, antialias: bool, dtype: str
+    mode: str, extent: int, target: int, ratio: float | None, align: bool, antialias: bool
 ) -> Matrix | None:
     """The weights (target, extent) of one axis; None for the identity."""
     step = extent / target if ratio is None else ratio
+    if mode in _LINEAR and target == extent:
+        return None  # whatever the factor is, as in PyTorch
     if mode == "area":
         number = np.arange(target)
         first, last = number * extent // target, -((number + 1) * -extent // target)
         return _rows(first, last - first, lambda r, k: np.full(k.size, 1.0 / (last[r] - first[r])), extent)
     if mode.startswith("nearest"):
-        # computed in the type of the data, as in PyTorch
-        kind: Any = np.float32 if dtype == "f" else np.float64
-        at = (np.arange(target).astype(kind) + kind(0.5 if mode == "nearest-exact" else 0)) * kind(step)
+        # in float32 for data of any type, as in PyTorch: 3.5 / 0.7 is 5, and not just below
+        at = (np.arange(target, dtype=np.float32) + np.float32(0.5 * (mode == "nearest-exact"))) * np.float32(step)
         indices = np.minimum(np.floor(at).astype(np.int64), extent - 1)
         return None if np.array_equal(indices, np.arange(extent)) else Matrix(indices, extent)
     if align:
@@ -221,9 +221,9 @@ def _matrix(
 
 
 @lru_cache(maxsize=256)
-def _factor(mode: str, extent: int, target: int, ratio: float | None, dtype: str) -> int:
+def _factor(mode: str, extent: int, target: int, ratio: float | None) -> int:
     """The number of times the matrix of this axis repeats each element; 0 if it is not the same for all."""
-    matrix, factor = _matrix(mode, extent, target, ratio, False, False, dtype), target // extent
+    matrix, factor = _matrix(mode, extent, target, ratio, False, False), target // extent
     whole = matrix is None or np.array_equal(matrix.indices, np.arange(extent).repeat(factor))
     return factor if whole else 0
 
