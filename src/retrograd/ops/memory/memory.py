@@ -10,6 +10,7 @@ import numpy as np
 from ...engine.changes import memory
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import is_number
+from ..reduce.reduction import sum as total
 from ..shape import shape as shapes
 from ..shape.broadcasting import sum_to
 from ..shape.rearrange import flip
@@ -209,8 +210,22 @@ def _reversed(input: Tensor) -> Tensor:
 
 
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
-    """input summed to a shape that broadcasts to it."""
-    return sum_to(input, shapes.sizes("sum_to_size", "size", size))
+    """input summed to a shape that broadcasts to it; integers and truth values sum to int64.
+
+    Raises:
+        ValueError: ``size`` does not broadcast to the shape of input.
+    """
+    target, source = shapes.sizes("sum_to_size", "size", size), input.array.shape
+    missing = len(source) - len(target)
+    if missing < 0 or any(n not in (1, m) for m, n in zip(source[missing:], target, strict=True)):
+        raise ValueError(
+            f"sum_to_size: size={target} does not broadcast to input.shape={source}; each extent, counted from the "
+            "end, must be equal or 1"
+        )
+    if input.array.dtype.kind == "f":
+        return sum_to(input, target)
+    axes = [axis for axis in range(len(source)) if axis < missing or target[axis - missing] != source[axis]]
+    return total(input, axes).reshape(target) if axes else input
 
 
 def dlpack(input: Tensor, **options: Any) -> Any:

@@ -350,7 +350,7 @@ def spmm(input: SparseTensor, mat2: Tensor) -> Tensor:
 
 def _added(numbers: Tensor, places: np.ndarray, count: int) -> Tensor:
     """A vector of ``count`` elements: the numbers, added up at their places."""
-    if numbers.array.dtype.kind != "f":
+    if numbers.array.dtype.char not in "fd":
         total = np.zeros(count, numbers.array.dtype)
         np.add.at(total, places, numbers.array)
         return Tensor(total)
