@@ -106,11 +106,24 @@ BLOCKS = [
     )],
     Op("unsafe_chunk", lambda x: tensors(retrograd.unsafe_chunk(x, 2, 1)), X, linear=True,
        oracle=lambda x: (x[:, :3], x[:, 3:])),
-    Op("as_strided", lambda x, *call: retrograd.as_strided(x if x.ndim > 1 else retrograd.contiguous(x), *call), V,
-       (3, 4), (1, 1), 1, oracle=strided, linear=True, batch=(), errors=[
-        Refusal(ValueError, "stride=(1,), storage_offset=0 lead to element 7, input has 7", V, (8,), (1,)),
+    # of a clone, since the result depends on the storage
+    Op("as_strided", lambda x, *call: retrograd.as_strided(retrograd.clone(x).contiguous(), *call), V, (3, 4), (1, 1),
+       1, oracle=strided, linear=True, batch=(), errors=[
+        Refusal(ValueError, "stride=(1,), storage_offset=0 lead to element 7, the storage of input has 7", V, (8,),
+                (1,)),
         Refusal(ValueError, "as_strided: size=(8,) and stride=(1, 1) must have one length", V, (8,), (1, 1)),
-        Refusal(ValueError, "as_strided: input must be contiguous; call input.contiguous()", M.T, (1,), (1,)),
+        Refusal(ValueError, "as_strided: size=(1180591620717411303424,) and stride=(0,) are too large", V, (2**70,),
+                (0,)),
+    ]),
+    Op("as_strided_scatter", lambda x, src, *call: retrograd.as_strided_scatter(retrograd.clone(x).contiguous(), src,
+                                                                                *call),
+       M, normal(2, 3), (2, 3), (1, 7), 2, linear=True, batch=(),
+       oracle=lambda x, src, *_: replaced([2, 9, 16, 3, 10, 17])(x.ravel(), src.ravel()).reshape(x.shape), errors=[
+        Refusal(ValueError, "as_strided_scatter: src.shape=(7,) must be size=(2,)", M, V, (2,), (1,)),
+        Refusal(ValueError, "as_strided_scatter: size=(7,) and stride=(0,) give several elements of src one place", M,
+                V, (7,), (0,)),
+        Refusal(TypeError, "as_strided_scatter: src is int64, input is float64; use src.to(input.dtype)", M, WHOLE,
+                (2, 3), (3, 1)),
     ]),
 ]  # fmt: skip
 

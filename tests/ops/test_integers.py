@@ -311,3 +311,53 @@ def test_a_mask_beside_a_floating_point_operand_is_a_number():
     for result, wanted in ((1.0 - B, 1 - one), (X1 - B, mask - one), (B - X1, one - mask), (X1 - B[0, 0], mask - 1)):
         assert result.dtype == np.float32
         np.testing.assert_array_equal(result.numpy(), wanted)
+
+
+SMALL = ("uint8", "int8", "int16", "int32", "int64")
+
+
+@pytest.mark.parametrize("kind", ["bool", *SMALL])
+def test_sum_to_size_of_integers(kind: str) -> None:
+    x = np.arange(24).reshape(2, 3, 4).astype(kind)
+    for size in ((3, 4), (2, 1, 4), (1, 1), (), (2, 3, 4), (1, 2, 3, 4)[1:]):
+        found = Tensor(x).sum_to_size(size)
+        wanted = x.astype(np.int64)
+        while wanted.ndim > len(size):
+            wanted = wanted.sum(0)
+        for axis, extent in enumerate(size):
+            wanted = wanted.sum(axis, keepdims=True) if extent == 1 else wanted
+        np.testing.assert_array_equal(found.array, wanted)
+        assert found.dtype == (kind if size == x.shape else np.int64)
+    for wrong in ((4, 4), (1, 2, 3, 4), (2, 2, 4)):
+        with pytest.raises(ValueError, match=r"sum_to_size: size=.* does not broadcast to input.shape=\(2, 3, 4\)"):
+            Tensor(x).sum_to_size(wrong)
+
+
+def test_bytes_do_not_wrap_in_floating_point_results() -> None:
+    x = Tensor(np.array([[1, 9, 3, 200, 100]], np.uint8))
+    assert retrograd.gradient(x, dim=1)[0].tolist() == [[8, 1, 95.5, 48.5, -100]]
+    assert retrograd.trapezoid(x).tolist() == [5 + 6 + 101.5 + 150]
+    assert retrograd.trapezoid(x, Tensor(np.array([9, 8, 6, 5, 1], np.uint8))).tolist() == [-5 - 12 - 101.5 - 600]
+    y = Tensor(np.array([[[0, 9, 3, 255]]], np.uint8))
+    assert F.lp_pool1d(y, float("inf"), 2).tolist() == [[[9, 255]]]
+    assert F.lp_pool1d(y, float("-inf"), 2).tolist() == [[[0, 3]]]
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_means_keep_the_type(kind: str) -> None:
+    x, index = Tensor(np.array([[1, 4], [6, 9]], kind)), Tensor(np.array([0, 0]))
+    y = x.index_reduce(1, index, x, "mean")
+    assert y.dtype == kind and y.tolist() == [[2, 4], [7, 9]]
+    z = x.scatter_reduce(1, index.expand(2, 2), x, "mean", include_self=False)
+    assert z.dtype == kind and z.tolist() == [[2, 4], [7, 9]]
+
+
+def test_refusals_of_integers_by_name() -> None:
+    x, index = Tensor(np.array([[[3, 4, 5]]])), Tensor(np.array([0]))
+    with pytest.raises(TypeError, match="index_add: alpha=1.5 does not scale int64; use an int"):
+        x.index_add(1, index, x, alpha=1.5)
+    assert x.index_add(1, index, x, alpha=2).tolist() == [[[9, 12, 15]]]
+    with pytest.raises(TypeError, match="local_response_norm: input is int32, needs float32 or float64"):
+        F.local_response_norm(x.int(), 2)
+    with pytest.raises(TypeError, match="hinge_embedding_loss: input is int64, needs float32 or float64"):
+        F.hinge_embedding_loss(x, Tensor(np.array([[[1, -1, 1]]])))

@@ -18,7 +18,7 @@ from retrograd.nn import functional
 from retrograd.testing.call import Call, outputs_of
 
 VIEWS = {
-    *("as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "linalg.diagonal", "split_with_sizes", "unsafe_chunk"),
+    *("atleast_1d", "atleast_2d", "atleast_3d", "linalg.diagonal", "split_with_sizes", "unsafe_chunk"),
     *("unsafe_split", "unsafe_split_with_sizes"),
     *("broadcast_tensors", "broadcast_to", "chunk", "contiguous", "diagonal", "einsum", "expand", "expand_as"),
     *("flatten", "getitem", "hsplit", "meshgrid", "moveaxis", "movedim", "narrow", "permute", "positive", "ravel"),

@@ -51,6 +51,14 @@ WITH_GRADIENT: dict[str, tuple[Call, tuple[Any, ...]]] = {
     "gradient": (lambda m, x: m.gradient(x, dim=1)[0], (X,)),
     "as_strided": (lambda m, x: m.as_strided(x, (2, 3), (1, 2), 1), (V,)),
     "as_strided, overlapping": (lambda m, x: x.as_strided((3, 4), (1, 1)), (V,)),
+    "as_strided of a view": (lambda m, x: (x * 2)[2:].as_strided((2, 2), (1, 2)), (V,)),
+    "as_strided of a view, from the start": (lambda m, x: (x * 2)[2:].as_strided((2,), (2,), 3), (V,)),
+    "as_strided, transposed": (lambda m, x: m.as_strided(x.t(), (3, 2), (1, 6), 2), (M,)),
+    "as_strided, repeated": (lambda m, x: m.as_strided(x[:1].expand(4), (3, 2), (0, 0)), (V,)),
+    # PyTorch's gradient to the input is that of the replaced elements
+    "as_strided_scatter": (
+        lambda m, x, y: m.as_strided_scatter(x.detach(), y, (2, 2), (1, 3), 1) + x * 0, (V, normal(2, 2)),
+    ),
     "select_scatter": (lambda m, x, y: m.select_scatter(x, y[0], 1, 2), (X, normal(1, 3, 6))),
     "slice_scatter": (lambda m, x, y: m.slice_scatter(x, y, 1, 1, None, 2), (X, normal(3, 2, 6))),
     "diagonal_scatter": (lambda m, x, y: m.diagonal_scatter(x, y, 1, 0, 2), (X, normal(5, 3))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch.nn.functional as peer
 
 import retrograd
 import retrograd.nn.functional as ours
+from conformance.test_types import CASES, TYPES, Case, as_function, converted
 from peers.compare import assert_close
 from peers.test_integers import OPERATORS, _compare
 
@@ -124,9 +126,6 @@ def test_calls(name: str) -> None:
     assert_close(call(retrograd, ours, *[retrograd.tensor(x) for x in arrays]), wanted, name, 2e-6)
 
 
-TYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
-
-
 @pytest.mark.parametrize("first", TYPES)
 def test_promotion(first: str) -> None:
     for second in TYPES:
@@ -150,3 +149,65 @@ def test_limits(name: str) -> None:
         assert getattr(mine, what) == getattr(theirs, what) and type(getattr(mine, what)) is type(getattr(theirs, what))
     if query == "finfo":
         assert repr(mine) == repr(theirs) and mine.resolution == pytest.approx(theirs.resolution)
+
+
+# what differs on purpose: any and all of bytes are truth values here, soft_margin_loss does not overflow; and positions
+# among equal elements are not defined
+OURS = {"all", "any", "topk", "kthvalue", "soft_margin_loss"}
+
+
+def _function_of(name: str) -> Any:
+    """PyTorch's function, ``linalg.inv`` or ``relu``; None if it has none or one of another form."""
+    for found in (torch, peer):
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if callable(found):
+            return found
+    return None
+
+
+def _tensor_of(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return torch.tensor(value)
+    return type(value)(map(_tensor_of, value)) if type(value) in (list, tuple) else value
+
+
+def _difference(case: Case, kind: str) -> str | None:
+    """How the result of a call differs from PyTorch's in type or value, where both libraries compute it."""
+    call = case.call
+    arrays = [
+        converted(a, kind) if k in case.arrays else a.astype(np.float32) if a.dtype.kind == "f" else a
+        for k, a in enumerate(call.arrays)
+    ]
+    base = case.name.partition(":")[0]
+    theirs = _function_of(base)
+    if call.random or base in OURS or theirs is None or call.function.__name__ != base.rpartition(".")[2]:
+        return None
+    try:
+        wanted = call.of(arrays, lambda *args, **options: theirs(*_tensor_of(args), **options))
+        found = call.outputs([retrograd.Tensor(a.copy()) for a in arrays])
+    except (TypeError, ValueError, RuntimeError, IndexError, ZeroDivisionError, NotImplementedError):
+        return None
+    results = wanted if isinstance(wanted, (tuple, list)) else (wanted,)
+    for y, z in zip(found, [y for y in results if isinstance(y, torch.Tensor)], strict=False):
+        if y.shape != tuple(z.shape) or z.is_complex():  # an argument means something else there
+            continue
+        if y.array.dtype != z.numpy(force=True).dtype:
+            return f"{y.dtype}, PyTorch {z.dtype}"
+        tolerance = 5e-3 if "float16" in (kind, str(y.dtype)) else 2e-4
+        try:
+            assert_close(y, z, "value", tolerance if y.array.dtype.kind == "f" else None)
+        except AssertionError as error:
+            return str(error)
+    return None
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("many", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["drawn", "all"])
+def test_every_operator_of_the_tables(kind: str, many: bool) -> None:
+    cases = [case for case in CASES if case.form is as_function]
+    chosen = cases if many else random.Random(kind).sample(cases, 150)
+    with np.errstate(all="ignore"):
+        outcomes = [(case.label, _difference(case, kind)) for case in chosen]
+    assert not [outcome for outcome in outcomes if outcome[1]]

@@ -72,17 +72,20 @@ def test_float16_is_moved_compared_and_converted() -> None:
 
 
 @pytest.mark.parametrize(
-    "compute",
+    ("name", "compute"),
     [
-        *(lambda: HALF + HALF, lambda: HALF * 2, lambda: HALF.exp(), lambda: HALF.sum(), lambda: HALF @ HALF),
-        *(lambda: HALF.clone().add_(HALF), lambda: HALF.softmax(1), lambda: nn.functional.linear(HALF, HALF)),
-        *(lambda: HALF.mean(), lambda: HALF.max(), lambda: nn.functional.relu(HALF), lambda: HALF.cumsum(0)),
+        *(("add", lambda: HALF + HALF), ("mul", lambda: HALF * 2), ("exp", lambda: HALF.exp())),
+        *(("sum", lambda: HALF.sum()), ("matmul", lambda: HALF @ HALF), ("add", lambda: HALF.clone().add_(HALF))),
+        *(("softmax", lambda: HALF.softmax(1)), ("linear", lambda: nn.functional.linear(HALF, HALF))),
+        *(("mean", lambda: HALF.mean()), ("max", lambda: HALF.max()), ("relu", lambda: nn.functional.relu(HALF))),
+        *(("cumsum", lambda: HALF.cumsum(0)), ("rfft", lambda: rg.fft.rfft(HALF)), ("inverse", lambda: HALF.inverse())),
+        *(("conv1d", lambda: nn.functional.conv1d(HALF, HALF[None])), ("max_pool1d", lambda: rg.max_pool1d(HALF, 1))),
     ],
 )
-def test_float16_computes_nothing(compute: Callable[[], Any]) -> None:
-    if rg.active_kernels() == "textbook":
+def test_float16_computes_nothing(name: str, compute: Callable[[], Any]) -> None:
+    if rg.active_kernels() == "textbook" and name in ("add", "mul", "sum", "max", "cumsum", "softmax"):
         pytest.skip("NumPy computes in float16")
-    with pytest.raises(TypeError, match=r"float16 is .*\.float\(\)"):
+    with pytest.raises(TypeError, match=rf"^{name}: .*float16.*\.float\(\)"):
         compute()
 
 

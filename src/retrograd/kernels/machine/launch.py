@@ -36,6 +36,8 @@ _CPYTHON = (  # C functions that its machine code calls
     "PyLong_AsLongLong", "PyFloat_AsDouble", "PyErr_Occurred", "PyErr_SetString", "PyObject_CallNoArgs", "Py_IncRef",
     "Py_DecRef", "PyEval_SaveThread", "PyEval_RestoreThread",
 )  # fmt: skip
+_ROOT = __name__.partition(".")[0]
+_OPERATORS = f"{_ROOT}.ops.", f"{_ROOT}.nn.functional.", f"{_ROOT}.linalg", f"{_ROOT}.special"
 _loading = threading.RLock()
 _announced = False
 
@@ -114,8 +116,11 @@ class Kernel(dict[str, Launch]):
         self.path = path
 
     def __missing__(self, dtype: str) -> Launch:
-        if dtype == "e":
-            raise TypeError("float16 is for storage, no operator computes in it; convert the operands with .float()")
+        if dtype not in ("f", "d"):
+            raise TypeError(
+                f"{_operator_on_stack() or self.path}: no kernel computes in {np.dtype(dtype)}; convert the operands "
+                "with .float() or .double()"
+            )
         with _loading:
             if dtype not in self:
                 self[dtype] = self._load(dtype)
@@ -144,6 +149,22 @@ class Kernel(dict[str, Launch]):
         name = self.symbol(dtype)
         entry, note = load(name, lambda: self.compile(dtype))
         return _launcher(name, dtype, entry, note.decode().split(","))
+
+
+def _operator_on_stack() -> str:
+    """Name of the outermost public operator among the callers, for messages; empty if there is none."""
+    found, frame = "", sys._getframe(2)
+    while frame is not None:
+        module = frame.f_globals
+        name = frame.f_code.co_name
+        if name == "call":  # of an operator made from a formula, which knows its name
+            name = str(frame.f_locals.get("name", ""))
+        if str(module.get("__name__")).startswith(_OPERATORS) and (
+            name in module.get("__all__", ()) or name in module.get("METHODS", ()) or name in module.get("ROWS", ())
+        ):
+            found = name
+        frame = frame.f_back  # type: ignore[assignment]
+    return found
 
 
 _registry: list[Kernel] = []

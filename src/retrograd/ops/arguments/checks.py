@@ -24,15 +24,15 @@ def require_tensor(name: str, x: Any, label: str = "input") -> None:
 
 
 def require_number(name: str, x: Any, label: str = "input") -> None:
-    """TypeError unless x is a Tensor of numbers, not bool."""
-    if not isinstance(x, Tensor) or x.array.dtype.kind == "b":
+    """TypeError unless x is a Tensor of numbers that operators compute in, not bool or float16."""
+    if not isinstance(x, Tensor) or x.array.dtype.char in "?e":
         require_float(name, x, label)
 
 
 def require_float(name: str, x: Any, label: str = "input") -> None:
-    """TypeError unless x is a floating-point Tensor."""
+    """TypeError unless x is a float32 or float64 Tensor: kernels do not compute in float16."""
     if isinstance(x, Tensor):
-        if x.array.dtype.kind == "f":
+        if x.array.dtype.char in "fd":
             return
         raise TypeError(f"{name}: {label} is {x.dtype}, needs float32 or float64; convert it with {label}.float()")
     require_tensor(name, x, label)
@@ -59,16 +59,19 @@ def as_mask(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def as_float(name: str, x: Any, label: str = "input") -> Tensor:
-    """x, in the default type if it holds integers or bool; TypeError unless it is a Tensor."""
+    """x, in the default type if it holds integers or bool; TypeError if it is float16 or not a Tensor."""
     require_tensor(name, x, label)
-    return x if x.array.dtype.kind == "f" else cast(x, default_dtype())
+    if x.array.dtype.kind == "f":
+        require_float(name, x, label)
+        return x
+    return cast(x, default_dtype())
 
 
 def are_floats(x: Any, y: Any) -> bool:
     """Whether both are floating-point Tensors of one type, the usual case."""
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         dtype = x.array.dtype
-        return dtype is y.array.dtype and dtype.kind == "f"
+        return dtype is y.array.dtype and dtype.char in "fd"
     return False
 
 
@@ -116,11 +119,11 @@ def require_same(name: str, first: str, x: Tensor, second: str, y: Tensor, integ
     """TypeError unless both are floating-point Tensors of one type, or both int64 where ``integers`` are allowed."""
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         dtype = x.array.dtype
-        if dtype is y.array.dtype and dtype.kind == "f":
+        if dtype is y.array.dtype and dtype.char in "fd":
             return
     for label, value in ((first, x), (second, y)):
         require_tensor(name, value, label)
-    if x.array.dtype != y.array.dtype or x.array.dtype.kind not in ("fiu" if integers else "f"):
+    if x.array.dtype != y.array.dtype or not (x.array.dtype.char in "fd" or (integers and are_integers(x))):
         allowed = "float32, both float64 or both int64" if integers else "float32 or both float64"
         raise TypeError(
             f"{name}: {first} is {x.array.dtype}, {second} is {y.array.dtype}; both must be {allowed}: "

@@ -38,7 +38,7 @@ def check_operands(name: str, x: Tensor, w: Tensor, b: Tensor | None) -> tuple[S
     """The shapes of x and b. All operands must be Tensors of one type, floating-point or int64."""
     try:
         dtype = x.array.dtype
-        fits = dtype is w.array.dtype and dtype.kind == "f" and (b is None or b.array.dtype is dtype)
+        fits = dtype is w.array.dtype and dtype.char in "fd" and (b is None or b.array.dtype is dtype)
     except AttributeError:
         fits = False
     if not fits:

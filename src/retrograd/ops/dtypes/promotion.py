@@ -29,7 +29,7 @@ def floats(name: str, *, integers: bool = False, **operands: Any) -> tuple[Tenso
     for label, x in operands.items():
         require_tensor(name, x, label)
     dtype = promoted_type(*[x.array for x in operands.values()])
-    if dtype.kind != "f" and not integers:
+    if dtype.char not in "fd" and not (integers and dtype.kind != "f"):
         for label, x in operands.items():
             require_float(name, x, label)
     return (*[cast(x, dtype if dtype.kind == "f" else default_dtype()) for x in operands.values()],)

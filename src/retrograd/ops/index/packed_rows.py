@@ -49,7 +49,7 @@ class PlaceRows(Function):
 
 def _lines(x: np.ndarray, indices: np.ndarray, filling: float = 0.0) -> np.ndarray:
     """x[indices], and ``filling`` where the index is -1; the kernels take only floating-point numbers."""
-    if x.dtype.kind == "f":
+    if x.dtype.char in "fd":
         return kernels.lines(x, indices, 0, filling)
     y = np.full((len(indices), *x.shape[1:]), filling, x.dtype)
     used = indices >= 0

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_element, as_index, is_number, kind_of, require_tensor
+from ..arguments.checks import as_element, as_index, is_number, kind_of, require_factor, require_tensor
 from ..dtypes.dtype import cast
 from ..kernel_set import kernels
 from ..memory.private import private
@@ -36,7 +36,7 @@ class MaskedFill(Function):
     def forward(ctx: Any, x: Tensor, v: Tensor, mask: np.ndarray) -> Tensor:
         ctx.save_for_backward(mask)
         ctx.input_shape, ctx.value_shape = x.array.shape, v.array.shape
-        if x.array.dtype.kind == "f":
+        if x.array.dtype.char in "fd":
             return wrap(kernels.where(mask, v.array, x.array))
         if x.array.shape != mask.shape:
             return wrap(np.where(mask, v.array, x.array))
@@ -74,7 +74,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     """A copy of input with alpha * source[k] added to slice index[k] along ``dim``; slices may repeat.
 
     Raises:
-        TypeError: ``index`` does not hold int64, or the types of input and source differ.
+        TypeError: ``index`` does not hold int64, the types of input and source differ, or alpha is not an integer and
+            they are.
         IndexError: input has no such axis, or an index is not in [0, extent).
         ValueError: the shape of ``source`` does not fit.
     """
@@ -83,6 +84,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         return of_line(index_add, input, dim, index, source, alpha=alpha)
     indices, position = _vector("index_add", input, dim, index)
     source = _slices("index_add", input, indices, position, source)
+    if alpha != 1:
+        require_factor("index_add", "alpha", alpha, input.array.dtype)
     return Put.apply(input, source if alpha == 1 else source * alpha, _at(indices, position), True)
 
 

@@ -88,7 +88,7 @@ class SparseProducts(Function):
 
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     """The lines ``indices`` of x along ``axis``, in x's memory order."""
-    if x.dtype.kind == "f":
+    if x.dtype.char in "fd":
         return np.asarray(kernels.lines(x, indices, axis))
     order = sorted(range(x.ndim), key=lambda a: -abs(x.strides[a]))
     if order == list(range(x.ndim)):

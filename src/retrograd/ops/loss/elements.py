@@ -83,9 +83,11 @@ def reduce(name: str, losses: Tensor, reduction: str) -> Tensor:
     """The mean or sum of the losses, or all of them.
 
     Raises:
+        TypeError: the losses are integers and the reduction is "mean".
         ValueError: the reduction is not "mean", "sum" or "none".
     """
     if reduction == "mean":
+        require_float(name, losses)
         return mean(losses)
     if reduction == "sum":
         return sum(losses)

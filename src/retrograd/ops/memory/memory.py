@@ -7,65 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.changes import memory
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import is_number, require_tensor
+from ..reduce.reduction import sum as total
 from ..shape import shape as shapes
 from ..shape.broadcasting import broadcasts_to, sum_to
 from ..shape.rearrange import flip
 from ..shape.shape import axis
-from .device import CPU
 from .layout import as_memory_format, channels_last, channels_last_3d, contiguous_format
-
-
-class Storage:
-    """The memory that a tensor and its views share: its elements, or its bytes if it is untyped.
-
-    It is for comparing and measuring; elements are changed through tensors.
-    """
-
-    def __init__(self, tensor: Tensor, typed: bool) -> None:
-        self._owner = memory(tensor.array)
-        self._element = self._owner.itemsize if typed else 1
-        self.dtype = self._owner.dtype if typed else np.dtype(np.uint8)
-        self.device = CPU
-
-    def data_ptr(self) -> int:
-        """The address of the first byte."""
-        return _address(self._owner)
-
-    def nbytes(self) -> int:
-        """The number of bytes."""
-        return self._owner.nbytes
-
-    def size(self) -> int:
-        """The number of elements."""
-        return self._owner.nbytes // self._element
-
-    __len__ = size
-
-    def element_size(self) -> int:
-        """Bytes of an element."""
-        return self._element
-
-    def tolist(self) -> list[Any]:
-        """The elements, in the order of memory."""
-        found: list[Any] = self._owner.ravel("K").view(self.dtype).tolist()
-        return found
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.tolist()[index]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Storage) and (self.data_ptr(), self.dtype) == (other.data_ptr(), other.dtype)
-
-    def __hash__(self) -> int:
-        return hash(self.data_ptr())
-
-
-def _address(array: np.ndarray) -> int:
-    found: int = array.__array_interface__["data"][0]
-    return found
+from .storage import Storage, address, offset_of
 
 
 def stride(input: Tensor, dim: int | None = None) -> Any:
@@ -79,13 +29,13 @@ def stride(input: Tensor, dim: int | None = None) -> Any:
 
 
 def storage_offset(input: Tensor) -> int:
-    """How many elements lie in the shared memory before the first of input."""
-    return (_address(input.array) - _address(memory(input.array))) // input.array.itemsize
+    """The position of input's first element in the storage, counted in elements from its lowest address."""
+    return offset_of(input.array)[0]
 
 
 def data_ptr(input: Tensor) -> int:
     """The address of the first element."""
-    return _address(input.array)
+    return address(input.array)
 
 
 def element_size(input: Tensor) -> int:
@@ -111,7 +61,7 @@ def storage(input: Tensor) -> Storage:
 def is_set_to(input: Tensor, tensor: Tensor) -> bool:
     """Whether both show the same elements of the same memory, in the same shape."""
     a, b = input.array, tensor.array
-    return (_address(a), a.shape, a.strides, a.dtype) == (_address(b), b.shape, b.strides, b.dtype)
+    return (address(a), a.shape, a.strides, a.dtype) == (address(b), b.shape, b.strides, b.dtype)
 
 
 def is_shared(input: Tensor) -> bool:
@@ -209,16 +159,23 @@ def _reversed(input: Tensor) -> Tensor:
 
 
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
-    """input summed to a shape that broadcasts to it.
+    """input summed to a shape that broadcasts to it; integers and truth values sum to int64.
 
     Raises:
-        ValueError: the shape does not broadcast to input's.
+        ValueError: ``size`` does not broadcast to the shape of input.
     """
     require_tensor("sum_to_size", input)
-    wanted, shape = tuple(shapes.sizes("sum_to_size", "size", size)), input.array.shape
-    if not broadcasts_to(wanted, shape):
-        raise ValueError(f"sum_to_size: size={wanted} does not broadcast to input.shape={shape}")
-    return sum_to(input, wanted)
+    target, source = shapes.sizes("sum_to_size", "size", size), input.array.shape
+    if not broadcasts_to(tuple(target), source):
+        raise ValueError(
+            f"sum_to_size: size={target} does not broadcast to input.shape={source}; each extent, counted from the "
+            "end, must be equal or 1"
+        )
+    if input.array.dtype.kind == "f":
+        return sum_to(input, target)
+    missing = len(source) - len(target)
+    axes = [axis for axis in range(len(source)) if axis < missing or target[axis - missing] != source[axis]]
+    return total(input, axes).reshape(target) if axes else input
 
 
 def dlpack(input: Tensor, **options: Any) -> Any:

@@ -199,6 +199,8 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         ValueError: size is below 1, or input has fewer than 3 axes.
     """
     require_number("local_response_norm", input)
+    if input.array.dtype != np.int64:
+        require_float("local_response_norm", input)
     shape = input.array.shape
     if len(shape) < 3:
         raise ValueError(f"local_response_norm: input.shape={shape} needs at least 3 axes (batch, channels, positions)")

@@ -63,7 +63,7 @@ def unary(operator: type[Function], name: str, x: Tensor) -> Tensor:
     Raises:
         TypeError: x is not a Tensor.
     """
-    if isinstance(x, Tensor) and x.array.dtype.kind == "f":
+    if isinstance(x, Tensor) and x.array.dtype.char in "fd":
         return operator.apply(x)
     return operator.apply(as_float(name, x))
 
@@ -74,7 +74,7 @@ def unary_float(operator: type[Function], name: str, x: Tensor) -> Tensor:
     Raises:
         TypeError: x is not a floating-point Tensor.
     """
-    if not (isinstance(x, Tensor) and x.array.dtype.kind == "f"):
+    if not (isinstance(x, Tensor) and x.array.dtype.char in "fd"):
         require_float(name, x)
     return operator.apply(x)
 
@@ -86,10 +86,10 @@ def unary_exact(operator: type[Function], name: str, exact: Callable[..., Any], 
         TypeError: x is not a Tensor, or holds truth values.
     """
     if isinstance(x, Tensor):
-        kind = x.array.dtype.kind
-        if kind == "f":
+        dtype = x.array.dtype
+        if dtype.char in "fd":
             return operator.apply(x)
-        if kind in "iu":
+        if dtype.kind in "iu":
             return wrap(np.asarray(exact(x.array)))
     return unary_float(operator, name, x)
 

@@ -265,7 +265,7 @@ def operator(name: str, doc: str, domain: Domain = (-2.0, 2.0)) -> Callable[[Ten
     function = pointwise(name, module)
 
     def call(input: Tensor) -> Tensor:
-        if isinstance(input, Tensor) and input.array.dtype.kind == "f":
+        if isinstance(input, Tensor) and input.array.dtype.char in "fd":
             return function.apply(input)
         return function.apply(as_float(name, input))
 

@@ -51,9 +51,11 @@ def lp_pool_nd(
     if p == 0 or math.isnan(p):
         raise ValueError(f"{name}: norm_type={norm_type} must not be 0; give the exponent p of (sum of x**p)**(1/p)")
     if math.isinf(p):
-        size = relu(x) + relu(-x)  # |x|
+        size = relu(x) + relu(-x) if x.array.dtype.kind != "u" else x  # |x|
         if p > 0:
             return max_pool_nd(name, ndim, size, kernel_size, stride, 0, 1, ceil_mode, False)
+        if x.array.dtype.kind == "u":  # -x would wrap at 0
+            return 255 - max_pool_nd(name, ndim, 255 - size, kernel_size, stride, 0, 1, ceil_mode, False)
         return -max_pool_nd(name, ndim, -size, kernel_size, stride, 0, 1, ceil_mode, False)
     powers = x if p == 1 and x.array.dtype.kind == "f" else pow(x, norm_type)
     mean = as_float(name, avg_pool_nd(name, ndim, powers, kernel_size, stride, 0, ceil_mode, True, None))

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import is_number, require_number
+from ..dtypes.dtype import cast, int64
 from ..index.indexing import GetItem
 from ..shape.join import cat
 from ..shape.shape import axes, axis
@@ -75,7 +76,7 @@ def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order:
 
 
 def _derivative(x: Tensor, along: int, step: Any, edge_order: int) -> Tensor:
-    n = x.array.shape[along]
+    n, x = x.array.shape[along], _wide(x)
     kind = x.array.dtype if x.array.dtype.kind == "f" else np.dtype(np.float32)
     uneven = isinstance(step, Tensor) and step.array.ndim > 0
     if uneven:
@@ -118,11 +119,17 @@ def _derivative(x: Tensor, along: int, step: Any, edge_order: int) -> Tensor:
     return found if uneven else found / float(step)
 
 
+def _wide(x: Tensor) -> Tensor:
+    """x with integers in int64, in which sums and differences of smaller ones do not wrap."""
+    return x if x.array.dtype.kind == "f" else cast(x, int64)
+
+
 def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> tuple[Tensor, int]:
     """The area below each pair of neighbours, and the axis."""
     require_number(name, y, "y")
     along = axis(name, "dim", dim, y.array.ndim)
     front, back = (slice(None),) * along + (slice(None, -1),), (slice(None),) * along + (slice(1, None),)
+    y = _wide(y)
     pairs = GetItem.apply(y, front) + GetItem.apply(y, back)
     if x is None:
         if dx is not None and not is_number(dx):
@@ -131,6 +138,7 @@ def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -
     if dx is not None:
         raise ValueError(f"{name}: x and dx are both given; give one of them")
     require_number(name, x, "x")
+    x = _wide(x)
     given = x.array.shape
     if x.array.ndim == 1:
         x = x.reshape((-1,) + (1,) * (y.array.ndim - 1 - along))

@@ -415,7 +415,7 @@ def spmm(input: SparseTensor, mat2: Tensor) -> Tensor:
 
 def _added(numbers: Tensor, places: np.ndarray, count: int) -> Tensor:
     """``count`` lines: the numbers, or parts of several axes, added up at their places."""
-    if numbers.array.dtype.kind != "f":
+    if numbers.array.dtype.char not in "fd":
         total = np.zeros((count, *numbers.array.shape[1:]), numbers.array.dtype)
         np.add.at(total, places, numbers.array)
         return Tensor(total)
