@@ -9,6 +9,7 @@ from ops.battery import away_from_kinks, check, kernels_of_backward, numbers
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.linalg import vector_norm
+from retrograd.ops.product.products import tensordot
 from retrograd.ops.reduce import reduction as r
 from retrograd.ops.reduce.calculus import gradient
 
@@ -37,6 +38,30 @@ def test_empty() -> None:
     assert np.isnan(x.mean().item())
     x.sum().backward()
     assert x.grad.shape == (0, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64])
+def test_running_sums_and_products_in_a_type_that_is_asked_for(dtype: type) -> None:
+    x = np.array([[3, 100, 90], [5, 120, 60]])
+    narrow = x.astype(dtype)
+    for t in (Tensor(x), Tensor(narrow)):
+        for found, wanted in (
+            (t.cumsum(1, dtype=dtype), np.cumsum(narrow, 1, dtype)),
+            (t.cumprod(0, dtype=dtype), np.cumprod(narrow, 0, dtype)),
+            (t[0, 1].cumsum(0, dtype=dtype), narrow[0, 1]),
+        ):
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found.array, wanted)
+    assert Tensor(narrow).cumsum(1).dtype == np.int64 and Tensor(narrow).cumprod(1).dtype == np.int64
+
+
+def test_operators_that_keep_the_type_of_integers() -> None:
+    x, index = np.array([[4, 7], [1, 9]], np.int32), Tensor(np.array([0, 0]))
+    mean = Tensor(x).index_reduce(0, index, Tensor(x), "mean")
+    assert mean.dtype == np.int32 and mean.array.tolist() == [[3, 7], [1, 9]]
+    found = tensordot(Tensor(x), Tensor(x[:1]), ([0], [0]))  # the one row of the second counts for both of the first
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found.array, np.tensordot(x, x[[0, 0]], ([0], [0])))
 
 
 @pytest.mark.parametrize("name", ["median", "nanmedian"])

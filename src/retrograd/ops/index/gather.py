@@ -226,7 +226,7 @@ def scatter_reduce(
     np.add.at(count, places, 1)
     count = count + 1 if include_self else np.maximum(count, 1)
     if input.array.dtype.kind != "f":
-        return wrap((y.array // count).astype(y.array.dtype))
+        return wrap((y.array // count).astype(y.array.dtype, copy=False))
     return y / wrap(count.astype(y.array.dtype))
 
 

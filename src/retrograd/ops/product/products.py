@@ -267,9 +267,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         raise ValueError(f"tensordot: dims={dims} names an axis twice")
     for i, j in zip(of_a, of_b, strict=True):
         if sa[i] == 1 != sb[j]:
-            b = sum(b, j, True)
+            b = sum(b, j, True, dtype=b.array.dtype)  # that of small integers is int64 otherwise
         elif sb[j] == 1 != sa[i]:
-            a = sum(a, i, True)
+            a = sum(a, i, True, dtype=a.array.dtype)
         elif sa[i] != sb[j]:
             raise ValueError(
                 f"tensordot: axis {i} of a has {sa[i]}, axis {j} of b has {sb[j]}; a.shape={sa}, b.shape={sb}"

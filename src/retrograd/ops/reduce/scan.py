@@ -155,7 +155,7 @@ def prefix_products(x: Tensor, axis: int, reverse: bool) -> Tensor:
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """y[i] = input[0] + ... + input[i] along axis ``dim``; integers and truth values sum to int64.
 
-    dtype: convert input first.
+    dtype: convert input first; the result has this type, in which integers wrap.
 
     Raises:
         TypeError: input is not a Tensor, or ``dtype`` is not an element type.
@@ -163,25 +163,30 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """
     input, along = _checked("cumsum", input, dim, dtype)
     if not input.array.ndim:
-        return of_line(cumsum, input, dim)
+        return of_line(cumsum, input, dim, dtype=dtype)
     if input.array.dtype.kind == "f":
         return CumSum.apply(input, along, False)
-    return wrap(np.cumsum(input.array, along, np.int64))
+    return _of_integers(np.cumsum(input.array, along, np.int64), input, dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """y[i] = input[0] * ... * input[i] along axis ``dim``; the gradient is correct also at zeros.
 
-    dtype: convert input first.
+    dtype: as in ``cumsum``
 
     Raises: as ``cumsum``.
     """
     input, along = _checked("cumprod", input, dim, dtype)
     if not input.array.ndim:
-        return of_line(cumprod, input, dim)
+        return of_line(cumprod, input, dim, dtype=dtype)
     if input.array.dtype.kind == "f":
         return CumProd.apply(input, along)
-    return wrap(np.cumprod(input.array, along, np.int64))
+    return _of_integers(np.cumprod(input.array, along, np.int64), input, dtype)
+
+
+def _of_integers(found: np.ndarray, x: Tensor, dtype: Any) -> Tensor:
+    """The result in int64, or in the type of x if it was converted to a type that was asked for: integers wrap."""
+    return wrap(found if dtype is None else found.astype(x.array.dtype, copy=False))
 
 
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
