@@ -12,6 +12,7 @@ _LN2, _LN10 = 0.6931471805599453, 2.302585092994046
 _INVERSE_ROOT = 0.3989422804014327  # 1 / sqrt(2 pi)
 _ERF = 1.1283791670955126  # 2 / sqrt(pi)
 _PI = 3.141592653589793
+_FAR = 1e9  # from here on, x**2 + 1 is x**2 in float64
 _NAN, _INFINITY = float("nan"), float("inf")
 
 
@@ -135,14 +136,18 @@ def cosh_grad(g: Operand, x: Operand) -> Operand:
 
 @formula
 def asinh_grad(g: Operand, x: Operand) -> Operand:
-    """g / sqrt(x**2 + 1)"""
-    return g / sqrt(x * x + 1.0)
+    """g / sqrt(x**2 + 1), which is g / |x| where x**2 may overflow"""
+    far = absolute(x) > _FAR
+    z = where(far, 1.0, x)
+    return g / where(far, absolute(x), sqrt(z * z + 1.0))
 
 
 @formula
 def acosh_grad(g: Operand, x: Operand) -> Operand:
-    """g / sqrt(x**2 - 1)"""
-    return g / sqrt(x * x - 1.0)
+    """g / sqrt(x**2 - 1), which is g / x where x**2 may overflow"""
+    far = x > _FAR
+    z = where(far, 2.0, x)
+    return g / where(far, x, sqrt(z * z - 1.0))
 
 
 @formula

@@ -5,8 +5,11 @@ Source: NIST Digital Library of Mathematical Functions, 10.25.2 (series) and 10.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from ...engine.function import Function
 from ...engine.tensor import Tensor
 from ..pointwise.piecewise import where
 from .made import applied, special
@@ -53,16 +56,34 @@ def _i1(x: np.ndarray) -> np.ndarray:
     return np.where(np.isinf(x), x, np.copysign(_scaled(1, x), x) * np.exp(abs(x)))
 
 
+def _gap(x: np.ndarray) -> np.ndarray:
+    """i0e(x) - i1e(|x|), without cancellation"""
+    size = abs(x)
+    far = np.where(size < _FAR, _FAR, size)
+    terms, total = [np.ones_like(far), np.ones_like(far)], np.zeros_like(far)
+    for k in range(1, 31):
+        terms = [term * ((2 * k - 1) ** 2 - 4 * order) / (8 * k * far) for order, term in enumerate(terms)]
+        total = total + (terms[0] - terms[1])
+    low = _scaled(0, x) - _scaled(1, x)
+    return np.where(size < _FAR, low, np.where(np.isinf(size), 0, total / np.sqrt(2 * np.pi * far)))
+
+
+def _gap_slope(x: Tensor, y: Tensor) -> Tensor:
+    """sign(x) (i1e(|x|) / |x| - 2 y)"""
+    return _quotient(x, i1e(x), 0.5) * x.sign() - x.sign() * y * 2
+
+
 def _quotient(x: Tensor, y: Tensor, limit: float) -> Tensor:
-    """y / x, and the limit where x is 0."""
-    zero = x == 0
-    return where(zero, limit, y / where(zero, 1.0, x))
+    """y / x; the limit where x is 0, and 0 where y is infinite, beside which it does not count."""
+    zero, infinite = x == 0, abs(y) == math.inf
+    return where(zero, limit, where(infinite, 0.0, y) / where(zero, 1.0, x))
 
 
 I0 = special("I0", _i0, lambda x, y: i1(x))
 I1 = special("I1", _i1, lambda x, y: i0(x) - _quotient(x, y, 0.5))
-I0e = special("I0e", _i0e, lambda x, y: i1e(x) - x.sign() * y)
-I1e = special("I1e", _i1e, lambda x, y: i0e(x) - x.sign() * y - _quotient(x, y, 0.5))
+Gap: type[Function] = special("Gap", _gap, _gap_slope)
+I0e = special("I0e", _i0e, lambda x, y: -x.sign() * Gap.apply(x))
+I1e = special("I1e", _i1e, lambda x, y: Gap.apply(x) - _quotient(x, y, 0.5))
 
 
 def i0(input: Tensor) -> Tensor:

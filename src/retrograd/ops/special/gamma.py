@@ -25,6 +25,13 @@ _BERNOULLI = (
 )  # fmt: skip
 _FAR = 12.0  # from here on, the asymptotic expansions have the precision of float64
 _STEPS = 2000  # of series and continued fractions, which end when nothing changes any more
+_LARGE = 1e4  # from here on, the incomplete gamma functions have a uniform expansion
+# its coefficients near x = a, in powers of eta
+_UNIFORM = (
+    (-1 / 3, 1 / 12, -2 / 135, 1 / 864, 1 / 2835, -139 / 777600, 1 / 25515, -571 / 261273600),
+    (-1 / 540, -1 / 288, 1 / 378, -77 / 77760),
+    (25 / 6048, -139 / 51840, 1 / 1296),
+)
 
 
 def _hurwitz(s: Any, a: np.ndarray) -> np.ndarray:
@@ -84,7 +91,8 @@ def _polygamma(x: np.ndarray, n: int) -> np.ndarray:
     if not below.any():
         return positive
     found = np.where(below, (-1) ** n * positive - np.pi * _cotangent(n, x), positive)
-    return np.where(below & (x == np.floor(x)), np.inf, found)
+    at_pole = np.where(np.isneginf(x), np.nan, (-1) ** (n + 1) * np.inf)
+    return np.where(below & (x == np.floor(x)), at_pole, found)
 
 
 def _log_gamma(x: np.ndarray) -> np.ndarray:
@@ -117,6 +125,8 @@ def digamma(input: Tensor) -> Tensor:
 def polygamma(n: int, input: Tensor) -> Tensor:
     """The derivative of order n of ``digamma``.
 
+    For n from 1, it is inf at 0 and the negative integers if n is odd, and -inf if n is even.
+
     Raises:
         TypeError: input is not a Tensor, or n is not an int.
         ValueError: n is negative.
@@ -142,6 +152,23 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     return lgamma(x.unsqueeze(-1) + shifts).sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
 
 
+class GammaDensity(Function):
+    """x**(a - 1) exp(-x) / gamma(a), the derivative of igamma to x; it has no gradient to a."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, x: Tensor) -> Tensor:
+        b, z = np.broadcast_arrays(a.array.astype(np.float64), x.array.astype(np.float64))
+        with np.errstate(all="ignore"):
+            y = wrap(np.asarray(_density(b, z)).astype(x.array.dtype))
+        ctx.save_for_backward(a, x)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        a, x = ctx.saved_tensors
+        return None, sum_to(g * GammaDensity.apply(a, x) * ((a - 1) / x - 1), x.array.shape)
+
+
 class IncompleteGamma(Function):
     """The regularised lower, or upper, incomplete gamma function of a and x; it has no gradient to a."""
 
@@ -160,7 +187,7 @@ class IncompleteGamma(Function):
         name = "igammac" if ctx.upper else "igamma"
         if ctx.needs_input_grad[0]:
             raise NotImplementedError(f"{name}: there is no gradient to input; use input.detach()")
-        slope = ((a - 1) * x.log() - x - lgamma(a)).exp()
+        slope = GammaDensity.apply(a, x)
         return None, sum_to(g * (-slope if ctx.upper else slope), x.array.shape), None
 
 
@@ -232,16 +259,76 @@ def _of_both(name: str, a: Tensor, x: Tensor, upper: bool) -> Tensor:
 def _incomplete(a: np.ndarray, x: np.ndarray, upper: bool) -> np.ndarray:
     """By the series of the lower function where x < a + 1, else by the continued fraction of the upper one."""
     possible = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
-    b, z = np.where(possible, a, 1), np.where(possible, x, 1)
+    large = possible & (a >= _LARGE)
+    b, z = np.where(possible & ~large, a, 1), np.where(possible & ~large, x, 1)
     low = z < b + 1
     factor = np.exp(b * np.log(z) - z - each(math.lgamma, b))
     lower = factor * _series(b, np.where(low, z, 0.5))
     higher = factor * _fraction(b, np.where(low, b + 2, z))
     y = np.where(low, 1 - lower, higher) if upper else np.where(low, lower, 1 - higher)
+    if upper:
+        small = (b < 0.5) & (z < 1)
+        y = np.where(small, _upper_of_small(np.where(small, b, 0.25), np.where(small, z, 0.5)), y)
+    if large.any():
+        y = np.where(large, _uniform(np.where(large, a, _LARGE), np.where(large, x, _LARGE), upper), y)
     ends = np.where(x == 0, 0.0, np.where(np.isposinf(x), 1.0, np.nan))  # of the lower one, for a > 0
     ends = np.where(a > 0, ends, np.where((a == 0) & (x > 0), 1.0, np.nan))
     ends = np.where(np.isposinf(a) & (x >= 0), np.where(np.isposinf(x), np.nan, 0.0), ends)
     return np.where(possible, y, 1 - ends if upper else ends)
+
+
+def _upper_of_small(a: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """1 - x**a / gamma(1 + a) (1 + a S) without cancellation; S is the sum of (-x)**n / (n! (a + n)) over n from 1"""
+    near = a * (-np.euler_gamma + a * (np.pi**2 / 12 - a * 0.40068563438653143))  # zeta(3) / 3
+    power = a * np.log(x) - np.where(a < 1e-4, near, each(math.lgamma, 1 + a))
+    term, total = np.ones_like(x), np.zeros_like(x)
+    for n in range(1, 20):
+        term = term * -x / n
+        total = total + term / (a + n)
+    return -np.expm1(power) - np.exp(power) * a * total
+
+
+def _density(a: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """x**(a - 1) exp(-x) / gamma(a), and its limits"""
+    possible = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
+    b, z = np.where(possible, a, 1), np.where(possible, x, 1)
+    small = np.where(b < 100, b, 1)
+    direct = np.exp((small - 1) * np.log(z) - z - each(math.lgamma, small))
+    c = np.where(b < 100, 100, b)
+    stirling = 1 / (12 * c) - 1 / (360 * c**3) + 1 / (1260 * c**5)
+    around = np.exp(-c * _half_eta_squared(c, z)[0] - stirling) * np.sqrt(c / (2 * np.pi)) / z
+    at_zero = np.where(a == 1, 1.0, np.where(a < 1, np.inf, 0.0))
+    some = (a >= 0) & (x >= 0) & ~((a == 0) & (x == 0)) & ~(np.isinf(a) & np.isinf(x))
+    limits = np.where(some, np.where(x == 0, at_zero, 0.0), np.nan)
+    return np.where(possible, np.where(b < 100, direct, around), limits)
+
+
+def _half_eta_squared(a: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """x / a - 1 - log(x / a) without cancellation, and x / a - 1"""
+    change = (x - a) / a
+    series = np.zeros_like(change)
+    for k in range(15, 1, -1):
+        series = -change * series + 1 / k
+    half = np.where(abs(change) < 0.05, change**2 * series, change - np.log(x / a))
+    return half, change
+
+
+def _uniform(a: np.ndarray, x: np.ndarray, upper: bool) -> np.ndarray:
+    """The expansion for large a, uniform in x: an error function and three terms of 1 / a.
+
+    Source: DLMF 8.12; its coefficients are those of N. M. Temme, 1979.
+    """
+    half, change = _half_eta_squared(a, x)
+    eta = np.copysign(np.sqrt(2 * half), change)
+    near = abs(eta) < 0.1
+    r, s = np.where(near, 1, eta), np.where(near, 1, change)
+    powers = [np.polynomial.polynomial.polyval(np.clip(eta, -1, 1), coefficients) for coefficients in _UNIFORM]
+    first = np.where(near, powers[0], 1 / s - 1 / r)
+    second = np.where(near, powers[1], 1 / r**3 - 1 / s**3 - 1 / s**2 - 1 / (12 * s))
+    rest = np.exp(-a * half) / np.sqrt(2 * np.pi * a) * (first + (second + powers[2] / a) / a)
+    tail = each(math.erfc, (eta if upper else -eta) * np.sqrt(a / 2)) / 2
+    found: np.ndarray = tail + rest if upper else tail - rest
+    return found
 
 
 def _series(a: np.ndarray, x: np.ndarray) -> np.ndarray:

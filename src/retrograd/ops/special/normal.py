@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ...engine.function import Function
 from ...engine.tensor import Tensor
 from ..arguments.checks import as_float
 from ..dtypes.promotion import promote
@@ -59,11 +60,31 @@ def _log_ndtr(x: np.ndarray) -> np.ndarray:
     half = each(math.erfc, abs(inner) * _ROOT) / 2
     near = np.where(inner > 0, np.log1p(-half), np.log(half))
     far = np.where(x < _LOW, x, _LOW)
-    total = term = np.ones_like(far)
+    return np.where(x < _LOW, -0.5 * far**2 - _HALF_LOG_TAU - np.log(-far) + np.log1p(_tail(far)), near)
+
+
+def _tail(far: np.ndarray) -> np.ndarray:
+    """The asymptotic series of Mills' ratio minus its first term, 1."""
+    term, total = np.ones_like(far), np.zeros_like(far)
     for k in range(1, 10):
         term = term * (1 - 2 * k) / far**2
         total = total + term
-    return np.where(x < _LOW, -0.5 * far**2 - _HALF_LOG_TAU - np.log(-far) + np.log(total), near)
+    return total
+
+
+def _hazard(x: np.ndarray) -> np.ndarray:
+    """The derivative of log_ndtr: the density of the standard normal distribution over its distribution function"""
+    inner = np.where(x < _LOW, 0, x)
+    near = np.exp(-0.5 * inner**2 - _HALF_LOG_TAU) / (each(math.erfc, -inner * _ROOT) / 2)
+    far = np.where(x < _LOW, x, _LOW)
+    return np.where(x < _LOW, -far / (1 + _tail(far)), near)
+
+
+def _hazard_excess(x: np.ndarray) -> np.ndarray:
+    """x + hazard(x), without cancellation far below 0"""
+    far = np.where(x < _LOW, x, _LOW)
+    tail = _tail(far)
+    return np.where(x < _LOW, np.where(np.isinf(far), 0, far * (tail / (1 + tail))), x + _hazard(x))
 
 
 def _entr(x: np.ndarray) -> np.ndarray:
@@ -74,7 +95,9 @@ def _entr(x: np.ndarray) -> np.ndarray:
 
 ErfInv = special("ErfInv", _erfinv, lambda x, y: (y * y).exp() * (0.5 * math.sqrt(math.pi)))
 NormalQuantile = special("NormalQuantile", _ndtri, lambda x, y: (y * y * 0.5 + _HALF_LOG_TAU).exp())
-LogNormalCdf = special("LogNormalCdf", _log_ndtr, lambda x, y: (x * x * -0.5 - _HALF_LOG_TAU - y).exp())
+HazardExcess: type[Function] = special("HazardExcess", _hazard_excess, lambda x, y: 1 - Hazard.apply(x) * y)
+Hazard: type[Function] = special("Hazard", _hazard, lambda x, y: -(y * where(y == 0, 0.0, HazardExcess.apply(x))))
+LogNormalCdf = special("LogNormalCdf", _log_ndtr, lambda x, y: Hazard.apply(x))
 
 Entropy = special("Entropy", _entr, lambda x, y: -(x.log() + 1))
 
