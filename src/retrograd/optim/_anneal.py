@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..engine.arguments import as_list
 from ..entries import Check, check_table, count, number
 from ._scheduler import FunctionScheduler, GradualScheduler, require_count
 from .optimizer import Optimizer
@@ -84,7 +85,7 @@ class MultiStepLR(GradualScheduler):
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.milestones = Counter(milestones)
+        self.milestones = Counter(as_list("MultiStepLR", "milestones", milestones, "a list of ints"))
         for milestone in self.milestones:
             require_count("MultiStepLR: milestone", milestone, low=0)
         require_number("MultiStepLR: gamma", gamma)
