@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import retrograd as rg
-from retrograd.absent import PAGE, pytorch_names, reasons
+from retrograd.absent import OTHER_LIBRARIES, PAGE, pytorch_names, reasons
 from retrograd.absent.reasons import REASONS
 from retrograd.nn import functional
 
@@ -61,6 +61,14 @@ def test_message(owner: object, name: str, message: str) -> None:
     assert _message(owner, name).endswith(f"; see {PAGE}")
 
 
+@pytest.mark.parametrize("namespace", OTHER_LIBRARIES)
+def test_names_of_mxnet_say_what_to_write(namespace: str) -> None:
+    for name in OTHER_LIBRARIES[namespace]:
+        assert not hasattr(OURS[namespace], name)
+        assert _message(OURS[namespace], name).startswith(f"{OURS[namespace].__name__} has no {name}: ")
+    assert "write x.requires_grad_()" in _message(rg.zeros(2), "attach_grad")
+
+
 @pytest.mark.parametrize("namespace", MISSING)
 def test_every_name_that_is_missing_says_so(namespace: str) -> None:
     for name in MISSING[namespace]:
@@ -69,7 +77,8 @@ def test_every_name_that_is_missing_says_so(namespace: str) -> None:
 
 
 def test_reasons_are_for_names_of_pytorch_that_are_missing() -> None:
-    stale = [f"{space}.{name}" for space, names in REASONS.items() for name in names if name not in MISSING[space]]
+    known = {space: (*names, *OTHER_LIBRARIES.get(space, ())) for space, names in MISSING.items()}
+    stale = [f"{space}.{name}" for space, names in REASONS.items() for name in names if name not in known[space]]
     assert stale == [], "they are here now, or no names of PyTorch"
 
 

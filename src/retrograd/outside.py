@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO
 
-__all__ = ["STRICT_JSON", "open_outside", "read_outside"]
+__all__ = ["STRICT_JSON", "as_path", "open_outside", "read_outside"]
 
 _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
@@ -17,6 +17,17 @@ _KINDS = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISSOCK, "a socket"),
 )
+
+
+def as_path(name: str, argument: str, path: Any) -> Path:
+    """A str or Path as a Path.
+
+    Raises:
+        TypeError: path is neither.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{name}: {argument} is {type(path).__name__}, needs a str or a Path")
+    return Path(path)
 
 
 def open_outside(path: str | Path, most: int) -> BinaryIO:

@@ -6,6 +6,7 @@ from typing import Any
 
 from .absent import attach_to_module
 from .engine.tensor import Tensor
+from .ops.arguments.checks import require_tensor
 from .ops.creation.creation import as_tensor
 from .ops.dtypes.dtype import cast, float32, float64
 from .ops.sparse.coo import SparseTensor, sparse_coo_tensor, spmm
@@ -28,6 +29,7 @@ def addmm(mat: Tensor, mat1: SparseTensor, mat2: Tensor, beta: float = 1, alpha:
 
     Raises: as ``mm``.
     """
+    require_tensor("addmm", mat, "mat")
     return mat * beta + spmm(mat1, mat2) * alpha
 
 

@@ -191,7 +191,7 @@ OPERATORS += [
         batch=(),
         errors=[
             Refusal(ValueError, "lp_pool2d: norm_type=0 must not be 0", X, 0, 2),
-            Refusal(TypeError, "lp_pool2d: norm_type is str, needs a number", X, "2", 2),
+            Refusal(TypeError, "lp_pool2d: norm_type='2' is str, needs a number", X, "2", 2),
             Refusal(ValueError, "lp_pool2d: kernel_size=0 must be at least 1", X, 2, 0),
         ],
     ),

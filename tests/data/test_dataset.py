@@ -88,6 +88,16 @@ def test_collate_refuses_what_cannot_be_stacked():
         default_collate([(1,), (1, 2)])
     with pytest.raises(ValueError, match="different keys"):
         default_collate([{"a": 1}, {"b": 1}])
+    for batch, message in (
+        ([1, None, 2], r"sample\[1\] of the batch is None, sample\[0\] is int; .*leaves such samples out"),
+        ([None, 1], r"sample\[0\] of the batch is None; make the dataset return"),
+        ([(np.zeros(2), 1), (None, 2)], r"sample\[1\]\[0\] of the batch is None, sample\[0\]\[0\] is ndarray"),
+        ([{"x": [1]}, {"x": None}], r"sample\[1\]\['x'\] of the batch is None"),
+        ([{"x": 1}, {"x": "a"}], r"sample\[1\]\['x'\] of the batch is str, sample\[0\]\['x'\] is int"),
+        ([{"x": 1}, (1,)], r"sample\[1\] of the batch is tuple, sample\[0\] is dict"),
+    ):
+        with pytest.raises(TypeError, match=f"default_collate: {message}"):
+            default_collate(batch)
     with pytest.raises(TypeError, match="cannot stack object.*collate_fn"):
         default_collate([object()])
     with pytest.raises(ValueError, match="empty"):

@@ -308,3 +308,14 @@ def test_checks_can_be_left_out() -> None:
         d.Distribution.set_default_validate_args(True)
     with pytest.raises(ValueError, match="Bernoulli: probs must satisfy"):
         d.Bernoulli(1.5)
+
+
+def test_one_sample_of_one_number() -> None:
+    """A distribution of plain numbers draws a tensor without axes."""
+    for made in (
+        *(d.Exponential(0.5), d.Laplace(0.0, 1.0), d.Gumbel(0.0, 1.0), d.Cauchy(0.0, 1.0), d.Normal(0.0, 1.0)),
+        *(d.Uniform(0.0, 1.0), d.Gamma(1.0, 1.0), d.Beta(1.0, 1.0), d.StudentT(3.0), d.Chi2(2.0), d.HalfNormal(1.0)),
+        *(d.Bernoulli(0.5), d.Geometric(0.5), d.Poisson(2.0), d.LogNormal(0.0, 1.0), d.Binomial(3, 0.5)),
+    ):
+        sample = made.sample()
+        assert isinstance(sample.array, np.ndarray) and sample.shape == () and np.isfinite(sample.array)

@@ -235,6 +235,67 @@ def test_a_kink_at_the_input_is_not_hidden() -> None:
     assert not gradcheck(Abs.apply, leaf(0, 1), raise_exception=False)
 
 
+def _rectified(wrong: float = 1.0) -> type[Function]:
+    """max(x, 0), with slope 0 at 0; ``wrong`` scales its gradient."""
+
+    class Rectified(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return wrap(np.maximum(x.array, 0.0))
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            (x,) = ctx.saved_tensors
+            return wrap(g.array * (x.array > 0) * wrong)
+
+    return Rectified
+
+
+def test_a_kink_is_called_a_kink() -> None:
+    for values in ([0.0], [0.0, 1.0, -1.0]):
+        with pytest.raises(GradcheckError) as caught:
+            gradcheck(_rectified().apply, Tensor(np.array(values), requires_grad=True))
+        assert "func has a kink at input[0]: its slope is 0 below and 1 above" in str(caught.value)
+        assert "choose inputs away from such points" in str(caught.value) and "dropped" not in str(caught.value)
+
+
+def test_a_kink_does_not_hide_a_wrong_gradient() -> None:
+    with pytest.raises(GradcheckError, match="scaled by the constant factor 2; besides, func has a kink at input"):
+        gradcheck(_rectified(2.0).apply, Tensor(np.array([0.0, 1.5, 2.5]), requires_grad=True))
+    # a dropped gradient of a smooth function is none, however curved it is
+    for factor in (1.0, 1e4):
+        with pytest.raises(GradcheckError, match="the gradient is dropped"):
+            gradcheck(_dropped(factor).apply, Tensor(np.array([1.0, 2.0]), requires_grad=True))
+
+
+def _dropped(factor: float) -> type[Function]:
+    class Square(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return wrap(factor * x.array**2)
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            return wrap(np.zeros_like(g.array))
+
+    return Square
+
+
+def test_a_jump_is_called_a_jump() -> None:
+    class Step(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return wrap((x.array > 0) * 1.0)
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            return wrap(np.zeros_like(g.array))
+
+    with pytest.raises(GradcheckError, match=r"func jumps at input\[1\]: its slope is 0 below and 1e\+06 above"):
+        gradcheck(Step.apply, Tensor(np.array([2.0, 0.0]), requires_grad=True))
+
+
 def test_ill_conditioned_but_right() -> None:
     """Cancellation makes the numeric gradient bad; within the tolerances that is no fault of the gradient."""
 

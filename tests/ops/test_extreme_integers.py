@@ -170,7 +170,7 @@ def test_an_offset_beside_the_matrix_is_one_just_beside_it(offset: int) -> None:
         (lambda: rg.histc(x(3), LONG - 1), "histc: bins=9223372036854775807 must be an int from 1 to"),
         (lambda: rg.arange(LONG - 1), "arange: from start=0 to end=9223372036854775807 by step=1 is too long for"),
         (lambda: rg.arange(-LONG, 0), "arange: from start=-9223372036854775808 to end=0 by step=1 is too long for"),
-        (lambda: rg.randperm(LONG - 1), "randperm: n=9223372036854775807 must be at least 0 and below"),
+        (lambda: rg.randperm(LONG - 1), "randperm: n=9223372036854775807 must be below"),
         (lambda: functional.one_hot(rg.tensor([1]), LONG - 1), "one_hot: num_classes=9223372036854775807 is too large"),
         (lambda: rg.repeat_interleave(x(4), 2**62), r"repeats=4611686018427387904 make 1.84e\+19 slices: too many"),
         (lambda: rg.repeat_interleave(x(3), rg.tensor([LONG - 1, LONG - 1, 3])), "slices: too many"),

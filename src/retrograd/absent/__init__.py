@@ -14,6 +14,11 @@ from typing import Any, NoReturn
 
 PAGE = 'the page "From PyTorch" (docs/from_pytorch.md)'
 _PACKAGE = __name__.partition(".")[0]
+# methods of MXNet's arrays and layers that scripts call; ``reasons`` says what to write instead
+OTHER_LIBRARIES = {
+    "torch.Tensor": ("as_in_context", "asnumpy", "asscalar", "attach_grad"),
+    "torch.nn.Module": ("collect_params", "hybridize"),
+}
 _TABLE = os.path.join(os.path.dirname(__file__), "pytorch_names.txt")
 
 
@@ -67,8 +72,9 @@ class Absent:
 
 
 def attach_to_class(cls: type, namespace: str) -> None:
-    """Give a class an ``Absent`` for each name that a class of PyTorch has and it has not."""
-    names = frozenset(name for name in pytorch_names()[namespace] if not hasattr(cls, name))
+    """Give a class an ``Absent`` for each name that a class of PyTorch, or one like it of MXNet, has and it has not."""
+    known = (*pytorch_names()[namespace], *OTHER_LIBRARIES.get(namespace, ()))
+    names = frozenset(name for name in known if not hasattr(cls, name))
 
     def __dir__(self: Any) -> list[str]:  # noqa: N807
         """What is there, so that nothing else is completed or proposed."""

@@ -38,6 +38,10 @@ REASONS: dict[str, dict[str, str]] = {
         "gru": "write retrograd.nn.GRU",
     },
     "torch.Tensor": {
+        "as_in_context": _ONE_DEVICE,
+        "asnumpy": "it is a name of MXNet; write x.numpy()",
+        "asscalar": "it is a name of MXNet; write x.item()",
+        "attach_grad": "it is a name of MXNet; write x.requires_grad_()",
         "xpu": _ONE_DEVICE,
         "cfloat": _NO_COMPLEX,
         "cdouble": _NO_COMPLEX,
@@ -45,6 +49,8 @@ REASONS: dict[str, dict[str, str]] = {
         "to_dense": _STRIDED,
     },
     "torch.nn.Module": {
+        "collect_params": "it is a name of MXNet; write model.parameters() or model.named_parameters()",
+        "hybridize": _NOTHING_TO_COMPILE,
         "xpu": _ONE_DEVICE,
         "compile": _NOTHING_TO_COMPILE,
         "register_backward_hook": "write register_full_backward_hook",

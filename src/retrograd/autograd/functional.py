@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.arguments import as_flag
+from ..engine.arguments import as_callable, as_flag
 from ..engine.grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
 from ..engine.sweep import grad
 from ..engine.tensor import Tensor, wrap
@@ -133,6 +133,7 @@ def hvp(
     Raises: as ``vhp``.
     """
     _check_flags("hvp", create_graph, strict)
+    as_callable("hvp", "func", func)
     return vhp(func, inputs, v, create_graph, strict)
 
 
@@ -189,6 +190,7 @@ def hessian(
     if as_flag("hessian", "vectorize", vectorize):
         raise ValueError("hessian: vectorize=True is not supported; leave it out, the result is the same")
     _check_flags("hessian", create_graph, strict)
+    as_callable("hessian", "func", func)
 
     def slope(*xs: Tensor) -> Any:
         y = func(*xs)
@@ -238,6 +240,7 @@ def _run(
 ) -> tuple[bool, Many, Many, bool, Any]:
     """(whether there are several inputs, the inputs as used, outputs, whether those are a tuple, func's result)."""
     _check_flags(name, create_graph, strict)
+    as_callable(name, "func", func)
     many, originals = _as_tuple(name, "inputs", inputs)
     xs = []
     for x in originals:

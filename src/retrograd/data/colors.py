@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.arguments import as_list
+from ..ops.arguments.checks import as_real, is_number
 from ..ops.random.random import default_generator
 from .image_checks import probability
 from .image_transform import ImageTransform
@@ -86,12 +88,15 @@ class ColorJitter(ImageTransform):
 
 
 def _range(name: str, value: Any, centre: float, low: float, high: float) -> tuple[float, float]:
-    if isinstance(value, (int, float)):
-        if value < 0:
+    if is_number(value):
+        value = as_real("ColorJitter", name, value)
+        if not value >= 0:
             raise ValueError(f"ColorJitter: {name}={value!r} must be at least 0")
         limits = max(low, centre - value), centre + value
     else:
-        limits = tuple(value)
+        limits = tuple(as_list("ColorJitter", name, value, "a number or two: (least, greatest)"))
+        for limit in limits:
+            as_real("ColorJitter", name, limit)
     if len(limits) != 2 or not low <= limits[0] <= limits[1] <= high:
         raise ValueError(f"ColorJitter: {name}={value!r} must be a number or (least, greatest) from {low} to {high}")
     return limits

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.arguments import as_callable, as_list
 from ..engine.tensor import Tensor
 from ..ops.random.random import default_generator
 from .image_checks import checked, described, is_pillow, pillow_array, probability
@@ -24,7 +25,10 @@ class Compose:
     """
 
     def __init__(self, transforms: Sequence[Transform]) -> None:
-        self.transforms = list(transforms)
+        name = type(self).__name__
+        self.transforms = as_list(name, "transforms", transforms, "a list of functions of an image")
+        for place, transform in enumerate(self.transforms):
+            as_callable(name, f"transforms[{place}]", transform)
 
     def __call__(self, image: Any) -> Any:
         for transform in self.transforms:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.random.random import default_generator
+from ..ops.arguments.checks import as_counts, as_list, as_real
+from ..ops.random.random import chosen
 
 __all__ = [
     "ChainDataset",
@@ -61,7 +62,7 @@ class ChainDataset(IterableDataset):
     """
 
     def __init__(self, datasets: Iterable[IterableDataset]) -> None:
-        self.datasets = list(datasets)
+        self.datasets = as_list("ChainDataset", "datasets", datasets, "a list of data sets")
         for position, dataset in enumerate(self.datasets):
             if not isinstance(dataset, IterableDataset):
                 raise TypeError(
@@ -123,7 +124,8 @@ class Subset(Dataset):
 
     def __init__(self, dataset: Dataset, indices: Sequence[int] | np.ndarray) -> None:
         self.dataset = dataset
-        self.indices = np.asarray(indices, dtype=np.int64).reshape(-1)
+        require_length("Subset", "dataset", dataset)
+        self.indices = as_counts("Subset", "indices", indices)
         outside = (self.indices < -len(dataset)) | (self.indices >= len(dataset))
         if outside.any():
             raise IndexError(f"Subset: index {self.indices[outside][0]} is outside a dataset of {len(dataset)} samples")
@@ -149,12 +151,13 @@ class ConcatDataset(Dataset):
     """
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
-        self.datasets = list(datasets)
+        self.datasets = as_list("ConcatDataset", "datasets", datasets, "a list of data sets")
         if not self.datasets:
             raise ValueError("ConcatDataset: pass at least one dataset")
         if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
             raise TypeError("ConcatDataset: an IterableDataset has no positions; use ChainDataset")
-        self.cumulative_sizes = [int(end) for end in np.cumsum([len(dataset) for dataset in self.datasets])]
+        lengths = [require_length("ConcatDataset", f"datasets[{n}]", each) for n, each in enumerate(self.datasets)]
+        self.cumulative_sizes = [int(end) for end in np.cumsum(lengths)]
 
     def __getitem__(self, index: int) -> Any:
         position = _checked_index(index, len(self), "ConcatDataset")
@@ -177,7 +180,10 @@ def random_split(
     Raises:
         ValueError: the lengths are negative or do not add up.
     """
-    total = len(dataset)
+    total = require_length("random_split", "dataset", dataset)
+    lengths = [*lengths] if isinstance(lengths, Iterable) else [lengths]
+    for place, length in enumerate(lengths):
+        as_real("random_split", f"lengths[{place}]", length)
     if any(length < 0 for length in lengths):
         raise ValueError(f"random_split: lengths={list(lengths)} must not be negative")
     if math.isclose(sum(lengths), 1.0) and any(length != int(length) for length in lengths):
@@ -191,9 +197,16 @@ def random_split(
             f"random_split: lengths={list(lengths)} must add up to the {total} samples of the dataset, or be fractions "
             "that add up to 1"
         )
-    order = (default_generator if generator is None else generator).permutation(total)
+    order = chosen("random_split", generator).permutation(total)
     ends = np.cumsum(sizes)
     return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
+
+
+def require_length(name: str, label: str, dataset: Any) -> int:
+    """len(dataset); TypeError if it has no length."""
+    if not hasattr(dataset, "__len__"):
+        raise TypeError(f"{name}: {label} is {type(dataset).__name__}, needs a data set with a length, len({label})")
+    return len(dataset)
 
 
 def _checked_index(index: Any, length: int, name: str) -> int:

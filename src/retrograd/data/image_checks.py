@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
+from ..ops.arguments.checks import as_list, as_real
 
 
 def checked(name: str, image: Any) -> np.ndarray:
@@ -50,11 +51,12 @@ def pair_of(name: str, size: Any) -> tuple[int, int]:
     Raises:
         ValueError: size is neither a positive int nor a pair of them.
     """
-    pair = (size, size) if isinstance(size, int) else tuple(size)
+    pair = tuple(size) if isinstance(size, (tuple, list)) else (size, size)
     pair = pair * 2 if len(pair) == 1 else pair
-    if len(pair) != 2 or not all(isinstance(side, int) and side > 0 for side in pair):
+    ints = all(isinstance(side, (int, np.integer)) and not isinstance(side, bool) for side in pair)
+    if len(pair) != 2 or not ints or not all(0 < side < 2**31 for side in pair):
         raise ValueError(f"{name}: size={size!r} must be a positive int or (height, width)")
-    return pair
+    return int(pair[0]), int(pair[1])
 
 
 def probability(name: str, p: float) -> float:
@@ -63,7 +65,7 @@ def probability(name: str, p: float) -> float:
     Raises:
         ValueError: p is not a probability.
     """
-    if not 0 <= p <= 1:
+    if not 0 <= as_real(name, "p", p) <= 1:
         raise ValueError(f"{name}: p={p!r} must be from 0 to 1")
     return p
 
@@ -74,5 +76,8 @@ def check_range(name: str, option: str, values: Sequence[float]) -> None:
     Raises:
         ValueError: values is not such a range.
     """
-    if len(values) != 2 or not 0 < values[0] <= values[1] < math.inf:
+    ends = as_list(name, option, values, "two numbers: (least, greatest)")
+    for end in ends:
+        as_real(name, option, end)
+    if len(ends) != 2 or not 0 < values[0] <= values[1] < math.inf:
         raise ValueError(f"{name}: {option}={values!r} must be (least, greatest), both greater than 0")

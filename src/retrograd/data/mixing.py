@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
+from ..ops.arguments.checks import as_count, as_real
 from ..ops.random.random import default_generator
 
 __all__ = ["CutMix", "MixUp"]
@@ -20,10 +21,10 @@ class _Mix:
 
     def __init__(self, *, alpha: float = 1.0, num_classes: int | None = None) -> None:
         name = type(self).__name__
-        if not 0 < alpha < math.inf:
+        if not 0 < as_real(name, "alpha", alpha) < math.inf:
             raise ValueError(f"{name}: alpha={alpha!r} must be greater than 0")
-        if num_classes is not None and (not isinstance(num_classes, int) or num_classes < 1):
-            raise ValueError(f"{name}: num_classes={num_classes!r} must be a positive int")
+        if num_classes is not None:
+            num_classes = as_count(name, "num_classes", num_classes, 1, 2**24)
         self.alpha, self.num_classes = alpha, num_classes
 
     def __call__(self, images: Any, labels: Any) -> tuple[Any, Any]:
@@ -42,7 +43,9 @@ class _Mix:
             classes = self.num_classes
             if classes is None or y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= classes:
                 raise ValueError(f"{name}: labels must be classes from 0 to num_classes - 1; num_classes={classes}")
-            y = np.eye(classes, dtype=x.dtype)[y]
+            shares = np.zeros((len(y), classes), x.dtype)
+            shares[np.arange(len(y)), y] = 1
+            y = shares
         # mix each image with the previous one; the order of a batch is already random
         x, y = self.mix(x, np.roll(x, 1, 0), y, np.roll(y, 1, 0), float(default_generator.beta(self.alpha, self.alpha)))
         return (Tensor(x) if isinstance(images, Tensor) else x), (Tensor(y) if isinstance(labels, Tensor) else y)

@@ -49,6 +49,19 @@ def random_part(
     return None
 
 
+def interpolation_of(name: str, mode: Any) -> InterpolationMode:
+    """The mode, or the one with this name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    try:
+        return InterpolationMode(mode)
+    except ValueError:
+        known = ", ".join(each.value for each in InterpolationMode)
+        raise ValueError(f"{name}: interpolation={mode!r} is unknown; choose one of {known}") from None
+
+
 def resampling(mode: InterpolationMode) -> Any:
     """Pillow's constant for the mode."""
     return getattr(pillow("resizing and rotating").Image.Resampling, mode.name)

@@ -179,6 +179,8 @@ class BatchSampler(Sampler):
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size <= 0:
             raise ValueError(f"BatchSampler: batch_size={batch_size!r} must be a positive int")
+        if not isinstance(sampler, Iterable) and not hasattr(sampler, "__getitem__"):
+            raise TypeError(f"BatchSampler: sampler is {type(sampler).__name__}, needs a sampler or a list of indices")
         self.sampler, self.batch_size = sampler, batch_size
         self.drop_last = as_flag("BatchSampler", "drop_last", drop_last)
 

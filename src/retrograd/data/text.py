@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..outside import as_path
 from .utf8 import read_utf8
 
 __all__ = ["Corpus", "TextError", "load_pydoc", "read_text"]
@@ -65,7 +66,7 @@ def read_text(path: str | Path) -> Corpus:
         TextError: the file cannot be read, is not UTF-8, holds a NUL character, has fewer than 10,000 characters or
             more than 10,000 different ones; the message says which, and where.
     """
-    path = Path(path)
+    path = as_path("read_text", "path", path)
     text = read_utf8(path, TextError)
     return _corpus(text.replace("\r\n", "\n").replace("\r", "\n"), path.name, str(path))
 

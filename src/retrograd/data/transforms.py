@@ -16,16 +16,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from ..engine.tensor import Tensor
+from ..ops.arguments.checks import as_list, as_real, is_number
 from ..ops.random.random import default_generator
 from .colors import ColorJitter, Grayscale, RandomGrayscale
 from .conversions import Compose, Lambda, PILToTensor, RandomApply, RandomChoice, ToPILImage, ToTensor
 from .image_checks import check_range, pair_of, probability
 from .image_transform import ImageTransform
 from .mixing import CutMix, MixUp
-from .resampling import InterpolationMode, by_plane, padded, random_part, resampling, resized
+from .resampling import InterpolationMode, by_plane, interpolation_of, padded, random_part, resampling, resized
 
 __all__ = [
     "CenterCrop",
@@ -56,6 +59,14 @@ __all__ = [
 _MODES = ("constant", "edge", "reflect", "symmetric")
 
 
+def _per_channel(label: str, values: Any) -> np.ndarray:
+    """A number, or a list or an array of numbers, as a float64 vector."""
+    if isinstance(values, (Tensor, np.ndarray)):
+        values = values.tolist()
+    each = [values] if is_number(values) else as_list("Normalize", label, values, "one number per channel")
+    return np.array([as_real("Normalize", label, number) for number in each], np.float64)
+
+
 class Normalize(ImageTransform):
     """(x - mean) / std in each channel of a float image.
 
@@ -66,7 +77,7 @@ class Normalize(ImageTransform):
     """
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
-        self.mean, self.std = (np.asarray(values, np.float64).reshape(-1) for values in (mean, std))
+        self.mean, self.std = (_per_channel(label, values) for label, values in (("mean", mean), ("std", std)))
         if self.mean.shape != self.std.shape or not (self.std > 0).all():
             raise ValueError(f"Normalize: mean={mean!r} and std={std!r} need one number per channel each, std above 0")
 
@@ -93,7 +104,7 @@ class Pad(ImageTransform):
 
     def __init__(self, padding: int | Sequence[int], fill: float = 0, padding_mode: str = "constant") -> None:
         self.padding, self.fill, self.padding_mode = padding, fill, padding_mode
-        sides = (padding,) * 4 if isinstance(padding, int) else tuple(padding)
+        sides = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * 4
         sides = sides * 2 if len(sides) == 2 else sides
         if len(sides) != 4 or not all(isinstance(side, int) and side >= 0 for side in sides):
             raise ValueError(f"Pad: padding={padding!r} must be one, two or four ints of at least 0")
@@ -174,7 +185,7 @@ class Resize(ImageTransform):
     def __init__(
         self, size: int | Sequence[int], interpolation: str | InterpolationMode = InterpolationMode.BILINEAR
     ) -> None:
-        self.size, self.interpolation = size, InterpolationMode(interpolation)
+        self.size, self.interpolation = size, interpolation_of(type(self).__name__, interpolation)
         self._size = pair_of("Resize", size)
         self._keep = isinstance(size, int) or len(size) == 1
 
@@ -207,7 +218,7 @@ class RandomResizedCrop(ImageTransform):
         interpolation: str | InterpolationMode = InterpolationMode.BILINEAR,
     ) -> None:
         self.size, self.scale, self.ratio = size, scale, ratio
-        self.interpolation = InterpolationMode(interpolation)
+        self.interpolation = interpolation_of(type(self).__name__, interpolation)
         self._size = pair_of("RandomResizedCrop", size)
         check_range("RandomResizedCrop", "scale", scale)
         check_range("RandomResizedCrop", "ratio", ratio)
@@ -271,9 +282,15 @@ class RandomRotation(ImageTransform):
         expand: bool = False,
         fill: float = 0,
     ) -> None:
-        self.degrees, self.interpolation = degrees, InterpolationMode(interpolation)
+        self.degrees, self.interpolation = degrees, interpolation_of(type(self).__name__, interpolation)
         self.expand, self.fill = bool(expand), fill
-        low, high = (-degrees, degrees) if isinstance(degrees, (int, float)) else tuple(degrees)
+        ends = [degrees, degrees]
+        if isinstance(degrees, (tuple, list)):
+            ends = [*degrees]
+        if len(ends) != 2:
+            raise ValueError(f"RandomRotation: degrees={degrees!r} must be one number or two: (least, greatest)")
+        low, high = (as_real("RandomRotation", "degrees", end) for end in ends)
+        low = low if isinstance(degrees, (tuple, list)) else -low
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise ValueError(f"RandomRotation: degrees={degrees!r} must be a number of at least 0 or (least, greatest)")
         if self.interpolation.value not in ("nearest", "bilinear", "bicubic"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ..engine.tensor import Tensor
+from ..ops.arguments.checks import require_float
 from ..ops.pointwise.piecewise import where
 from ..ops.special.gamma import digamma, lgamma
 from . import constraints
@@ -28,6 +29,7 @@ class Dirichlet(Distribution):
     has_rsample = True
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
+        require_float("Dirichlet", concentration, "concentration")
         if concentration.array.ndim < 1:
             raise ValueError("Dirichlet: concentration has no axis, needs (..., K)")
         self.concentration = concentration

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ..engine.arguments import as_list
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..ops.arguments.checks import as_flag
@@ -35,8 +36,8 @@ class Distribution:
     def __init__(
         self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None
     ) -> None:
-        self._batch_shape: Shape = tuple(batch_shape)
-        self._event_shape: Shape = tuple(event_shape)
+        self._batch_shape: Shape = tuple(as_list(type(self).__name__, "batch_shape", batch_shape, "a tuple of ints"))
+        self._event_shape: Shape = tuple(as_list(type(self).__name__, "event_shape", event_shape, "a tuple of ints"))
         if validate_args is not None:
             self._validate_args = as_flag(type(self).__name__, "validate_args", validate_args)
         if not self._validate_args:
@@ -131,7 +132,7 @@ class Distribution:
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Self:
         """The distribution with its parameters expanded to another batch_shape."""
-        shape = tuple(batch_shape)
+        shape = tuple(as_list(type(self).__name__, "batch_shape", batch_shape, "a tuple of ints"))
         new: Self = type(self).__new__(type(self)) if _instance is None else _instance
         kept = len(self._batch_shape)
         for name, value in self.__dict__.items():

@@ -26,7 +26,7 @@ class StandardGamma(Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor) -> Tensor:
         y = drawn(lambda generator: generator.standard_gamma(a.array.astype(np.float64)), a)
-        y = wrap(np.maximum(y.array, np.finfo(y.array.dtype).tiny))
+        y = wrap(np.asarray(np.maximum(y.array, np.finfo(y.array.dtype).tiny)))
         ctx.save_for_backward(a, y)
         return y
 
@@ -35,7 +35,7 @@ class StandardGamma(Function):
     def backward(ctx: Any, g: Tensor) -> Tensor:
         a, y = ctx.saved_tensors
         slope = gamma_slope(a.array.astype(np.float64), y.array.astype(np.float64))
-        return g * wrap(slope.astype(y.array.dtype))
+        return g * wrap(np.asarray(slope, y.array.dtype))
 
 
 def standard_gamma(concentration: Tensor) -> Tensor:

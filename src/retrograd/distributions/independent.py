@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ..engine.tensor import Tensor
+from ..ops.arguments.checks import as_int
 from . import constraints
 from .distribution import Distribution
 from .utils import summed_last
@@ -26,7 +27,11 @@ class Independent(Distribution):
     def __init__(
         self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None
     ) -> None:
-        batch, count = base_distribution.batch_shape, reinterpreted_batch_ndims
+        if not isinstance(base_distribution, Distribution):
+            kind = type(base_distribution).__name__
+            raise TypeError(f"Independent: base_distribution is {kind}, needs a Distribution")
+        batch = base_distribution.batch_shape
+        count = as_int("Independent", "reinterpreted_batch_ndims", reinterpreted_batch_ndims)
         if not 0 <= count <= len(batch):
             raise ValueError(
                 f"Independent: reinterpreted_batch_ndims={count} must be from 0 to {len(batch)}, the number of axes of "

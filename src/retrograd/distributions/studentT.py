@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from ..engine.tensor import Tensor, wrap
+from ..engine.tensor import Tensor
 from ..ops.special.gamma import digamma, lgamma
 from . import constraints
 from .distribution import Distribution
@@ -70,5 +70,5 @@ class StudentT(Distribution):
     def entropy(self) -> Tensor:
         """log(scale) + (df + 1) / 2 (digamma((df + 1) / 2) - digamma(df / 2)) + log(sqrt(df) B(1/2, df / 2))"""
         half, more = self.df * 0.5, (self.df + 1) * 0.5
-        beta = lgamma(half) + lgamma(wrap(half.array * 0 + 0.5)) - lgamma(more)
+        beta = lgamma(half) + lgamma(half * 0 + 0.5) - lgamma(more)
         return self.scale.log() + more * (digamma(more) - digamma(half)) + self.df.log() * 0.5 + beta

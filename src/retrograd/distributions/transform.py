@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import ref
 
+from ..engine.arguments import as_list
 from ..engine.tensor import Tensor
 from . import constraints
 from .utils import Shape, summed_last
@@ -151,10 +152,17 @@ class _InverseTransform(Transform):
         return f"{self._forward!r}.inv"
 
 
+def _transform(name: str, label: str, value: Any) -> Transform:
+    if not isinstance(value, Transform):
+        raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a Transform such as ExpTransform()")
+    return value
+
+
 class ComposeTransform(Transform):
     """Several transforms, the first one first."""
 
     def __init__(self, parts: Any, cache_size: int = 0) -> None:
+        parts = [_transform("ComposeTransform", "parts", part) for part in as_list("ComposeTransform", "parts", parts)]
         self.parts = [part.with_cache(cache_size) if cache_size else part for part in parts]
         super().__init__(cache_size)
         self.bijective = all(part.bijective for part in self.parts)
@@ -237,6 +245,7 @@ class IndependentTransform(Transform):
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size)
+        _transform("IndependentTransform", "base_transform", base_transform)
         self.base_transform, self.reinterpreted_batch_ndims = base_transform, reinterpreted_batch_ndims
         self.bijective = base_transform.bijective
         self.domain = constraints.independent(base_transform.domain, reinterpreted_batch_ndims)

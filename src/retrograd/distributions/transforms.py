@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
-from ..ops.arguments.checks import is_number
+from ..ops.arguments.checks import as_real, is_number
 from ..ops.normalization.softmax import softmax
 from ..ops.pointwise.activation import logsigmoid, softplus
 from ..ops.pointwise.transcendental import sigmoid
@@ -157,7 +157,9 @@ class PowerTransform(Transform):
 
     def __init__(self, exponent: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.exponent = exponent if isinstance(exponent, Tensor) else wrap(np.asarray(exponent, np.float32))
+        if not isinstance(exponent, Tensor):
+            exponent = wrap(np.asarray(as_real("PowerTransform", "exponent", exponent), np.float32))
+        self.exponent = exponent
 
     @property
     def sign(self) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
-from ..ops.arguments.checks import is_number
+from ..ops.arguments.checks import as_real, is_number
 from ..ops.dtypes.dtype import cast
 from ..ops.dtypes.promotion import promoted_type
 from ..ops.normalization.softmax import softmax
@@ -40,7 +40,10 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     dtype = promoted_type(*arrays) if arrays else np.dtype(np.float32)
     if dtype.kind != "f":
         dtype = np.dtype(np.float32)
-    tensors = [cast(v, dtype) if isinstance(v, Tensor) else wrap(np.asarray(v, dtype)) for v in values]
+    tensors = [
+        cast(v, dtype) if isinstance(v, Tensor) else wrap(np.asarray(as_real("broadcast_all", "value", v), dtype))
+        for v in values
+    ]
     return tuple(broadcast_tensors(*tensors))
 
 
@@ -54,7 +57,7 @@ def uniform(shape: Shape, like: Tensor) -> Tensor:
     dtype = like.array.dtype
     limits = np.finfo(dtype)
     drawn = chosen("sample", None).random(shape, dtype)
-    return wrap(np.clip(np.asarray(drawn, dtype), limits.tiny, 1 - limits.eps / 2))
+    return wrap(np.asarray(np.clip(np.asarray(drawn, dtype), limits.tiny, 1 - limits.eps / 2)))
 
 
 def drawn(draw: Callable[[np.random.Generator], Any], like: Tensor) -> Tensor:

@@ -20,8 +20,33 @@ def as_flag(name: str, argument: str, value: Any) -> bool:
     raise TypeError(f"{name}: {argument}={value!r} must be True or False, not {type(value).__name__}")
 
 
+def as_callable(name: str, argument: str, value: Any) -> Any:
+    """``value`` if it can be called.
+
+    Raises:
+        TypeError: value cannot be called.
+    """
+    if not callable(value):
+        raise TypeError(f"{name}: {argument} is {type(value).__name__}, needs a function or a module")
+    return value
+
+
+def as_list(name: str, argument: str, values: Any, needs: str = "a list") -> list[Any]:
+    """The elements of an iterable other than a str as a list.
+
+    Raises:
+        TypeError: values is not one.
+    """
+    try:
+        if not isinstance(values, (str, bytes)):
+            return list(values)
+    except TypeError:
+        pass
+    raise TypeError(f"{name}: {argument} is {type(values).__name__}, needs {needs}")
+
+
 def shown(number: Any) -> str:
     """A number for a message; Python itself refuses to write out an int of thousands of digits."""
     if isinstance(number, int) and number.bit_length() > 128:
         return f"<int of {number.bit_length()} bits>"
-    return str(number)
+    return repr(number) if isinstance(number, str) else str(number)

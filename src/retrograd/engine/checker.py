@@ -306,7 +306,7 @@ class Check:
             if other is not None:
                 diagnosis = f"the gradients are exchanged: this is the gradient of input {self.positions[other]}"
             else:
-                diagnosis = diagnose(a, n, output.shape, x.shape)
+                diagnosis = self._diagnosis(output, o, i, numeric, wrong)
         return GradcheckFault(
             check,
             message,
@@ -320,6 +320,57 @@ class Check:
             int(wrong.sum()),
             wrong.size,
         )
+
+
+    def _diagnosis(self, output: Tensor, o: int, i: int, numeric: Jacobians, wrong: np.ndarray) -> str:
+        """What is wrong with a block of the Jacobian; entries at kinks of the function count as right."""
+        a, n, shape = self.analytic[o][i], numeric[o][i], self.wanted[i].shape
+        below, above, jumps = self._slopes(o, i, wrong)
+        with np.errstate(invalid="ignore"):
+            within = (np.minimum(below, above) <= a) & (a <= np.maximum(below, above))
+        kinks = wrong & within
+        if not kinks.any():
+            return diagnose(a, n, output.shape, shape)
+        row, column = (int(k) for k in np.argwhere(kinks)[0])
+        place = _indices(tuple(int(k) for k in np.unravel_index(column, shape)))
+        what = "jumps" if jumps[row, column] else "has a kink"
+        text = (
+            f"func {what} at input[{place}]: its slope is {below[row, column] + 0.0:.6g} below and "
+            f"{above[row, column] + 0.0:.6g} above, the analytic gradient {a[row, column]:.6g} lies between them, and "
+            "central differences give their mean; choose inputs away from such points"
+        )
+        if (kinks == wrong).all():
+            return text
+        others = diagnose(np.where(kinks, 0.0, a), np.where(kinks, 0.0, n), output.shape, shape)
+        return f"{others}; besides, {text}"
+
+    def _slopes(self, o: int, i: int, wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Slopes of output o below and above each wrong entry of input i, and where func jumps; else NaN and False.
+
+        The two slopes of a smooth function approach each other with the step; those that do not are kept.
+        """
+        flat = self.wanted[i].array.reshape(-1)
+        below, above = np.full(wrong.shape, np.nan), np.full(wrong.shape, np.nan)
+        jumps = np.zeros(wrong.shape, bool)
+
+        def result() -> np.ndarray:
+            return self._differenced(self._chosen_outputs())[o].array.reshape(-1).copy()
+
+        with np.errstate(invalid="ignore"):
+            middle = result()
+            for column in np.flatnonzero(wrong.any(0)):
+                value, gaps = flat[column], []
+                for step in (0.5 * self.eps, self.eps):
+                    sides = []
+                    for signed in (-step, step):
+                        flat[column] = value + signed
+                        sides.append((result() - middle) / (flat[column] - value))
+                    gaps.append(np.abs(sides[1] - sides[0]))
+                flat[column] = value
+                kept = wrong[:, column] & (gaps[0] > 0.75 * gaps[1])
+                below[kept, column], above[kept, column] = sides[0][kept], sides[1][kept]
+                jumps[kept, column] = (gaps[0] > 1.5 * gaps[1])[kept]
+        return below, above, jumps
 
 
 def outputs_of(func: Callable[..., Any], inputs: Sequence[Any], name: str = "func") -> list[Tensor]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import as_flag
+from .arguments import as_flag, as_list
 from .checker import Check, irregular, outputs_of
 from .grad_mode import enable_grad
 from .report import GradcheckError, GradcheckFault, GradcheckReport
@@ -71,6 +71,7 @@ def gradcheck(
     sharpened = _check_flags("gradcheck", raise_exception, check_layouts, sharp, atol, rtol)
     if isinstance(inputs, Tensor):
         inputs = (inputs,)
+    inputs = as_list("gradcheck", "inputs", inputs, "a Tensor or a list of them")
     checked = _check_inputs(inputs, "gradcheck")
     if surrogate is not None and not callable(surrogate):
         raise TypeError(f"gradcheck: surrogate is {type(surrogate).__name__}, expected a function of the inputs")
@@ -110,7 +111,7 @@ def gradgradcheck(
     sharpened = _check_flags("gradgradcheck", raise_exception, check_layouts, sharp, atol, rtol)
     if isinstance(inputs, Tensor):
         inputs = (inputs,)
-    inputs = tuple(inputs)
+    inputs = tuple(as_list("gradgradcheck", "inputs", inputs, "a Tensor or a list of them"))
     positions = _check_inputs(inputs, "gradgradcheck")
     wanted = [inputs[position] for position in positions]
     with enable_grad():

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import as_flag
+from .arguments import as_flag, shown
 
 _PROFILES: dict[str, dict[str, Any]] = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "max_line_width": None},
@@ -31,14 +31,16 @@ def set_printoptions(
         ValueError: a number is negative, or the profile is unknown.
     """
     if profile is not None:
-        if profile.lower() not in _PROFILES:
+        if not isinstance(profile, str) or profile.lower() not in _PROFILES:
             raise ValueError(f"set_printoptions: profile={profile!r}; choose default, short or full")
         _options.update(_PROFILES[profile.lower()])
     numbers = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "max_line_width": linewidth}
     for name, value in numbers.items():
         if value is not None:
-            if not value >= 0:
-                raise ValueError(f"set_printoptions: {name.removeprefix('max_')}={value} must be at least 0")
+            if not isinstance(value, (int, float, np.number)) or not value >= 0:
+                raise ValueError(
+                    f"set_printoptions: {name.removeprefix('max_')}={shown(value)} must be at least 0"
+                )
             _options[name] = min(value, 2**62)
     _scientific[0] = None if sci_mode is None else as_flag("set_printoptions", "sci_mode", sci_mode)
 

@@ -7,12 +7,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from .arguments import as_list
 from .node import Node
 from .tensor import Tensor, alias, wrap
 
 
 def as_tuple(tensors: Any, caller: str, name: str) -> tuple[Tensor, ...]:
-    result = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    result = (tensors,) if isinstance(tensors, Tensor) else tuple(as_list(caller, name, tensors, "Tensors"))
     if not result:
         raise ValueError(f"{caller}: {name} is empty; pass at least one Tensor")
     for position, tensor in enumerate(result):
@@ -27,7 +28,8 @@ def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create
     if upstream is None:
         gradients: tuple[Any, ...] = (None,) * len(roots)
     else:
-        gradients = (upstream,) if isinstance(upstream, Tensor) else tuple(upstream)
+        several = [upstream] if isinstance(upstream, Tensor) else as_list(caller, argument, upstream, "Tensors")
+        gradients = tuple(several)
         if len(gradients) != len(roots):
             raise RuntimeError(
                 f"{caller}: {len(gradients)} upstream gradients for {len(roots)} tensors; pass one (or "

@@ -35,7 +35,7 @@ from ..nn.normalization import _BatchNorm
 from ..nn.rectifier import PReLU
 from ..nn.recurrent import RNNBase
 from ..nn.state import IncompatibleKeys
-from ..outside import read_outside
+from ..outside import as_path, read_outside
 from .foreign import Layer, WeightsFileError, load_layers, recurrent_mode
 from .hdf5 import HDF5Error, hdf5_arrays
 from .recurrent_weight import rnn_from_keras
@@ -71,11 +71,13 @@ def load_keras_weights(
         ValueError: flatten has a path that is no module's.
         KerasFileError: the file cannot be used, or does not fit; the message lists why, and nothing is changed.
     """
+    if flatten is not None and not isinstance(flatten, Mapping):
+        raise TypeError(f"load_keras_weights: flatten is {type(flatten).__name__}, needs {{path of a Linear: (C, *R)}}")
     places = dict(model.named_modules()) if isinstance(model, Module) else {}
     turned = {id(places.get(place)): tuple(shape) for place, shape in (flatten or {}).items()}
     if id(None) in turned:
         raise ValueError(f"load_keras_weights: flatten has {brief(list(flatten or ()))}; not all are paths of modules")
-    layers, typed = _layers(Path(path))
+    layers, typed = _layers(as_path("load_keras_weights", "path", path))
 
     def convert(module: Module, found: Sequence[Layer]) -> dict[str, np.ndarray]:
         return _converted(module, found, turned.get(id(module)))
@@ -92,7 +94,8 @@ def keras_weights(path: str | Path) -> dict[str, np.ndarray]:
 
     Raises: as ``load_keras_weights``.
     """
-    return {f"{layer.name}/{key}": array for layer in _layers(Path(path))[0] for key, array in layer.arrays.items()}
+    layers = _layers(as_path("keras_weights", "path", path))[0]
+    return {f"{layer.name}/{key}": array for layer in layers for key, array in layer.arrays.items()}
 
 
 # ---- the file --------------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from ..entries import brief
 from ..nn.module import Module
 from ..nn.recurrent import RNNBase
 from ..nn.state import IncompatibleKeys
-from ..outside import read_outside
+from ..outside import as_path, read_outside
 from .foreign import Layer, WeightsFileError, load_layers, recurrent_mode
 from .recurrent_weight import rnn_from_mxnet
 from .widened import widened
@@ -63,7 +63,7 @@ def load_mxnet(path: str | Path) -> dict[str, Tensor]:
     Raises:
         MXNetFileError: the file is not in the format, cut off, or has arrays that are not read, such as sparse ones.
     """
-    return {name: Tensor(array) for name, array in _read(Path(path)).items()}
+    return {name: Tensor(array) for name, array in _read(as_path("load_mxnet_weights", "path", path)).items()}
 
 
 def load_mxnet_weights(
@@ -83,7 +83,7 @@ def load_mxnet_weights(
         MXNetFileError: the file cannot be used, or does not fit; the message lists why, and nothing is changed.
     """
     layers: dict[str, Layer] = {}
-    for name, array in _read(Path(path)).items():
+    for name, array in _read(as_path("load_mxnet_weights", "path", path)).items():
         match = _NAME.fullmatch(name)
         if match is None:
             raise MXNetFileError(f"{path}: {brief(name)} is no weight of a layer that is read; see load_mxnet")

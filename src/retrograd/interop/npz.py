@@ -17,7 +17,7 @@ from ..engine.tensor import Tensor
 from ..entries import brief, checked_bools, reason
 from ..nn.module import Module
 from ..nn.state import IncompatibleKeys
-from ..outside import open_outside
+from ..outside import as_path, open_outside
 from .foreign import WeightsFileError
 from .widened import widened
 
@@ -41,7 +41,7 @@ def load_npz(path: str | Path) -> dict[str, Tensor]:
         NpzFileError: the file is not in the format, cut off or changed, or has arrays of objects, text or complex
             numbers.
     """
-    return {name: Tensor(array) for name, array in _read(Path(path)).items()}
+    return {name: Tensor(array) for name, array in _read(as_path("load_npz_weights", "path", path)).items()}
 
 
 def load_npz_weights(
@@ -59,7 +59,7 @@ def load_npz_weights(
     """
     if not isinstance(model, Module):
         raise TypeError(f"load_npz_weights: model is {type(model).__name__}, expected a Module")
-    arrays = _read(Path(path))
+    arrays = _read(as_path("load_npz_weights", "path", path))
     unknown = [name for name in names or () if name not in arrays]
     if unknown:
         raise NpzFileError(f"{path}: names has {brief(unknown)}, the file {brief(list(arrays))}")

@@ -71,7 +71,7 @@ def rnn_to_mxnet(state: Mapping[str, Any], mode: str) -> Array:
         ValueError: mode is unknown, or a weight is missing or not supported by the format.
     """
     layers = _layers("rnn_to_mxnet", state, mode)
-    arrays = _arrays("rnn_to_mxnet", state)
+    arrays = _arrays("rnn_to_mxnet", "state", state)
     layout = packed_layout(layers)
     vector = np.zeros(layout[-1].end, arrays["weight_ih_l0"].dtype)
     for piece in layout:
@@ -130,7 +130,7 @@ def rnn_to_onnx(state: Mapping[str, Any], mode: str, layer: int = 0) -> State:
         ValueError: mode is unknown, or a weight is missing or not supported by the format.
     """
     name = "rnn_to_onnx"
-    order, arrays = _order(name, _ONNX, mode), _arrays(name, state)
+    order, arrays = _order(name, _ONNX, mode), _arrays(name, "state", state)
     blocks: dict[str, list[Array]] = {}
     for reverse in (False, True) if parameter_name("w_ih", layer, True) in arrays else (False,):
         for key, fields in {"W": ["w_ih"], "R": ["w_hh"], "B": ["b_ih", "b_hh"]}.items():
@@ -190,7 +190,7 @@ def rnn_to_keras(
         ValueError: mode is unknown, or a weight is missing or not supported by the format.
     """
     name = "rnn_to_keras"
-    order, arrays = _order(name, _KERAS, mode), _arrays(name, state)
+    order, arrays = _order(name, _KERAS, mode), _arrays(name, "state", state)
     if not reset_after and mode != "gru":
         raise ValueError(f"{name}: reset_after=False is an option of GRU, not of mode={mode!r}; leave it out")
     names = {field: parameter_name(field, layer, reverse) for field in ("w_ih", "w_hh", "b_ih", "b_hh")}
@@ -221,7 +221,7 @@ def rnn_from_numpy_ml(parameters: Mapping[str, Any], layer: int = 0, reverse: bo
         ValueError: a parameter is missing, or a shape does not fit.
     """
     name = "rnn_from_numpy_ml"
-    arrays = {key: array_of(name, key, value) for key, value in parameters.items()}
+    arrays = _arrays(name, "parameters", parameters)
     if "Wax" in arrays:
         waa = _pop(name, arrays, "Waa")
         units = waa.shape[0]
@@ -253,7 +253,7 @@ def rnn_to_numpy_ml(state: Mapping[str, Any], layer: int = 0, reverse: bool = Fa
         ValueError: a weight is missing or not supported by the format.
     """
     name = "rnn_to_numpy_ml"
-    arrays = _arrays(name, state)
+    arrays = _arrays(name, "state", state)
     names = [parameter_name(field, layer, reverse) for field in ("w_ih", "w_hh", "b_ih", "b_hh")]
     w, r = (_pop(name, arrays, one) for one in names[:2])
     zero = np.zeros(len(w), w.dtype)
@@ -290,8 +290,10 @@ def _order(name: str, table: dict[str, tuple[int, ...]], mode: str) -> tuple[int
     return table[mode]
 
 
-def _arrays(name: str, state: Mapping[str, Any]) -> State:
-    return {key: array_of(name, key, value) for key, value in state.items()}
+def _arrays(name: str, label: str, state: Mapping[str, Any]) -> State:
+    if not isinstance(state, Mapping):
+        raise TypeError(f"{name}: {label} is {type(state).__name__}, needs a dict of arrays by name")
+    return {key: array_of(name, str(key), value) for key, value in state.items()}
 
 
 def _fits(name: str, label: str, array: Array, shape: tuple[Any, ...]) -> Array:
@@ -315,7 +317,7 @@ def _require_empty(name: str, arrays: Mapping[str, Any]) -> None:
 
 def _layers(name: str, state: Mapping[str, Any], mode: str) -> tuple[Recurrence, ...]:
     """The sizes of a stack, read from its weights."""
-    arrays = _arrays(name, state)
+    arrays = _arrays(name, "state", state)
     count = sum(1 for key in arrays if key.startswith("weight_ih_l") and not key.endswith("_reverse"))
     for key in ("weight_ih_l0", "weight_hh_l0"):
         if key not in arrays:

@@ -23,7 +23,7 @@ from ..entries import brief, checked_bools, reason
 from ..nn.module import Module
 from ..nn.state import IncompatibleKeys
 from ..nn.uninitialized import is_lazy
-from ..outside import STRICT_JSON, open_outside
+from ..outside import STRICT_JSON, as_path, open_outside
 from .widened import bfloat16_numbers, widened
 
 __all__ = ["SafetensorsError", "load_model", "load_safetensors", "safetensors_metadata", "save_safetensors"]
@@ -123,7 +123,7 @@ def load_safetensors(path: str | Path) -> dict[str, Tensor]:
         SafetensorsError: there is no such file; it is not in the format, truncated or changed; or a tensor has a dtype
             that a Tensor cannot have.
     """
-    return _read(Path(path))[0]
+    return _read(as_path("load_safetensors", "path", path))[0]
 
 
 def safetensors_metadata(path: str | Path) -> dict[str, str]:
@@ -131,7 +131,7 @@ def safetensors_metadata(path: str | Path) -> dict[str, str]:
 
     Raises: as ``load_safetensors``.
     """
-    metadata = _read(Path(path))[1]
+    metadata = _read(as_path("safetensors_metadata", "path", path))[1]
     metadata.pop(_DIGEST, None)
     return metadata
 

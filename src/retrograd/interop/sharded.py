@@ -16,7 +16,7 @@ from ..engine.tensor import Tensor
 from ..entries import brief, reason
 from ..nn.module import Module
 from ..nn.state import IncompatibleKeys
-from ..outside import STRICT_JSON, read_outside
+from ..outside import STRICT_JSON, as_path, read_outside
 from .safetensors import SafetensorsError, add_tied, load_safetensors
 
 __all__ = ["load_sharded", "load_sharded_model"]
@@ -35,7 +35,7 @@ def load_sharded(path: str | Path) -> dict[str, Tensor]:
         SafetensorsError: the index or a file of it cannot be used, names a file outside of its folder, or a tensor that
             is not in its file.
     """
-    place = Path(path)
+    place = as_path("load_sharded", "path", path)
     index = place / _INDEX if place.is_dir() else place
     files = _files(index)
     tensors = {name: tensor for file in dict.fromkeys(files.values()) for name, tensor in _tensors(index, file, files)}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import nn
+from ..engine.arguments import as_callable, as_list
 from ..engine.grad_mode import no_grad
 from ..nn.module import Module
 from ..nn.uninitialized import is_lazy
@@ -183,6 +184,10 @@ def calibrate(model: Module, batches: Iterable[Any], *, run: Run | None = None) 
     """
     if not isinstance(model, Module):
         raise TypeError(f"calibrate: model is {type(model).__name__}, expected a Module")
+    if run is not None:
+        as_callable("calibrate", "run", run)
+    if not isinstance(batches, Iterable):
+        raise TypeError(f"calibrate: batches is {type(batches).__name__}, needs a list or a loader of batches")
     count = 0
     with _observing(model), no_grad():
         for batch in batches:
@@ -259,7 +264,8 @@ def paths_of(name: str, model: Module, skip: Iterable[str]) -> list[str]:
     Raises:
         ValueError: the model has no module of such a path.
     """
-    paths, known = [skip] if isinstance(skip, str) else list(skip), {path for path, _ in model.named_modules()}
+    paths = [skip] if isinstance(skip, str) else as_list(name, "skip", skip, "paths of modules")
+    known = {path for path, _ in model.named_modules()}
     for path in paths:
         if path not in known:
             raise ValueError(f"{name}: skip has {path!r}, the model has no module of that path; see named_modules()")

@@ -55,6 +55,11 @@ class PackedMaxPool(Module):
     def __init__(
         self, kernel: Any, stride: Any, padding: Any, dilation: Any, turned: np.ndarray, element: str
     ) -> None:  # fmt: skip
+        if not isinstance(turned, np.ndarray) or turned.dtype.kind != "b" or turned.ndim != 1:
+            kind = type(turned).__name__
+            raise TypeError(f"PackedMaxPool: turned is {kind}, needs an array (C,) of bool, which lowbit.pack makes")
+        if element not in ELEMENTS:
+            raise ValueError(f"PackedMaxPool: element={element!r} must be one of {', '.join(ELEMENTS)}")
         super().__init__()
         self.options, self.turned, self.element = (kernel, stride, padding, dilation), turned, element
         self.training, self._words = False, _words(turned, element)

@@ -10,6 +10,7 @@ from .. import nn
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..nn.module import Module
+from ..ops.arguments.checks import as_int
 from ..ops.normalization.normalization import FixedScale, channel_affine
 from .packed import refuse_training
 
@@ -32,8 +33,11 @@ class PackedNorm(Module):
     shift: Tensor
 
     def __init__(self, scale: np.ndarray, shift: np.ndarray, ndim: int) -> None:
+        for label, value in (("scale", scale), ("shift", shift)):
+            if not isinstance(value, np.ndarray):
+                raise TypeError(f"PackedNorm: {label} is {type(value).__name__}, needs an array; pack(model) makes one")
         super().__init__()
-        self.ndim, self.training = ndim, False
+        self.ndim, self.training = as_int("PackedNorm", "ndim", ndim), False
         self.register_buffer("scale", wrap(scale))
         self.register_buffer("shift", wrap(shift))
 

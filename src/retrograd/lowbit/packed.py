@@ -51,6 +51,11 @@ class Packed(Module):
     """
 
     def __init__(self, form: LowBit, weights: dict[str, Weight]) -> None:
+        if not isinstance(form, LowBit) or not isinstance(weights, dict):
+            raise TypeError(
+                f"Packed: form is {type(form).__name__}, weights is {type(weights).__name__}; needs a low-bit layer "
+                "and a dict of its weights, which lowbit.pack(model) makes"
+            )
         super().__init__()
         # not children: what they hold is no state of the packed model
         reason = "its input is float" if form.activation_quantizer is None else ""

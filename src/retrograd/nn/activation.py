@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..engine.tensor import Tensor
+from ..ops.arguments.checks import require_tensor
 from . import functional
 from .layer import Described, layer
 from .module import Module
@@ -184,6 +185,7 @@ class Softmax2d(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        require_tensor("Softmax2d", input)
         if input.ndim not in (3, 4):
             raise ValueError(f"Softmax2d: input.shape={tuple(input.shape)}, needs (N, C, H, W) or (C, H, W)")
         return functional.softmax(input, -3)

@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["as_epsilon", "check_ints"]
+from ..engine.arguments import shown
+from ..ops.arguments.checks import TOO_LONG, as_real
+from .module import Module
+
+__all__ = ["as_epsilon", "as_module", "check_ints"]
 
 
 def check_ints(name: str, least: int = 1, /, **values: Any) -> None:
@@ -14,10 +18,20 @@ def check_ints(name: str, least: int = 1, /, **values: Any) -> None:
     for argument, value in values.items():
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
             raise ValueError(f"{name}: {argument}={value!r} must be an int of at least {least}")
+        if value >= TOO_LONG:
+            raise ValueError(f"{name}: {argument}={shown(value)} is too large for any memory")
 
 
 def as_epsilon(name: str, eps: Any) -> float:
-    """eps, which is added to a variance, as a float; a ValueError if it is negative or NaN."""
-    if not eps >= 0:
+    """eps, which is added to a variance, as a float; TypeError unless it is a number, ValueError if negative or NaN."""
+    number = as_real(name, "eps", eps)
+    if not number >= 0:
         raise ValueError(f"{name}: eps={eps!r} must be a number of at least 0")
-    return float(eps)
+    return number
+
+
+def as_module(name: str, label: str, value: Any) -> Module:
+    """``value`` if it is a Module; TypeError otherwise."""
+    if not isinstance(value, Module):
+        raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a Module such as nn.Linear(3, 2)")
+    return value

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from ..ops.arguments.binding import require_bound
+
 __all__ = ["filled", "over_axes"]
 
 P = ParamSpec("P")
@@ -27,7 +29,6 @@ def over_axes(
 
     Each has the signature of text without these two parameters, and its docstring, ``filled``.
     """
-    text.__qualname__ = text.__name__.strip("_")  # for the messages of Python
     return _function(names, text, 1), _function(names, text, 2), _function(names, text, 3)
 
 
@@ -35,13 +36,17 @@ def _function(names: str, text: Callable[Concatenate[str, int, P], R], ndim: int
     name = filled(names, ndim)
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        return text(name, ndim, *args, **kwargs)
+        try:
+            return text(name, ndim, *args, **kwargs)
+        except TypeError:
+            require_bound(name, signature, args, kwargs)
+            raise
 
-    signature = inspect.signature(text)
-    _, _, *parameters = signature.parameters.values()
+    _, _, *parameters = inspect.signature(text).parameters.values()
+    signature = inspect.signature(text).replace(parameters=parameters)
     made: Any = call
     made.__code__ = made.__code__.replace(co_name=name)  # code of its own, by which a rule finds its calls
-    made.__signature__ = signature.replace(parameters=parameters)
+    made.__signature__ = signature
     made.__annotations__ = {key: kind for key, kind in text.__annotations__.items() if key not in ("name", "ndim")}
     made.__name__ = made.__qualname__ = name
     made.__module__, made.__doc__ = text.__module__, filled(text.__doc__ or "", ndim)

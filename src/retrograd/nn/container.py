@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any, Self, SupportsIndex
 
+from ..engine.arguments import as_list
 from .members import MemberDict, MemberList
 from .module import Module
 
@@ -38,7 +39,7 @@ class _Indexed(MemberList[Module]):
 
     def extend(self, modules: Iterable[Module]) -> Self:
         """Append every module of an iterable."""
-        added = list(modules)
+        added = as_list(type(self).__name__, "modules", modules, "a list of modules")
         for module in added:
             _require_module(type(self).__name__, module)
         for module in added:
@@ -170,7 +171,12 @@ class ModuleDict(MemberDict[Module]):
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Add modules, replacing those with the same names."""
-        added = dict(modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules)
+        try:
+            added = dict(modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"ModuleDict: modules is {type(modules).__name__}, needs a dict of modules or a list of (name, module)"
+            ) from None
         for module in added.values():
             _require_module("ModuleDict", module)
         for key, module in added.items():

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..engine.tensor import Tensor
+from ..ops.arguments.checks import as_int, require_tensor
 from ..ops.index.embedding import embedding, embedding_bag
 from . import init
 from .arguments import check_ints
@@ -29,6 +30,8 @@ class _Table(Described, Module):
         super().__init__()
         name = type(self).__name__
         check_ints(name, 0, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
+        if padding_idx is not None:
+            padding_idx = as_int(name, "padding_idx", padding_idx)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ValueError(f"{name}: padding_idx={padding_idx} is out of range for num_embeddings={num_embeddings}")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
@@ -39,6 +42,7 @@ class _Table(Described, Module):
             self.weight = Parameter(np.empty((num_embeddings, embedding_dim), as_float_dtype(dtype)))
             self.reset_parameters()
         else:
+            require_tensor(name, weight, "_weight")
             if weight.array.shape != (num_embeddings, embedding_dim):
                 raise ValueError(
                     f"{name}: _weight.shape={weight.array.shape} must be ({num_embeddings}, {embedding_dim})"

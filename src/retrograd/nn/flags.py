@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..ops.arguments.binding import require_bound
 from ..ops.arguments.checks import as_flag
 from ..ops.memory.device import as_device
 
@@ -18,13 +19,14 @@ __all__ = ["checked"]
 
 
 def checked(init: Callable[..., None]) -> Callable[..., None]:
-    """``init``, refusing anything but bools for the parameters annotated as bool, and devices other than the CPU."""
+    """``init``, which refuses anything but bools for parameters annotated as bool, and devices other than the CPU.
+
+    Arguments that do not fit its signature give a TypeError that names the layer and suggests a keyword.
+    """
     parameters = list(inspect.signature(init).parameters.values())[1:]
     flags = [(place, p.name) for place, p in enumerate(parameters) if p.annotation in (bool, "bool")]
     placed = next((place for place, p in enumerate(parameters) if p.name == "device"), -1)
-    if not flags and placed < 0:
-        return init
-
+    signature = inspect.Signature(parameters)
     @functools.wraps(init)
     def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
         for place, name in flags:
@@ -35,7 +37,11 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
                 kwargs[name] = _flag(self, name, kwargs[name])
         if placed >= 0:
             as_device(type(self).__name__, args[placed] if placed < len(args) else kwargs.get("device"))
-        init(self, *args, **kwargs)
+        try:
+            init(self, *args, **kwargs)
+        except TypeError:
+            require_bound(type(self).__name__, signature, args, kwargs)
+            raise
 
     return initialise
 

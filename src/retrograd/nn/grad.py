@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..engine.arguments import as_list
 from ..engine.tensor import Tensor
 from ..geometry import as_tuple
 from ..ops.convolution.arguments import Extent, Padding, frozen
@@ -70,7 +71,7 @@ def conv_backward(
     (None, (8, 4, 3, 3, 3), (8, 4))
     """
     name = "conv_backward"
-    mask = tuple(output_mask)
+    mask = tuple(as_list(name, "output_mask", output_mask, "three bools: for input, weight and bias"))
     if len(mask) != 3 or not all(isinstance(flag, bool) for flag in mask):
         raise ValueError(f"{name}: output_mask={output_mask!r} must be three bools: for input, weight and bias")
     ndim = len(shape_of(name, "weight", weight)) - 2

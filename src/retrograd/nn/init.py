@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import math
 import threading
 import warnings
@@ -18,6 +19,8 @@ import numpy as np
 
 from ..absent import attach_to_module
 from ..engine.tensor import Tensor
+from ..ops.arguments.binding import require_bound
+from ..ops.arguments.checks import as_count, as_real
 from ..ops.random import random
 
 __all__ = [
@@ -43,8 +46,11 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     Source: He et al. 2015 (arXiv:1502.01852); selu and tanh as in PyTorch.
 
     Raises:
+        TypeError: nonlinearity is not a str.
         ValueError: nonlinearity is not one of these, or param is not a number.
     """
+    if not isinstance(nonlinearity, str):
+        raise TypeError(f"calculate_gain: nonlinearity is {type(nonlinearity).__name__}, needs a str such as 'relu'")
     if nonlinearity in _LINEAR:
         return 1.0
     if nonlinearity in _GAINS:
@@ -54,7 +60,8 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
             param = 0.01
         elif isinstance(param, bool) or not isinstance(param, (int, float)):
             raise ValueError(f"calculate_gain: negative slope param={param!r} is not a number")
-        return math.sqrt(2.0 / (1.0 + param**2))
+        slope = as_real("calculate_gain", "param", param)
+        return math.sqrt(2.0 / (1.0 + slope * slope))
     known = ", ".join((*_LINEAR, *_GAINS, "leaky_relu"))
     raise ValueError(f"calculate_gain: unsupported nonlinearity {nonlinearity!r}; use one of {known}")
 
@@ -65,13 +72,14 @@ def uniform_(
     """Fill with draws from U(a, b).
 
     Raises:
-        ValueError: a > b.
+        ValueError: a > b, or one of them is not finite.
         TypeError: tensor is not a floating-point Tensor.
     """
-    if a > b:
-        raise ValueError(f"uniform_: a={a} must be at most b={b}; values are drawn from [a, b)")
+    a, b = as_real("uniform_", "a", a), as_real("uniform_", "b", b)
+    if not (math.isfinite(a) and math.isfinite(b) and a <= b):
+        raise ValueError(f"uniform_: a={a} must be at most b={b}, both finite; values are drawn from [a, b)")
     if not _left_alone(tensor):
-        tensor.array[...] = (generator or random.default_generator).uniform(a, b, tensor.array.shape)
+        tensor.array[...] = random.chosen("uniform_", generator).uniform(a, b, tensor.array.shape)
     return tensor
 
 
@@ -84,10 +92,11 @@ def normal_(
         ValueError: std < 0.
         TypeError: tensor is not a floating-point Tensor.
     """
-    if std < 0:
+    mean, std = as_real("normal_", "mean", mean), as_real("normal_", "std", std)
+    if not std >= 0:
         raise ValueError(f"normal_: std={std} must be at least 0")
     if not _left_alone(tensor):
-        tensor.array[...] = (generator or random.default_generator).normal(mean, std, tensor.array.shape)
+        tensor.array[...] = random.chosen("normal_", generator).normal(mean, std, tensor.array.shape)
     return tensor
 
 
@@ -98,7 +107,7 @@ def constant_(tensor: AnyTensor, val: float) -> AnyTensor:
         TypeError: tensor is not a floating-point Tensor.
     """
     if not _left_alone(tensor):
-        tensor.array[...] = val
+        tensor.array[...] = as_real("constant_", "val", val)
     return tensor
 
 
@@ -122,6 +131,7 @@ def xavier_uniform_(tensor: AnyTensor, gain: float = 1.0, generator: np.random.G
         TypeError: tensor is not a floating-point Tensor.
     """
     fan_in, fan_out = fans(tensor)
+    gain = as_real("xavier_uniform_", "gain", gain)
     bound = gain * math.sqrt(6.0 / (fan_in + fan_out)) if fan_in + fan_out else 0.0
     return uniform_(tensor, -bound, bound, generator)
 
@@ -134,6 +144,7 @@ def xavier_normal_(tensor: AnyTensor, gain: float = 1.0, generator: np.random.Ge
     Raises: as ``xavier_uniform_``.
     """
     fan_in, fan_out = fans(tensor)
+    gain = as_real("xavier_normal_", "gain", gain)
     std = gain * math.sqrt(2.0 / (fan_in + fan_out)) if fan_in + fan_out else 0.0
     return normal_(tensor, 0.0, std, generator)
 
@@ -178,18 +189,23 @@ def trunc_normal_(
     accepted in proportion to the density.
 
     Raises:
-        ValueError: std is not above 0, or a is not below b.
+        ValueError: mean or std is not finite, std is not above 0, or a is not below b.
         TypeError: tensor is not a floating-point Tensor.
     """
-    if not std > 0:
-        raise ValueError(f"trunc_normal_: std={std} must be above 0")
+    mean, std, a, b = (
+        as_real("trunc_normal_", label, number) for label, number in (("mean", mean), ("std", std), ("a", a), ("b", b))
+    )
+    if not math.isfinite(mean):
+        raise ValueError(f"trunc_normal_: mean={mean} must be finite; no draw would ever fall into [a, b]")
+    if not 0 < std < math.inf:
+        raise ValueError(f"trunc_normal_: std={std} must be above 0 and finite")
     if not a < b:
         raise ValueError(f"trunc_normal_: a={a} must be below b={b}; values are drawn from [a, b]")
     if _left_alone(tensor):
         return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn("trunc_normal_: mean is more than 2 std from [a, b]", stacklevel=2)
-    draw = generator or random.default_generator
+    draw = random.chosen("trunc_normal_", generator)
     values = np.empty(tensor.array.shape, tensor.array.dtype)
     low, high = values.dtype.type(a), values.dtype.type(b)
     z = [(end - mean) / (std * math.sqrt(2.0)) for end in (a, b)]
@@ -233,7 +249,7 @@ def dirac_(tensor: AnyTensor, groups: int = 1) -> AnyTensor:
         TypeError: tensor is not a floating-point Tensor.
     """
     outputs, inputs, *taps = _extents("dirac_", tensor, (3, 4, 5))
-    if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1 or outputs % groups:
+    if outputs % as_count("dirac_", "groups", groups):
         raise ValueError(f"dirac_: groups={groups!r} must be an int that divides the {outputs} output channels")
     if _left_alone(tensor):
         return tensor
@@ -263,9 +279,9 @@ def orthogonal_(tensor: AnyTensor, gain: float = 1, generator: np.random.Generat
     if _left_alone(tensor) or 0 in shape:
         return tensor
     rows, columns = shape[0], math.prod(shape[1:])
-    drawn = (generator or random.default_generator).normal(0.0, 1.0, (max(rows, columns), min(rows, columns)))
+    drawn = random.chosen("orthogonal_", generator).normal(0.0, 1.0, (max(rows, columns), min(rows, columns)))
     q, r = np.linalg.qr(drawn)
-    q *= np.sign(np.diagonal(r)) * gain
+    q *= np.sign(np.diagonal(r)) * as_real("orthogonal_", "gain", gain)
     tensor.array[...] = (q.T if rows < columns else q).reshape(shape)
     return tensor
 
@@ -282,11 +298,11 @@ def sparse_(
         TypeError: tensor is not a floating-point Tensor.
     """
     rows, columns = _extents("sparse_", tensor, (2,))
-    if not 0 <= sparsity <= 1:
+    if not 0 <= as_real("sparse_", "sparsity", sparsity) <= 1:
         raise ValueError(f"sparse_: sparsity={sparsity} is a fraction and must lie in [0, 1]")
     normal_(tensor, 0.0, std, generator)
     if not _left_alone(tensor):
-        draw = generator or random.default_generator
+        draw = random.chosen("sparse_", generator)
         zeros = math.ceil(sparsity * rows)
         for column in range(columns):
             tensor.array[draw.permutation(rows)[:zeros], column] = 0
@@ -295,10 +311,11 @@ def sparse_(
 
 def _deprecated(function: Callable[..., AnyTensor]) -> Callable[..., AnyTensor]:
     """PyTorch's old name of a function, without the underscore."""
-    new = function.__name__
+    new, signature = function.__name__, inspect.signature(function)
 
     @functools.wraps(function)
     def old(*args: Any, **kwargs: Any) -> AnyTensor:
+        require_bound(new[:-1], signature, args, kwargs)
         warnings.warn(f"nn.init.{new[:-1]} is now deprecated in favor of nn.init.{new}.", FutureWarning, stacklevel=2)
         return function(*args, **kwargs)
 
@@ -347,6 +364,7 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     Raises:
         ValueError: tensor has fewer than 2 dimensions.
     """
+    _check(tensor)
     shape = tensor.array.shape
     if len(shape) < 2:
         raise ValueError(

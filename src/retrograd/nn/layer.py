@@ -7,6 +7,7 @@ import re
 import textwrap
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
+from ..ops.arguments.binding import require_bound
 from . import functional
 from .axes import filled
 from .flags import checked
@@ -32,12 +33,13 @@ def layer(cls: type[AnyLayer]) -> type[AnyLayer]:
     adapted = getattr(cls, "_adapted", None)  # of losses, which have options that were replaced
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        if adapted is not None:
+            args, kwargs = type(self)._adapted(args, kwargs)
         try:
-            if adapted is not None:
-                args, kwargs = type(self)._adapted(args, kwargs)
             given = signature.bind(self, *args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
+        except TypeError:
+            require_bound(type(self).__name__, own, args, kwargs)
+            raise
         given.apply_defaults()
         Module.__init__(self)
         for name, value in list(given.arguments.items())[1:]:
@@ -48,6 +50,7 @@ def layer(cls: type[AnyLayer]) -> type[AnyLayer]:
         if set_up is not None:
             set_up(self)
 
+    own = signature.replace(parameters=[*options.values()])  # without self
     __init__.__qualname__ = f"{cls.__qualname__}.__init__"
     members: Any = cls
     members._options = options

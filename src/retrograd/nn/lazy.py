@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Concatenate, ParamSpec
 
 from ..engine.tensor import Tensor
+from ..ops.arguments.checks import require_tensor
 from .convolution import (
     Conv1d,
     Conv2d,
@@ -95,6 +96,7 @@ class _Lazy(Module):
         Raises:
             RuntimeError, ValueError: the input does not fit the layer or its loaded parameters; nothing is changed.
         """
+        require_tensor(type(self).__name__, input)
         size = self._size_of_input(input.shape)
         known = getattr(self, self.size_name)
         if known and known != size:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engine.tensor import Tensor
 from ..ops.product.matmul import bilinear, linear
-from ..ops.shape.shape import flatten, unflatten
+from ..ops.shape.shape import flatten, sizes, unflatten
 from . import init
 from .arguments import check_ints
 from .layer import Described, layer
@@ -121,7 +121,7 @@ class Unflatten(Module):
         if isinstance(dim, bool) or not isinstance(dim, int):
             raise TypeError(f"Unflatten: dim={dim!r} must be an int; named axes are not supported")
         self.dim = dim
-        self.unflattened_size = tuple(unflattened_size)
+        self.unflattened_size = sizes("Unflatten", "unflattened_size", (unflattened_size,))
 
     def forward(self, input: Tensor) -> Tensor:
         return unflatten(input, self.dim, self.unflattened_size)

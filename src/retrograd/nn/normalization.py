@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import require_tensor
+from ..ops.arguments.checks import as_real, require_tensor
 from . import init
 from .arguments import as_epsilon, check_ints
 from .functional import batch_norm, instance_norm
@@ -44,7 +44,7 @@ class _ChannelNorm(OverAxes, Module):
         name = type(self).__name__
         check_ints(name, self.fewest_features, num_features=num_features)
         self.eps = as_epsilon(name, eps)
-        if momentum is not None and not 0 <= momentum <= 1:
+        if momentum is not None and not 0 <= as_real(name, "momentum", momentum) <= 1:
             raise ValueError(f"{name}: momentum={momentum!r} must be between 0 and 1, or None")
         self.num_features, self.momentum = num_features, momentum
         self.affine, self.track_running_stats = affine, track_running_stats

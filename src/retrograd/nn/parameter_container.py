@@ -133,7 +133,13 @@ class ParameterDict(_Parameters, MemberDict[Parameter]):
 
         A plain dict is added in the order of its sorted keys, as in PyTorch: optimisers number parameters by position.
         """
-        added = dict(parameters.items() if isinstance(parameters, (Mapping, ParameterDict)) else parameters)
+        try:
+            added = dict(parameters.items() if isinstance(parameters, (Mapping, ParameterDict)) else parameters)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"ParameterDict: parameters is {type(parameters).__name__}, needs a dict of parameters or a list of "
+                "(name, parameter)"
+            ) from None
         if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
             added = dict(sorted(added.items()))
         entries = {key: self._entry(value) for key, value in added.items()}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
+from ..ops.arguments.checks import as_count, as_real
 from . import functional
 from .activation import Activation, InPlace
 from .layer import layer
@@ -55,8 +56,9 @@ class PReLU(Activation):
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
-        self.num_parameters, self.init = num_parameters, init
-        self.weight = Parameter(np.full(num_parameters, init, as_float_dtype(dtype)))
+        self.num_parameters, self.init = as_count("PReLU", "num_parameters", num_parameters), init
+        number = as_real("PReLU", "init", init)
+        self.weight = Parameter(np.full(self.num_parameters, number, as_float_dtype(dtype)))
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.prelu(input, self.weight)
@@ -91,7 +93,7 @@ class Hardtanh(Activation):
     inplace: bool = False
 
     def _set_up(self) -> None:
-        if not self.min_val < self.max_val:
+        if not as_real("Hardtanh", "min_val", self.min_val) < as_real("Hardtanh", "max_val", self.max_val):
             raise ValueError(f"Hardtanh: min_val={self.min_val} must be less than max_val={self.max_val}")
 
     def forward(self, input: Tensor) -> Tensor:

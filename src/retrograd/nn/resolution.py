@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..engine.tensor import Tensor
+from ..ops.arguments.checks import as_real
 from ..ops.pooling.resampling import interpolate
 from ..ops.shape.pixels import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from ..ops.shape.windows import fold, unfold
@@ -36,9 +37,9 @@ class Upsample(Module):
 
     def _set_up(self) -> None:
         if isinstance(self.scale_factor, (tuple, list)):
-            self.scale_factor = tuple(map(float, self.scale_factor))
+            self.scale_factor = tuple(as_real("Upsample", "scale_factor", factor) for factor in self.scale_factor)
         elif self.scale_factor:
-            self.scale_factor = float(self.scale_factor)
+            self.scale_factor = as_real("Upsample", "scale_factor", self.scale_factor)
 
     def forward(self, input: Tensor) -> Tensor:
         return interpolate(

@@ -298,8 +298,16 @@ def _activation(name: str, activation: Activation) -> Callable[[Tensor], Tensor]
     return activation
 
 
+_MOST_LAYERS = 2**16  # copies of a layer
+
+
 def _copies(name: str, layer: Module, count: int) -> ModuleList:
     check_ints(name, 0, num_layers=count)
+    if count > _MOST_LAYERS:
+        raise ValueError(f"{name}: num_layers={count} must be at most {_MOST_LAYERS}")
+    if not isinstance(layer, Module):
+        kind = "encoder_layer" if "Encoder" in name else "decoder_layer"
+        raise TypeError(f"{name}: {kind} is {type(layer).__name__}, needs a Module such as {name}Layer(8, 2)")
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
 
 

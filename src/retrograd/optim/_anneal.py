@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..engine.arguments import as_list
 from ..entries import Check, check_table, count, number
 from ._scheduler import FunctionScheduler, GradualScheduler, require_count
 from .optimizer import Optimizer
@@ -84,7 +85,8 @@ class MultiStepLR(GradualScheduler):
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.milestones = Counter(require_count("MultiStepLR: milestone", each, low=0) for each in milestones)
+        given = as_list("MultiStepLR", "milestones", milestones, "a list of ints")
+        self.milestones = Counter(require_count("MultiStepLR: milestone", each, low=0) for each in given)
         gamma = require_number("MultiStepLR: gamma", gamma)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.arguments import as_list
 from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
@@ -64,7 +65,10 @@ class Optimizer:
         self._batches: dict[int, Batch] = {}  # by position of the group
         if isinstance(params, Tensor):
             raise TypeError("params is one Tensor; pass an iterable such as [tensor] or model.parameters()")
-        groups = list(params)
+        name = type(self).__name__
+        if not isinstance(defaults, dict):
+            raise TypeError(f"{name}: defaults is {type(defaults).__name__}, needs a dict of options")
+        groups = as_list(name, "params", params, "a list of tensors or of groups; pass model.parameters()")
         if not groups:
             raise ValueError(f"{type(self).__name__}: params is empty; pass model.parameters() or a list")
         if not isinstance(groups[0], dict):
@@ -95,7 +99,7 @@ class Optimizer:
         params = param_group["params"]
         if isinstance(params, (set, frozenset)):
             raise TypeError(f"{name}: params is a set, whose order changes from run to run; use a list")
-        parameters = [params] if isinstance(params, Tensor) else list(params)
+        parameters = [params] if isinstance(params, Tensor) else as_list(name, "params", params, "a list of tensors")
         options = {**self.defaults, **param_group, "params": None}
         group = {**{option: as_number(value) for option, value in options.items()}, "params": parameters}
         unknown = [option for option in group if option not in (*self.defaults, *NOTES, "params")]

@@ -184,7 +184,12 @@ def update_bn(loader: Iterable[Any], model: Module) -> None:
 
     loader: batches for the model, or lists and tuples whose first entry is one. Without a batch norm layer the loader
         is not used. Modes and momenta of the layers are restored.
+
+    Raises:
+        TypeError: model is not a Module.
     """
+    if not hasattr(model, "modules"):
+        raise TypeError(f"update_bn: model is {type(model).__name__}, needs a Module")
     layers = [module for module in model.modules() if isinstance(module, _BatchNorm)]
     if not layers:
         return

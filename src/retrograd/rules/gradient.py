@@ -10,6 +10,7 @@ import numpy as np
 
 from ..engine.rule import register_backward_rule
 from ..engine.tensor import Tensor, wrap
+from ..ops.arguments.checks import require_number
 from ..ops.pointwise.gating import StraightThrough
 from ..ops.pointwise.piecewise import clamp, where
 from ..ops.random.random import default_generator
@@ -136,6 +137,8 @@ def guided(g: Tensor, x: Tensor) -> Tensor:
 
     Source: J. T. Springenberg et al., "Striving for Simplicity", 2015 (arXiv:1412.6806).
     """
+    require_number("guided", g, "g")
+    require_number("guided", x, "x")
     return where((g > 0.0) & (x > 0.0), g, 0.0)
 
 

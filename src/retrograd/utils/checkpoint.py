@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from ..engine.arguments import as_callable, as_list
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.recompute import Region
 from ..ops.random.random import get_rng_state, set_rng_state
@@ -42,6 +43,7 @@ def checkpoint(
     if preserve_rng_state:
         state = get_rng_state()
         context = lambda: _random_numbers_from(state)  # noqa: E731
+    as_callable("checkpoint", "function", function)
     return Region(function, args, kwargs, context).run()
 
 
@@ -60,7 +62,9 @@ def checkpoint_sequential(
     Raises:
         ValueError: segments is not from 1 to the number of functions. And as ``checkpoint``.
     """
-    steps = list(functions)
+    steps = as_list("checkpoint_sequential", "functions", functions, "a Sequential or a list of functions")
+    for place, step in enumerate(steps):
+        as_callable("checkpoint_sequential", f"functions[{place}]", step)
     if isinstance(segments, bool) or not isinstance(segments, int) or not 1 <= segments <= len(steps):
         raise ValueError(
             f"checkpoint_sequential: segments={segments!r} must be an int from 1 to {len(steps)} functions"

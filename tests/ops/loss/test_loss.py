@@ -417,7 +417,7 @@ NEW_MESSAGES = [
     (lambda x: F.ctc_loss(ONE, Tensor(LABELS), [1], [1], 3), ValueError, "blank=3 is not a class: log_probs.shape=(2"),
     (lambda x: F.ctc_loss(ONE, Tensor(LABELS), [3], [1]), ValueError, "input_lengths has 3, but log_probs.shape="),
     (lambda x: F.ctc_loss(ONE, Tensor(LABELS), [1, 1], [1]), ValueError, "input_lengths has 2 entries, log_probs has"),
-    (lambda x: F.ctc_loss(ONE, Tensor(LABELS), [1.5], [1]), TypeError, "input_lengths is float64, needs integers"),
+    (lambda x: F.ctc_loss(ONE, Tensor(LABELS), [1.5], [1]), TypeError, "ctc_loss: input_lengths[0]=1.5 must be an int"),
     (lambda x: F.ctc_loss(ONE, Tensor(LABELS), [1], [-1]), ValueError, "target_lengths has -1; a length is at least 0"),
     (lambda x: F.ctc_loss(ONE, Tensor(LABELS), [1], [3]), ValueError, "targets.shape=(4,), needs (N, S) or (3,)"),
     (

@@ -157,7 +157,7 @@ def test_new_tensors() -> None:
         (lambda: retrograd.ones(2).bernoulli_(2), ValueError, "bernoulli_: p=2 is a probability"),
         (lambda: retrograd.ones(2).random_(3, 3), ValueError, "random_: from_=3 must be smaller than to=3"),
         (lambda: retrograd.arange(2).normal_(), TypeError, "normal_: input is int64, needs float32 or float64"),
-        (lambda: retrograd.eye(-1), ValueError, "eye: n=-1 and m=None must be at least 0"),
+        (lambda: retrograd.eye(-1), ValueError, "eye: n=-1 must be at least 0"),
         (lambda: retrograd.linspace(0, 1, -1), ValueError, "linspace: steps=-1 must be at least 0"),
         (lambda: retrograd.asarray([1.0], copy=False), ValueError, "asarray: copy=False, but list cannot become"),
     ],

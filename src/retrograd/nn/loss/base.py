@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY
 from inspect import Parameter
 from typing import Any, ClassVar
 
+from ...ops.arguments.checks import as_real
 from ...ops.loss.older import reduction_of
 from ..layer import Described, layer
 from ..module import Module
@@ -72,5 +73,5 @@ class Loss(Described, Module):
             text = ", ".join(map(repr, allowed[:-1]))
             raise ValueError(f"{type(self).__name__}: reduction={self.reduction!r} must be {text} or 'none'")
         for name, (limit, fits) in self._limits.items():
-            if not fits(value := getattr(self, name)):
+            if not fits(as_real(type(self).__name__, name, value := getattr(self, name))):
                 raise ValueError(f"{type(self).__name__}: {name}={value} must be {limit}")

@@ -12,7 +12,7 @@ import numpy as np
 from ...engine.changes import mark
 from ...engine.tensor import Tensor
 from ...formulas import optimizers
-from ...ops.arguments.checks import as_flag
+from ...ops.arguments.checks import as_flag, as_list, as_real, is_number
 from ...ops.kernel_set import kernels
 
 __all__ = [
@@ -42,10 +42,13 @@ def clip_grad_norm_(
     return _as_tensor(norm, arrays)
 
 
-def clip_grad_norm(*args: Any, **kwargs: Any) -> Tensor:
+def clip_grad_norm(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:  # fmt: skip
     """``clip_grad_norm_`` under its old name, with a FutureWarning."""
     warnings.warn("nn.utils.clip_grad_norm is now deprecated in favor of clip_grad_norm_.", FutureWarning, stacklevel=2)
-    return clip_grad_norm_(*args, **kwargs)
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def get_total_norm(
@@ -74,7 +77,8 @@ def clip_grads_with_norm_(
         TypeError: one of the parameters is not a Tensor.
     """
     _check_most("clip_grads_with_norm_", max_norm, foreach)
-    _limit("clip_grads_with_norm_", _gradients("clip_grads_with_norm_", parameters), max_norm, float(total_norm))
+    norm = as_real("clip_grads_with_norm_", "total_norm", total_norm)
+    _limit("clip_grads_with_norm_", _gradients("clip_grads_with_norm_", parameters), max_norm, norm)
 
 
 def _check_most(name: str, max_norm: float, foreach: bool | None) -> None:
@@ -132,7 +136,7 @@ def clip_grad_value_(
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return is_number(value) and not isinstance(value, (bool, np.bool_))
 
 
 def _gradients(name: str, parameters: Tensor | Iterable[Tensor]) -> list[np.ndarray]:
@@ -148,7 +152,8 @@ def _gradients(name: str, parameters: Tensor | Iterable[Tensor]) -> list[np.ndar
 
 
 def _all_tensors(name: str, label: str, tensors: Tensor | Iterable[Tensor]) -> Iterator[Tensor]:
-    for position, tensor in enumerate([tensors] if isinstance(tensors, Tensor) else tensors):
+    found = [tensors] if isinstance(tensors, Tensor) else as_list(name, label, tensors, "Tensors")
+    for position, tensor in enumerate(found):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{name}: {label}[{position}] is {type(tensor).__name__}, expected a Tensor")
         yield tensor

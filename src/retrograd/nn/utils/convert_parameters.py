@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ...engine.arguments import as_list
 from ...engine.changes import mark
 from ...engine.tensor import Tensor
 
@@ -52,7 +53,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 
 
 def _tensors(name: str, parameters: Iterable[Tensor]) -> list[Tensor]:
-    tensors = list(parameters)
+    tensors = as_list(name, "parameters", parameters, "a list of Tensors")
     for position, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{name}: parameters[{position}] must be a Tensor, got {type(tensor).__name__}")

@@ -7,8 +7,11 @@ from typing import Any, TypeVar
 
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor, wrap
-from ...ops.arguments.checks import as_flag
+from ...ops.arguments.checks import as_flag, as_real, require_float
+from ..arguments import as_module
+from ..linear import Linear
 from ..module import Module
+from ..normalization import _BatchNorm
 from ..parameter import Parameter
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
@@ -21,10 +24,13 @@ def fuse_conv_bn_eval(conv: AnyModule, bn: Module, transpose: bool = False) -> A
     """A copy of conv whose result is bn(conv(x)); both are in evaluation mode. transpose: conv is a transposed one.
 
     Raises:
+        TypeError: one of them is not such a layer.
         ValueError: one of them is in training mode, or bn has no running statistics.
     """
     transpose = as_flag("fuse_conv_bn_eval", "transpose", transpose)
     fused = _copied("fuse_conv_bn_eval", conv, bn)
+    if getattr(conv, "weight", None) is None or conv.weight.array.ndim < 3:
+        raise TypeError(f"fuse_conv_bn_eval: conv is {type(conv).__name__}, needs a layer such as nn.Conv2d(3, 4, 3)")
     fused.weight, fused.bias = fuse_conv_bn_weights(
         conv.weight, conv.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
     )
@@ -36,17 +42,23 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None, transpose: bool = False,
 ) -> Weights:  # fmt: skip
     """weight * scale and (bias - mean) * scale + bn_b, scale = bn_w / sqrt(var + eps) per output channel."""
-    channels = (1, -1) if as_flag("fuse_conv_bn_weights", "transpose", transpose) else (-1, 1)
-    return _folded(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, channels + (1,) * (conv_w.ndim - 2))
+    name = "fuse_conv_bn_weights"
+    require_float(name, conv_w, "conv_w")
+    channels: tuple[int, ...] = (1, -1) if as_flag(name, "transpose", transpose) else (-1, 1)
+    channels += (1,) * (conv_w.array.ndim - 2)
+    return _folded(name, conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, channels)
 
 
 def fuse_linear_bn_eval(linear: AnyModule, bn: Module) -> AnyModule:
     """A copy of linear whose result is bn(linear(x)); both are in evaluation mode.
 
     Raises:
+        TypeError: one of them is not such a layer.
         ValueError: one of them is in training mode, bn has no running statistics, or its channels do not fit.
     """
     fused = _copied("fuse_linear_bn_eval", linear, bn)
+    if not isinstance(linear, Linear):
+        raise TypeError(f"fuse_linear_bn_eval: linear is {type(linear).__name__}, needs a Linear layer")
     if bn.num_features not in (1, linear.out_features):
         raise ValueError(
             f"fuse_linear_bn_eval: bn.num_features={bn.num_features} must be linear.out_features="
@@ -63,10 +75,13 @@ def fuse_linear_bn_weights(
     bn_b: Tensor | None,
 ) -> Weights:  # fmt: skip
     """As ``fuse_conv_bn_weights``, of a linear layer's weight."""
-    return _folded(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, (-1, 1))
+    return _folded("fuse_linear_bn_weights", linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, (-1, 1))
 
 
 def _copied(name: str, layer: AnyModule, bn: Any) -> AnyModule:
+    as_module(name, "conv" if "conv" in name else "linear", layer)
+    if not isinstance(as_module(name, "bn", bn), _BatchNorm):
+        raise TypeError(f"{name}: bn is {type(bn).__name__}, needs a batch norm such as nn.BatchNorm2d(3)")
     if layer.training or bn.training:
         raise ValueError(f"{name}: the layer and its batch norm must be in evaluation mode; call eval() on both")
     if bn.running_mean is None or bn.running_var is None:
@@ -75,9 +90,15 @@ def _copied(name: str, layer: AnyModule, bn: Any) -> AnyModule:
 
 
 def _folded(
-    weight: Tensor, bias: Tensor | None, mean: Tensor, var: Tensor, eps: float, scale: Tensor | None,
+    name: str, weight: Tensor, bias: Tensor | None, mean: Tensor, var: Tensor, eps: float, scale: Tensor | None,
     shift: Tensor | None, channels: tuple[int, ...],
 ) -> Weights:  # fmt: skip
+    for label, value in (("weight", weight), ("running mean", mean), ("running variance", var)):
+        require_float(name, value, label)
+    for label, given in (("bias", bias), ("bn_w", scale), ("bn_b", shift)):
+        if given is not None:
+            require_float(name, given, label)
+    eps = as_real(name, "bn_eps", eps)
     with no_grad():
         factor = (var + eps).rsqrt()
         if scale is not None:

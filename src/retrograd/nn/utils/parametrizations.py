@@ -9,7 +9,9 @@ from ...engine.tensor import Tensor
 from ...ops.product.matmul import matmul
 from ...ops.random.sampling import randn
 from ...ops.reduce.norms import vector_norm_of
+from ...ops.shape.shape import axis
 from .. import functional
+from ..arguments import as_module
 from ..convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..module import Module
 from .parametrize import register_parametrization
@@ -27,6 +29,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
         ValueError: the module has no such parameter, or it already has a parametrization.
         IndexError: the parameter has no axis ``dim``.
     """
+    as_module("weight_norm", "module", module)
     return register_parametrization(module, name, _WeightNorm(dim))
 
 
@@ -43,6 +46,7 @@ def spectral_norm(
         ValueError: the module has no such parameter or a parametrization of it, or n_power_iterations is below 1.
         IndexError: the parameter has no axis ``dim``.
     """
+    as_module("spectral_norm", "module", module)
     if dim is None:
         dim = default_axis(module)
     weight = module.__dict__.get(name)
@@ -60,9 +64,8 @@ def lengths(weight: Tensor, dim: int | None) -> Tensor:
     ndim = weight.array.ndim
     if dim is None or dim == -1:
         return vector_norm_of("weight_norm", weight, 2, None, False, None)
-    if not -ndim <= dim < ndim:
-        raise IndexError(f"weight_norm: dim={dim} is out of range; {ndim} axes allow {-ndim} to {ndim - 1}")
-    others = tuple(axis for axis in range(ndim) if axis != dim % ndim)
+    kept = axis("weight_norm", "dim", dim, ndim)
+    others = tuple(place for place in range(ndim) if place != kept)
     if others:
         return vector_norm_of("weight_norm", weight, 2, others, True, None)
     return vector_norm_of("weight_norm", weight.reshape(-1, 1), 2, 1, False, None)
@@ -120,12 +123,10 @@ class _SpectralNorm(Module):
 
 def check_spectral(weight: Tensor, n_power_iterations: int, dim: int) -> int:
     """The axis dim, not negative; ValueError, IndexError."""
-    ndim = weight.array.ndim
-    if not -ndim <= dim < ndim:
-        raise IndexError(f"spectral_norm: dim={dim} is out of range; {ndim} axes allow {-ndim} to {ndim - 1}")
+    dim = axis("spectral_norm", "dim", dim, weight.array.ndim)
     if isinstance(n_power_iterations, bool) or not isinstance(n_power_iterations, int) or n_power_iterations < 1:
         raise ValueError(f"spectral_norm: n_power_iterations={n_power_iterations!r} must be an int of at least 1")
-    return dim % ndim
+    return dim
 
 
 def default_axis(module: Module) -> int:
@@ -135,7 +136,7 @@ def default_axis(module: Module) -> int:
 
 def matrix_of(weight: Tensor, dim: int) -> Tensor:
     """The weight as a matrix with axis ``dim`` first."""
-    others = (axis for axis in range(weight.array.ndim) if axis != dim)
+    others = (place for place in range(weight.array.ndim) if place != dim)
     return weight.permute(dim, *others).flatten(1) if weight.array.ndim > 1 else weight.reshape(-1, 1)
 
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
+from ...ops.arguments.checks import as_list, require_tensor
+from ..arguments import as_module
 from ..module import Module
 from ..parameter import Parameter
 
@@ -21,6 +23,9 @@ class ParametrizationList(Module):
     """The originals of a parameter (``original``, or ``original0``, ``original1``, ...) and its Module ``0``."""
 
     def __init__(self, parametrization: Module, originals: tuple[Tensor, ...], requires_grad: bool) -> None:
+        originals = tuple(as_list("ParametrizationList", "originals", originals, "a tuple of Tensors"))
+        for place, tensor in enumerate(originals):
+            require_tensor("ParametrizationList", tensor, f"originals[{place}]")
         super().__init__()
         self._names = ["original"] if len(originals) == 1 else [f"original{k}" for k in range(len(originals))]
         for name, tensor in zip(self._names, originals, strict=True):
@@ -118,7 +123,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """Whether the module computes a parameter, or that one, by a parametrization."""
-    lists = module.__dict__.get("parametrizations")
+    lists = as_module("is_parametrized", "module", module).__dict__.get("parametrizations")
     if not isinstance(lists, _Parametrizations):
         return False
     return bool(lists._child_names) if tensor_name is None else tensor_name in lists._child_names

@@ -15,6 +15,7 @@ from typing import Any, Self, overload
 
 import numpy as np
 
+from ...engine.arguments import as_callable
 from ...engine.changes import check
 from ...engine.grad_mode import is_grad_enabled, no_grad, thread
 from ...engine.sweep import grad
@@ -243,6 +244,7 @@ class _Returned(_Watch):
 def _returned(module: Module, losses: Callable[[], Tensor]) -> dict[str, Tensor]:
     if not is_grad_enabled():
         raise TypeError("per_sample_gradients: gradients are disabled; call it outside of no_grad")
+    as_callable("per_sample_gradients", "losses", losses)
     watch = _Returned(module)
     watch.start()
     try:

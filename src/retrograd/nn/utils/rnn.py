@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ...ops.arguments.checks import require_tensor
+from ...ops.arguments.checks import as_counts, as_index, as_int, as_real, require_tensor
 from ...ops.index.indexing import in_range
 from ...ops.index.packed_rows import PickRows, PlaceRows
 from ...ops.shape.join import cat
@@ -166,13 +166,19 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The inverse of a permutation (N,), int64; None for None.
 
     Raises:
-        TypeError: permutation is not a Tensor.
+        TypeError: permutation is not a Tensor of integers.
+        ValueError: it is not a permutation of 0 to N - 1.
     """
     if permutation is None:
         return None
-    require_tensor("invert_permutation", permutation, "permutation")
-    inverse = np.empty_like(permutation.array)
-    inverse[permutation.array] = np.arange(len(inverse))
+    order = as_index("invert_permutation", permutation, "permutation").array
+    if order.ndim != 1 or not np.array_equal(np.sort(order), np.arange(order.size)):
+        raise ValueError(
+            f"invert_permutation: permutation of shape {order.shape} must hold each of 0 to N - 1 once; argsort "
+            "returns such a tensor"
+        )
+    inverse = np.empty_like(order)
+    inverse[order] = np.arange(len(inverse))
     return Tensor(inverse)
 
 
@@ -239,13 +245,14 @@ def pad_packed_sequence(
     _require_packed("pad_packed_sequence", sequence)
     rows = sequence.rows()
     longest, count = int(rows.lengths[0]), len(rows.lengths)
-    steps = longest if total_length is None else total_length
+    steps = longest if total_length is None else as_int("pad_packed_sequence", "total_length", total_length)
     if steps < longest:
         raise ValueError(
             f"pad_packed_sequence: total_length={total_length} must be at least {longest}, the longest length"
         )
     places = rows.padded(sequence.sorted_indices, steps, batch_first)
-    padded = PlaceRows.apply(sequence.data, places, steps * count, float(padding_value))
+    filling = as_real("pad_packed_sequence", "padding_value", padding_value)
+    padded = PlaceRows.apply(sequence.data, places, steps * count, filling)
     extents = (count, steps) if batch_first else (steps, count)
     return reshape(padded, *extents, *sequence.data.array.shape[1:]), Tensor(sequence.lengths)
 
@@ -270,7 +277,8 @@ def pad_sequence(
     sequence = np.repeat(np.arange(count), lengths)
     step = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths - starts, lengths)
     rows = sequence * steps + step if batch_first else step * count + sequence
-    padded = PlaceRows.apply(cat(tensors, 0), rows, steps * count, float(padding_value))
+    filling = as_real("pad_sequence", "padding_value", padding_value)
+    padded = PlaceRows.apply(cat(tensors, 0), rows, steps * count, filling)
     return reshape(padded, *((count, steps) if batch_first else (steps, count)), *tensors[0].array.shape[1:])
 
 
@@ -326,10 +334,10 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
 
 
 def _lengths(name: str, lengths: Any) -> np.ndarray:
-    array = np.asarray(lengths.array if isinstance(lengths, Tensor) else lengths)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise TypeError(f"{name}: lengths must be a list of ints, got {array.dtype} with {array.ndim} axes")
-    return array.astype(np.int64)
+    ndim = lengths.ndim if isinstance(lengths, (Tensor, np.ndarray)) else 1
+    if ndim != 1:
+        raise TypeError(f"{name}: lengths must be a list of ints, got {lengths.dtype} with {ndim} axes")
+    return as_counts(name, "lengths", lengths)
 
 
 def _sequences(name: str, sequences: Any) -> list[Tensor]:

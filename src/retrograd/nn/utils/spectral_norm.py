@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
 from ...ops.random.sampling import randn
+from ..arguments import as_module
 from ..module import Module
 from ..parameter import Parameter
 from .parametrizations import check_spectral, default_axis, divided, matrix_of, unit
@@ -26,6 +27,7 @@ def spectral_norm(
         ValueError: the module has no such parameter, or n_power_iterations is below 1.
         IndexError: the parameter has no axis ``dim``.
     """
+    as_module("spectral_norm", "module", module)
     weight = module.__dict__.get(name)
     if not isinstance(weight, Parameter):
         raise ValueError(f"spectral_norm: {type(module).__name__} has no parameter {name!r}")
@@ -64,6 +66,7 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     Raises:
         ValueError: the module has no spectral norm of that name.
     """
+    as_module("remove_spectral_norm", "module", module)
     original = module.__dict__.get(f"{name}_orig")
     if original is None or not isinstance(getattr(type(module), name, None), property):
         raise ValueError(f"remove_spectral_norm: {type(module).__name__} has no spectral norm of {name!r}")

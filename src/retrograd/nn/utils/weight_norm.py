@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
+from ..arguments import as_module
 from ..module import Module
 from ..parameter import Parameter
 from .parametrizations import lengths
@@ -21,6 +22,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
         ValueError: the module has no such parameter.
         IndexError: the parameter has no axis ``dim``.
     """
+    as_module("weight_norm", "module", module)
     weight = module.__dict__.get(name)
     if not isinstance(weight, Parameter):
         raise ValueError(f"weight_norm: {type(module).__name__} has no parameter {name!r}")
@@ -51,6 +53,7 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     Raises:
         ValueError: the module has no weight norm of that name.
     """
+    as_module("remove_weight_norm", "module", module)
     v = module.__dict__.get(f"{name}_v")
     if v is None or not isinstance(getattr(type(module), name, None), property):
         raise ValueError(f"remove_weight_norm: {type(module).__name__} has no weight norm of {name!r}")

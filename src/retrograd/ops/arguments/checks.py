@@ -5,14 +5,19 @@ from __future__ import annotations
 import numbers
 import operator
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from ...engine.arguments import as_flag as as_flag  # for the files of ops
+from ...engine.arguments import as_callable as as_callable  # for the files of ops
+from ...engine.arguments import as_flag as as_flag
+from ...engine.arguments import as_list as as_list
 from ...engine.arguments import shown
 from ...engine.tensor import Tensor
 from ..dtypes.dtype import cast, default_dtype, int64
+
+TOO_LONG = 2**60  # elements: more than an array of 8-byte elements can have; NumPy does not always check
 
 
 def require_tensor(name: str, x: Any, label: str = "input") -> None:
@@ -78,13 +83,32 @@ def are_floats(x: Any, y: Any) -> bool:
 def whole(name: str, label: str, number: Any) -> int:
     """A number truncated to an int; ValueError if it is NaN or does not fit int64."""
     exact = number.item() if isinstance(number, np.generic) else number
+    if not isinstance(exact, (int, float)):
+        exact = as_real(name, label, exact)
     if -(2**63) <= exact < 2**63:
         return int(exact)
     raise ValueError(f"{name}: {label}={shown(number)} does not fit int64; convert the integers with .float()")
 
 
 def as_real(name: str, label: str, number: Any) -> float:
-    """A number as a float; ValueError if it is an int larger than any float."""
+    """A number, or a Tensor or an array with one element, as a float.
+
+    Raises:
+        TypeError: it is none of these; a str such as "1.5" is not one either.
+        ValueError: it is an int larger than any float.
+    """
+    if type(number) is float:  # nearly always
+        return number
+    if isinstance(number, (Tensor, np.ndarray)):
+        array = number.array if isinstance(number, Tensor) else number
+        if array.size == 1 and array.dtype.kind in "fiub":
+            return float(array.item())
+        raise TypeError(
+            f"{name}: {label} is {array.dtype} of shape {array.shape}, needs a number or one element; "
+            f"use {label}.item()"
+        )
+    if not is_number(number):
+        raise TypeError(f"{name}: {label}={_excerpt(number)} is {type(number).__name__}, needs a number")
     try:
         return float(number)
     except OverflowError:
@@ -112,7 +136,53 @@ def as_int(name: str, label: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{name}: {label}={value!r} must be an int") from None
+        raise TypeError(f"{name}: {label}={_excerpt(value)} must be an int, not {kind_of(value)}") from None
+
+
+def as_count(name: str, label: str, value: Any, least: int = 1, most: int = TOO_LONG - 1) -> int:
+    """``value``, an int of Python, NumPy or a Tensor from ``least`` to ``most``, as an int.
+
+    Raises:
+        TypeError: it is not an int.
+        ValueError: it is out of range.
+    """
+    count = as_int(name, label, value)
+    if least <= count <= most:
+        return count
+    rule = f"at least {least}" if count < least else "below 2**60" if most == TOO_LONG - 1 else f"at most {most}"
+    raise ValueError(f"{name}: {label}={shown(count)} must be {rule}")
+
+
+def as_probability(name: str, label: str, value: Any) -> float:
+    """A probability as a float; raises as ``as_real``, and ValueError if it is not in [0, 1]."""
+    probability = as_real(name, label, value)
+    if not 0.0 <= probability <= 1.0:
+        raise ValueError(f"{name}: {label}={value} is a probability and must lie in [0, 1]")
+    return probability
+
+
+def as_counts(name: str, label: str, values: Any) -> np.ndarray:
+    """A list, an array or a Tensor of ints as an int64 vector.
+
+    Raises:
+        TypeError: it is not one, or an element is not an int.
+        ValueError: an element does not fit int64.
+    """
+    if isinstance(values, (Tensor, np.ndarray)):
+        array = values.array if isinstance(values, Tensor) else values
+        if array.dtype.kind not in "iu":
+            raise TypeError(f"{name}: {label} is {array.dtype}, needs integers")
+        return array.reshape(-1).astype(np.int64)
+    if not isinstance(values, Iterable) or isinstance(values, (str, bytes)):
+        raise TypeError(f"{name}: {label}={_excerpt(values)} is {type(values).__name__}, needs a list of ints")
+    counts = [as_count(name, f"{label}[{place}]", n, -(2**63), 2**63 - 1) for place, n in enumerate(values)]
+    return np.array(counts, np.int64)
+
+
+def _excerpt(value: Any) -> str:
+    """The beginning of a repr, for a message."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def require_same(name: str, first: str, x: Tensor, second: str, y: Tensor, integers: bool = False) -> None:

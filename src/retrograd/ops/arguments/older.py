@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 from ...engine.tensor import Tensor
+from .binding import require_bound
 
 _NAMES = {"axis": "dim", "keepdims": "keepdim"}  # NumPy's name -> PyTorch's
 
@@ -31,7 +32,11 @@ def with_numpy_names(function: Any) -> Any:
                     if name in given:
                         raise TypeError(f"{function.__name__}: {other} and {name} are one argument; give it once")
                     given[name] = given.pop(other)
-        return function(*args, **given)
+        try:
+            return function(*args, **given)
+        except TypeError:
+            require_bound(function.__name__, inspect.signature(function), args, given)
+            raise
 
     return call
 

@@ -300,7 +300,10 @@ def freeze(value: Any) -> Any:
     if isinstance(value, Sequence):
         return tuple(map(freeze, value))
     if kind is not bool and hasattr(kind, "__index__"):  # NumPy's integers
-        return operator.index(value)
+        try:
+            return operator.index(value)
+        except TypeError:  # an array of several
+            pass
     return _NotAnInt(value)
 
 

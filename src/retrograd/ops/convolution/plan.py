@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from ...engine.grad_mode import thread
-from ...geometry import Window, as_tuple
+from ...geometry import Window
 from ...options import TEXTBOOK_ALGORITHMS, Options
-from ..arguments.checks import as_flag
+from ..arguments.checks import as_counts, as_flag
 from ..kernel_set import kernel_setting
-from .arguments import Extent, Padding, freeze, frozen, window_of
+from .arguments import Extent, Padding, frozen, window_of
 from .mxnet import paddings
 
 __all__ = ["conv_plan", "exact_convolution"]
@@ -146,8 +146,8 @@ def conv_plan(
         TypeError: an argument is not an integer where it must be; dtype is neither float32 nor float64.
         ValueError: the convolution would refuse the arguments; weight_shape does not have 3 to 5 axes.
     """
-    ws = as_tuple(freeze(weight_shape), len(weight_shape), "conv_plan: weight_shape", 0)
-    xs = as_tuple(freeze(input_shape), len(input_shape), "conv_plan: input_shape", 0)
+    ws = tuple(as_counts("conv_plan", "weight_shape", weight_shape).tolist())
+    xs = tuple(as_counts("conv_plan", "input_shape", input_shape).tolist())
     ndim = len(ws) - 2
     if not 1 <= ndim <= 3:
         raise ValueError(f"conv_plan: weight_shape={ws} needs 3 to 5 axes: two of channels, 1 to 3 of taps")

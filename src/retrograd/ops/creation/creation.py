@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Unpack
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ...engine.convert import as_allowed_array
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_element, as_flag, as_int, as_real, is_number, whole
+from ..arguments.checks import as_count, as_element, as_flag, as_real, is_number, require_tensor, whole
 from ..dtypes.dtype import as_dtype, default_dtype, int64
 from ..memory.device import as_device
 from ..memory.layout import Like, Options, check_options
@@ -114,10 +115,25 @@ def full(
         ValueError: the number does not fit the type.
     """
     check_options("full", options)
-    shape = sizes("full", "size", (size,))
+    shape = extents_of("full", (size,))
     kind = as_dtype(dtype or type(fill_value))
     number = as_element("full", "fill_value", fill_value, kind) if is_number(fill_value) else fill_value
     return Tensor(np.full(shape, number), requires_grad, kind)
+
+
+def extents_of(name: str, given: tuple[Any, ...], named: Any = None) -> tuple[int, ...]:
+    """The shape of a new Tensor, from a call f(2, 3), f((2, 3)) or f(size=(2, 3)).
+
+    Raises:
+        TypeError: an extent is not an int, or the shape is given twice.
+        ValueError: an extent is negative, or the elements do not fit into any memory.
+    """
+    shape = sizes(name, "size", given, named)
+    if shape and min(shape) < 0:
+        raise ValueError(f"{name}: size={shape} has a negative extent; each must be at least 0")
+    if math.prod(shape) >= TOO_LONG or max(shape, default=0) >= TOO_LONG:
+        raise ValueError(f"{name}: size={tuple(shape)} is too large for any memory")
+    return shape
 
 
 def zeros(
@@ -126,7 +142,7 @@ def zeros(
     """A Tensor of shape ``extents``, or by name ``size``, filled with 0."""
     if options:
         check_options("zeros", options)
-    return Tensor(np.zeros(sizes("zeros", "size", extents, size), as_dtype(dtype, default=True)), requires_grad)
+    return Tensor(np.zeros(extents_of("zeros", extents, size), as_dtype(dtype, default=True)), requires_grad)
 
 
 def ones(
@@ -135,7 +151,7 @@ def ones(
     """A Tensor of shape ``extents``, or by name ``size``, filled with 1."""
     if options:
         check_options("ones", options)
-    return Tensor(np.ones(sizes("ones", "size", extents, size), as_dtype(dtype, default=True)), requires_grad)
+    return Tensor(np.ones(extents_of("ones", extents, size), as_dtype(dtype, default=True)), requires_grad)
 
 
 def empty(
@@ -144,7 +160,7 @@ def empty(
     """A Tensor of shape ``extents``, or by name ``size``, uninitialized."""
     if options:
         check_options("empty", options)
-    return Tensor(np.empty(sizes("empty", "size", extents, size), as_dtype(dtype, default=True)), requires_grad)
+    return Tensor(np.empty(extents_of("empty", extents, size), as_dtype(dtype, default=True)), requires_grad)
 
 
 def zeros_like(
@@ -153,6 +169,7 @@ def zeros_like(
     """Zeros of input's shape, and of its type if ``dtype`` is None."""
     if options:
         check_options("zeros_like", options)
+    require_tensor("zeros_like", input)
     return Tensor(np.zeros_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
@@ -162,6 +179,7 @@ def ones_like(
     """Ones of input's shape, and of its type if ``dtype`` is None."""
     if options:
         check_options("ones_like", options)
+    require_tensor("ones_like", input)
     return Tensor(np.ones_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
@@ -171,6 +189,7 @@ def empty_like(
     """A Tensor of input's shape, and of its type if ``dtype`` is None, uninitialized."""
     if options:
         check_options("empty_like", options)
+    require_tensor("empty_like", input)
     return Tensor(np.empty_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
@@ -183,6 +202,7 @@ def full_like(
         ValueError: the number does not fit the type.
     """
     check_options("full_like", options)
+    require_tensor("full_like", input)
     kind = as_dtype(dtype or input.array.dtype)
     number = as_element("full_like", "fill_value", fill_value, kind) if is_number(fill_value) else fill_value
     return Tensor(np.full_like(input.array, number, kind), requires_grad)
@@ -198,9 +218,8 @@ def eye(
         ValueError: an extent is negative.
     """
     check_options("eye", options)
-    n, m = as_int("eye", "n", n), None if m is None else as_int("eye", "m", m)
-    if n < 0 or (m is not None and m < 0):
-        raise ValueError(f"eye: n={n} and m={m} must be at least 0")
+    n = as_count("eye", "n", n, 0)
+    n, m = extents_of("eye", (n, n if m is None else as_count("eye", "m", m, 0)))
     return Tensor(np.eye(n, m, dtype=as_dtype(dtype, default=True)), requires_grad)
 
 
@@ -216,7 +235,9 @@ def arange(
         ValueError: the step is 0 or leads away from ``end``, or is too small for any memory, or an int exceeds int64.
     """
     check_options("arange", options)
-    start, end, step = (_plain(number) for number in (start, end, step))
+    start, end, step = (
+        plain("arange", label, number) for label, number in (("start", start), ("end", end), ("step", step))
+    )
     if end is None:
         start, end = 0, start
     if _is_integer(dtype) or (dtype is None and all(isinstance(n, (int, np.integer)) for n in (start, end, step))):
@@ -260,7 +281,7 @@ def logspace(
     Raises: as ``linspace``.
     """
     check_options("logspace", options)
-    kind = as_dtype(dtype, default=True)
+    kind, base = as_dtype(dtype, default=True), as_real("logspace", "base", base)
     return Tensor((base ** _line("logspace", start, end, steps, kind)).astype(kind), requires_grad)
 
 
@@ -286,14 +307,17 @@ def _is_integer(dtype: Any) -> bool:
     return dtype is not None and as_dtype(dtype).kind in "iu"
 
 
-def _plain(number: Any) -> Any:
-    """A Tensor with one element as a Python number."""
-    return number.item() if isinstance(number, Tensor) else number
+def plain(name: str, label: str, number: Any) -> Any:
+    """A number, or a Tensor with one element as one; None stays None. Raises as ``as_real``."""
+    if isinstance(number, Tensor) and number.array.size == 1:
+        return number.item()
+    if number is not None and not (is_number(number) and isinstance(number, (int, np.integer))):
+        as_real(name, label, number)
+    return number
 
 
 def _line(name: str, start: float, end: float, steps: int, dtype: Any) -> np.ndarray:
-    if as_int(name, "steps", steps) < 0:
-        raise ValueError(f"{name}: steps={steps} must be at least 0")
+    steps = as_count(name, "steps", steps, 0)
     if _is_integer(dtype):
         start, end = whole(name, "start", start), whole(name, "end", end)
     return np.linspace(as_real(name, "start", start), as_real(name, "end", end), steps)

@@ -9,10 +9,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ..arguments.checks import as_int
+from ..arguments.checks import TOO_LONG, as_count, as_counts
 from ..dtypes.dtype import as_dtype
 from ..memory.layout import Options, check_options
-from .creation import empty, from_numpy, full, ones, tensor, zeros
+from .creation import empty, from_numpy, full, ones, plain, tensor, zeros
 from .typed import made
 
 __all__ = ["empty_strided", "from_dlpack", "frombuffer", "range", "scalar_tensor"]
@@ -78,12 +78,14 @@ def empty_strided(
         ValueError: a number is negative, or there are not as many strides as extents.
     """
     check_options("empty_strided", options)
-    extents = [as_int("empty_strided", "size", extent) for extent in size]
-    steps = [as_int("empty_strided", "stride", step) for step in stride]
+    extents = as_counts("empty_strided", "size", size).tolist()
+    steps = as_counts("empty_strided", "stride", stride).tolist()
     if len(steps) != len(extents) or min((*extents, *steps), default=0) < 0:
         raise ValueError(f"empty_strided: size={size} and stride={stride} must be as many numbers of at least 0 each")
     kind = as_dtype(dtype, default=True)
     count = 1 + sum((extent - 1) * step for extent, step in zip(extents, steps, strict=True)) if all(extents) else 0
+    if count >= TOO_LONG:
+        raise ValueError(f"empty_strided: size={size} and stride={stride} reach further than any memory")
     flat = np.empty(count, kind)
     array = np.lib.stride_tricks.as_strided(flat, extents, [step * kind.itemsize for step in steps])
     return Tensor(array, requires_grad)
@@ -113,8 +115,13 @@ def range(
     )
     start, end = (0, start) if end is None else (start, end)
     check_options("range", options)
+    start, end, step = (
+        plain("range", label, number) for label, number in (("start", start), ("end", end), ("step", step))
+    )
     if step == 0 or (end - start) * step < 0:
         raise ValueError(f"range: step={step} does not lead from start={start} to end={end}")
+    if not (end - start) / step < TOO_LONG:
+        raise ValueError(f"range: from start={start} to end={end} by step={step} is too long for any memory")
     count = int((end - start) / step) + 1
     return tensor(start + step * np.arange(count), as_dtype(dtype, default=True), requires_grad)
 
@@ -152,9 +159,27 @@ def frombuffer(
     count: how many elements; -1 is all. offset: bytes to leave out at the start.
 
     Raises:
+        TypeError: ``buffer`` is not such an object.
         ValueError: the buffer is too short, or its length is no multiple of an element's.
     """
-    array = np.frombuffer(buffer, as_dtype(dtype), count, offset)
+    kind = as_dtype(dtype)
+    try:
+        with memoryview(buffer) as view:
+            length = view.nbytes
+    except TypeError:
+        raise TypeError(
+            f"frombuffer: buffer is {type(buffer).__name__}, needs bytes, a bytearray or another object with a buffer"
+        ) from None
+    offset, count = as_count("frombuffer", "offset", offset, 0), as_count("frombuffer", "count", count, -1)
+    if not length:
+        raise ValueError("frombuffer: buffer is empty; pass at least one byte")
+    rest = length - offset
+    if rest < 0 or (rest % kind.itemsize if count == -1 else count * kind.itemsize > rest):
+        raise ValueError(
+            f"frombuffer: buffer has {length} bytes, of which offset={offset} are left out and count={count} elements "
+            f"of {kind.itemsize} bytes are to be read (-1: all); they must fit exactly, or count must be smaller"
+        )
+    array = np.frombuffer(buffer, kind, count, offset)
     return Tensor(array, requires_grad)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ...engine.changes import mark
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_flag, as_index, require_float, require_same, require_tensor
+from ..arguments.checks import as_flag, as_index, as_int, require_float, require_same, require_tensor
 from ..kernel_set import kernels
 from ..memory.private import private
 from ..shape.shape import TOO_LONG, reshape
@@ -186,6 +186,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             this is too large for any memory.
     """
     classes = as_index("one_hot", tensor, "tensor").array
+    num_classes = as_int("one_hot", "num_classes", num_classes)
     if num_classes == -1:
         if not classes.size:
             raise ValueError("one_hot: an empty tensor does not say how many classes there are; give num_classes")

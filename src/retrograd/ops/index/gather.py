@@ -124,7 +124,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     """
     require_tensor("take_along_dim", input)
     if dim is None:
-        return gather(input.ravel(), 0, indices.ravel())
+        return gather(input.ravel(), 0, as_index("take_along_dim", indices, "indices").ravel())
     position = axis("take_along_dim", "dim", dim, input.array.ndim)
     indices = as_index("take_along_dim", indices, "indices")
     sx, si = input.array.shape, indices.array.shape

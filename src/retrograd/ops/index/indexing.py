@@ -15,7 +15,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
-from ..arguments.checks import as_element, as_flag, as_mask, is_number, require_tensor
+from ..arguments.checks import as_element, as_flag, as_int, as_mask, is_number, require_tensor
 from ..dtypes.dtype import cast, uint8
 from ..memory.private import private
 from ..shape.broadcasting import sum_to
@@ -203,11 +203,11 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     require_tensor("narrow", input)
     shape = input.array.shape
     position = axis("narrow", "dim", dim, len(shape))
-    first, extent = operator.index(start), shape[position]
+    first, length, extent = as_int("narrow", "start", start), as_int("narrow", "length", length), shape[position]
     if not -extent <= first <= extent:
         raise IndexError(f"narrow: start={start} is out of range; axis dim={dim} of input.shape={shape}")
     first = first + extent if first < 0 else first
-    if not 0 <= operator.index(length) <= extent - first:
+    if not 0 <= length <= extent - first:
         raise ValueError(
             f"narrow: start={start}, length={length} must lie within axis dim={dim} of input.shape={shape}"
         )

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_flag, as_index, is_number, require_float
+from ..arguments.checks import as_flag, as_index, as_list, as_real, is_number, require_float, require_tensor
 from ..shape.shape import TOO_LONG
 
 __all__ = ["bincount", "bucketize", "histc", "histogram", "searchsorted"]
@@ -45,6 +45,7 @@ def searchsorted(
     if not sequence.ndim:
         raise ValueError("searchsorted: sorted_sequence has no axis, needs at least 1")
     if sorter is not None:
+        require_tensor("searchsorted", sorter, "sorter")
         if sorter.array.shape != sequence.shape or sorter.array.dtype != np.int64:
             raise ValueError(
                 f"searchsorted: sorter must hold int64 indices in the shape of sorted_sequence, {sequence.shape}; "
@@ -100,7 +101,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)) or not 1 <= bins < TOO_LONG:
         raise ValueError(f"histc: bins={bins!r} must be an int from 1 to {TOO_LONG - 1}")
     x = input.array.reshape(-1)
-    low, high = float(min), float(max)
+    low, high = as_real("histc", "min", min), as_real("histc", "max", max)
     if low == high and x.size:
         low, high = float(x.min()), float(x.max())
     if low == high:
@@ -162,7 +163,13 @@ def histogram(
         raise ValueError(f"histogram: bins={bins!r} must be an int from 1 to {TOO_LONG - 1}, or a Tensor of edges")
     else:
         x = input.array
-        low, high = (x.min(initial=np.inf), x.max(initial=-np.inf)) if range is None else map(float, range)
+        if range is None:
+            low, high = x.min(initial=np.inf), x.max(initial=-np.inf)
+        else:
+            ends = as_list("histogram", "range", range, "two numbers")
+            if len(ends) != 2:
+                raise ValueError(f"histogram: range={range} must be two numbers: (least, greatest)")
+            low, high = (as_real("histogram", "range", end) for end in ends)
         if range is None and not x.size:
             low, high = 0.0, 1.0
         if low == high:

@@ -7,6 +7,7 @@ and updates the graph. See there for leaves that require gradients, and for back
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from ...engine.inplace import Replaced, modify
 from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor, wrap
 from ...formulas import optimizers
+from ..arguments.binding import require_bound
 from ..arguments.checks import as_element, as_real, is_number, require_tensor
 from ..dtypes.dtype import cast, float16
 from ..dtypes.promotion import CATEGORY, as_operand
@@ -46,11 +48,16 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
     @functools.wraps(function)
     def change(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         require_tensor(name, input)
-        if of_python and type(args[0]) is np.ndarray:
+        if of_python and args and type(args[0]) is np.ndarray:
             args = (as_operand(args[0], (input,)),)
 
         def compute(old: Tensor) -> Tensor:
-            return _as(name, function(old, *args, **kwargs), old.array.dtype)
+            try:
+                result = function(old, *args, **kwargs)
+            except TypeError:
+                require_bound(name, inspect.signature(function), (old, *args), kwargs)
+                raise
+            return _as(name, result, old.array.dtype)
 
         write = None
         if ufunc is not None and len(args) == 1 and not kwargs and _fits(input.array, args[0]):
@@ -128,6 +135,7 @@ def copy_(input: Tensor, src: Tensor) -> Tensor:
 
 
 def _fill(operator: str, input: Tensor, value: Any) -> Tensor:
+    require_tensor(operator, input)
     number = as_element(operator, "value", value, input.array.dtype)
     return modify(
         input,
@@ -138,6 +146,7 @@ def _fill(operator: str, input: Tensor, value: Any) -> Tensor:
 
 
 def _copy(operator: str, input: Tensor, src: Tensor) -> Tensor:
+    require_tensor(operator, input)
     shape, dtype = input.array.shape, input.array.dtype
     if not broadcasts_to(src.array.shape, shape):
         raise ValueError(f"{operator}: src.shape={src.array.shape} does not broadcast to input.shape={shape}")
@@ -187,7 +196,7 @@ def of_all(methods: dict[str, Any]) -> dict[str, Any]:
 
 
 METHODS: dict[str, Any] = {
-    f"{name}_": in_place(getattr(family, name))
+    f"{name}_": in_place(getattr(family, name), f"{name}_")
     for family, names in (OTHERS | {family: family.__all__ for family in FAMILIES}).items()
     for name in names
     if name != "logaddexp"  # PyTorch has none in place

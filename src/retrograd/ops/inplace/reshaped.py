@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +13,11 @@ from ...engine.changes import mark
 from ...engine.family import part, views_of
 from ...engine.grad_mode import thread
 from ...engine.tensor import Tensor, alias
-from ..arguments.checks import as_flag, require_tensor
+from ..arguments.binding import require_bound
+from ..arguments.checks import as_callable, as_flag, require_tensor
 from ..memory.layout import as_memory_format
 from ..shape import shape, strides
+from .inplace import broadcasts_to
 
 
 def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -32,7 +35,11 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             )
         if recorded and (getattr(input, "_view", None) is not None or views_of(input)):
             raise RuntimeError(f"{name}: input is a view, or has views; use x = x.{function.__name__}(...)")
-        value = function(alias(input), *args, **options)
+        try:
+            value = function(alias(input), *args, **options)
+        except TypeError:
+            require_bound(name, inspect.signature(function), (input, *args), options)
+            raise
         if recorded:
             mark((input.array,), name)
         part(input, value.array)
@@ -138,9 +145,14 @@ def map2_(input: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any
 
 def _mapped(name: str, x: Tensor, others: tuple[Tensor, ...], function: Callable[..., Any]) -> Tensor:
     _require_no_gradient(name, x)
+    as_callable(name, "callable", function)
     rows = [x.array.ravel().tolist()]
     for other in others:
         require_tensor(name, other, "tensor")
+        if not broadcasts_to(other.array.shape, x.array.shape):
+            raise ValueError(
+                f"{name}: tensor.shape={other.array.shape} does not broadcast to input.shape={x.array.shape}"
+            )
         rows.append(np.broadcast_to(other.array, x.array.shape).ravel().tolist())
     values = [function(*row) for row in zip(*rows, strict=True)]
     x.array[...] = np.array(values, x.array.dtype).reshape(x.array.shape)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_int, require_same, require_tensor
+from ..arguments.checks import as_int, as_list, require_same, require_tensor
 from ..dtypes.dtype import cast, int64
 from ..pointwise.operands import Constant
 from ..pointwise.piecewise import where
@@ -201,7 +201,7 @@ def multi_dot(tensors: Any) -> Tensor:
         TypeError: the types differ.
         ValueError: there are fewer than two, one between the ends is not a matrix, or the extents do not fit.
     """
-    return _chain("multi_dot", list(tensors))
+    return _chain("multi_dot", as_list("multi_dot", "tensors", tensors, "a list of matrices"))
 
 
 def chain_matmul(*matrices: Any) -> Tensor:

@@ -21,6 +21,8 @@ class LinAlgError(RuntimeError):
 def require_matrices(name: str, x: Any, label: str = "A") -> None:
     """TypeError or ValueError unless x is a floating-point Tensor (..., M, N)."""
     require_float(name, x, label)
+    if x.array.dtype.itemsize < 4:  # float16, which LAPACK does not have
+        raise TypeError(f"{name}: {label} is {x.dtype}, needs float32 or float64; convert it with {label}.float()")
     if x.array.ndim < 2:
         raise ValueError(f"{name}: {label}.shape={x.array.shape} must have at least 2 axes: (..., M, N)")
 

@@ -77,13 +77,13 @@ class Solve(Function):
     def forward(ctx: Any, a: Tensor, b: Tensor, name: str) -> Tensor:
         y = wrap(lapack(name, _SINGULAR, np.linalg.solve, a.array, b.array))
         ctx.save_for_backward(a, y)
-        ctx.shapes, ctx.name = (a.array.shape, b.array.shape), name
+        ctx.shapes, ctx.operator = (a.array.shape, b.array.shape), name
         return y
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         a, y = ctx.saved_tensors
-        gb = Solve.apply(transposed(a), g, ctx.name)
+        gb = Solve.apply(transposed(a), g, ctx.operator)
         ga = sum_to(-MatMul.apply(gb, transposed(y)), ctx.shapes[0]) if ctx.needs_input_grad[0] else None
         return ga, sum_to(gb, ctx.shapes[1]), None
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import require_float, require_same
+from ..arguments.checks import as_real, require_float, require_same
 from ..dtypes.dtype import cast, int64
 from ..kernel_set import kernels
 from ..memory.private import private
@@ -175,7 +175,7 @@ def cross_entropy(
     """
     name = "cross_entropy"
     require_float(name, input)
-    if not 0.0 <= label_smoothing <= 1.0:
+    if not 0.0 <= as_real(name, "label_smoothing", label_smoothing) <= 1.0:
         raise ValueError(f"{name}: label_smoothing={label_smoothing} must lie in [0, 1]")
     check_reduction(name, reduction)
     if isinstance(target, Tensor) and target.array.dtype.kind == "f":

@@ -10,7 +10,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.once import once_differentiable
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_flag, require_float
+from ..arguments.checks import as_counts, as_flag, require_float
 from ..kernel_set import kernels
 from ..memory.private import private
 from ..pointwise.operands import Gradients
@@ -94,10 +94,7 @@ def ctc_loss(
 
 
 def _lengths(name: str, label: str, value: Any, N: int) -> np.ndarray:
-    found = value.array if isinstance(value, Tensor) else np.asarray(value, None if len(value) else np.int64)
-    if found.dtype.kind not in "iu":
-        raise TypeError(f"{name}: {label} is {found.dtype}, needs integers")
-    found = found.reshape(-1).astype(np.int64)
+    found = as_counts(name, label, value)
     if len(found) != N:
         raise ValueError(f"{name}: {label} has {len(found)} entries, log_probs has {N} samples")
     if N and found.min() < 0:

@@ -10,7 +10,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...formulas.losses import LOSSES, minus_first
-from ..arguments.checks import are_floats, require_float, require_same
+from ..arguments.checks import are_floats, require_float, require_same, require_tensor
 from ..dtypes.dtype import cast
 from ..dtypes.promotion import floats
 from ..kernel_set import kernels
@@ -74,7 +74,7 @@ def check_reduction(name: str, reduction: str, *more: str) -> None:
     Raises:
         ValueError: the reduction is not "mean", "sum", "none" or one of ``more``.
     """
-    if reduction not in _REDUCTIONS and reduction not in more:
+    if not isinstance(reduction, str) or (reduction not in _REDUCTIONS and reduction not in more):
         allowed = ", ".join(map(repr, (*more, "mean", "sum")))
         raise ValueError(f"{name}: reduction={reduction!r} must be {allowed} or 'none'")
 
@@ -186,6 +186,7 @@ def weighted(name: str, losses: Tensor, weight: Tensor, reduction: str) -> Tenso
     Raises:
         ValueError: the weight is larger than the losses, or does not broadcast to them.
     """
+    require_tensor(name, weight, "weight")
     shape = losses.array.shape
     if broadcast_shape(name, shape, weight.array.shape) != shape:
         raise ValueError(f"{name}: weight.shape={weight.array.shape} does not broadcast to input.shape={shape}")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import are_floats, as_flag, is_number, require_float, require_same
+from ..arguments.checks import are_floats, as_flag, as_real, is_number, require_float, require_same
 from ..dtypes.promotion import floats
 from ..pointwise.transcendental import log
 from ..shape.broadcasting import expand
@@ -85,7 +85,8 @@ def poisson_nll_loss(
         input, target = floats(name, integers=True, input=input, target=target)
     x, t = of_one_shape(name, input, target)
     log_input, full = as_flag(name, "log_input", log_input), as_flag(name, "full", full)
-    loss = PoissonOfLogs.apply(reduction, (), x, t) if log_input else Poisson.apply(reduction, (float(eps),), x, t)
+    eps = as_real(name, "eps", eps)
+    loss = PoissonOfLogs.apply(reduction, (), x, t) if log_input else Poisson.apply(reduction, (eps,), x, t)
     if not full:
         return loss
     large = t.array > 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_index, require_float
+from ..arguments.checks import as_index, as_real, require_float
 from ..kernel_set import kernels
 from ..memory.private import private
 from ..pointwise.operands import Gradients
@@ -122,7 +122,7 @@ def multi_margin_loss(
     if weight is not None and weight.array.shape != (classes,):
         raise ValueError(f"{name}: weight.shape={weight.array.shape}, needs ({classes},), one per class")
     labels = labels.reshape(-1)
-    losses = MultiMargin.apply(rows, labels, int(p), float(margin))
+    losses = MultiMargin.apply(rows, labels, int(p), as_real(name, "margin", margin))
     if weight is not None:
         losses = losses * wrap(weight.array[labels])
     return reduce(name, losses if target.array.ndim else Reshape.apply(losses, ()), reduction)

@@ -7,7 +7,17 @@ from collections.abc import Callable
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import are_floats, are_integers, as_flag, require_float, require_number, require_tensor, whole
+from ..arguments.checks import (
+    are_floats,
+    are_integers,
+    as_callable,
+    as_flag,
+    as_real,
+    require_float,
+    require_number,
+    require_tensor,
+    whole,
+)
 from ..dtypes.promotion import floats, promote
 from ..pointwise.piecewise import clamp, minimum, where
 from ..product.distance import as_float_pair, pairwise_distance, row_cosine
@@ -49,7 +59,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, 
         return _hinge_of_integers(name, input, target, whole(name, "margin", margin), reduction)
     require_float(name, input)
     x, t = matched(name, input, refuse_gradient(name, "target", signs(name, target, input)))
-    return Hinge.apply(reduction, (float(margin),), x, t)
+    return Hinge.apply(reduction, (as_real(name, "margin", margin),), x, t)
 
 
 @averaged
@@ -76,7 +86,8 @@ def margin_ranking_loss(
             f"target.shape={t.array.shape} must have the same number of axes"
         )
     shape = broadcast_shape(name, broadcast_shape(name, x1.array.shape, x2.array.shape), t.array.shape)
-    return Ranking.apply(reduction, (float(margin),), expand(x1, shape), expand(x2, shape), expand(t, shape))
+    numbers = (as_real(name, "margin", margin),)
+    return Ranking.apply(reduction, numbers, expand(x1, shape), expand(x2, shape), expand(t, shape))
 
 
 @averaged
@@ -108,6 +119,7 @@ def cosine_embedding_loss(
     x1, x2 = (expand(x, shape).reshape(rows) for x in (x1, x2))
     cosine = row_cosine(x1, x2, _NEVER_ZERO).reshape(shape[:-1])
     broadcast_shape(name, cosine.array.shape, t.shape)
+    margin = as_real(name, "margin", margin)
     # piecewise linear; the slope at cosine == margin is 1, as in PyTorch
     alike, apart = t == 1, (t == -1) & (cosine.array >= margin)
     slope, start = choice(x1.array, alike, -1, apart), choice(x1.array, alike, 1, apart * -margin)
@@ -171,6 +183,8 @@ def _triplet(
     reduction: str,
 ) -> Tensor:
     check_reduction(name, reduction)
+    as_callable(name, "distance_function", metric)
+    margin = as_real(name, "margin", margin)
     if not margin > 0:
         raise ValueError(f"{name}: margin={margin} must be above 0")
     for label, x in (("anchor", anchor), ("positive", positive), ("negative", negative)):
@@ -186,7 +200,7 @@ def _triplet(
     far, near = promote(name, far, near)
     shape = broadcast_shape(name, far.array.shape, near.array.shape)
     always = wrap(np.ones(shape, near.array.dtype))
-    return Ranking.apply(reduction, (float(margin),), expand(far, shape), expand(near, shape), always)
+    return Ranking.apply(reduction, (margin,), expand(far, shape), expand(near, shape), always)
 
 
 def _hinge_of_integers(name: str, x: Tensor, target: Tensor, margin: int, reduction: str) -> Tensor:

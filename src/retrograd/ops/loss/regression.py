@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor
-from ..arguments.checks import are_integers, require_float, require_number, require_same
+from ..arguments.checks import are_integers, as_real, require_float, require_number, require_same
 from ..dtypes.dtype import cast
 from ..pointwise.rounding import abs
 from ..reduce.reduction import sum
@@ -62,7 +62,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
         TypeError: an operand is not a Tensor, or neither is floating-point.
         ValueError: beta is negative, the shapes do not fit, or the reduction is unknown.
     """
-    if not beta >= 0:
+    if not as_real("smooth_l1_loss", "beta", beta) >= 0:
         raise ValueError(f"smooth_l1_loss: beta={beta} must be at least 0")
     loss, numbers = (SmoothAbsoluteError, (float(beta),)) if beta else (AbsoluteError, ())
     return _distance("smooth_l1_loss", loss, numbers, input, target, reduction, None)
@@ -80,7 +80,7 @@ def huber_loss(
         TypeError: an operand is not a Tensor, or input is not floating-point.
         ValueError: delta is not above 0, the shapes do not fit, or the reduction is unknown.
     """
-    if not delta > 0:
+    if not as_real("huber_loss", "delta", delta) > 0:
         raise ValueError(f"huber_loss: delta={delta} must be above 0")
     require_float("huber_loss", input)
     losses = _distance("huber_loss", Huber, (float(delta),), input, target, reduction, weight, by_weight=False)

@@ -60,6 +60,7 @@ def storage(input: Tensor) -> Storage:
 
 def is_set_to(input: Tensor, tensor: Tensor) -> bool:
     """Whether both show the same elements of the same memory, in the same shape."""
+    require_tensor("is_set_to", tensor, "tensor")
     a, b = input.array, tensor.array
     return (address(a), a.shape, a.strides, a.dtype) == (address(b), b.shape, b.strides, b.dtype)
 
@@ -150,6 +151,8 @@ def contains(input: Tensor, element: Any) -> bool:
     if not (is_number(element) or isinstance(element, Tensor)):
         raise TypeError(f"in: element is {type(element).__name__}, needs a number or a Tensor")
     other = element.array if isinstance(element, Tensor) else element
+    if isinstance(other, int) and other.bit_length() > 64:  # larger than any element
+        return False
     return bool((input.array == other).any())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import is_number, require_float, require_number, require_same
+from ..arguments.checks import as_real, is_number, require_float, require_number, require_same
 from ..kernel_set import kernels
 from ..pointwise.rounding import floor_divide
 from ..pointwise.transcendental import exp, log
@@ -206,6 +206,9 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ValueError(f"local_response_norm: input.shape={shape} needs at least 3 axes (batch, channels, positions)")
     if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
         raise ValueError(f"local_response_norm: size={size!r} must be an int of at least 1")
+    alpha, beta, k = (
+        as_real("local_response_norm", label, number) for label, number in (("alpha", alpha), ("beta", beta), ("k", k))
+    )
     # a sum over adjacent channels is a product with a band matrix
     distance = np.arange(shape[1]) - np.arange(shape[1])[:, np.newaxis]  # [channel summed, output channel]
     near = (distance <= size // 2) & (-distance <= (size - 1) // 2)
@@ -214,7 +217,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     if input.array.dtype.kind == "f":
         shares = matmul(x * x, wrap((near * (alpha / size)).astype(input.array.dtype)))
     else:  # the means of integers are integers
-        shares = floor_divide(matmul(x * x, wrap(near.astype(np.int64))), size) * float(alpha)
+        shares = floor_divide(matmul(x * x, wrap(near.astype(np.int64))), size) * alpha
     y = x * exp(log(shares + k) * -beta)
     return Permute.apply(y, (0, len(shape) - 1, *range(1, len(shape) - 1)))
 

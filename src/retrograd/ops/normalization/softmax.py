@@ -7,7 +7,7 @@ from typing import Any
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import require_float
+from ..arguments.checks import as_count, require_float, require_tensor
 from ..dtypes.dtype import cast
 from ..kernel_set import kernels
 from ..pointwise.transcendental import exp
@@ -121,12 +121,13 @@ def axis_of(name: str, x: Any, dim: int | None, stacklevel: int) -> int:
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
         UserWarning,
-        stacklevel=stacklevel,
+        stacklevel=as_count(name, "_stacklevel", stacklevel, 0, 1000),
     )
     return 0 if isinstance(x, Tensor) and x.array.ndim in (0, 1, 3) else 1
 
 
 def _converted(name: str, x: Tensor, dtype: Any) -> Tensor:
+    require_tensor(name, x)
     x = x if dtype is None else cast(x, dtype)
     require_float(name, x)
     return x

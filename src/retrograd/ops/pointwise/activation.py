@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...engine.tensor import Tensor
-from ..arguments.checks import as_flag, require_float, require_number
+from ..arguments.checks import as_flag, as_real, require_float, require_number
 from ..inplace.inplace import in_place
 from .operands import unary, unary_float
 from .pointwise import pointwise
@@ -82,7 +82,9 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
         TypeError: input is not a floating-point Tensor.
     """
     require_float("softplus", input)
-    return Softplus.apply(input, float(beta), float(threshold))
+    return Softplus.apply(
+        input, as_real("softplus", "beta", beta), as_real("softplus", "threshold", threshold)
+    )
 
 
 def logsigmoid(input: Tensor) -> Tensor:
@@ -125,7 +127,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     if inplace is not False and as_flag("elu", "inplace", inplace):
         return in_place(elu)(input, alpha)
     require_float("elu", input)
-    return Elu.apply(input, float(alpha), 1.0, 1.0)
+    return Elu.apply(input, as_real("elu", "alpha", alpha), 1.0, 1.0)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -154,6 +156,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     if inplace is not False and as_flag("celu", "inplace", inplace):
         return in_place(celu)(input, alpha)
     require_float("celu", input)
+    alpha = as_real("celu", "alpha", alpha)
     if alpha == 0:
         raise ValueError("celu: alpha=0 divides the input; choose another number")
-    return Elu.apply(input, float(alpha), 1.0, 1.0 / alpha)
+    return Elu.apply(input, alpha, 1.0, 1.0 / alpha)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_element, as_flag, is_number
+from ..arguments.checks import as_element, as_flag, as_real, is_number
 from ..dtypes.dtype import float16
 from ..dtypes.promotion import promote
 from ..kernel_set import kernels
@@ -127,8 +127,9 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     x, y = _pair("isclose", input, other)
     equal_nan = as_flag("isclose", "equal_nan", equal_nan)
     for label, value in (("rtol", rtol), ("atol", atol)):
-        if not value >= 0:
+        if not as_real("isclose", label, value) >= 0:
             raise ValueError(f"isclose: {label}={value!r} must be at least 0")
+    rtol, atol = as_real("isclose", "rtol", rtol), as_real("isclose", "atol", atol)
     if x.dtype != y.dtype:
         raise TypeError(f"isclose: input is {x.dtype}, other is {y.dtype}; convert one with .to()")
     return wrap(np.asarray(np.isclose(x, y, rtol, atol, equal_nan)))

@@ -207,7 +207,9 @@ def nan_to_num(
     require_float("nan_to_num", input)
     largest = float(np.finfo(input.array.dtype).max)
     high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
-    return NanToNum.apply(input, float(nan or 0.0), float(high), float(low))
+    number = 0.0 if nan is None else as_real("nan_to_num", "nan", nan)
+    high, low = as_real("nan_to_num", "posinf", high), as_real("nan_to_num", "neginf", low)
+    return NanToNum.apply(input, number, high, low)
 
 
 clip = clamp

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...engine.rule import computed_by
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_flag, require_float, require_number, require_same, whole
+from ..arguments.checks import as_flag, as_real, require_float, require_number, require_same, whole
 from ..inplace.inplace import in_place
 from ..inplace.inplace import relu_ as inplace_relu
 from ..random.random import default_generator
@@ -77,12 +77,13 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     if inplace is not False and as_flag("hardtanh", "inplace", inplace):
         return in_place(hardtanh)(input, min_val, max_val)
     require_number("hardtanh", input)
-    if not min_val <= max_val:
+    low, high = as_real("hardtanh", "min_val", min_val), as_real("hardtanh", "max_val", max_val)
+    if not low <= high:
         raise ValueError(f"hardtanh: min_val={min_val} exceeds max_val={max_val}")
     if input.array.dtype.kind in "iu":
         limits = whole("hardtanh", "min_val", min_val), whole("hardtanh", "max_val", max_val)
         return piecewise.clamp(input, *limits)
-    return Hardtanh.apply(input, float(min_val), float(max_val))
+    return Hardtanh.apply(input, low, high)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
@@ -116,7 +117,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
         TypeError: input is not a floating-point Tensor.
     """
     require_float("hardshrink", input)
-    return Hardshrink.apply(input, float(lambd))
+    return Hardshrink.apply(input, as_real("hardshrink", "lambd", lambd))
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -127,9 +128,10 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
         ValueError: lambd is negative.
     """
     require_float("softshrink", input)
+    lambd = as_real("softshrink", "lambd", lambd)
     if not lambd >= 0:
         raise ValueError(f"softshrink: lambd={lambd} is negative; use 0 or more")
-    return Softshrink.apply(input, float(lambd))
+    return Softshrink.apply(input, lambd)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
@@ -145,7 +147,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     if input.array.dtype.kind in "iu":
         limit, rest = whole("threshold", "threshold", threshold), whole("threshold", "value", value)
         return where(input > limit, input, rest)
-    return Threshold.apply(input, float(threshold), float(value))
+    return Threshold.apply(input, as_real("threshold", "threshold", threshold), as_real("threshold", "value", value))
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
@@ -157,7 +159,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     if inplace is not False and as_flag("leaky_relu", "inplace", inplace):
         return in_place(leaky_relu)(input, negative_slope)
     require_float("leaky_relu", input)
-    return LeakyRelu.apply(input, float(negative_slope))
+    return LeakyRelu.apply(input, as_real("leaky_relu", "negative_slope", negative_slope))
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:

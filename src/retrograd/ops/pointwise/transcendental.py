@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...engine.tensor import Tensor
-from ..arguments.checks import as_float
+from ..arguments.checks import as_float, as_real
 from .pointwise import operator, operator_of_two, pointwise
 
 __all__ = [
@@ -76,5 +76,6 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
         TypeError: input is not a Tensor.
     """
     input = as_float("logit", input)
-    low, high = (-math.inf, math.inf) if eps is None else (float(eps), 1.0 - eps)
+    low = -math.inf if eps is None else as_real("logit", "eps", eps)
+    high = math.inf if eps is None else 1.0 - low
     return Logit.apply(input, low, high)

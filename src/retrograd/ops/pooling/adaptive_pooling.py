@@ -10,7 +10,7 @@ from typing import Any
 from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor
 from ...geometry import AdaptiveWindow, Window, pool_window
-from ..arguments.checks import as_flag, require_float
+from ..arguments.checks import as_count, as_flag, require_float
 from ..convolution.arguments import freeze
 from ..reduce.reduction import Mean
 from .pooling import AvgPool, MaxPool, spatial, with_batch
@@ -69,7 +69,5 @@ def outputs(name: str, ndim: int, size: tuple[int, ...] | None, output_size: Any
             raise TypeError(
                 f"{name}: output_size={output_size!r} must be an int or None, or these in a tuple"
             ) from None
-        if extent < 1:
-            raise ValueError(f"{name}: output_size={output_size!r} must be at least 1")
-        found.append(extent)
+        found.append(as_count(name, "output_size", extent))
     return tuple(found)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_flag, require_float, require_same
+from ..arguments.checks import as_counts, as_flag, require_float, require_same
 from ..index.gather import Gather
 from ..index.indexing import GetItem
 from ..pointwise.operands import Constant
@@ -91,7 +91,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         ValueError: the shapes do not fit, or an extent is below 1.
     """
     require_float("affine_grid", theta, "theta")
-    st, extents = theta.array.shape, tuple(map(int, size))
+    st, extents = theta.array.shape, tuple(as_counts("affine_grid", "size", size).tolist())
     count = len(extents) - 2
     if count not in (2, 3) or st != (extents[0], count, count + 1) or min(extents) < 1:
         raise ValueError(

@@ -10,7 +10,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_float, is_number, require_tensor
+from ..arguments.checks import as_float, as_real, require_tensor
 from ..convolution.arguments import Extent
 from ..kernel_set import kernels
 from ..pointwise.elementwise import Scale
@@ -45,9 +45,7 @@ def lp_pool_nd(
 ) -> Tensor:
     """``nn.functional.lp_pool2d`` for ``ndim`` axes; for integers and an integer p, the means are integers."""
     require_tensor(name, x)
-    if not is_number(norm_type):
-        raise TypeError(f"{name}: norm_type is {type(norm_type).__name__}, needs a number")
-    p = float(norm_type)
+    p = as_real(name, "norm_type", norm_type)
     if p == 0 or math.isnan(p):
         raise ValueError(f"{name}: norm_type={norm_type} must not be 0; give the exponent p of (sum of x**p)**(1/p)")
     if math.isinf(p):

@@ -15,7 +15,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_flag, require_same
+from ..arguments.checks import as_flag, as_probability, as_real, require_same
 from ..dtypes.dtype import bool_
 from ..index.indexing import PadSlice
 from ..kernel_set import kernels
@@ -159,8 +159,7 @@ def scaled_dot_product_attention(
     enable_gqa = as_flag(name, "enable_gqa", enable_gqa)
     lead = _leading(name, query.array.shape, key.array.shape, value.array.shape, enable_gqa)
     is_causal = as_flag(name, "is_causal", is_causal)
-    if not 0.0 <= dropout_p <= 1.0:
-        raise ValueError(f"{name}: dropout_p={dropout_p} is a probability and must lie in [0, 1]")
+    dropout_p = as_probability(name, "dropout_p", dropout_p)
     if attn_mask is not None and is_causal:
         raise ValueError(
             f"{name}: attn_mask is given and is_causal=True; make attn_mask causal, or drop it"
@@ -168,7 +167,7 @@ def scaled_dot_product_attention(
     rows = (*lead, query.array.shape[-2], key.array.shape[-2])
     bias = None if attn_mask is None else _bias(name, attn_mask, query, rows)
     depth = query.array.shape[-1]
-    factor = (1.0 / math.sqrt(depth) if depth else 1.0) if scale is None else float(scale)
+    factor = (1.0 / math.sqrt(depth) if depth else 1.0) if scale is None else as_real(name, "scale", scale)
     same = query.array.shape[:-2] == lead and key.array.shape[:-2] == value.array.shape[:-2]
     same = same and (key.array.shape[:-2] == lead or (enable_gqa and key.array.shape[:-3] == lead[:-1]))
     if not same or dropout_p or (bias is not None and bias.requires_grad and is_grad_enabled()):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import are_floats, are_integers, as_flag, as_float, require_number
+from ..arguments.checks import are_floats, are_integers, as_flag, as_float, as_real, require_number
 from ..dtypes.dtype import float32
 from ..dtypes.promotion import floats
 from ..kernel_set import kernels
@@ -148,15 +148,16 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     if not are_floats(x1, x2):
         x1, x2 = as_float_pair(name, x1=x1, x2=x2)
     keepdim = as_flag(name, "keepdim", keepdim)
+    p, eps = as_real(name, "p", p), as_real(name, "eps", eps)
     if p != p:
         raise ValueError(f"{name}: p={p} must be a number, inf or -inf")
     shape = broadcast_shape(name, x1.array.shape, x2.array.shape)
     if not shape:
         raise ValueError(f"{name}: x1 and x2 have no axes, need (..., D)")
     if p == 2 and len(shape) == 2:
-        y = EuclideanDistance.apply(expand(x1, shape), expand(x2, shape), float(eps))
+        y = EuclideanDistance.apply(expand(x1, shape), expand(x2, shape), eps)
     else:
-        y = row_norm(name, x1 - x2 + eps, float(p))
+        y = row_norm(name, x1 - x2 + eps, p)
     return y.reshape((*y.shape, 1)) if keepdim else y
 
 
@@ -183,6 +184,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         IndexError: there is no axis ``dim``.
     """
     name = "cosine_similarity"
+    eps = as_real(name, "eps", eps)
     if not are_floats(x1, x2):
         x1, x2 = floats(name, x1=x1, x2=x2)
     shape = broadcast_shape(name, x1.array.shape, x2.array.shape)

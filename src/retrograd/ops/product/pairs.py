@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import require_float, require_same
+from ..arguments.checks import as_real, require_float, require_same
 from ..shape.broadcasting import broadcast_shape, expand
 from ..shape.shape import unsqueeze
 from .distance import row_norm
@@ -32,13 +32,14 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     s1, s2 = x1.array.shape, x2.array.shape
     if len(s1) < 2 or len(s2) < 2 or s1[-1] != s2[-1]:
         raise ValueError(f"cdist: x1.shape={s1}, x2.shape={s2} must be (..., P, M) and (..., R, M)")
+    p = as_real("cdist", "p", p)
     if not p >= 0:
         raise ValueError(f"cdist: p={p} must be at least 0")
     if compute_mode not in _MODES:
         raise ValueError(f"cdist: compute_mode={compute_mode!r} must be one of {', '.join(map(repr, _MODES))}")
     lead = broadcast_shape("cdist", s1[:-2], s2[:-2])
     rows = unsqueeze(expand(x1, lead + s1[-2:]), -2)
-    return row_norm("cdist", rows - unsqueeze(expand(x2, lead + s2[-2:]), -3), float(p))
+    return row_norm("cdist", rows - unsqueeze(expand(x2, lead + s2[-2:]), -3), p)
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
@@ -53,7 +54,8 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     require_float("pdist", input)
     if input.array.ndim != 2:
         raise ValueError(f"pdist: input.shape={input.array.shape} must have two axes: (N, M)")
+    p = as_real("pdist", "p", p)
     if not p >= 0:
         raise ValueError(f"pdist: p={p} must be at least 0")
     rows, columns = (wrap(places) for places in np.triu_indices(input.array.shape[0], 1))
-    return row_norm("pdist", input[rows] - input[columns], float(p))
+    return row_norm("pdist", input[rows] - input[columns], p)

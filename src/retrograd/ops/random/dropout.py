@@ -16,7 +16,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_flag, require_float, require_tensor
+from ..arguments.checks import as_flag, as_probability, require_float, require_tensor
 from ..inplace.inplace import in_place
 from ..kernel_set import kernels
 from .random import default_generator
@@ -135,9 +135,7 @@ def _applies(name: str, x: Any, p: float, training: bool, inplace: bool) -> bool
     require_tensor(name, x)
     training = as_flag(name, "training", training)
     as_flag(name, "inplace", inplace)
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"{name}: p={p} is a probability and must lie in [0, 1]")
-    if not (training and p):
+    if not (as_probability(name, "p", p) and training):
         return False
     require_float(name, x)
     return True

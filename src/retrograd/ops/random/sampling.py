@@ -7,12 +7,12 @@ from typing import Any, Unpack
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_flag, require_float
+from ..arguments.checks import as_count, as_flag, as_real, require_float, require_tensor, whole
+from ..creation.creation import extents_of
 from ..dtypes.dtype import as_dtype, default_dtype, float32, float64, int64
 from ..memory.layout import Like, Options, check_options
 from ..pointwise.operands import Constant
 from ..shape.broadcasting import broadcast_shape
-from ..shape.shape import TOO_LONG, sizes
 from .random import chosen
 
 __all__ = [
@@ -41,7 +41,7 @@ def rand(
     """
     if options:
         check_options("rand", options)
-    array = chosen("rand", generator).random(sizes("rand", "size", extents, size), _float("rand", dtype))
+    array = chosen("rand", generator).random(extents_of("rand", extents, size), _float("rand", dtype))
     return Tensor(np.asarray(array), requires_grad)
 
 
@@ -56,7 +56,7 @@ def randn(
     """
     if options:
         check_options("randn", options)
-    shape = sizes("randn", "size", extents, size)
+    shape = extents_of("randn", extents, size)
     array = chosen("randn", generator).standard_normal(shape, _float("randn", dtype))
     return Tensor(np.asarray(array), requires_grad)
 
@@ -75,9 +75,10 @@ def randint(
         if size is None and high is None:
             raise ValueError("randint: size is missing: randint(low, high, size) or randint(high, size)")
         low, high, size = 0, low, high if size is None else size
+    low, high = whole("randint", "low", low), whole("randint", "high", high)
     if low >= high:
         raise ValueError(f"randint: low={low} must be smaller than high={high}")
-    array = np.asarray(chosen("randint", generator).integers(low, high, sizes("randint", "size", (size,)), np.int64))
+    array = np.asarray(chosen("randint", generator).integers(low, high, extents_of("randint", (size,)), np.int64))
     return Tensor(array.astype(as_dtype(dtype), copy=False), requires_grad)
 
 
@@ -90,8 +91,7 @@ def randperm(
         ValueError: n is negative, or too large for any memory.
     """
     check_options("randperm", options)
-    if not 0 <= n < TOO_LONG:
-        raise ValueError(f"randperm: n={n} must be at least 0 and below 2**60")
+    n = as_count("randperm", "n", n, 0)
     return Tensor(chosen("randperm", generator).permutation(np.arange(n, dtype=as_dtype(dtype))), requires_grad)
 
 
@@ -104,6 +104,7 @@ def rand_like(
         TypeError: the type is not a floating-point type.
     """
     check_options("rand_like", options)
+    require_tensor("rand_like", input)
     return rand(input.array.shape, generator=generator, dtype=dtype or input.array.dtype, requires_grad=requires_grad)
 
 
@@ -116,6 +117,7 @@ def randn_like(
         TypeError: the type is not a floating-point type.
     """
     check_options("randn_like", options)
+    require_tensor("randn_like", input)
     return randn(input.array.shape, generator=generator, dtype=dtype or input.array.dtype, requires_grad=requires_grad)
 
 
@@ -134,7 +136,9 @@ def randint_like(
         ValueError: the range is empty.
     """
     check_options("randint_like", options)
+    require_tensor("randint_like", input)
     first, last = (0, low) if high is None else (low, high)
+    first, last = whole("randint_like", "low", first), whole("randint_like", "high", last)
     if first >= last:
         raise ValueError(f"randint_like: low={first} must be smaller than high={last}")
     return randint(first, last, input.array.shape, generator, dtype or input.array.dtype, requires_grad)
@@ -155,10 +159,13 @@ def normal(
     tensors = [t for t in (mean, std) if isinstance(t, Tensor)]
     if bool(tensors) == (size is not None):
         raise ValueError("normal: give size with numbers, or a Tensor as mean or std without size")
-    m, s = (t.array if isinstance(t, Tensor) else np.asarray(float(t)) for t in (mean, std))
+    m, s = (
+        t.array if isinstance(t, Tensor) else np.asarray(as_real("normal", label, t))
+        for label, t in (("mean", mean), ("std", std))
+    )
     if (s < 0).any():
         raise ValueError(f"normal: std={s.min()} must be at least 0")
-    shape = broadcast_shape("normal", m.shape, s.shape) if tensors else sizes("normal", "size", (size,))
+    shape = broadcast_shape("normal", m.shape, s.shape) if tensors else extents_of("normal", (size,))
     kind = _float("normal", dtype or (tensors[0].array.dtype if tensors else default_dtype()))
     return Tensor(np.asarray(source.standard_normal(shape) * s + m).astype(kind), requires_grad)
 
@@ -172,7 +179,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     """
     require_float("bernoulli", input)
     source = chosen("bernoulli", generator)
-    probability = input.array if p is None else np.asarray(p)
+    probability = input.array if p is None else np.asarray(as_real("bernoulli", "p", p))
     if not ((probability >= 0) & (probability <= 1)).all():
         raise ValueError("bernoulli: probabilities must lie in [0, 1]")
     drawn = np.asarray(source.random(input.array.shape) < probability)
@@ -208,8 +215,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     weights = np.atleast_2d(input.array).astype(np.float64)
     if input.array.ndim not in (1, 2):
         raise ValueError(f"multinomial: input.shape={input.array.shape}, needs (N,) or (M, N)")
-    if num_samples < 1:
-        raise ValueError(f"multinomial: num_samples={num_samples} must be at least 1")
+    num_samples = as_count("multinomial", "num_samples", num_samples)
     if not (np.isfinite(weights) & (weights >= 0)).all() or (weights.sum(1) <= 0).any():
         raise ValueError("multinomial: weights must be finite and at least 0, and one of each row above 0")
     if as_flag("multinomial", "replacement", replacement):

@@ -85,6 +85,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
     Raises:
         ValueError: input does not broadcast to that shape.
     """
+    require_tensor("expand_as", other, "other")
     return expand(input, other.array.shape)
 
 

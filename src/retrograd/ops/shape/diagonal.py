@@ -9,7 +9,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
-from ..arguments.checks import as_int, require_tensor
+from ..arguments.checks import as_count, as_int, require_tensor
 from .shape import axis, clone, reshape
 
 __all__ = ["diag", "diag_embed", "diagflat", "diagonal", "trace", "tril", "triu"]
@@ -160,6 +160,7 @@ def trace(input: Tensor) -> Tensor:
 def nearest_offset(name: str, argument: str, offset: Any, rows: int, columns: int) -> int:
     """``offset``, clipped to one position outside the matrix, since NumPy is not safe with very large ones."""
     found = as_int(name, argument, offset)
+    rows, columns = as_count(name, "row", rows, 0), as_count(name, "col", columns, 0)
     return found if -rows <= found <= columns else -rows if found < 0 else columns
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_element, is_number, require_tensor
+from ..arguments.checks import TOO_LONG, as_count, as_element, is_number, require_tensor
 from ..index.indexing import GetItem
 from ..kernel_set import kernels
 from .shape import unshared
@@ -159,6 +159,8 @@ def _pairs(shape: tuple[int, ...], pad: Any) -> Pairs:
         numbers = tuple(map(operator.index, pad))
     except TypeError:
         raise TypeError(f"pad: pad={pad!r} must be a sequence of ints") from None
+    for number in numbers:
+        as_count("pad", "pad", number, -TOO_LONG)
     if len(numbers) % 2 or len(numbers) > 2 * len(shape):
         raise ValueError(
             f"pad: pad={numbers} must have two numbers for each of the last axes, at most {2 * len(shape)} for "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...engine.tensor import Tensor
-from ..arguments.checks import require_tensor
+from ..arguments.checks import as_count, require_tensor
 from .rearrange import Rearrange
 
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
@@ -19,7 +19,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         ValueError: input has fewer than 3 axes, or its channels are not a multiple of r*r.
     """
     require_tensor("pixel_shuffle", input)
-    shape, r = input.array.shape, upscale_factor
+    shape, r = input.array.shape, as_count("pixel_shuffle", "upscale_factor", upscale_factor)
     if len(shape) < 3 or r < 1 or shape[-3] % (r * r):
         raise ValueError(
             f"pixel_shuffle: input.shape={shape} must be (..., C*r*r, H, W) for upscale_factor r={r}, which is at "
@@ -39,7 +39,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         ValueError: input has fewer than 3 axes, or its height or width is not a multiple of r.
     """
     require_tensor("pixel_unshuffle", input)
-    shape, r = input.array.shape, downscale_factor
+    shape, r = input.array.shape, as_count("pixel_unshuffle", "downscale_factor", downscale_factor)
     if len(shape) < 3 or r < 1 or shape[-2] % r or shape[-1] % r:
         raise ValueError(
             f"pixel_unshuffle: input.shape={shape} must be (..., C, H*r, W*r) for downscale_factor r={r}, which is at "
@@ -61,8 +61,8 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         ValueError: input has fewer than 3 axes, or its channels are not a multiple of ``groups``.
     """
     require_tensor("channel_shuffle", input)
-    shape = input.array.shape
-    if len(shape) < 3 or groups < 1 or shape[1] % groups:
+    shape, groups = input.array.shape, as_count("channel_shuffle", "groups", groups)
+    if len(shape) < 3 or shape[1] % groups:
         raise ValueError(
             f"channel_shuffle: input.shape={shape} must be (N, C, *I) with C a multiple of groups={groups}, at least 1"
         )

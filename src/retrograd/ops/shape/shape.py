@@ -16,6 +16,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
+from ..arguments.checks import TOO_LONG as TOO_LONG
 from ..arguments.checks import require_tensor
 from ..kernel_set import kernels
 
@@ -42,7 +43,6 @@ __all__ = [
 ]
 
 
-TOO_LONG = 2**60  # elements: more than an array of 8-byte elements can have; NumPy does not always check
 _LARGE = 65536  # elements
 
 
@@ -235,12 +235,14 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
         ValueError: the number of elements differs.
     """
     require_tensor("reshape_as", input)
+    require_tensor("reshape_as", other, "other")
     return reshape(input, other.array.shape)
 
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """Alias of ``reshape_as``."""
     require_tensor("view_as", input)
+    require_tensor("view_as", other, "other")
     return reshape(input, other.array.shape)
 
 

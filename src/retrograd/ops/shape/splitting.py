@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 from ...engine.tensor import Tensor
-from ..arguments.checks import require_tensor
+from ..arguments.checks import as_count, as_counts, as_int, require_tensor
 from .join import Split, Unbind
 from .shape import axis
 
@@ -48,8 +48,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """
     require_tensor("chunk", input)
     position = axis("chunk", "dim", dim, input.array.ndim)
-    if chunks < 1:
-        raise ValueError(f"chunk: chunks={chunks} must be at least 1")
+    chunks = as_count("chunk", "chunks", chunks)
     extent = input.array.shape[position]
     if extent == 0:
         if chunks > _MOST_PIECES:
@@ -69,15 +68,21 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     position = axis("tensor_split", "dim", dim, input.array.ndim)
     extent = input.array.shape[position]
     if isinstance(indices_or_sections, Tensor):
+        if indices_or_sections.array.ndim > 1:
+            raise ValueError(
+                f"tensor_split: indices_or_sections has the shape {indices_or_sections.array.shape}, needs a number or "
+                "a vector of indices"
+            )
         indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, (tuple, list)):
-        clipped = [slice(None, operator.index(i)).indices(extent)[1] for i in indices_or_sections]
+        places = as_counts("tensor_split", "indices_or_sections", indices_or_sections).tolist()
+        clipped = [slice(None, i).indices(extent)[1] for i in places]
         starts, ends = [0, *clipped], [*clipped, extent]
         if starts != sorted(starts):  # pieces that overlap or are empty
             before = (slice(None),) * position
             return tuple(input[(*before, slice(a, max(a, b)))] for a, b in zip(starts, ends, strict=True))
         return Split.apply(input, [b - a for a, b in zip(starts, ends, strict=True)], position)
-    count = operator.index(indices_or_sections)
+    count = as_int("tensor_split", "indices_or_sections", indices_or_sections)
     if count < 1:
         raise ValueError(f"tensor_split: indices_or_sections={count} must be at least 1")
     if count > max(extent, _MOST_PIECES):
@@ -118,7 +123,8 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
     Raises: as ``split``.
     """
     require_tensor("split_with_sizes", input)
-    return _split("split_with_sizes", "split_sizes", input, [*split_sizes], dim)
+    sizes = as_counts("split_with_sizes", "split_sizes", split_sizes).tolist()
+    return _split("split_with_sizes", "split_sizes", input, sizes, dim)
 
 
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
@@ -139,7 +145,7 @@ def _even(name: str, x: Tensor, pieces: Any, dim: int, least: int) -> tuple[Tens
     if len(shape) < least:
         raise ValueError(f"{name}: input.shape={shape} needs at least {least} axes")
     if not isinstance(pieces, (tuple, list, Tensor)):
-        count = operator.index(pieces)
+        count = as_int(name, "indices_or_sections", pieces)
         if count < 1 or shape[dim] % count:
             raise ValueError(
                 f"{name}: indices_or_sections={count} must divide {shape[dim]}, the extent of axis {dim} of "
@@ -152,7 +158,7 @@ def _split(name: str, label: str, x: Tensor, size: Any, dim: int) -> tuple[Tenso
     position = axis(name, "dim", dim, x.array.ndim)
     extent = x.array.shape[position]
     if isinstance(size, (tuple, list)):
-        extents = [operator.index(n) for n in size]
+        extents = as_counts(name, label, size).tolist()
         if min(extents, default=0) < 0 or sum(extents) != extent:
             raise ValueError(
                 f"{name}: {label}={list(size)} must be at least 0 each and add up to {extent}, the extent of axis "

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_float, as_int, require_tensor
+from ..arguments.checks import as_count, as_float, as_int, require_tensor
 from ..dtypes.promotion import floats, promote
 from ..shape.broadcasting import broadcast_shape, sum_to
 from .made import applied, each, special
@@ -144,9 +144,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
         TypeError: input is not a Tensor, or p is not an int.
         ValueError: p is below 1.
     """
-    p = as_int("mvlgamma", "p", p)
-    if p < 1:
-        raise ValueError(f"mvlgamma: p={p} must be at least 1")
+    p = as_count("mvlgamma", "p", p, 1, 2**31)
     x = as_float("mvlgamma", input)
     shifts = wrap(np.arange(p, dtype=x.array.dtype) / -2)
     return lgamma(x.unsqueeze(-1) + shifts).sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
