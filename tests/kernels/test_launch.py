@@ -366,3 +366,12 @@ def test_the_versions_of_numba_that_are_known() -> None:
         return [int(part) for part in text.split(".")[:2]]
 
     assert number(version("numba")) <= number(launch.NUMBA[1])
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.bool_, np.float16])
+def test_a_type_without_kernels_is_refused(dtype: type) -> None:
+    from retrograd import kernels
+
+    for name, call in (("sum", lambda x: kernels.sum(x, (0,), False)), ("exp", kernels.exp)):
+        with pytest.raises(TypeError, match=rf"{name}.*: no kernel computes in {np.dtype(dtype)}; convert"):
+            call(np.ones((40, 3), dtype))
