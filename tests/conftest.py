@@ -1,4 +1,4 @@
-"""Which tests run: samples of grids (``@pytest.mark.pairwise``), a drawn tenth (``--tenth``), and MPI's where it works."""
+"""Which tests run: samples of grids (``@pytest.mark.pairwise``), a drawn tenth (``--tenth``), MPI's where it works."""
 
 from __future__ import annotations
 

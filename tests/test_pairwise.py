@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Combination, pairwise, leave_to_the_night
+from conftest import Combination, leave_to_the_night, pairwise
 
 
 def grid(*sizes: int) -> list[Combination]:

@@ -48,7 +48,9 @@ def test_each_side_times_its_own_calls_in_a_process_of_its_own(measured, tmp_pat
     assert [result.name for result in results] == ["first", "second"]
     assert set(results[0].theirs) == {"eager", "retrograd in another way"} and results[0].passed
     words = (tmp_path / "notes").read_text().split()
-    where = {name: {pid for each, pid in zip(words[::2], words[1::2], strict=True) if each == name} for name in words[::2]}
+    where: dict[str, set[str]] = {}
+    for name, pid in zip(words[::2], words[1::2], strict=True):
+        where.setdefault(name, set()).add(pid)
     assert len(where["ours"]) == len(where["eager"]) == 1 and where["ours"] != where["eager"]
     assert where["another"] == where["ours"] and str(os.getpid()) not in words
 

@@ -17,7 +17,7 @@ from ..arguments.binding import require_bound
 from ..arguments.checks import as_callable, as_flag, require_tensor
 from ..memory.layout import as_memory_format
 from ..shape import shape, strides
-from .inplace import broadcasts_to
+from ..shape.broadcasting import broadcasts_to
 
 
 def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
