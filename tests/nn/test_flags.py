@@ -19,7 +19,7 @@ LAYERS = [
     for name, parameter in inspect.signature(layer).parameters.items()
     if parameter.annotation == "bool"
 ]
-WRONG = ["False", 0, 1, None, Tensor(np.array(True))]
+WRONG = ["False", 2, -1, 1.0, None, Tensor(np.array(True))]
 
 
 def test_no_truth_value() -> None:
@@ -113,3 +113,15 @@ def test_a_user_s_constructor_need_not_be_a_function() -> None:
     assert Wide(3).weight.shape == (7, 3)
     with pytest.raises(TypeError, match="bias='no' must be True or False"):
         Wide(3, bias="no")
+
+
+@pytest.mark.parametrize("value", [0, 1, np.bool_(False), np.bool_(True)])
+def test_numbers_that_are_truth_values(value: object) -> None:
+    assert (nn.Linear(2, 3, bias=value).bias is not None) is bool(value)
+    assert nn.Linear(2, 3, value).describe() == nn.Linear(2, 3, bool(value)).describe()
+    lstm = nn.LSTM(2, 3, 1, 1, value, bidirectional=value)
+    assert lstm.batch_first is bool(value) and lstm.bidirectional is bool(value)
+    assert nn.BatchNorm2d(2, affine=value, track_running_stats=value).describe() == nn.BatchNorm2d(
+        2, affine=bool(value), track_running_stats=bool(value)
+    ).describe()
+    assert nn.MaxPool2d(2, ceil_mode=value).ceil_mode is bool(value)

@@ -305,3 +305,23 @@ def test_messages_about_types() -> None:
     ):
         with pytest.raises(TypeError, match=re.escape(message)):
             call()
+
+
+@pytest.mark.parametrize(
+    ("stride", "dilation", "kernel", "padding"), [(1, 3, 2, 0), (2, 3, 2, 1), (1, 2, 3, 1), (3, 1, 2, 0)]
+)
+def test_sizes_of_output_padding(stride: int, dilation: int, kernel: int, padding: int) -> None:
+    """An input that is larger than a convolution needs: g reaches no further, and the rest is 0."""
+    random = np.random.default_rng(0)
+    g, w = random.standard_normal((2, 4, 3)), random.standard_normal((4, 5, kernel))
+    for extra in range(max(stride, dilation)):
+        extent = (3 - 1) * stride - 2 * padding + dilation * (kernel - 1) + extra + 1
+        expected = np.zeros((2, 5, extent + 2 * padding))
+        for o in range(3):
+            for r in range(kernel):
+                expected[:, :, o * stride + r * dilation] += g[:, :, o] @ w[:, :, r]
+        found = nn.grad.conv1d_input((2, 5, extent), Tensor(w), Tensor(g), stride, padding, dilation)
+        np.testing.assert_allclose(found.numpy(), expected[:, :, padding : padding + extent], atol=1e-12)
+    with pytest.raises(ValueError, match="conv1d_input: grad_output.shape="):
+        extent += stride
+        nn.grad.conv1d_input((2, 5, extent + dilation), Tensor(w), Tensor(g), stride, padding, dilation)

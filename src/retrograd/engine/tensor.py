@@ -102,7 +102,8 @@ class Tensor(Elements):
 
         Setting it raises:
             TypeError: not a Tensor, or one of another dtype.
-            ValueError: one of another shape.
+            ValueError: one of another shape, for a result of an operation. A leaf takes any; a backward recorded
+                with the old shape then says so.
         """
         return Tensor.detach(self)  # an uninitialized parameter has its own detach, and no values
 
@@ -116,8 +117,11 @@ class Tensor(Elements):
                 f"data: expected {old.dtype} like the tensor itself, got {value.array.dtype}; "
                 "convert it: value.to(tensor.dtype)"
             )
-        if value.array.shape != old.shape:
-            raise ValueError(f"data: expected shape {old.shape} like the tensor itself, got {value.array.shape}")
+        if value.array.shape != old.shape and self._edge is not None:
+            raise ValueError(
+                f"data: expected shape {old.shape} like the tensor itself, got {value.array.shape}; its backward "
+                "needs the old shape: only a leaf can get another one"
+            )
         if value.array is not old:
             part(self, value.array)
             self.array = value.array

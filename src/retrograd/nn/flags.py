@@ -1,7 +1,7 @@
 """Arguments that are checked alike in all layers: bools, and the device.
 
-A string or number is refused as a bool, not taken for True. ``bias=None`` means no bias: ``layer.bias`` is None then.
-``device`` must be the CPU, where everything is.
+0 and 1 are taken for bools, as in PyTorch's layers; a string or another number is refused. ``bias=None`` means no
+bias: ``layer.bias`` is None then. ``device`` must be the CPU, where everything is.
 """
 
 from __future__ import annotations
@@ -49,4 +49,6 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
 def _flag(layer: Any, name: str, value: Any) -> bool:
     if value is None and name == "bias":
         return False
+    if type(value) is int and value in (0, 1):
+        return bool(value)
     return as_flag(type(layer).__name__, name, value)

@@ -98,7 +98,7 @@ def _conv_input(
 
     The gradient of conv{n}d to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's values are
     not needed. The options are those of the forward pass; ``padding`` takes what conv{n}d takes: numbers, pairs or
-    a word.
+    a word. An input may also be as large as conv_transpose{n}d with ``output_padding`` makes it of grad_output.
 
     Raises:
         TypeError: an operand is not a floating-point Tensor, or their types differ.

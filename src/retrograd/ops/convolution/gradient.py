@@ -120,6 +120,15 @@ def _window(call: Call, xs: tuple[int, ...], ws: tuple[int, ...], g: Tensor) -> 
     window, _ = window_of(call, xs, ws, None)
     lead = xs[: -ndim - 1]
     output = (*lead, ws[1] * window.groups, *window.input) if call.transposed else (*lead, ws[0], *window.output)
+    if not call.transposed and g.array.shape[: -ndim or None] == output[:-ndim] and g.array.ndim == len(output):
+        shorter = replace(window, output=g.array.shape[-ndim:])
+        if all(
+            0 <= extent + before + after - (o - 1) * stride - (k - 1) * dilation - 1 < max(stride, dilation)
+            for extent, (before, after), o, stride, k, dilation in zip(
+                window.input, window.padding, shorter.output, window.stride, window.kernel, window.dilation, strict=True
+            )
+        ):  # the input is the output of a transposed convolution of g with output_padding
+            return shorter
     if g.array.shape != output:
         longer = "; output_padding selects one of several sizes" if call.transposed else ""
         raise ValueError(
