@@ -66,6 +66,15 @@ def of_half(sign: int, axes: Any, power: float) -> Any:
     return of
 
 
+def cropped(oracle: Any, extents: Any) -> Any:
+    """The oracle, of the last axes cropped to the extents first."""
+
+    def of(z: np.ndarray, s: Any) -> np.ndarray:
+        return oracle(z[:, : extents[0], : extents[1]], s)
+
+    return of
+
+
 ALL = (0, 1, 2)
 REFUSALS = [
     Refusal(ValueError, "must end in 2, the real and the imaginary part; retrograd.stack((re, im), -1) makes", X),
@@ -99,6 +108,16 @@ OPERATORS = [
     Op("fft.irfft2", fft.irfft2, Z, oracle=of_half(1, (1, 2), -1), linear=True),
     Op("fft.irfftn", fft.irfftn, Z, batch=(), oracle=of_half(1, ALL, -1), linear=True),
     Op("fft.hfft", fft.hfft, Z, oracle=of_half(-1, (-1,), 0), linear=True),
+    Op("fft.hfft2", fft.hfft2, Z, oracle=of_half(-1, (1, 2), 0), linear=True, errors=[
+        REFUSALS[1], Refusal(ValueError, "hfft2: input.shape=(3, 5, 4) must end in 2, the real and", X),
+    ]),
+    Op("fft.hfft2: extents", fft.hfft2, Z, (4, 5), oracle=cropped(of_half(-1, (1, 2), 0), (4, None)), linear=True),
+    Op("fft.hfftn", fft.hfftn, Z, batch=(), kwargs={"norm": "ortho"}, oracle=of_half(-1, ALL, 0), linear=True),
+    Op("fft.ihfft2", fft.ihfft2, X, oracle=transform(1, (1, 2), True, -1), linear=True),
+    Op("fft.ihfft2: extents", fft.ihfft2, X, (3, 7), (1, 2), "ortho", oracle=transform(1, (1, 2), True), linear=True),
+    Op("fft.ihfftn", fft.ihfftn, X, batch=(), oracle=transform(1, ALL, True, -1), linear=True, errors=[
+        Refusal(ValueError, "ihfftn: s=(2, 2) must name as many extents as there are axes, dim=(0,)", X, (2, 2), (0,)),
+    ]),
     Op("fft.fftshift", fft.fftshift, X, (1, 2), linear=True,
        oracle=lambda x, d: x[:, [3, 4, 0, 1, 2]][:, :, [2, 3, 0, 1]]),
     Op("fft.ifftshift", fft.ifftshift, X, 1, linear=True, oracle=lambda x, d: x[:, [2, 3, 4, 0, 1]]),

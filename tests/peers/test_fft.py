@@ -24,10 +24,10 @@ def _pairs(z: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     "name",
     ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn",
-     "irfftn"),
+     "irfftn", "hfft2", "hfftn", "ihfft2", "ihfftn"),
 )  # fmt: skip
 def test_transforms(name: str, norm: str | None) -> None:
-    of_reals = name in ("rfft", "ihfft", "rfft2", "rfftn")
+    of_reals = name in ("rfft", "ihfft", "rfft2", "rfftn", "ihfft2", "ihfftn")
     for options in ONE if name[-1] == "t" else MANY:
 
         def theirs(x: torch.Tensor, options: Any = options) -> torch.Tensor:
