@@ -4,9 +4,10 @@ A complex tensor of shape (...) is a real one of shape (..., 2), whose last axis
 as PyTorch's ``view_as_real`` gives it: ``retrograd.stack((re, im), -1)`` makes one, and ``z[..., 0]`` and ``z[..., 1]``
 are its parts. ``dim``, ``n`` and ``s`` count without that last axis.
 
-``rfft`` and ``ihfft``, and their forms over 2 and n axes, take real tensors (...) and give pairs; ``irfft`` and ``hfft``,
-and their forms over 2 and n axes, take pairs and give real tensors; all others take pairs and give pairs. (PyTorch's
-``fft`` of a real tensor x is ``fft(stack((x, zeros_like(x)), -1))``.) ``retrograd.stft`` and ``istft`` use pairs, too.
+``rfft`` and ``ihfft``, and their forms over 2 and n axes, take real tensors (...) and give pairs; ``irfft`` and
+``hfft``, and their forms over 2 and n axes, take pairs and give real tensors; all others take pairs and give pairs.
+(PyTorch's ``fft`` of a real tensor x is ``fft(stack((x, zeros_like(x)), -1))``.) ``retrograd.stft`` and ``istft`` use
+pairs, too.
 
 norm: "backward" divides the inverse transforms by the number of elements n, "forward" the others, "ortho" both by
 sqrt(n); by default "backward".

@@ -25,6 +25,7 @@ from .kernel_set import active_kernels as active_kernels
 from .kernel_set import use_kernels as use_kernels
 from .linalg.aliases import *
 from .linalg.functions import chain_matmul as chain_matmul
+from .linalg.lu import lu_unpack as lu_unpack
 from .linalg.vandermonde import *
 from .normalization.softmax import *
 from .pointwise.comparison import *

@@ -185,7 +185,7 @@ def solve_triangular(
     require_square("solve_triangular", A)
     require_matrices("solve_triangular", B, "B")
     triangle = _triangle("solve_triangular", A, upper, unitriangular)
-    return _solved("solve_triangular", triangle, B, as_flag("solve_triangular", "left", left))
+    return _solved("solve_triangular", triangle, B, as_flag("solve_triangular", "left", left), False)
 
 
 def triangular_solve(
@@ -200,7 +200,7 @@ def triangular_solve(
     triangle = _triangle("triangular_solve", A, upper, unitriangular)
     if as_flag("triangular_solve", "transpose", transpose):
         triangle = transposed(triangle)
-    return TriangularSolution(_solved("triangular_solve", triangle, b, True), A.clone())
+    return TriangularSolution(_solved("triangular_solve", triangle, b, True, False), A.clone())
 
 
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
@@ -350,10 +350,11 @@ def _is_vectors(a: Tensor, b: Tensor) -> bool:
     return b.array.ndim == 1 or (b.array.ndim == a.array.ndim - 1 and b.array.shape == a.array.shape[:-1])
 
 
-def _solved(name: str, a: Tensor, b: Tensor, left: bool) -> Tensor:
+def _solved(name: str, a: Tensor, b: Tensor, left: bool, vectors: bool = True) -> Tensor:
+    """x with a x = b, or x a = b if not ``left``; b may be vectors if ``vectors``."""
     require_same(name, "A", a, "B", b)
     n, shape = a.array.shape[-1], b.array.shape
-    of_vectors = left and _is_vectors(a, b)
+    of_vectors = vectors and left and _is_vectors(a, b)
     right = unsqueeze(b, -1) if of_vectors else b if left or len(shape) < 2 else transposed(b)
     if right.array.ndim < 2 or right.array.shape[-2] != n:
         wanted = f"(..., {n}, K) or (..., {n})" if left else f"(..., K, {n})"
@@ -373,7 +374,7 @@ def _triangle(name: str, a: Tensor, upper: bool, unitriangular: bool) -> Tensor:
 def _of_cholesky(name: str, factor: Tensor, right: Tensor, upper: bool) -> Tensor:
     triangle = _triangle(name, factor, upper, False)
     first, second = (transposed(triangle), triangle) if upper else (triangle, transposed(triangle))
-    return _solved(name, second, _solved(name, first, right, True), True)
+    return _solved(name, second, _solved(name, first, right, True, False), True, False)
 
 
 def _regular(a: Tensor) -> tuple[Tensor, np.ndarray]:
