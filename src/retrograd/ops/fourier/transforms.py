@@ -254,6 +254,16 @@ def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
     return _of_reals("ihfftn", input, s, dim, norm, True)
 
 
+def inverse_of_pairs(name: str, x: Tensor, n: int, axis: int, norm: str) -> Tensor:
+    """``ifft`` along an axis, for a caller of that name."""
+    return _of_pairs(name, x, (n,), (axis,), norm, True)
+
+
+def inverse_of_half(name: str, x: Tensor, n: int, axis: int, norm: str) -> Tensor:
+    """``irfft`` to n elements along an axis, for a caller of that name."""
+    return _to_reals(name, x, (n,), (axis,), norm)
+
+
 def _complex(pairs: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(pairs).view(np.complex64 if pairs.dtype == np.float32 else np.complex128)[..., 0]
 
