@@ -135,7 +135,7 @@ def sampled(function: Callable[..., Any], samples: np.ndarray) -> Callable[..., 
     """The function with these samples, which have no gradient, in the type and for the images of x."""
 
     def of(x: Any, *sizes: Any, **options: Any) -> Any:
-        own = samples[: len(x)].astype(x.dtype) if isinstance(x, Tensor) else samples
+        own = samples[: (*x.shape, 1)[0]].astype(x.dtype) if isinstance(x, Tensor) else samples
         return function(x, *sizes, return_indices=True, _random_samples=Tensor(own), **options)
 
     return of
@@ -145,7 +145,7 @@ def refused(function: Callable[..., Any], samples: np.ndarray) -> Callable[..., 
     """The function with these samples and two outputs an axis, unless others are given."""
 
     def of(x: Any, *sizes: Any, **options: Any) -> Any:
-        own = Tensor(samples[: len(x)].astype(x.dtype))
+        own = Tensor(samples[: (*x.shape, 1)[0]].astype(x.dtype))
         return function(x, *sizes, **{"output_size": 2, "_random_samples": own, **options})
 
     return of
