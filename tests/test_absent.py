@@ -42,7 +42,6 @@ def _message(owner: object, name: str) -> str:
     ("owner", "name", "message"),
     [
         (rg, "dropout", "retrograd has no dropout: it is retrograd.nn.functional.dropout"),
-        (rg, "stft", "retrograd has no stft: cut the signal by x.unfold(-1, n_fft, hop_length), multiply by a window"),
         (rg, "view_as_real", "retrograd has no view_as_real: there are no complex numbers; retrograd.fft holds"),
         (rg, "vmap", "retrograd has no vmap: write the axis of the batch into your operations"),
         (rg.linalg, "eig", "retrograd.linalg has no eig: there are no complex numbers; of symmetric matrices write"),

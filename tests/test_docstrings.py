@@ -44,6 +44,7 @@ MODULES = (
     "retrograd.ops",
     "retrograd.optim",
     "retrograd.rules",
+    "retrograd.signal.windows",
     "retrograd.special",
     "retrograd.testing",
     "retrograd.textbook.algorithms",

@@ -45,6 +45,7 @@ from retrograd.utils import data
         ("version", "__version__", rg.__version__),
         ("version", "cuda", None),
         ("serialization", "load", rg.load),
+        ("signal.windows", "hann", rg.signal.windows.hann),
         ("serialization", "save", rg.save),
     ],
 )

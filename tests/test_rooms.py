@@ -91,7 +91,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"lowbit", "rules", "utils", "autograd", "distributions", "fft", "linalg", "special", "testing", "absent"}
         | {"after_import", "accelerator", "amp", "backends", "compiler", "cuda", "jit", "multiprocessing", "random"}
         | {"distributed", "onnx"}
-        | {"hub", "serialization", "sparse"}
+        | {"hub", "serialization", "sparse", "aliases"}
         | {"version"},
         {"numpy"},
     ),

@@ -8,8 +8,9 @@ from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
 from . import autograd, ops
-from .absent import missing
+from .absent import attach_to_module, missing
 from .after_import import after_import
+from .aliases import alias_modules
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -24,6 +25,7 @@ from .engine.size import Size
 from .engine.tensor import Tensor
 from .ops import *
 from .ops import settings as _settings
+from .ops import signal as signal
 from .ops.creation import made_like as _made_like
 from .ops.creation import typed as _typed
 from .ops.creation.made_like import *
@@ -172,6 +174,7 @@ __all__ = [
     "serialization",
     "set_grad_enabled",
     "set_num_threads",
+    "signal",
     "sparse",
     "special",
     "summary",
@@ -272,6 +275,10 @@ _more = _complex_numbers, _device, _element_types, _in_place, _layout, _limits, 
 if not TYPE_CHECKING:  # type checkers read the list above, and take what "import *" imports for public
     __all__ = sorted([*__all__, *ops.__all__, *_OF_NETWORKS, *(name for module in _more for name in module.__all__)])
 
+for _path in ("signal", "signal.windows"):
+    _package, _, _name = f"{__name__}.{_path}".rpartition(".")
+    alias_modules(_package, (_name,), f"{__name__}.ops.{_path}")
+    attach_to_module(f"{__name__}.{_path}")
 READY.append(functools.partial(importlib.import_module, ".rules", __name__))
 LATER["as_device"] = lambda: _device.as_device
 LATER["pack"] = lambda: importlib.import_module(".lowbit", __name__).pack

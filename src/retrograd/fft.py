@@ -4,9 +4,10 @@ A complex tensor of shape (...) is a real one of shape (..., 2), whose last axis
 as PyTorch's ``view_as_real`` gives it: ``retrograd.stack((re, im), -1)`` makes one, and ``z[..., 0]`` and ``z[..., 1]``
 are its parts. ``dim``, ``n`` and ``s`` count without that last axis.
 
-``rfft``, ``rfft2``, ``rfftn`` and ``ihfft`` take real tensors (...) and give pairs; ``irfft``, ``irfft2``, ``irfftn``
-and ``hfft`` take pairs and give real tensors; all others take pairs and give pairs. (PyTorch's ``fft`` of a real tensor
-x is ``fft(stack((x, zeros_like(x)), -1))``.)
+``rfft`` and ``ihfft``, and their forms over 2 and n axes, take real tensors (...) and give pairs; ``irfft`` and
+``hfft``, and their forms over 2 and n axes, take pairs and give real tensors; all others take pairs and give pairs.
+(PyTorch's ``fft`` of a real tensor x is ``fft(stack((x, zeros_like(x)), -1))``.) ``retrograd.stft`` and ``istft`` use
+pairs, too.
 
 norm: "backward" divides the inverse transforms by the number of elements n, "forward" the others, "ortho" both by
 sqrt(n); by default "backward".
@@ -21,10 +22,14 @@ from .ops.fourier.transforms import (
     fft2,
     fftn,
     hfft,
+    hfft2,
+    hfftn,
     ifft,
     ifft2,
     ifftn,
     ihfft,
+    ihfft2,
+    ihfftn,
     irfft,
     irfft2,
     irfftn,
@@ -40,11 +45,15 @@ __all__ = [
     "fftn",
     "fftshift",
     "hfft",
+    "hfft2",
+    "hfftn",
     "ifft",
     "ifft2",
     "ifftn",
     "ifftshift",
     "ihfft",
+    "ihfft2",
+    "ihfftn",
     "irfft",
     "irfft2",
     "irfftn",

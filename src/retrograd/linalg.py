@@ -19,6 +19,9 @@ from .ops.linalg.functions import (
     vander,
     vecdot,
 )  # fmt: skip
+from .ops.linalg.householder import householder_product
+from .ops.linalg.ldl import ldl_factor, ldl_factor_ex, ldl_solve
+from .ops.linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
 from .ops.linalg.matrices import LinAlgError
 from .ops.linalg.solving import (
     inv,
@@ -46,9 +49,17 @@ __all__ = [
     "diagonal",
     "eigh",
     "eigvalsh",
+    "householder_product",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
     "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
     "matmul",
     "matrix_exp",
     "matrix_norm",

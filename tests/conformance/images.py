@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import retrograd
 from conformance.shape import linear
 from conformance.table import Layer, Op, Refusal, normal, uniform
 from retrograd import nn
@@ -170,6 +171,12 @@ PADDING = [
         for mode in MODES
         for x, pad in ((X1, (2, 1)), (X2, (1, 0, 2, 1)), (X3, (1, 1, 0, 1, 2, 0)), (X1, (-1, 2)))
     ],
+    linear("constant_pad_nd", retrograd.constant_pad_nd, X2, (1, 0, -1, 2), 0.5, oracle=lambda x, pad, value: padded(
+        x, pad, "constant", value), errors=[
+        Refusal(ValueError, "constant_pad_nd: pad=(1,) must have two numbers for each of the last axes", X1, (1,)),
+        Refusal(TypeError, "constant_pad_nd: value is str, needs a number", X1, (1, 1), "a"),
+    ]),
+    linear("constant_pad_nd: zeros", retrograd.constant_pad_nd, X1, (1, 2), oracle=padded),
     linear("pad: any axes", F.pad, X1, (0, 1, -1, 1, 2, 0), "constant", 0.5, oracle=padded, batch=()),
     linear(
         "pad",

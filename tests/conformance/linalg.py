@@ -228,6 +228,220 @@ DECOMPOSITIONS = [
 ]  # fmt: skip
 
 
+def pivoted(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """P, L and U by elimination, and the row with the largest element exchanged with row j in step j."""
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    p, lower, upper = (np.zeros((*a.shape[:-2], *size)) for size in ((m, m), (m, k), (k, n)))
+    for place in np.ndindex(a.shape[:-2]):
+        rows, rest = list(range(m)), a[place].copy()
+        for j in range(k):
+            best = max(range(j, m), key=lambda i: abs(rest[i, j]))
+            for swapped in (rest, lower[place]):
+                swapped[[j, best]] = swapped[[best, j]]
+            rows[j], rows[best] = rows[best], rows[j]
+            lower[(*place, j, j)], upper[(*place, j)] = 1, rest[j]
+            for i in range(j + 1, m):
+                lower[(*place, i, j)] = rest[i, j] / rest[j, j]
+                rest[i] -= lower[(*place, i, j)] * rest[j]
+        p[(*place, rows, range(m))] = 1
+    return p, lower, np.triu(upper)
+
+
+def together(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """L without its diagonal, and U, in one matrix."""
+    y = np.zeros((*lower.shape[:-1], upper.shape[-1]))
+    y[..., : lower.shape[-1]] += np.tril(lower, -1)
+    y[..., : upper.shape[-2], :] += upper
+    return y
+
+
+def exchanges(p: np.ndarray, k: int) -> np.ndarray:
+    """The pivots of the permutation P: in step j, the place of the row that belongs to place j."""
+    y = np.zeros((*p.shape[:-2], k), np.int32)
+    for place in np.ndindex(p.shape[:-2]):
+        wanted, now = list(p[place].argmax(0)), list(range(p.shape[-1]))
+        for j in range(k):
+            at = now.index(wanted[j])
+            now[j], now[at] = now[at], now[j]
+            y[(*place, j)] = at + 1
+    return y
+
+
+def lu_factors(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    p, lower, upper = pivoted(a)
+    return together(lower, upper), exchanges(p, min(a.shape[-2:]))
+
+
+def from_factors(lu: np.ndarray, pivots: np.ndarray) -> np.ndarray:
+    """A, from its factors: the product of L and U, with the exchanges undone from the last on."""
+    y = (np.tril(lu, -1) + np.eye(lu.shape[-1])) @ np.triu(lu)
+    for place in np.ndindex(y.shape[:-2]):
+        for j, row in reversed(list(enumerate(pivots[place] - 1))):
+            y[place][[j, row]] = y[place][[row, j]]
+    return y
+
+
+def reflected(a: np.ndarray, tau: np.ndarray) -> np.ndarray:
+    """The product of all reflections 1 - tau v vT."""
+    m = a.shape[-2]
+    y = np.zeros((*a.shape[:-2], m, m)) + np.eye(m)
+    for j in range(tau.shape[-1]):
+        v = np.where(np.arange(m) > j, a[..., j], np.arange(m) == j)
+        y = y - tau[..., j, None, None] * (y @ v[..., :, None]) * v[..., None, :]
+    return y
+
+
+def reflections(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """R and the vectors, column by column: each reflection turns a column into (beta, 0, ..., 0)."""
+    *lead, m, n = a.shape
+    y, tau = a.copy(), np.zeros((*lead, min(m, n)))
+    for j in range(min(m - 1, n)):
+        first, length = y[..., j, j], (y[..., j:, j] ** 2).sum(-1) ** 0.5
+        beta = -np.sign(first) * length
+        tau[..., j] = (beta - first) / beta
+        v = np.concatenate((np.ones((*lead, 1)), y[..., j + 1 :, j] / (first - beta)[..., None]), -1)
+        rest = y[..., j:, j:]
+        rest = rest - tau[..., j, None, None] * v[..., :, None] * (v[..., None, :] @ rest)
+        y[..., j:, j:] = rest
+        y[..., j + 1 :, j] = v[..., 1:]
+    return y, tau
+
+
+def definite(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """L and D of a matrix with a dominant diagonal, of which no rows are exchanged."""
+    c = triangle(a)
+    d = np.diagonal(c, 0, -2, -1)
+    places = np.broadcast_to(np.arange(1, a.shape[-1] + 1), a.shape[:-1])
+    return np.tril(c / d[..., None, :], -1) + np.eye(a.shape[-1]) * (d**2)[..., None, :], places.astype(np.int32)
+
+
+REFLECTED, TAU = normal(2, 5, 3, seed=6), normal(2, 3, seed=7)
+DOMINANT = S + 8 * np.eye(4)
+INDEFINITE = (A + A.swapaxes(-1, -2)) * (1 - 0.95 * np.eye(4))  # its pivots have blocks of two rows
+FACTORS, PIVOTS = lu_factors(A)
+NO_PIVOTS = np.ones((2, 3), np.int64)
+
+FACTORIZATIONS = [
+    Op("linalg.lu", linalg.lu, A, oracle=pivoted, errors=[
+        Refusal(ValueError, "lu: A.shape=(4,) must have at least 2 axes", V[0])
+    ]),
+    Op("linalg.lu: tall", linalg.lu, TALL, oracle=pivoted),
+    Op("linalg.lu: wide", linalg.lu, WIDE, oracle=pivoted, large=(normal(2, 70, 90),), single=1e-2),
+    Op("linalg.lu: without exchanges", lambda x: linalg.lu(x, pivot=False)[1:], DOMINANT,
+       oracle=lambda a: pivoted(a)[1:]),
+    Op("linalg.lu_factor", linalg.lu_factor, A, oracle=lu_factors, errors=[
+        Refusal(linalg.LinAlgError, "lu_factor: element 2 of the diagonal of U is 0, so the factors of A[1] solve no",
+                np.stack((np.eye(2), np.ones((2, 2))))),
+        Refusal(linalg.LinAlgError, "factors of A solve no equations; use linalg.lu or linalg.lu_factor_ex", ZERO),
+    ]),
+    Op("linalg.lu_factor: tall", linalg.lu_factor, TALL, oracle=lu_factors),
+    Op("linalg.lu_factor_ex", lambda a: linalg.lu_factor_ex(a)[:2], WIDE, oracle=lu_factors),
+    Op("linalg.lu_factor_ex: singular", linalg.lu_factor_ex, SINGULAR, order=0, batch=(), oracle=lambda a: (
+        a, np.array([[1, 2], [1, 2]], np.int32), np.array([0, 1], np.int32)
+       ), errors=[
+        Refusal(linalg.LinAlgError, "lu_factor_ex: element 1 of the diagonal of U is 0", ZERO, check_errors=True)
+    ]),
+    Op("lu", lambda a: retrograd.lu(a)[0], A, oracle=lambda a: lu_factors(a)[0], errors=[
+        Refusal(linalg.LinAlgError, "lu: element 1 of the diagonal of U is 0", ZERO)
+    ]),
+    Op("lu: infos", lambda a: retrograd.lu(a, get_infos=True)[2], SINGULAR, order=0, batch=(),
+       oracle=lambda a: np.array([0, 1], np.int32)),
+    Op("lu_unpack", retrograd.lu_unpack, *lu_factors(TALL), batch=(0, 1), oracle=lambda lu, pivots: (
+        pivoted(TALL[: len(lu)])[0], np.tril(lu, -1) + np.eye(5, 3), np.triu(lu[..., :3, :])
+       ), linear=True, errors=[
+        Refusal(TypeError, "lu_unpack: LU_pivots is float64, needs integers: the pivots of", A, V),
+        Refusal(ValueError, "lu_unpack: LU_pivots.shape=(2, 3) must be (2, 4), for LU_data.shape=(2, 4, 4)", A,
+                NO_PIVOTS),
+        Refusal(ValueError, "lu_unpack: LU_pivots lie between 1 and 6, must be rows from 1 to 5", TALL, 5 * NO_PIVOTS +
+                np.array([1, 0, -4])),
+    ]),
+    Op("linalg.lu_solve", linalg.lu_solve, FACTORS, PIVOTS, B, batch=(0, 1, 2),
+       oracle=lambda lu, p, b: eliminated(from_factors(lu, p), b), errors=[
+        Refusal(ValueError, "lu_solve: B.shape=(2, 5, 3) must be (..., 4, K), for LU.shape=(2, 4, 4)", A, PIVOTS, TALL),
+        Refusal(ValueError, "lu_solve: B.shape=(2, 5, 3) must be (..., K, 4)", A, PIVOTS, TALL, left=False),
+        Refusal(ValueError, "lu_solve: LU.shape=(2, 5, 3) must end in a square", TALL, PIVOTS, B),
+        Refusal(linalg.LinAlgError, "lu_solve: the matrix A[1] is singular", SINGULAR, NO_PIVOTS[:, :2] * [1, 2], ZERO),
+    ]),
+    Op("linalg.lu_solve: broadcast", linalg.lu_solve, FACTORS[0], PIVOTS[0], B, kwargs={"adjoint": True}, batch=(2,),
+       oracle=lambda lu, p, b, adjoint: eliminated(from_factors(lu, p).T, b)),
+    *[Op(f"linalg.lu_solve: right, {adjoint}", linalg.lu_solve, FACTORS, PIVOTS, WIDE[:1, :, :4], batch=(),
+         kwargs={"left": False, "adjoint": adjoint},
+         oracle=lambda lu, p, b, left, adjoint: eliminated(
+             from_factors(lu, p) if adjoint else from_factors(lu, p).swapaxes(-1, -2), b.swapaxes(-1, -2)
+         ).swapaxes(-1, -2)) for adjoint in (False, True)],
+    Op("lu_solve", retrograd.lu_solve, B, FACTORS, PIVOTS, batch=(0, 1, 2),
+       oracle=lambda b, lu, p: eliminated(from_factors(lu, p), b), errors=[
+        Refusal(ValueError, "lu_solve: b.shape=(2, 5, 3) must be (..., 4, K), for LU_data.shape=(2, 4, 4)", TALL, A,
+                PIVOTS)
+    ]),
+    Op("linalg.ldl_factor", lambda x: linalg.ldl_factor(even(x)), DOMINANT, oracle=definite, errors=[
+        Refusal(linalg.LinAlgError, "ldl_factor: element 1 of D is 0, so A is singular; linalg.ldl_factor_ex", ZERO),
+    ]),
+    Op("linalg.ldl_factor: one triangle", linalg.ldl_factor, np.tril(DOMINANT), order=0, errors=REFUSALS,
+       oracle=lambda a: definite(a + np.tril(a, -1).swapaxes(-1, -2))),
+    Op("linalg.ldl_factor: blocks of two", lambda x: linalg.ldl_factor(even(x)).LD, INDEFINITE),
+    Op("linalg.ldl_factor: by hand", linalg.ldl_factor, np.array([[[0, 2.0], [2, 0]], [[1, 2], [2, 5]]]), order=0,
+       oracle=lambda a: (np.array([[[0, 0], [2, 0]], [[5, 0], [0.4, 0.2]]])[: len(a)],
+                         np.array([[-2, -2], [2, 2]], np.int32)[: len(a)])),
+    Op("linalg.ldl_factor_ex", lambda x: linalg.ldl_factor_ex(even(x))[:2], DOMINANT, oracle=definite),
+    Op("linalg.ldl_factor_ex: singular", linalg.ldl_factor_ex, SINGULAR, order=0, batch=(), oracle=lambda a: (
+        a, np.array([[1, 2], [1, 2]], np.int32), np.array([0, 1], np.int32)
+       ), errors=[
+        Refusal(linalg.LinAlgError, "ldl_factor_ex: element 1 of D is 0, so A[1] is", SINGULAR, check_errors=True)
+    ]),
+    Op("linalg.ldl_solve", lambda a, b: linalg.ldl_solve(*linalg.ldl_factor(even(a)), b), INDEFINITE, B, batch=(0, 1),
+       oracle=eliminated, rtol=1e-9, single=1e-2),
+    Op("linalg.ldl_solve: messages", linalg.ldl_solve, *definite(DOMINANT), B[0], batch=(),
+       oracle=lambda ld, p, b: eliminated(
+           (np.tril(ld, -1) + np.eye(4)) * np.diagonal(ld, 0, 1, 2)[:, None, :]
+           @ (np.tril(ld, -1) + np.eye(4)).swapaxes(-1, -2), b
+       ), errors=[
+        Refusal(TypeError, "ldl_solve: pivots is float64, needs integers", A, V, B),
+        Refusal(ValueError, "ldl_solve: pivots.shape=(2, 3) must be (2, 4), for LD.shape=(2, 4, 4)", A, NO_PIVOTS, B),
+        Refusal(ValueError, "ldl_solve: B.shape=(2, 5, 3) must be (..., 4, K)", A, PIVOTS, TALL),
+        Refusal(ValueError, "pivots=[1, 1] cannot be those of an LDL factorization of 2 rows: entry 1 must be from 2",
+                SINGULAR, np.ones((2, 2), np.int64), SINGULAR),
+        Refusal(ValueError, "entry 0 must be from 1 to 2, or negative and equal to its successor", ZERO,
+                np.array([-2, 2]), ZERO),
+        Refusal(linalg.LinAlgError, "ldl_solve: the matrix is singular", ZERO, np.array([1, 2]), ZERO),
+    ]),
+    *[Op(name, function, REFLECTED, TAU, batch=(0, 1), oracle=lambda a, tau: reflected(a, tau)[..., :3], errors=[
+        Refusal(ValueError, f"{label}.shape=(2, 3, 5) must not have more columns than rows", WIDE, TAU),
+        Refusal(ValueError, f"tau.shape=(4,) must be (2, K) with K at most 3, for {label}.shape=(2, 5, 3)", TALL, V[0]),
+      ]) for name, function, label in (
+        ("linalg.householder_product", linalg.householder_product, "A"), ("orgqr", retrograd.orgqr, "input"),
+    )],
+    Op("linalg.householder_product: fewer reflections", linalg.householder_product, REFLECTED, TAU[:, :2],
+       batch=(0, 1), oracle=lambda a, tau: reflected(a, tau)[..., :3]),
+    Op("linalg.householder_product: none", linalg.householder_product, REFLECTED, 0 * TAU, batch=(0, 1),
+       oracle=lambda a, tau: np.broadcast_to(np.eye(5, 3), a.shape)),
+    *[Op(f"geqrf{what}", retrograd.geqrf, a, oracle=reflections) for what, a in (
+        ("", TALL), (": wide", WIDE), (": square", A),
+    )],
+    Op("ormqr", retrograd.ormqr, REFLECTED, TAU, normal(2, 5, 4), batch=(0, 1, 2),
+       oracle=lambda a, tau, c: reflected(a, tau) @ c, errors=[
+        Refusal(ValueError, "ormqr: other.shape=(2, 4, 3) must be (2, 5, N) for left=True and input.shape=(2, 5, 3)",
+                TALL, TAU, B),
+        Refusal(ValueError, "ormqr: other.shape=(2, 4, 3) must be (2, M, 5) for left=False", TALL, TAU, B, left=False),
+    ]),
+    *[Op(f"ormqr: left={left}, transpose={transpose}", retrograd.ormqr, REFLECTED, TAU, c, left, transpose,
+         batch=(0, 1, 2), oracle=lambda a, tau, c, left, transpose: operated(reflected(a, tau), c, left, transpose))
+      for left, transpose, c in ((True, True, TALL), (False, False, WIDE), (False, True, WIDE))],
+    Op("linalg.solve_triangular: as many matrices as rows", linalg.solve_triangular, normal(3, 3, 3) + 3 * np.eye(3),
+       normal(3, 3), kwargs={"upper": True}, batch=(), oracle=lambda a, b, upper: eliminated(np.triu(a), b)),
+    Op("cholesky_solve: as many matrices as rows", retrograd.cholesky_solve, normal(3, 3), normal(3, 3, 3) + 3 *
+       np.eye(3), batch=(), oracle=lambda b, a: eliminated(np.tril(a) @ np.tril(a).swapaxes(-1, -2), b)),
+    Op("cholesky_inverse: as many matrices as rows", retrograd.cholesky_inverse, normal(3, 3, 3) + 3 * np.eye(3),
+       batch=(), oracle=lambda a: inverse(np.tril(a) @ np.tril(a).swapaxes(-1, -2))),
+]  # fmt: skip
+
+
+def operated(q: np.ndarray, c: np.ndarray, left: bool, transpose: bool) -> np.ndarray:
+    q = q.swapaxes(-1, -2) if transpose else q
+    return q @ c if left else c @ q
+
+
 def product(u: Any, s: Any, vh: Any) -> Any:
     return (u * s.unsqueeze(-2)) @ vh
 
@@ -307,4 +521,4 @@ FUNCTIONS = [
     Op("linalg.matrix_norm", linalg.matrix_norm, A, 1, oracle=norms),
 ]  # fmt: skip
 
-OPERATORS = [*SOLVING, *DECOMPOSITIONS, *FUNCTIONS]
+OPERATORS = [*SOLVING, *DECOMPOSITIONS, *FACTORIZATIONS, *FUNCTIONS]

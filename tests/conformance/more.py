@@ -17,11 +17,16 @@ FAR = uniform(0.5, 2.0, 3, 5)
 PLACES = np.array([2, 0, 2])
 HOLES = np.where(np.arange(60).reshape(3, 5, 4) % 7 == 3, np.float32(np.nan), np.float32(0))
 WHOLE, OTHER = np.array([[12, -18, 0], [7, 30, 4]]), np.array([[8, 12, 5], [0, -4, 6]])
+V2, EDGES = normal(40, 2), ([-1.0, 0.0, 0.25, 2.0], [-0.5, 0.5])
 RUNS = np.array([1, 1, 2, 2, 2, 1, 3, 3])
 
 
 def tensors(x: Any) -> Any:
     return tuple(x)
+
+
+def flat(histogram: Any) -> Any:
+    return histogram.hist, *histogram.bin_edges
 
 
 def replaced(index: Any) -> Any:
@@ -194,6 +199,27 @@ SETS = [
        oracle=lambda x: np.histogram(x, [-1, 0, 0.5], density=True)[0], errors=[
         Refusal(ValueError, "histogram: bins=0 must be an int from 1", M, 0),
         Refusal(ValueError, "must be at least 2 edges in increasing order", M, V),
+    ]),
+    Op("histogramdd", lambda x: flat(retrograd.histogramdd(x, (2, 3))), V2, order=0, batch=(),
+       oracle=lambda x: (np.histogramdd(x, (2, 3))[0], *np.histogramdd(x, (2, 3))[1])),
+    Op("histogramdd: range, density, weight", lambda x, w: retrograd.histogramdd(
+        x, 3, range=(-1, 0.5, 0, 2), weight=w, density=True).hist, V2, uniform(0.5, 2.0, 40), order=0, batch=(),
+       oracle=lambda x, w: np.histogramdd(x, 3, ((-1, 0.5), (0, 2)), True, w)[0]),
+    Op("histogramdd: edges", lambda x: retrograd.histogramdd(
+        x, [Tensor(np.array(edges, x.dtype)) for edges in EDGES]).hist, V2.reshape(8, 5, 2), order=0, batch=(),
+       oracle=lambda x: np.histogramdd(x.reshape(-1, 2), [np.array(edges) for edges in EDGES])[0]),
+    Op("histogramdd: messages", lambda x, bins=2, **options: retrograd.histogramdd(x, bins, **options).hist, V2,
+       order=0, batch=(), oracle=lambda x: np.histogramdd(x, 2)[0], errors=[
+        Refusal(ValueError, "histogramdd: input.shape=(7,) must have at least 2 axes", V),
+        Refusal(ValueError, "histogramdd: bins has 3 entries, needs 2 for input.shape=(40, 2)", V2, (1, 2, 3)),
+        Refusal(ValueError, "histogramdd: bins[1]=0 must be from 1 to", V2, (1, 0)),
+        Refusal(TypeError, "histogramdd: bins[0]=1.5 must be an int, or a Tensor of edges", V2, 1.5),
+        Refusal(TypeError, "histogramdd: bins[0] is int64, input is float64", V2, np.array([0, 1])),
+        Refusal(ValueError, "histogramdd: bins[0]=", V2, np.array([1.0, 0.0])),
+        Refusal(ValueError, "histogramdd: range has 2 numbers, needs 4: (low, high) of each axis", V2, range=(0, 1)),
+        Refusal(ValueError, "the range of axis 1, from 2.0 to 1.0, must be finite and must not descend", V2,
+                range=(0, 1, 2, 1)),
+        Refusal(ValueError, "histogramdd: weight.shape=(7,) must be (40,), one a point", V2, weight=V),
     ]),
 ]  # fmt: skip
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from conformance.table import Layer, Op, Refusal, distinct, normal
-from retrograd import nn
+from conformance.table import Layer, Op, Refusal, distinct, normal, uniform
+from retrograd import Tensor, nn
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 
 Sizes = Any
@@ -106,6 +106,51 @@ def max_unpool(x: Any, indices: Any, kernel_size: Any, stride: Any = None, paddi
     return y.reshape(*lead, *(size if output_size is None else output_size[-axes:]))
 
 
+def starts(u: float, extent: int, r: int, outputs: int) -> list[int]:
+    """The first position of each window: the last one ends with the input."""
+    step = (extent - r) / (outputs - 1) if outputs > 1 else 0.0
+    return [math.floor((o + u) * step) - math.floor(u * step) for o in range(outputs - 1)] + [extent - r]
+
+
+def fractional(x: Any, kernel_size: Any, output_size: Any, samples: np.ndarray) -> Any:
+    """Values and places; each image and channel has its own windows."""
+    axes = samples.shape[-1]
+    sizes, extents = every(output_size, axes), x.shape[2:]
+    y, places = np.zeros((*x.shape[:2], *sizes)), np.zeros((*x.shape[:2], *sizes), np.int64)
+    for n, c in np.ndindex(*x.shape[:2]):
+        u = samples[n, c] if axes == 3 else samples[n, c][::-1]  # of two numbers, the first is for the last axis
+        taps = every(kernel_size, axes)
+        spans = [
+            [list(range(first, first + r)) for first in starts(*given, r, o)]
+            for *given, r, o in zip(u, extents, taps, sizes, strict=True)
+        ]
+        y[n, c] = pooled(x[n, c], spans, lambda values, _: max(values))
+        places[n, c] = pooled(
+            x[n, c], spans, lambda values, at: np.ravel_multi_index(at[0][int(np.argmax(values))], extents)
+        )
+    return y, places
+
+
+def sampled(function: Callable[..., Any], samples: np.ndarray) -> Callable[..., Any]:
+    """The function with these samples, which have no gradient, in the type and for the images of x."""
+
+    def of(x: Any, *sizes: Any, **options: Any) -> Any:
+        own = samples[: (*x.shape, 1)[0]].astype(x.dtype) if isinstance(x, Tensor) else samples
+        return function(x, *sizes, return_indices=True, _random_samples=Tensor(own), **options)
+
+    return of
+
+
+def refused(function: Callable[..., Any], samples: np.ndarray) -> Callable[..., Any]:
+    """The function with these samples and two outputs an axis, unless others are given."""
+
+    def of(x: Any, *sizes: Any, **options: Any) -> Any:
+        own = Tensor(samples[: (*x.shape, 1)[0]].astype(x.dtype))
+        return function(x, *sizes, **{"output_size": 2, "_random_samples": own, **options})
+
+    return of
+
+
 SIZE = {1: (2, 3, 7), 2: (2, 2, 5, 6), 3: (2, 1, 3, 4, 5)}
 LARGE = {1: (3, 20, 3000), 2: (3, 40, 60, 31), 3: (2, 18, 9, 20, 17)}
 AXES = (1, 2, 3)
@@ -154,6 +199,34 @@ for n in AXES:
         case("max_unpool", n, "", pooled_places(n)[1], 2, linear=True, x=pooled_places(n)[0], batch=(0, 1)),
         case("max_unpool", n, "output_size", pooled_places(n, 5)[1], 2, linear=True, x=pooled_places(n, 5)[0],
              output_size=(5,) * n, batch=()),
+    ]  # fmt: skip
+for n, more in ((2, (4, 3)), (3, (1, 2, 3))):
+    name, image = f"fractional_max_pool{n}d", distinct(2, 3, *SIZE[n][2:])
+    draws = uniform(0.05, 0.95, 2, 3, n)
+    OPERATORS += [
+        Op(name, sampled(getattr(F, name), draws), image, (1,) * (n - 2) + (2, 3), more,
+           oracle=lambda x, r, o, draws=draws: fractional(x, r, o, draws[: len(x)])),
+        Op(f"{name}: one window", sampled(getattr(F, name), draws), image, 2, 1,
+           oracle=lambda x, r, o, draws=draws: fractional(x, r, o, draws[: len(x)])),
+        Op(f"{name}: messages", refused(getattr(F, name), draws), image, 2,
+           oracle=lambda x, r, draws=draws: fractional(x, r, 2, draws[: len(x)])[0], errors=[
+            Refusal(ValueError, f"{name}: pass output_size or output_ratio, one of the two; they are 2 and 0.5", image,
+                    2, output_ratio=0.5),
+            Refusal(ValueError, "one of the two; they are None and None", image, 2, output_size=None),
+            Refusal(ValueError, f"{name}: output_ratio=1.5 must be a number between 0 and 1, or {n} of them", image, 2,
+                    output_size=None, output_ratio=1.5),
+            Refusal(ValueError, f"{name}: output_ratio=0.01 of the extents {SIZE[n][2:]} leaves no output", image, 2,
+                    output_size=None, output_ratio=0.01),
+            Refusal(ValueError, f"{name}: kernel_size=0 must be at least 1", image, 0),
+            Refusal(TypeError, f"{name}: output_size=2.5 must be an int", image, 1, output_size=2.5),
+            Refusal(ValueError, f"kernel_size=2 and output_size={SIZE[n][2]} on axis 0 need an extent of", image, 2,
+                    output_size=SIZE[n][2:]),
+            Refusal(ValueError, f"{name}: _random_samples.shape=(2,) must be (2, 3, {n}): (N, C, {n})", image, 2,
+                    _random_samples=np.ones(2)),
+            Refusal(ValueError, f"{name}: _random_samples must lie between 0 and 1", image, 2,
+                    _random_samples=draws + 1),
+            Refusal(ValueError, f"{name}: an axis of positions is empty", image[..., :0], 2),
+        ]),
     ]  # fmt: skip
 X = distinct(*SIZE[2])
 OPERATORS += [
@@ -213,6 +286,17 @@ for n in AXES:
                 distinct(*SIZE[n]),
                 oracle=lambda x, oracle=oracle, args=args, n=n: oracle(x, *args, axes=n),
                 single=1e-3,
+            )
+        )
+    if n > 1:
+        draws = uniform(0.05, 0.95, 2, 2, n)[:, : SIZE[n][1]]
+        LAYERS.append(
+            Layer(
+                f"FractionalMaxPool{n}d",
+                lambda n=n, draws=draws: getattr(nn, f"FractionalMaxPool{n}d")(2, 2, _random_samples=Tensor(draws)),
+                distinct(*SIZE[n]),
+                oracle=lambda x, n=n, draws=draws: fractional(x, 2, 2, draws)[0],
+                batch=(),
             )
         )
     LAYERS.append(

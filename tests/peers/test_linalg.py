@@ -44,6 +44,25 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "qr, r": (lambda m, x: m.linalg.qr(x).R, (TALL,)),
     "qr, wide": (lambda m, x: m.linalg.qr(x)[1], (WIDE,)),
     "qr, complete": (lambda m, x: m.linalg.qr(x, "complete")[0], (WIDE,)),
+    "lu, l": (lambda m, x: m.linalg.lu(x).L, (A,)),
+    "lu, u": (lambda m, x: m.linalg.lu(x)[2], (A,)),
+    "lu, wide": (lambda m, x: m.linalg.lu(x)[2], (WIDE,)),
+    "lu, tall": (lambda m, x: m.linalg.lu(x)[1], (TALL,)),
+    "lu, large": (lambda m, x: m.linalg.lu(x).U, (normal(70, 60),)),
+    "lu_factor": (lambda m, x: m.linalg.lu_factor(x).LU, (A,)),
+    "lu_factor_ex": (lambda m, x: m.linalg.lu_factor_ex(x).LU, (TALL,)),
+    "torch.lu": (lambda m, x: m.lu(x)[0], (WIDE,)),
+    "x.lu": (lambda m, x: x.lu(get_infos=True)[0], (A,)),
+    "lu_unpack": (lambda m, x: m.lu_unpack(*m.linalg.lu_factor(x)).L, (A,)),
+    "lu_solve": (lambda m, x, y: m.linalg.lu_solve(*m.linalg.lu_factor(x), y), (A, B)),
+    "lu_solve, adjoint": (lambda m, x, y: m.linalg.lu_solve(*m.linalg.lu_factor(x), y, adjoint=True), (A[0], B)),
+    "lu_solve, right": (lambda m, x, y: m.linalg.lu_solve(*m.linalg.lu_factor(x), y.mT, left=False), (A, B)),
+    "torch.lu_solve": (lambda m, x, y: m.lu_solve(y, *m.linalg.lu_factor(x)), (A, B)),
+    "x.lu_solve": (lambda m, x, y: y.lu_solve(*x.lu()), (A, B)),
+    "householder_product": (lambda m, x, y: m.linalg.householder_product(x, y), (TALL, normal(3))),
+    "orgqr": (lambda m, x, y: m.orgqr(x, y) + x.orgqr(y), (normal(2, 5, 3), normal(2, 2))),
+    "ormqr": (lambda m, x, y, z: m.ormqr(x, y, z), (TALL, normal(3), normal(5, 2))),
+    "ormqr, right": (lambda m, x, y, z: x.ormqr(y, z, False, True), (TALL, normal(3), normal(2, 5))),
     "eigh": (lambda m, x: m.linalg.eigh(even(x))[0], (A,)),
     "eigh, vectors": (lambda m, x: m.linalg.eigh(even(x), "U").eigenvectors ** 2, (A,)),
     "svd": (lambda m, x: m.linalg.svd(x).S, (TALL,)),
@@ -74,7 +93,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:torch.triangular_solve is deprecated")
+@pytest.mark.filterwarnings("ignore:torch.(triangular_solve|lu|lu_solve) is deprecated")
 @pytest.mark.parametrize("name", CALLS)
 def test_linalg(name: str) -> None:
     call, arrays = CALLS[name]
@@ -119,6 +138,16 @@ def test_which_results_require_a_gradient(name: str) -> None:
 
 SINGULAR = np.stack((np.diag([3.0, 2, 1]), np.diag([3.0, 0, 1])))
 NO_GRADIENT: dict[str, Callable[[Any, Any], Any]] = {
+    "lu": lambda m, x: m.linalg.lu(x).P,
+    "lu_factor_ex": lambda m, x: m.linalg.lu_factor_ex(x).LU,
+    "lu_factor_ex, pivots": lambda m, x: m.linalg.lu_factor_ex(x.flip(1)).pivots,
+    "lu_factor_ex, info": lambda m, x: m.linalg.lu_factor_ex(x).info,
+    "lu, infos": lambda m, x: x[0, :2].lu(get_infos=True)[2],
+    "lu_unpack": lambda m, x: m.lu_unpack(*m.linalg.lu_factor_ex(x[:, :2])[:2], unpack_data=False).P,
+    "lu_unpack, nothing": lambda m, x: m.lu_unpack(*m.linalg.lu_factor_ex(x)[:2], True, False)[0],
+    "geqrf": lambda m, x: m.geqrf(x.cumsum(1)).a,
+    "geqrf, tau": lambda m, x: x.cumsum(1)[:, :2].geqrf().tau,
+    "ldl_factor_ex, info": lambda m, x: m.linalg.ldl_factor_ex(x).info,
     "cond 1": lambda m, x: m.linalg.cond(x[0], 1),
     "cond fro": lambda m, x: m.linalg.cond(x, "fro"),
     "inv_ex": lambda m, x: m.linalg.inv_ex(x).info != 0,
@@ -153,3 +182,15 @@ def test_the_sign_of_a_determinant_has_a_gradient_of_0() -> None:
     singular = retrograd.zeros(2, 2, requires_grad=True)
     (found,) = retrograd.autograd.grad(retrograd.linalg.slogdet(singular).sign, singular)
     np.testing.assert_array_equal(found.array, np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (40, 5, 5), (3, 12, 12), (0, 3, 3), (2, 0, 0)], ids=str)
+def test_ldl(shape: tuple[int, ...]) -> None:
+    x = normal(*shape)
+    x = (x + x.swapaxes(-1, -2)) * np.where(np.eye(shape[-1]) > 0, 0.1, 1)  # most have blocks of two rows
+    right = normal(*shape[:-1], 2)
+    found, wanted = (m.linalg.ldl_factor(m.tensor(x)) for m in (retrograd, torch))
+    assert_close(found.LD, wanted.LD, "LD", tolerance=1e-8)
+    assert_close(found.pivots, wanted.pivots, "pivots")
+    ours, theirs = retrograd.linalg.ldl_solve(*found, retrograd.tensor(right)), torch.tensor(right)
+    assert_close(ours, torch.linalg.ldl_solve(*wanted, theirs) if x.size else theirs, "ldl_solve", tolerance=1e-7)

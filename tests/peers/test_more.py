@@ -141,6 +141,29 @@ VALUES: dict[str, Call] = {
     },
     "hamming, numbers": lambda m: m.hamming_window(5, True, 0.4, 0.6, dtype=m.float64),
     "kaiser, numbers": lambda m: m.kaiser_window(5, False, 3.0),
+    **{
+        f"signal.{name} {n} {options}": lambda m, name=name, n=n, options=options: getattr(m.signal.windows, name)(
+            n, **options, dtype=m.float64)
+        for name, more in (
+            *((name, {}) for name in ("bartlett", "blackman", "cosine", "exponential", "gaussian", "general_hamming",
+                                      "hamming", "hann", "kaiser", "nuttall")),
+            ("exponential", {"tau": 2.5}), ("gaussian", {"std": 3.0}), ("general_cosine", {"a": [0.3, 0.4, 0.2, 0.1]}),
+            ("general_hamming", {"alpha": 0.7}), ("kaiser", {"beta": 3.0}), ("kaiser", {"beta": 0.0}),
+        )
+        for n in (0, 1, 2, 7) for options in (more, {**more, "sym": False})
+    },
+    "signal.exponential, center": lambda m: m.signal.windows.exponential(5, center=1.5, sym=False),
+    "histogramdd": lambda m: m.histogramdd(m.tensor(X.reshape(-1, 2)), [2, 3]).hist,
+    "histogramdd, edges": lambda m: m.histogramdd(m.tensor(X.reshape(-1, 2)), 3, range=(-1.0, 1.0, 0.0, 2.0)).bin_edges,
+    "histogramdd, density": lambda m: m.histogramdd(
+        m.tensor(X.reshape(-1, 2)), 2, weight=m.arange(1.0, X.size / 2 + 1, dtype=m.float64), density=True).hist,
+    "histogramdd, nothing": lambda m: m.histogramdd(m.tensor(X.reshape(-1, 2)[:0]), 2)[1],
+    "histogramdd, NaN": lambda m: m.histogramdd(
+        m.tensor([[1.0, float("nan")], [0.0, 1.0]]), 3, range=(0.0, 1.0, 0.0, 1.0)).hist,
+    "nonzero_static": lambda m: m.nonzero_static(m.tensor(X) > 0, size=3),
+    "nonzero_static, more": lambda m: m.tensor([[0, 2], [3, 0]]).nonzero_static(size=4, fill_value=9),
+    "nonzero_static, a number": lambda m: m.nonzero_static(m.tensor(5), size=2),
+    "constant_pad_nd": lambda m: m.constant_pad_nd(m.tensor(X), (1, -1, 0, 2), 0.5),
     "unravel_index": lambda m: m.unravel_index(m.tensor([[0, 7], [5, 11]]), (3, 4)),
     "frexp": lambda m: m.frexp(m.tensor(SPECIAL)),
     "copysign": lambda m: m.copysign(m.tensor(SPECIAL)[:, None], m.tensor(SPECIAL[~np.isnan(SPECIAL)])),

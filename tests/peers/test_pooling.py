@@ -128,6 +128,22 @@ def test_text_of_the_layers(ndim: int) -> None:
         ("AdaptiveMaxPool", ((3,) * ndim,)),
         ("MaxUnpool", (2,)),
         ("MaxUnpool", (3, 2, 1)),
+        *([("FractionalMaxPool", (2, 3))] if ndim > 1 else []),
     ):
         mine, yours = (getattr(library.nn, f"{name}{ndim}d")(*arguments) for library in (retrograd, torch))
         assert repr(mine) == repr(yours)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("ndim", "sizes"), [(2, (2, 4)), (2, ((3, 1), (2, 7))), (3, (2, 3)), (3, ((1, 2, 3), 3))])
+def test_fractional_max_pool(ndim: int, sizes: tuple[Any, Any], dtype: type) -> None:
+    x = distinct(2, 3, *SIZES[ndim]).astype(dtype)
+    u = np.random.default_rng(3).uniform(size=(2, 3, ndim)).astype(dtype)
+    name = f"fractional_max_pool{ndim}d"
+
+    def pool(library: Any, root: Any) -> Any:
+        return lambda x: getattr(library, name)(x, *sizes, return_indices=True, _random_samples=root.tensor(u))
+
+    mine, yours = pool(ours, retrograd), pool(peer, torch)
+    assert_close(mine(retrograd.tensor(x))[1], yours(torch.tensor(x))[1], "indices")
+    assert_agree(lambda x: mine(x)[0], lambda x: yours(x)[0], x, second=False)  # PyTorch has no second derivative

@@ -10,9 +10,7 @@ _NO_SCRIPT = "a model is its Python code; save its weights by retrograd.interop.
 _STRIDED = "a Tensor is dense; sparse matrices are made by retrograd.sparse_coo_tensor"
 _NO_COMPLEX = "there are no complex numbers"
 _PAIRS = _NO_COMPLEX + "; retrograd.fft holds them as real tensors whose last axis is (real part, imaginary part)"
-_SPECTROGRAM = "cut the signal by x.unfold(-1, n_fft, hop_length), multiply by a window, and use retrograd.fft.rfft"
 _EIGENVALUES = _NO_COMPLEX + "; of symmetric matrices write retrograd.linalg.eigh"
-_FACTORS = "write retrograd.linalg.solve, inv or det, which need no factors"
 
 
 REASONS: dict[str, dict[str, str]] = {
@@ -23,8 +21,6 @@ REASONS: dict[str, dict[str, str]] = {
         "xpu": _NO_GPU,
         "complex": _NO_COMPLEX,
         **dict.fromkeys(("view_as_real", "view_as_complex", "polar"), _PAIRS),
-        **dict.fromkeys(("stft", "istft"), _SPECTROGRAM),
-        **dict.fromkeys(("lu_solve", "lu_unpack"), _FACTORS),
         "sparse_csr_tensor": _STRIDED,
         "vmap": "write the axis of the batch into your operations; gradients of each sample come from "
         "retrograd.per_sample_gradients",
@@ -55,10 +51,7 @@ REASONS: dict[str, dict[str, str]] = {
         "compile": _NOTHING_TO_COMPILE,
         "register_backward_hook": "write register_full_backward_hook",
     },
-    "torch.linalg": {
-        **dict.fromkeys(("eig", "eigvals"), _EIGENVALUES),
-        **dict.fromkeys(("lu", "lu_factor", "lu_factor_ex", "lu_solve"), _FACTORS),
-    },
+    "torch.linalg": dict.fromkeys(("eig", "eigvals"), _EIGENVALUES),
     "torch.nn": {
         "NLLLoss2d": "write retrograd.nn.NLLLoss",
         "Container": "write retrograd.nn.Module",

@@ -8,6 +8,7 @@ from typing import Any
 from ..engine.tensor import Tensor
 from ..geometry import as_pairs, as_tuple
 from ..ops.pooling.adaptive_pooling import OutputSize, adaptive_avg_pool_nd, adaptive_max_pool_nd, outputs
+from ..ops.pooling.fractional_pooling import fractional_max_pool_nd, sizes
 from ..ops.pooling.lp_pooling import lp_pool_nd
 from ..ops.pooling.pooling import avg_pool_nd, max_pool_nd
 from ..ops.pooling.unpooling import max_unpool_nd
@@ -16,8 +17,9 @@ from .module import Module
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d",
-    "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
+    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "FractionalMaxPool2d", "FractionalMaxPool3d",
+    "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d",
+    "MaxUnpool3d",
 ]  # fmt: skip
 
 Extents = int | Sequence[int]
@@ -166,6 +168,38 @@ class _AdaptiveMaxPool(_AdaptiveAvgPool):
 
 
 @layer
+class _FractionalMaxPool(OverAxes, Module):
+    """``functional.fractional_max_pool{n}d`` as a layer: x (N, C, {extents}).
+
+    ``_random_samples`` becomes a buffer: the windows are then the same at every call.
+
+    {functional.fractional_max_pool{n}d}
+    """
+
+    kernel_size: Extents
+    output_size: Extents | None = None
+    output_ratio: float | Sequence[float] | None = None
+    return_indices: bool = False
+    _random_samples: Tensor | None = None
+
+    operator = "fractional_max_pool{n}d"
+    _shown = ()
+
+    def _set_up(self) -> None:
+        sizes(type(self).__name__, self.ndim, None, self.kernel_size, self.output_size, self.output_ratio)
+        for name in ("kernel_size", "output_size", "output_ratio"):
+            value: Any = getattr(self, name)
+            if value is not None:
+                setattr(self, name, tuple(value) if isinstance(value, (tuple, list)) else (value,) * self.ndim)
+
+    def forward(self, input: Tensor) -> Any:
+        window: Any = self.kernel_size, self.output_size, self.output_ratio
+        return fractional_max_pool_nd(  # type: ignore[call-arg]
+            self.operator, self.ndim, input, *window, self.return_indices, self._random_samples
+        )
+
+
+@layer
 class _MaxUnpool(OverAxes, Module):
     """``functional.max_unpool{n}d`` as a layer of input (N, C, {extents}), indices and perhaps output_size.
 
@@ -205,6 +239,8 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool, ndim=3): ...
 class AdaptiveMaxPool1d(_AdaptiveMaxPool, ndim=1): ...
 class AdaptiveMaxPool2d(_AdaptiveMaxPool, ndim=2): ...
 class AdaptiveMaxPool3d(_AdaptiveMaxPool, ndim=3): ...
+class FractionalMaxPool2d(_FractionalMaxPool, ndim=2): ...
+class FractionalMaxPool3d(_FractionalMaxPool, ndim=3): ...
 class MaxUnpool1d(_MaxUnpool, ndim=1): ...
 class MaxUnpool2d(_MaxUnpool, ndim=2): ...
 class MaxUnpool3d(_MaxUnpool, ndim=3): ...

@@ -13,6 +13,7 @@ from .arguments import older
 from .convolution.plan import exact_convolution as exact_convolution
 from .creation.creation import *
 from .creation.window import *
+from .fourier.spectrogram import *
 from .index.gather import *
 from .index.indexing import *
 from .index.order import *
@@ -25,6 +26,7 @@ from .kernel_set import active_kernels as active_kernels
 from .kernel_set import use_kernels as use_kernels
 from .linalg.aliases import *
 from .linalg.functions import chain_matmul as chain_matmul
+from .linalg.lu import lu_unpack as lu_unpack
 from .linalg.vandermonde import *
 from .normalization.softmax import *
 from .pointwise.comparison import *
@@ -53,6 +55,7 @@ from .shape.blocks import *
 from .shape.broadcasting import *
 from .shape.diagonal import *
 from .shape.join import *
+from .shape.padding import constant_pad_nd as constant_pad_nd
 from .shape.rearrange import *
 from .shape.shape import *
 from .shape.splitting import *

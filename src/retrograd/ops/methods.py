@@ -19,6 +19,7 @@ from .arguments.older import with_numpy_names
 from .creation import creation, made_like
 from .dtypes import complex_numbers, conversion, queries
 from .dtypes.promotion import as_operand
+from .fourier import spectrogram
 from .index import assignment, gather, indexing, order, quantiles, scattering, search, selection, sets
 from .inplace import inplace, reshaped
 from .linalg import aliases
@@ -121,6 +122,7 @@ FAMILIES = (
     selection,
     shape,
     softmax,
+    spectrogram,
     splitting,
     strides,
     transcendental,

@@ -68,3 +68,62 @@ def test_extents_of_eye_are_ints() -> None:
     for extents, message in (((2.0,), "n=2.0"), ((2, "3"), "m='3'")):
         with pytest.raises(TypeError, match=f"eye: {message} must be an int"):
             rg.eye(*extents)
+
+
+WINDOWS: dict[str, tuple[dict[str, Any], Any]] = {  # n and N -> the formula, written out
+    "bartlett": ({}, lambda n, N: 1 - abs(2 * n / N - 1)),
+    "blackman": ({}, lambda n, N: 0.42 - 0.5 * np.cos(2 * np.pi * n / N) + 0.08 * np.cos(4 * np.pi * n / N)),
+    "cosine": ({}, lambda n, N: np.sin(np.pi * (n + 0.5) / (N + 1))),
+    "exponential": ({"tau": 2.5}, lambda n, N: np.exp(-abs(n - N / 2) / 2.5)),
+    "gaussian": ({"std": 1.5}, lambda n, N: np.exp(-0.5 * ((n - N / 2) / 1.5) ** 2)),
+    "general_cosine": ({"a": [0.5, 0.25]}, lambda n, N: 0.5 - 0.25 * np.cos(2 * np.pi * n / N)),
+    "general_hamming": ({"alpha": 0.7}, lambda n, N: 0.7 - 0.3 * np.cos(2 * np.pi * n / N)),
+    "hamming": ({}, lambda n, N: 0.54 - 0.46 * np.cos(2 * np.pi * n / N)),
+    "hann": ({}, lambda n, N: np.sin(np.pi * n / N) ** 2),
+    "kaiser": ({"beta": 3.0}, lambda n, N: np.i0(3 * np.sqrt(1 - (2 * n / N - 1) ** 2)) / np.i0(3.0)),
+    "nuttall": ({}, lambda n, N: sum(
+        a * np.cos(2 * np.pi * k * n / N) for k, a in enumerate((0.3635819, -0.4891775, 0.1365995, -0.0106411)))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows(name: str) -> None:
+    options, formula = WINDOWS[name]
+    window = getattr(rg.signal.windows, name)
+    for length, sym, last in ((8, True, 7), (7, True, 6), (7, False, 7), (2, False, 2)):
+        found = window(length, sym=sym, dtype=rg.float64, **options)
+        np.testing.assert_allclose(found.numpy(), formula(np.arange(length), last), atol=1e-14)
+    assert window(0, **options).shape == (0,) and window(3, **options).dtype == rg.float32
+    assert window(2, requires_grad=True, **options).requires_grad
+    with pytest.raises(ValueError, match=f"{name}: M=-1 must be at least 0"):
+        window(-1, **options)
+    with pytest.raises(TypeError, match=f"{name}: M=2.5 must be an int"):
+        window(2.5, **options)
+    with pytest.raises(ValueError, match=f"{name}: dtype=int64 must be a floating-point type"):
+        window(3, dtype=rg.int64, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error", "message"),
+    [
+        ("exponential", {"center": 1.0}, ValueError, "center=1.0 makes no symmetric window; pass sym=False"),
+        ("exponential", {"tau": 0}, ValueError, "exponential: tau=0 must be positive and finite"),
+        ("gaussian", {"std": -1.0}, ValueError, "gaussian: std=-1.0 must be positive and finite"),
+        ("gaussian", {"std": "1"}, TypeError, "gaussian: std is str, needs a number"),
+        ("general_cosine", {"a": []}, ValueError, "general_cosine: a is empty, needs at least one coefficient"),
+        ("general_cosine", {"a": 0.5}, TypeError, "general_cosine: a=0.5 must be a sequence of numbers"),
+        ("kaiser", {"beta": -1}, ValueError, "kaiser: beta=-1 must be at least 0"),
+    ],
+)
+def test_messages_of_windows(name: str, options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        getattr(rg.signal.windows, name)(4, **options)
+
+
+def test_histogram_counts_against_the_edges_that_it_returns() -> None:
+    x = np.linspace(0, 1, 11, dtype=np.float32)
+    for bins in (10, 20, 30):
+        counts, edges = rg.histogram(rg.tensor(x), bins, range=(0.0, 1.0))
+        inside = (edges.numpy()[:-1, None] <= x) & (x < edges.numpy()[1:, None])
+        inside[-1] |= x == edges.numpy()[-1]
+        np.testing.assert_array_equal(counts.numpy(), inside.sum(1))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import retrograd
 from ops.battery import kernels_of_backward, numbers
 from retrograd import nn
 from retrograd.engine.tensor import Tensor
@@ -113,3 +114,23 @@ def test_nearest_positions_have_the_same_rounding_for_every_dtype(dtype: type) -
 def test_linear_modes_leave_an_axis_that_keeps_its_extent(axes: int, mode: str) -> None:
     x = Tensor(np.random.default_rng(0).standard_normal((2, 1, *(3,) * axes)))
     assert np.array_equal(F.interpolate(x, scale_factor=1.3, mode=mode).numpy(), x.numpy())  # 3.9 becomes 3
+
+
+@pytest.mark.parametrize("ndim", [2, 3])
+def test_fractional_pooling_draws_its_windows(ndim: int) -> None:
+    x, layer = Tensor(numbers(2, 3, *(9,) * ndim)), getattr(nn, f"FractionalMaxPool{ndim}d")
+    pool = layer(2, output_ratio=0.5)
+    retrograd.manual_seed(3)
+    first, second = pool(x).array, pool(x).array
+    retrograd.manual_seed(3)
+    assert first.shape == (2, 3, *(4,) * ndim) and np.array_equal(pool(x).array, first)
+    assert not np.array_equal(first, second) and np.isin(first, x.array).all()
+    fixed = layer(2, 4, _random_samples=Tensor(np.full((2, 3, ndim), 0.5)))
+    assert list(fixed.state_dict()) == ["_random_samples"] and np.array_equal(fixed(x).array, fixed(x).array)
+    with pytest.raises(ValueError, match=rf"FractionalMaxPool{ndim}d: pass output_size or output_ratio, one of"):
+        layer(2)
+    with pytest.raises(ValueError, match=r"output_ratio=1.5 must be a number between 0 and 1"):
+        layer(2, output_ratio=1.5)
+    with_nan = x.array.copy()
+    with_nan[0, 0] = np.nan
+    assert np.isnan(fixed(Tensor(with_nan)).array[0, 0]).all()

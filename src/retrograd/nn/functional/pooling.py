@@ -8,6 +8,7 @@ from typing import Any
 from ...engine.tensor import Tensor
 from ...ops.convolution.arguments import Extent
 from ...ops.pooling.adaptive_pooling import OutputSize, adaptive_avg_pool_nd, adaptive_max_pool_nd
+from ...ops.pooling.fractional_pooling import fractional_max_pool_nd
 from ...ops.pooling.lp_pooling import lp_pool_nd
 from ...ops.pooling.pooling import Pairs, avg_pool_nd, max_pool_nd
 from ...ops.pooling.unpooling import max_unpool_nd
@@ -15,8 +16,9 @@ from ..axes import filled, over_axes
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
-    "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d",
-    "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
+    "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "fractional_max_pool2d", "fractional_max_pool3d",
+    "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d",
+    "max_unpool3d",
 ]  # fmt: skip
 
 
@@ -97,6 +99,31 @@ def _lp_pool(
     return lp_pool_nd(name, ndim, input, norm_type, kernel_size, stride, ceil_mode)
 
 
+def _fractional_max_pool(
+    name: str, ndim: int, input: Tensor, kernel_size: Extent, output_size: Extent | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """The largest element of each of O windows over {axes}, at random places that cover the input evenly.
+
+    input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
+    Window o begins at floor((o + u) (I - R) / (O - 1)) - floor(u (I - R) / (O - 1)), with R the kernel_size and one
+    random u from 0 to 1 for each image, channel and axis; the last window ends with the input.
+
+    output_size: O for all axes or one per axis
+    output_ratio: O / I instead, rounded down: between 0 and 1, one number or one per axis
+    _random_samples: u, (N, C, {n}), by default from the default generator
+
+    Raises:
+        TypeError: input is not a floating-point Tensor, or a size is not an int.
+        ValueError: an argument is out of range, both or none of output_size and output_ratio are given, or input is too
+            small.
+    """
+    return fractional_max_pool_nd(
+        name, ndim, input, kernel_size, output_size, output_ratio, return_indices, _random_samples
+    )
+
+
 def _max_unpool(
     name: str, ndim: int, input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None,
     padding: Extent = 0, output_size: Sequence[int] | None = None,
@@ -127,4 +154,5 @@ max_pool1d, max_pool2d, max_pool3d = over_axes("max_pool{n}d", _max_pool)
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = over_axes("adaptive_avg_pool{n}d", _adaptive_avg_pool)
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = over_axes("adaptive_max_pool{n}d", _adaptive_max_pool)
 lp_pool1d, lp_pool2d, lp_pool3d = over_axes("lp_pool{n}d", _lp_pool)
+fractional_max_pool2d, fractional_max_pool3d = over_axes("fractional_max_pool{n}d", _fractional_max_pool)[1:]
 max_unpool1d, max_unpool2d, max_unpool3d = over_axes("max_unpool{n}d", _max_unpool)

@@ -214,6 +214,56 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     return _of_reals("ihfft", input, (n,), (dim,), norm, True)
 
 
+def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    """``hfftn`` over two axes.
+
+    s: the extents of the result. norm: see the module
+
+    Raises: as ``fft``.
+    """
+    return _to_reals("hfft2", input, s, dim, norm, True)
+
+
+def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    """``ihfftn`` over two axes.
+
+    s: crop or zero-pad to these extents first. norm: see the module
+
+    Raises: as ``rfft``.
+    """
+    return _of_reals("ihfft2", input, s, dim, norm, True)
+
+
+def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """``fft`` along all axes ``dim`` but the last, then ``hfft`` along the last one; pairs -> real
+
+    s: the extents of the result; the last one is 2 (m - 1) by default, for m elements of input. norm: see the module
+
+    Raises: as ``fft``.
+    """
+    return _to_reals("hfftn", input, s, dim, norm, True)
+
+
+def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """The inverse of ``hfftn``; real -> pairs
+
+    s: crop or zero-pad to these extents first. norm: see the module
+
+    Raises: as ``rfft``.
+    """
+    return _of_reals("ihfftn", input, s, dim, norm, True)
+
+
+def inverse_of_pairs(name: str, x: Tensor, n: int, axis: int, norm: str) -> Tensor:
+    """``ifft`` along an axis, for a caller of that name."""
+    return _of_pairs(name, x, (n,), (axis,), norm, True)
+
+
+def inverse_of_half(name: str, x: Tensor, n: int, axis: int, norm: str) -> Tensor:
+    """``irfft`` to n elements along an axis, for a caller of that name."""
+    return _to_reals(name, x, (n,), (axis,), norm)
+
+
 def _complex(pairs: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(pairs).view(np.complex64 if pairs.dtype == np.float32 else np.complex128)[..., 0]
 

@@ -15,14 +15,14 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
-from ..arguments.checks import as_element, as_flag, as_int, as_mask, is_number, require_tensor
+from ..arguments.checks import as_element, as_flag, as_int, as_mask, is_number, require_tensor, whole
 from ..dtypes.dtype import cast, uint8
 from ..memory.private import private
 from ..shape.broadcasting import sum_to
 from ..shape.shape import Permute, Reshape, axis
 from .sparse import Matrix, SparseProduct
 
-__all__ = ["argwhere", "index_put", "narrow", "nonzero", "select"]
+__all__ = ["argwhere", "index_put", "narrow", "nonzero", "nonzero_static", "select"]
 
 Basic = tuple[Any, ...]
 
@@ -271,6 +271,23 @@ def nonzero(input: Tensor, as_tuple: bool = False) -> Any:
     if as_flag("nonzero", "as_tuple", as_tuple):
         return tuple(wrap(places) for places in np.atleast_1d(input.array).nonzero())
     return wrap(np.argwhere(input.array))
+
+
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """``nonzero`` with a fixed number of rows: the first ``size`` ones, or all and rows of ``fill_value`` after them.
+
+    Raises:
+        TypeError: input is not a Tensor, or ``size`` or ``fill_value`` is not an int.
+        ValueError: ``size`` is negative, or ``fill_value`` does not fit int64.
+    """
+    require_tensor("nonzero_static", input)
+    count, filler = as_int("nonzero_static", "size", size), as_int("nonzero_static", "fill_value", fill_value)
+    if count < 0:
+        raise ValueError(f"nonzero_static: size={size} must be at least 0")
+    places = np.argwhere(input.array)[:count]
+    found = np.full((count, input.array.ndim), whole("nonzero_static", "fill_value", filler), np.int64)
+    found[: len(places)] = places
+    return wrap(found)
 
 
 def argwhere(input: Tensor) -> Tensor:

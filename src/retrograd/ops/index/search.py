@@ -7,10 +7,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_flag, as_index, as_list, as_real, is_number, require_float, require_tensor
+from ..arguments.checks import (
+    as_flag,
+    as_index,
+    as_list,
+    as_real,
+    is_number,
+    require_float,
+    require_same,
+    require_tensor,
+)
 from ..shape.shape import TOO_LONG
 
-__all__ = ["bincount", "bucketize", "histc", "histogram", "searchsorted"]
+__all__ = ["bincount", "bucketize", "histc", "histogram", "histogramdd", "searchsorted"]
 
 
 class Histogram(NamedTuple):
@@ -18,6 +27,13 @@ class Histogram(NamedTuple):
 
     hist: Tensor
     bin_edges: Tensor
+
+
+class HistogramDD(NamedTuple):
+    """The result of ``histogramdd``."""
+
+    hist: Tensor
+    bin_edges: tuple[Tensor, ...]
 
 
 def searchsorted(
@@ -176,10 +192,88 @@ def histogram(
             low, high = low - 0.5, high + 0.5
         if not (low < high and np.isfinite([low, high]).all()):
             raise ValueError(f"histogram: range={range}, from {low} to {high}, must be finite and not empty")
-        edges = np.linspace(low, high, bins + 1)
+        edges = np.linspace(low, high, bins + 1).astype(x.dtype)  # those that are returned
     if weight is not None and weight.array.shape != input.array.shape:
         raise ValueError(f"histogram: weight.shape={weight.array.shape} must equal input.shape={input.array.shape}")
     weights = None if weight is None else weight.array.reshape(-1)
     with np.errstate(invalid="ignore", divide="ignore"):  # where nothing is counted, the density is NaN
-        counts, _ = np.histogram(input.array.reshape(-1), edges, weights=weights, density=density)
+        counts, _ = np.histogram(input.array.reshape(-1), edges.astype(np.float64), weights=weights, density=density)
     return Histogram(wrap(counts.astype(input.array.dtype)), wrap(edges.astype(input.array.dtype)))
+
+
+def histogramdd(
+    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
+) -> HistogramDD:
+    """(hist, bin_edges): how many points lie in each bin of a grid over N axes; no gradient.
+
+    input (..., N) holds the points; hist has one axis for each coordinate, bin_edges one tuple entry. A bin includes
+    its lower edge, the last one of an axis both; points outside, and those with a NaN, are not counted.
+
+    bins: an int, or a sequence of N ints, the number of bins on each axis; or a sequence of N increasing Tensors of
+        edges
+    range: (low, high) of each axis in one flat sequence, by default that of the points
+    weight: what each point counts, in the shape of input without its last axis
+    density: divide by the total and by the volume of each bin; NaN where nothing is counted
+
+    Raises:
+        TypeError: input is not a floating-point Tensor, bins are neither ints nor Tensors, or edges or weight have
+            another type than input.
+        ValueError: a shape does not fit, bins is not positive, edges do not increase, or a range is not finite or
+            descends.
+    """
+    require_float("histogramdd", input)
+    density = as_flag("histogramdd", "density", density)
+    shape, dtype = input.array.shape, input.array.dtype
+    if len(shape) < 2:
+        raise ValueError(f"histogramdd: input.shape={shape} must have at least 2 axes, (..., N): N coordinates")
+    axes = shape[-1]
+    points = input.array.reshape(int(np.prod(shape[:-1])), axes)
+    given = list(bins) if isinstance(bins, (tuple, list)) else [bins] * axes
+    if len(given) != axes:
+        raise ValueError(f"histogramdd: bins has {len(given)} entries, needs {axes} for input.shape={shape}")
+    if range is not None and len(range) != 2 * axes:
+        raise ValueError(f"histogramdd: range has {len(range)} numbers, needs {2 * axes}: (low, high) of each axis")
+    if weight is not None:
+        require_same("histogramdd", "input", input, "weight", weight)
+        if weight.array.shape != shape[:-1]:
+            raise ValueError(f"histogramdd: weight.shape={weight.array.shape} must be {shape[:-1]}, one a point")
+    edges = []
+    for axis, entry in enumerate(given):
+        limits = None if range is None else (float(range[2 * axis]), float(range[2 * axis + 1]))
+        edges.append(_edges(entry, axis, points[:, axis], limits))
+    counts = np.zeros([len(own) - 1 for own in edges], np.float64)
+    places = [np.searchsorted(own, x, "right") - 1 - (x == own[-1]) for own, x in zip(edges, points.T, strict=True)]
+    inside = np.ones(len(points), bool)
+    for place, own in zip(places, edges, strict=True):
+        inside &= (place >= 0) & (place < len(own) - 1)
+    amounts = np.ones(len(points)) if weight is None else weight.array.reshape(-1)
+    np.add.at(counts, tuple(place[inside] for place in places), amounts[inside])
+    if density:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            counts /= counts.sum()
+            for axis, own in enumerate(edges):
+                counts /= np.diff(own.astype(np.float64)).reshape([-1] + [1] * (axes - 1 - axis))
+    return HistogramDD(wrap(np.asarray(counts, dtype)), tuple(wrap(own) for own in edges))
+
+
+def _edges(bins: Any, axis: int, x: np.ndarray, limits: tuple[float, float] | None) -> np.ndarray:
+    """The edges of one axis of ``histogramdd``, in the type of its coordinates x."""
+    if isinstance(bins, Tensor):
+        edges: np.ndarray = bins.array
+        if edges.dtype != x.dtype:
+            raise TypeError(f"histogramdd: bins[{axis}] is {edges.dtype}, input is {x.dtype}; both must have one type")
+        if edges.ndim != 1 or edges.size < 2 or not (np.diff(edges) >= 0).all():
+            raise ValueError(f"histogramdd: bins[{axis}]={bins} must be at least 2 edges in increasing order")
+        return edges.copy()
+    if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)):
+        raise TypeError(f"histogramdd: bins[{axis}]={bins!r} must be an int, or a Tensor of edges")
+    if not 1 <= bins < TOO_LONG:
+        raise ValueError(f"histogramdd: bins[{axis}]={bins} must be from 1 to {TOO_LONG - 1}")
+    low, high = limits or ((float(x.min()), float(x.max())) if x.size else (0.0, 1.0))
+    if not (low <= high and np.isfinite([low, high]).all()):
+        raise ValueError(
+            f"histogramdd: the range of axis {axis}, from {low} to {high}, must be finite and must not descend"
+        )
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return np.linspace(low, high, int(bins) + 1).astype(x.dtype)

@@ -11,6 +11,8 @@ from ..arguments.checks import as_flag
 from ..reduce.matrix_norms import Svd
 from .decompositions import QR, lower_or_upper, orthogonal, singular_vectors
 from .functions import det, logdet, matrix_exp, matrix_power, slogdet
+from .householder import Geqrf, Reflections, columns_of_product, multiplied
+from .lu import factors_with_info, solved
 from .matrices import require_matrices, require_square
 from .solving import Inverse, cholesky_inverse, cholesky_solve, pinverse, triangular_solve
 
@@ -19,10 +21,15 @@ __all__ = [
     "cholesky_inverse",
     "cholesky_solve",
     "det",
+    "geqrf",
     "inverse",
     "logdet",
+    "lu",
+    "lu_solve",
     "matrix_exp",
     "matrix_power",
+    "orgqr",
+    "ormqr",
     "pinverse",
     "qr",
     "slogdet",
@@ -55,6 +62,62 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """
     require_square("cholesky", input, "input")
     return lower_or_upper("cholesky", input, upper)
+
+
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
+    """(LU, pivots): ``linalg.lu_factor``; if ``get_infos``, (LU, pivots, info): ``linalg.lu_factor_ex``.
+
+    pivot: False exchanges no rows
+
+    Raises: as these.
+    """
+    require_matrices("lu", A)
+    return factors_with_info("lu", A, pivot, get_infos)
+
+
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """``linalg.lu_solve(LU_data, LU_pivots, b)``
+
+    Raises: as ``linalg.lu_solve``.
+    """
+    return solved("lu_solve", {"LU_data": LU_data, "LU_pivots": LU_pivots, "b": b}, True, False)
+
+
+def geqrf(input: Tensor) -> Reflections:
+    """(a, tau): the QR factorization as LAPACK holds it, input = Q R with R in the upper triangle of a.
+
+    input (..., M, N), K = min(M, N); a (..., M, N), tau (..., K). Q is the product of K reflections 1 - tau_i v_i v_iT,
+    whose vectors are the columns of a below the diagonal, with 1 on it and 0 above: ``linalg.householder_product``
+    makes the matrix, ``ormqr`` multiplies by it. Gradients need columns that are not 0 below the diagonal.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor.
+        ValueError: input has fewer than 2 axes.
+    """
+    require_matrices("geqrf", input, "input")
+    return Reflections(*Geqrf.apply(input))
+
+
+def orgqr(input: Tensor, tau: Tensor) -> Tensor:
+    """``linalg.householder_product``
+
+    Raises: as ``linalg.householder_product``.
+    """
+    return columns_of_product("orgqr", "input", input, tau)
+
+
+def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+    """Q other, or other Q if not ``left``, with Q (M, M) the product of the reflections that ``geqrf`` gives.
+
+    input (..., M, N), tau (..., K), K <= min(M, N); other (..., M, L), or (..., L, M) if not ``left``
+
+    transpose: multiply by QT instead of Q
+
+    Raises:
+        TypeError: the operands are not floating-point Tensors of one type.
+        ValueError: the shapes do not fit.
+    """
+    return multiplied("ormqr", input, tau, other, left, transpose)
 
 
 def qr(input: Tensor, some: bool = True) -> QR:

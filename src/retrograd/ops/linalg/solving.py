@@ -185,7 +185,7 @@ def solve_triangular(
     require_square("solve_triangular", A)
     require_matrices("solve_triangular", B, "B")
     triangle = _triangle("solve_triangular", A, upper, unitriangular)
-    return _solved("solve_triangular", triangle, B, as_flag("solve_triangular", "left", left))
+    return _solved("solve_triangular", triangle, B, as_flag("solve_triangular", "left", left), False)
 
 
 def triangular_solve(
@@ -380,7 +380,7 @@ def _triangle(name: str, a: Tensor, upper: bool, unitriangular: bool) -> Tensor:
 def _of_cholesky(name: str, factor: Tensor, right: Tensor, upper: bool) -> Tensor:
     triangle = _triangle(name, factor, upper, False)
     first, second = (transposed(triangle), triangle) if upper else (triangle, transposed(triangle))
-    return _solved(name, second, _solved(name, first, right, True), True)
+    return _solved(name, second, _solved(name, first, right, True, False), True, False)
 
 
 def _regular(a: Tensor) -> tuple[Tensor, np.ndarray]:

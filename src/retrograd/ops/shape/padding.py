@@ -123,13 +123,11 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             ``value`` is given for another mode, or an axis is too short.
     """
     require_tensor("pad", input)
-    pairs = _pairs(input.array.shape, pad)
+    pairs = _pairs("pad", input.array.shape, pad)
     if mode not in MODES:
         raise ValueError(f"pad: mode={mode!r} must be one of {', '.join(MODES)}")
     if mode == "constant":
-        if value is not None and not is_number(value):
-            raise TypeError(f"pad: value is {type(value).__name__}, needs a number")
-        return constant_pad(input, pairs, 0 if value is None else as_element("pad", "value", value, input.array.dtype))
+        return _filled("pad", input, pairs, 0 if value is None else value)
     if value is not None and value != 0:
         raise ValueError(f"pad: value={value} is for mode='constant', the mode is {mode!r}")
     count, axes = len(pad) // 2, len(pairs)
@@ -139,6 +137,15 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             f"is for {count}, input.shape={input.array.shape}"
         )
     return _extended(input, pairs, mode)
+
+
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
+    """``nn.functional.pad`` in mode "constant".
+
+    Raises: as ``nn.functional.pad``.
+    """
+    require_tensor("constant_pad_nd", input)
+    return _filled("constant_pad_nd", input, _pairs("constant_pad_nd", input.array.shape, pad), value)
 
 
 def constant_pad(x: Tensor, pairs: Pairs, value: Any) -> Tensor:
@@ -154,16 +161,22 @@ def constant_pad(x: Tensor, pairs: Pairs, value: Any) -> Tensor:
     return Pad.apply(x, shape, place, value)
 
 
-def _pairs(shape: tuple[int, ...], pad: Any) -> Pairs:
+def _filled(name: str, x: Tensor, pairs: Pairs, value: Any) -> Tensor:
+    if not is_number(value):
+        raise TypeError(f"{name}: value is {type(value).__name__}, needs a number")
+    return constant_pad(x, pairs, as_element(name, "value", value, x.array.dtype))
+
+
+def _pairs(name: str, shape: tuple[int, ...], pad: Any) -> Pairs:
     try:
         numbers = tuple(map(operator.index, pad))
     except TypeError:
-        raise TypeError(f"pad: pad={pad!r} must be a sequence of ints") from None
+        raise TypeError(f"{name}: pad={pad!r} must be a sequence of ints") from None
     for number in numbers:
-        as_count("pad", "pad", number, -TOO_LONG)
+        as_count(name, "pad", number, -TOO_LONG)
     if len(numbers) % 2 or len(numbers) > 2 * len(shape):
         raise ValueError(
-            f"pad: pad={numbers} must have two numbers for each of the last axes, at most {2 * len(shape)} for "
+            f"{name}: pad={numbers} must have two numbers for each of the last axes, at most {2 * len(shape)} for "
             f"input.shape={shape}"
         )
     last = tuple(zip(numbers[::2], numbers[1::2], strict=True))[::-1]

@@ -1,0 +1,294 @@
+"""LU factorization with partial pivoting, and solving with its factors.
+
+The gradient is that of A = P L U with a constant permutation P. Source: S. Walter, L. Lehmann, "Algorithmic
+differentiation of linear algebra functions", 2010.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..arguments.checks import as_flag, kind_of, require_same
+from ..index.gather import take_along_dim
+from ..shape.broadcasting import broadcast_shape
+from ..shape.join import cat
+from ..shape.shape import reshape
+from .matrices import LinAlgError, require_matrices, require_square, transposed
+from .solving import Solve
+
+__all__: list[str] = []
+
+_BLOCK = 32  # columns that are eliminated one by one before a matrix product updates the rest
+
+
+class LU(NamedTuple):
+    """The result of ``linalg.lu`` and ``lu_unpack``: A = P L U."""
+
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+class LUFactors(NamedTuple):
+    """The result of ``linalg.lu_factor``."""
+
+    LU: Tensor
+    pivots: Tensor
+
+
+class LUFactorsAndInfo(NamedTuple):
+    """The result of ``linalg.lu_factor_ex``."""
+
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+class Lu(Function):
+    """x (..., M, N) as L, below the diagonal, and U, and the row exchanges (..., K), counted from 1; K = min(M, N)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, pivot: bool) -> tuple[Tensor, Tensor]:
+        factors, exchanges = _eliminated(x.array, pivot)
+        lu, pivots = wrap(factors), wrap(exchanges)
+        ctx.save_for_backward(lu)
+        ctx.inverse_order = np.argsort(_order(exchanges, x.array.shape[-2]), -1)
+        ctx.mark_non_differentiable(pivots)
+        return lu, pivots
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        """With P = 1 and square factors: L^-T (tril(LT gL, -1) + triu(gU UT)) U^-T"""
+        (lu,) = ctx.saved_tensors
+        m, n = lu.array.shape[-2:]
+        k = min(m, n)
+        lower, upper, gl, gu = _lower(lu), _upper(lu), g[..., :k].tril(-1), g[..., :k, :].triu()
+        lt, u = transposed(lower[..., :k, :]), upper[..., :k]
+        below = lt @ gl[..., :k, :]
+        above = gu[..., :k] @ transposed(u)
+        if m > k:
+            above = above - transposed(lower[..., k:, :]) @ gl[..., k:, :]
+        if n > k:
+            below = below - gu[..., k:] @ transposed(upper[..., k:])
+        gx = _over(Solve.apply(lt, below.tril(-1) + above.triu(), "lu"), u)
+        if m > k:
+            gx = cat((gx, _over(gl[..., k:, :], u)), -2)
+        if n > k:
+            gx = cat((gx, Solve.apply(lt, gu[..., k:], "lu")), -1)
+        return rows_in_order(gx, ctx.inverse_order), None
+
+
+def lu(A: Tensor, *, pivot: bool = True) -> LU:
+    """(P, L, U) with A = P L U: a permutation, a lower triangle with ones on its diagonal, and an upper triangle.
+
+    A (..., M, N), K = min(M, N); P (..., M, M), L (..., M, K), U (..., K, N). P has no gradient. Gradients need a
+    leading block (K, K) of PT A that is not singular.
+
+    pivot: False exchanges no rows and returns an empty P. The factors are infinite or NaN where a pivot is 0.
+
+    Raises:
+        TypeError: A is not a floating-point Tensor.
+        ValueError: A has fewer than 2 axes.
+    """
+    require_matrices("lu", A)
+    pivot = as_flag("lu", "pivot", pivot)
+    found, pivots = Lu.apply(A, pivot)
+    permutation = _permutation(pivots.array, A) if pivot else np.empty(0, A.array.dtype)
+    return LU(wrap(permutation), _lower(found), _upper(found))
+
+
+def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
+    """(LU, pivots): the factors of ``lu`` in one matrix, for ``linalg.lu_solve``.
+
+    A (..., M, N), K = min(M, N); LU (..., M, N) holds U, and L without its diagonal; pivots (..., K), int32: in step i,
+    counted from 1, row i was exchanged with row pivots[i].
+
+    pivot: False exchanges no rows
+
+    Raises:
+        TypeError: A is not a floating-point Tensor.
+        ValueError: A has fewer than 2 axes.
+        LinAlgError: the diagonal of U has a 0.
+    """
+    require_matrices("lu_factor", A)
+    return LUFactors(*_factored("lu_factor", A, pivot, True)[:2])
+
+
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorsAndInfo:
+    """(LU, pivots, info): ``lu_factor``, and info (...,), int32: the position, from 1, of the first 0 on the diagonal
+    of U; 0 if there is none.
+
+    check_errors: raise LinAlgError where info is not 0
+    pivot: False exchanges no rows
+
+    Raises: as ``lu_factor``, but LinAlgError only with ``check_errors``.
+    """
+    require_matrices("lu_factor_ex", A)
+    return LUFactorsAndInfo(*_factored("lu_factor_ex", A, pivot, as_flag("lu_factor_ex", "check_errors", check_errors)))
+
+
+def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
+    """X with A X = B, or X A = B if not ``left``, from ``linalg.lu_factor(A)``; leading axes broadcast.
+
+    LU (..., N, N), pivots (..., N), B (..., N, K), or (..., K, N) if not ``left``
+
+    adjoint: solve with AT instead of A
+
+    Raises:
+        TypeError: LU and B are not floating-point Tensors of one type, or pivots are not integers.
+        ValueError: the shapes do not fit, or a pivot is not a row.
+        LinAlgError: the diagonal of U has a 0.
+    """
+    left, adjoint = as_flag("lu_solve", "left", left), as_flag("lu_solve", "adjoint", adjoint)
+    return solved("lu_solve", {"LU": LU, "pivots": pivots, "B": B}, left, adjoint)
+
+
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> LU:
+    """(P, L, U) from the result of ``linalg.lu_factor``; see ``linalg.lu``.
+
+    unpack_data: False gives empty L and U
+    unpack_pivots: False gives an empty P
+
+    Raises:
+        TypeError: LU_data is not a floating-point Tensor, or LU_pivots are not integers.
+        ValueError: the shapes do not fit, or a pivot is not a row.
+    """
+    require_matrices("lu_unpack", LU_data, "LU_data")
+    exchanges = _checked("lu_unpack", "LU_data", LU_data, "LU_pivots", LU_pivots)
+    empty = np.empty(0, LU_data.array.dtype)
+    data = as_flag("lu_unpack", "unpack_data", unpack_data)
+    permutation = _permutation(exchanges, LU_data) if as_flag("lu_unpack", "unpack_pivots", unpack_pivots) else empty
+    lower, upper = (_lower(LU_data), _upper(LU_data)) if data else (wrap(empty), wrap(empty.copy()))
+    return LU(wrap(permutation), lower, upper)
+
+
+def factors_with_info(name: str, A: Tensor, pivot: Any, get_infos: Any) -> tuple[Tensor, ...]:
+    """``torch.lu``: (LU, pivots), or with info instead of errors."""
+    infos = as_flag(name, "get_infos", get_infos)
+    return _factored(name, A, pivot, not infos)[: 3 if infos else 2]
+
+
+def solved(name: str, operands: dict[str, Tensor], left: bool, adjoint: bool) -> Tensor:
+    """X with A X = B: ``operands`` are LU, pivots and B under the names of the caller's arguments."""
+    (lu_name, lu), (pivot_name, pivots), (b_name, b) = operands.items()
+    require_square(name, lu, lu_name)
+    require_matrices(name, b, b_name)
+    require_same(name, lu_name, lu, b_name, b)
+    exchanges = _checked(name, lu_name, lu, pivot_name, pivots)
+    n, right = lu.array.shape[-1], b if left else transposed(b)
+    if right.array.shape[-2] != n:
+        wanted = f"(..., {n}, K)" if left else f"(..., K, {n})"
+        raise ValueError(
+            f"{name}: {b_name}.shape={b.array.shape} must be {wanted}, for {lu_name}.shape={lu.array.shape}"
+        )
+    broadcast_shape(name, lu.array.shape[:-2], right.array.shape[:-2])
+    order, lower, upper = _order(exchanges, n), _lower(lu), _upper(lu)
+    if adjoint == left:  # of the transposed matrix: X A = B is AT XT = BT
+        y = Solve.apply(transposed(lower), Solve.apply(transposed(upper), right, name), name)
+        y = rows_in_order(y, np.argsort(order, -1))
+    else:
+        y = Solve.apply(upper, Solve.apply(lower, rows_in_order(right, order), name), name)
+    return y if left else transposed(y)
+
+
+def _factored(name: str, x: Tensor, pivot: Any, check: bool) -> tuple[Tensor, Tensor, Tensor]:
+    found, pivots = Lu.apply(x, as_flag(name, "pivot", pivot))
+    diagonal = np.diagonal(found.array, 0, -2, -1)
+    singular = diagonal == 0
+    info = np.where(singular.any(-1), singular.argmax(-1) + 1, 0) if diagonal.shape[-1] else np.zeros(x.shape[:-2])
+    info = np.asarray(info, np.int32)
+    if check and info.any():
+        place = tuple(map(int, np.argwhere(info)[0]))
+        which = f"A[{', '.join(map(str, place))}]" if place else "A"
+        raise LinAlgError(
+            f"{name}: element {int(info[place])} of the diagonal of U is 0, so the factors of {which} solve no "
+            "equations; use linalg.lu or linalg.lu_factor_ex, which return them nevertheless"
+        )
+    return found, pivots, wrap(info)
+
+
+def _eliminated(x: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The factors in one array, and the row exchanges: Gaussian elimination by blocks of columns."""
+    *lead, m, n = x.shape
+    k, count = min(m, n), prod(lead)
+    a, every = x.reshape(count, m, n).copy(), np.arange(count)
+    pivots = np.empty((count, k), np.int32)
+    with np.errstate(all="ignore"):  # zero pivots without exchanges, and elements that are not finite
+        for begin in range(0, k, _BLOCK):
+            end = min(begin + _BLOCK, k)
+            for j in range(begin, end):
+                row = j + np.abs(a[:, j:, j]).argmax(1) if pivot else np.full(count, j)
+                a[every, j], a[every, row] = a[every, row], a[every, j]
+                pivots[:, j] = row + 1
+                # a column of zeros is eliminated already
+                a[:, j + 1 :, j] /= np.where(a[:, j:, j].any(1), a[:, j, j], 1)[:, np.newaxis]
+                a[:, j + 1 :, j + 1 : end] -= a[:, j + 1 :, j : j + 1] * a[:, j : j + 1, j + 1 : end]
+            triangle = np.tril(a[:, begin:end, begin:end], -1) + np.eye(end - begin, dtype=a.dtype)
+            a[:, begin:end, end:] = np.linalg.solve(triangle, a[:, begin:end, end:])
+            a[:, end:, end:] -= a[:, end:, begin:end] @ a[:, begin:end, end:]
+    return a.reshape(x.shape), pivots.reshape(*lead, k)
+
+
+def _order(pivots: np.ndarray, rows: int) -> np.ndarray:
+    """The row (..., M) of A that each row of L U is, from the exchanges (..., K)."""
+    *lead, k = pivots.shape
+    order = np.broadcast_to(np.arange(rows), (prod(lead), rows)).copy()
+    every = np.arange(len(order))
+    for i, row in enumerate(pivots.reshape(len(order), k).T - 1):
+        order[every, i], order[every, row] = order[every, row], order[every, i]
+    return order.reshape(*lead, rows)
+
+
+def _permutation(pivots: np.ndarray, x: Tensor) -> np.ndarray:
+    """P (..., M, M) with A = P L U."""
+    order = _order(pivots, x.array.shape[-2])
+    return (np.arange(order.shape[-1])[:, np.newaxis] == order[..., np.newaxis, :]).astype(x.array.dtype)
+
+
+def _checked(name: str, lu_name: str, lu: Tensor, pivot_name: str, pivots: Any) -> np.ndarray:
+    """The array of pivots that a user gives."""
+    if not isinstance(pivots, Tensor) or pivots.array.dtype.kind not in "iu":
+        raise TypeError(
+            f"{name}: {pivot_name} is {kind_of(pivots)}, needs integers: the pivots of retrograd.linalg.lu_factor"
+        )
+    found: np.ndarray = pivots.array
+    m, n = lu.array.shape[-2:]
+    wanted = (*lu.array.shape[:-2], min(m, n))
+    if found.shape != wanted:
+        raise ValueError(
+            f"{name}: {pivot_name}.shape={found.shape} must be {wanted}, for {lu_name}.shape={lu.array.shape}"
+        )
+    if found.size and not (found.min() >= 1 and found.max() <= m):
+        raise ValueError(
+            f"{name}: {pivot_name} lie between {found.min()} and {found.max()}, must be rows from 1 to {m}"
+        )
+    return found.astype(np.int64)
+
+
+def _lower(lu: Tensor) -> Tensor:
+    m, n = lu.array.shape[-2:]
+    k = min(m, n)
+    return lu[..., :k].tril(-1) + wrap(np.eye(m, k, dtype=lu.array.dtype))
+
+
+def _upper(lu: Tensor) -> Tensor:
+    return lu[..., : min(lu.array.shape[-2:]), :].triu()
+
+
+def _over(x: Tensor, u: Tensor) -> Tensor:
+    """x u^-T"""
+    return transposed(Solve.apply(u, transposed(x), "lu"))
+
+
+def rows_in_order(x: Tensor, order: np.ndarray) -> Tensor:
+    """The rows of x (..., M, N) in an order (..., M); leading axes broadcast."""
+    missing = order.ndim + 1 - x.array.ndim
+    if missing > 0:
+        x = reshape(x, (1,) * missing + x.array.shape)
+    index = order.reshape((1,) * -missing + order.shape + (1,)) if missing < 0 else order[..., np.newaxis]
+    return take_along_dim(x, wrap(index), -2)
