@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.arguments.checks import as_flag, as_list, as_real
+from ..ops.arguments.checks import as_flag
 from ..ops.random.random import default_generator
 
 __all__ = [
@@ -142,11 +142,11 @@ class WeightedRandomSampler(Sampler):
     ) -> None:
         _check_count("WeightedRandomSampler", num_samples)
         replacement = as_flag("WeightedRandomSampler", "replacement", replacement)
-        found = getattr(weights, "array", weights)  # a Tensor's array
-        if not isinstance(found, np.ndarray):
-            found = as_list("WeightedRandomSampler", "weights", found, "a list of numbers")
-            found = [as_real("WeightedRandomSampler", f"weights[{place}]", each) for place, each in enumerate(found)]
-        self.weights = np.asarray(found, np.float64)
+        try:
+            self.weights = np.asarray(getattr(weights, "array", weights), np.float64)  # a Tensor's array
+        except (TypeError, ValueError, OverflowError):
+            kind = type(weights).__name__
+            raise TypeError(f"WeightedRandomSampler: weights is {kind}, needs a list of numbers") from None
         if self.weights.ndim != 1 or not (np.isfinite(self.weights) & (self.weights >= 0)).all():
             raise ValueError("WeightedRandomSampler: weights must be 1-d, finite and at least 0")
         available = int((self.weights > 0).sum())

@@ -39,7 +39,8 @@ def rfftfreq(
         RuntimeError: the device is not the CPU.
     """
     as_device("rfftfreq", device)
-    return _made("rfftfreq", n, np.fft.rfftfreq(_count("rfftfreq", n), as_real("rfftfreq", "d", d)), dtype, requires_grad)
+    values = np.fft.rfftfreq(_count("rfftfreq", n), as_real("rfftfreq", "d", d))
+    return _made("rfftfreq", n, values, dtype, requires_grad)
 
 
 def fftshift(input: Tensor, dim: Any = None) -> Tensor:
