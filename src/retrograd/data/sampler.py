@@ -142,7 +142,11 @@ class WeightedRandomSampler(Sampler):
     ) -> None:
         _check_count("WeightedRandomSampler", num_samples)
         replacement = as_flag("WeightedRandomSampler", "replacement", replacement)
-        self.weights = np.asarray(getattr(weights, "array", weights), np.float64)  # a Tensor's array
+        try:
+            self.weights = np.asarray(getattr(weights, "array", weights), np.float64)  # a Tensor's array
+        except (TypeError, ValueError, OverflowError):
+            kind = type(weights).__name__
+            raise TypeError(f"WeightedRandomSampler: weights is {kind}, needs a list of numbers") from None
         if self.weights.ndim != 1 or not (np.isfinite(self.weights) & (self.weights >= 0)).all():
             raise ValueError("WeightedRandomSampler: weights must be 1-d, finite and at least 0")
         available = int((self.weights > 0).sum())

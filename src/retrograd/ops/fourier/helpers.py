@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ..arguments.checks import as_int, require_tensor
+from ..arguments.checks import as_int, as_real, require_tensor
 from ..dtypes.dtype import as_dtype, default_dtype
 from ..memory.device import as_device
 from ..shape.rearrange import roll
@@ -26,7 +26,7 @@ def fftfreq(
         RuntimeError: the device is not the CPU.
     """
     as_device("fftfreq", device)
-    return _made("fftfreq", n, np.fft.fftfreq(_count("fftfreq", n), d), dtype, requires_grad)
+    return _made("fftfreq", n, np.fft.fftfreq(_count("fftfreq", n), as_real("fftfreq", "d", d)), dtype, requires_grad)
 
 
 def rfftfreq(
@@ -39,7 +39,8 @@ def rfftfreq(
         RuntimeError: the device is not the CPU.
     """
     as_device("rfftfreq", device)
-    return _made("rfftfreq", n, np.fft.rfftfreq(_count("rfftfreq", n), d), dtype, requires_grad)
+    values = np.fft.rfftfreq(_count("rfftfreq", n), as_real("rfftfreq", "d", d))
+    return _made("rfftfreq", n, values, dtype, requires_grad)
 
 
 def fftshift(input: Tensor, dim: Any = None) -> Tensor:

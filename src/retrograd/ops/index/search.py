@@ -193,6 +193,8 @@ def histogram(
         if not (low < high and np.isfinite([low, high]).all()):
             raise ValueError(f"histogram: range={range}, from {low} to {high}, must be finite and not empty")
         edges = np.linspace(low, high, bins + 1).astype(x.dtype)  # those that are returned
+    if weight is not None:
+        require_tensor("histogram", weight, "weight")
     if weight is not None and weight.array.shape != input.array.shape:
         raise ValueError(f"histogram: weight.shape={weight.array.shape} must equal input.shape={input.array.shape}")
     weights = None if weight is None else weight.array.reshape(-1)

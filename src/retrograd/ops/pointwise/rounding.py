@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_int, require_float
+from ..arguments.checks import as_count, require_float
 from ..dtypes.promotion import promote
 from .operands import Binary, binary, unary_exact, unary_float
 from .pointwise import pointwise
@@ -88,7 +88,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     Raises:
         TypeError: input is neither floating-point nor int64, or decimals are given for int64.
     """
-    decimals = as_int("round", "decimals", decimals)
+    decimals = as_count("round", "decimals", decimals, -308, 308)
     if isinstance(input, Tensor) and input.array.dtype.kind in "iu" and not decimals:
         return wrap(input.array.copy())
     require_float("round", input)
