@@ -1,4 +1,4 @@
-"""Kernels for the engine, which adds and copies large arrays."""
+"""Kernels for the engine, which adds and copies gradients."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import numpy as np
 from ..engine import arithmetic as plain
 from .kernel_set import kernels
 
-_LARGE = 65536  # elements: below, NumPy finishes before a second thread starts
+_LARGE = 65536  # elements: below, NumPy has copied them before a second thread starts
 
 
 def _add(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """x + y of one shape"""
-    return kernels.add(x, y) if _worthwhile(x) else plain.add(x, y)
+    return kernels.add(x, y) if _fits(x) else plain.add(x, y)
 
 
 def _copy(x: np.ndarray) -> np.ndarray:
@@ -24,14 +24,14 @@ def _copy(x: np.ndarray) -> np.ndarray:
     return y
 
 
-def _worthwhile(x: np.ndarray) -> bool:
+def _fits(x: np.ndarray) -> bool:
     # a broadcast array would have to be copied first
-    return x.size >= _LARGE and x.dtype.char in "fd" and 0 not in x.strides
+    return x.dtype.char in "fd" and 0 not in x.strides
 
 
 def _accumulate(y: np.ndarray, x: np.ndarray) -> None:
     """y += x"""
-    if _worthwhile(y):
+    if y.size >= _LARGE and _fits(y):
         kernels.accumulate(y, x)
     else:
         plain.accumulate(y, x)
