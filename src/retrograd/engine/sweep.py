@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .anomaly import describe_origin
-from .arguments import as_flag
+from .arguments import as_truth
 from .arithmetic import arithmetic
 from .deliver import Entry, deliver, own
 from .early import Early
@@ -57,8 +57,8 @@ def backward(
         TypeError: a gradient is not a Tensor, or a flag is not a bool.
     """
     if create_graph is not False:
-        create_graph = as_flag("backward", "create_graph", create_graph)
-    keep = create_graph if retain_graph is None else as_flag("backward", "retain_graph", retain_graph)
+        create_graph = as_truth("backward", "create_graph", create_graph)
+    keep = create_graph if retain_graph is None else as_truth("backward", "retain_graph", retain_graph)
     roots = as_tuple(tensors, "backward", "tensors")
     wanted = None if inputs is None else as_wanted(inputs, "backward")
     upstream = check_upstream(roots, grad_tensors, "backward", create_graph)
@@ -110,12 +110,12 @@ def grad(
         RuntimeError: an input is unused or requires no gradient; and the errors of `backward`.
     """
     if create_graph is not False:
-        create_graph = as_flag("grad", "create_graph", create_graph)
-    keep = create_graph if retain_graph is None else as_flag("grad", "retain_graph", retain_graph)
+        create_graph = as_truth("grad", "create_graph", create_graph)
+    keep = create_graph if retain_graph is None else as_truth("grad", "retain_graph", retain_graph)
     if only_inputs is not True or is_grads_batched is not False:
         check_grad_options(only_inputs, is_grads_batched)
-    materialize = materialize_grads is not False and as_flag("grad", "materialize_grads", materialize_grads)
-    allow_unused = materialize if allow_unused is None else as_flag("grad", "allow_unused", allow_unused)
+    materialize = materialize_grads is not False and as_truth("grad", "materialize_grads", materialize_grads)
+    allow_unused = materialize if allow_unused is None else as_truth("grad", "allow_unused", allow_unused)
     roots, wanted = as_tuple(outputs, "grad", "outputs"), as_wanted(inputs, "grad")
     upstream = check_upstream(roots, grad_outputs, "grad", create_graph)
     capture = places_of(wanted)
