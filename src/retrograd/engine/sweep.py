@@ -22,7 +22,7 @@ from .grad_mode import enable_grad, no_grad, thread
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
 from .node import FREED, Node
 from .paths import Paths, find_paths
-from .refusals import as_tuple, check_count, check_upstream, refuse_gradient
+from .refusals import as_tuple, check_count, check_places, check_upstream, refuse_gradient
 from .region import Region, outermost
 from .ruled import Arrived, Inner, Outer, run_rule
 from .tensor import Tensor, alias, wrap
@@ -251,7 +251,7 @@ def _sweep(
     mode.enabled, mode.sweeping, mode.keeping, mode.waiting = create_graph, not create_graph, keep, heap
     try:
         while True:
-            # Pass the gradients on. Extra ones have been checked to be None, missing ones not to be needed.
+            # Pass the gradients on. Extra ones have been checked to be None.
             for edge, gradient in zip(edges, grads):  # noqa: B905
                 if gradient is None or edge is None:
                     continue
@@ -415,6 +415,7 @@ def _run_foreign(node: Node, grads: list[Any]) -> Any:
     """Run a backward of the user, on aliases: tensors that it keeps and assigns other arrays to are not the sweep's."""
     results = node.function.backward(node, *[alias(g) if isinstance(g, Tensor) else g for g in grads])
     several = results if isinstance(results, (tuple, list)) else (results,)
+    check_places(node, several)
     return tuple([alias(item) if type(item) is Tensor else item for item in several])
 
 
