@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .absent import attach_to_module
-from .ops.arguments.checks import as_flag
+from .ops.arguments.checks import as_truth
 
 __all__ = ["allow_in_graph", "compile", "disable", "is_compiling", "reset"]
 
@@ -28,10 +28,10 @@ def compile(
     Raises:
         TypeError: model cannot be called, or fullgraph, dynamic or disable is not a bool.
     """
-    as_flag("compile", "fullgraph", fullgraph)
-    as_flag("compile", "disable", disable)
+    as_truth("compile", "fullgraph", fullgraph)
+    as_truth("compile", "disable", disable)
     if dynamic is not None:
-        as_flag("compile", "dynamic", dynamic)
+        as_truth("compile", "dynamic", dynamic)
     if model is None:
         return compile
     if not callable(model):

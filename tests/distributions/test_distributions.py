@@ -277,7 +277,7 @@ def test_text() -> None:
         (lambda: d.MultivariateNormal(t(1, 2), retrograd.eye(3)), ValueError, r"must be \(..., N\) and \(..., N, N\)"),
         (lambda: d.MultivariateNormal(t(1, 2), -retrograd.eye(2)), ValueError, "must satisfy PositiveDefinite"),
         (lambda: d.Independent(d.Normal(t(1), 1.0), 2), ValueError, "reinterpreted_batch_ndims=2 must be from 0 to 1"),
-        (lambda: d.Normal(0.0, 1.0, validate_args=1), TypeError, "validate_args=1 must be True or False"),
+        (lambda: d.Normal(0.0, 1.0, validate_args=2), TypeError, "validate_args=2 must be True or False"),
         (lambda: d.Bernoulli(0.5).rsample(), NotImplementedError, "Bernoulli has no rsample: its values have no"),
         (lambda: d.Beta(1.0, 1.0).cdf(t(0.5)), NotImplementedError, "Beta has no cdf"),
         (lambda: d.TanhTransform(2), ValueError, "TanhTransform: cache_size=2 must be 0 or 1"),

@@ -501,7 +501,7 @@ def test_options_that_are_refused() -> None:
     for error, options, message in (
         (ValueError, {"skip": ["1"]}, "pack: skip has '1', the model has no module of that path"),
         (ValueError, {"skip": ["0"]}, r"no low-bit layers to pack; convert it first, for example with lowbit.conv"),
-        (TypeError, {"fuse": 1}, "pack: fuse=1 must be True or False"),
+        (TypeError, {"fuse": 2}, "pack: fuse=2 must be True or False"),
         (ValueError, {"floats": "int8"}, 'pack: floats=.int8. must be "float32" or "bfloat16"'),
         (ValueError, {"classes": ["a", 1]}, r"classes=\['a', 1\] must be a list of different strings"),
         (ValueError, {"image": {"size": 3}}, "image=.* must be .*channels"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
 
-from retrograd import nn, optim
+from retrograd import inference_mode, is_inference_mode_enabled, lowbit, nn, optim
 from retrograd.data import BatchSampler, DataLoader, Digits, RandomSampler, WeightedRandomSampler
 from retrograd.engine.tensor import Tensor
 
@@ -67,8 +68,8 @@ def test_loaders() -> None:
     data = list(range(4))
     for call, message in (
         (lambda: DataLoader(data, shuffle="False"), "DataLoader: shuffle='False' must be True or False"),
-        (lambda: DataLoader(data, drop_last=1), "DataLoader: drop_last=1"),
-        (lambda: DataLoader(data, persistent_workers=0), "DataLoader: persistent_workers=0"),
+        (lambda: DataLoader(data, drop_last=2), "DataLoader: drop_last=2"),
+        (lambda: DataLoader(data, persistent_workers=None), "DataLoader: persistent_workers=None"),
         (lambda: RandomSampler(data, "yes"), "RandomSampler: replacement='yes'"),
         (lambda: WeightedRandomSampler([1], 1, 1), "WeightedRandomSampler: replacement=1"),
         (lambda: BatchSampler(data, 2, None), "BatchSampler: drop_last=None"),
@@ -76,6 +77,63 @@ def test_loaders() -> None:
     ):
         with pytest.raises(TypeError, match=message):
             call()
+
+
+@pytest.mark.parametrize("value", [0, 1, np.bool_(False), np.bool_(True)])
+def test_numbers_in_loaders_and_optimizers(value: Any) -> None:
+    """As in PyTorch; its samplers refuse them, and so do ours."""
+    orders = []
+    for flag in (value, bool(value)):
+        loader = DataLoader(list(range(7)), 2, shuffle=flag, drop_last=flag, pin_memory=flag, in_order=1, seed=3)
+        orders.append([batch.tolist() for batch in loader])
+    assert orders[0] == orders[1] and len(orders[0]) == (3 if value else 4)
+    forms = {"foreach": value, "fused": value, "capturable": value}
+    for name, option in OPTIMIZER_FLAGS:
+        ends = []
+        for flag in (value, bool(value)):
+            x = Tensor(np.linspace(1, 2, 5), requires_grad=True)
+            optimizer = getattr(optim, name)(
+                [{"params": [x], option: flag}], 0.1, **({"momentum": 0.9} if option == "nesterov" else {}), **forms
+            )
+            assert optimizer.param_groups[0][option] is bool(value)
+            for _ in range(3):
+                x.grad = Tensor(x.array**2)
+                optimizer.step()
+            optimizer.load_state_dict(optimizer.state_dict())
+            ends.append(x.array)
+        np.testing.assert_array_equal(*ends)
+    with pytest.raises(ValueError, match="SGD: nesterov=2 is invalid; it must be True or False"):
+        optim.SGD([x], 0.1, momentum=0.9, nesterov=2)
+    optimizer = optim.SGD([x], 0.1, momentum=0.9)
+    cycle = optim.lr_scheduler.OneCycleLR(optimizer, 1.0, 5, cycle_momentum=value, three_phase=value)
+    assert cycle.cycle_momentum is bool(value) and len(cycle._schedule_phases) == (3 if value else 2)
+    assert optim.lr_scheduler.CyclicLR(optimizer, 0.1, 1.0, cycle_momentum=value).cycle_momentum is bool(value)
+
+
+OPTIMIZER_FLAGS = [
+    (name, option)
+    for name, layer in vars(optim).items()
+    if inspect.isclass(layer) and issubclass(layer, optim.Optimizer)
+    for option, parameter in inspect.signature(layer).parameters.items()
+    if parameter.annotation == "bool"
+]
+
+
+@pytest.mark.parametrize("value", [0, 1, np.bool_(False), np.bool_(True)])
+def test_numbers_in_modules_and_contexts(value: Any) -> None:
+    """``train`` and ``requires_grad_`` refuse them, as in PyTorch."""
+    layer = nn.Linear(2, 2)
+    layer.load_state_dict({**layer.state_dict(), **({} if value else {"more": Tensor(np.ones(1))})}, strict=value)
+    layer.register_buffer("seen", Tensor(np.ones(1)), persistent=value)
+    assert ("seen" in layer.state_dict()) is bool(value)
+    layer(Tensor(np.ones((1, 2), np.float32))).sum().backward(retain_graph=value)
+    layer.zero_grad(value)
+    assert (layer.weight.grad is None) is bool(value)
+    assert len(list(nn.Sequential(layer).parameters(recurse=value))) == 2 * bool(value)
+    low = lowbit.Linear(2, 2, weight=lowbit.XNOR(), activation=lowbit.Sign())
+    with inference_mode(value):
+        assert is_inference_mode_enabled() is bool(value)
+    assert lowbit.pack(nn.Sequential(low), fuse=value).packing.joined == []
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam"])

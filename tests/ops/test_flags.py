@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -108,7 +109,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "bucketize": {"input": 0.5, "boundaries": x(1)},
     **{
         name: {"parameters": [], "max_norm": 1.0, "clip_value": 1.0, "total_norm": 1.0}
-        for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_")
+        for name in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grads_with_norm_")
     },
     "conv_plan": {"input_shape": (1, 1, 4), "weight_shape": (1, 1, 2)},
     "ctc_loss": {
@@ -161,10 +162,31 @@ GIVEN: dict[str, dict[str, Any]] = {
     "threshold": {"threshold": 0.0, "value": 0.0},
     "upsample": {"input": x(1, 1, 2, 2), "scale_factor": 2.0, "mode": "bilinear"},
 }  # fmt: skip
+ATTENTION = "multi_head_attention_forward"
 NUMBERS = {"window_length": 3, "k": 1, "kernel_size": 2, "norm_type": 2.0, "dim": 0, "p": 0.5}
 
 
-def _arguments(name: str) -> dict[str, Any]:
+# PyTorch's operators refuse 0 and 1; its functions written in Python accept them
+NUMBERS_TOO = {
+    "inplace", "size_average", "reduce", "return_indices", "hard", "antialias", "recompute_scale_factor",
+    "get_infos", "sci_mode", "error_if_nonfinite", "foreach", "transpose", "retain_graph", "create_graph",
+    "only_inputs", "allow_unused", "is_grads_batched", "materialize_grads", "raise_exception", "check_layouts",
+    "sharp", "strict", "vectorize", "fullgraph", "dynamic", "disable", "need_weights",
+    "average_attn_weights", "add_zero_attn", "use_separate_proj_weight",
+}  # fmt: skip
+AMONG = {  # of which some take them
+    "full": ("gaussian_nll_loss",), "swap": ("triplet_margin_with_distance_loss",), "is_causal": (ATTENTION,),
+    "training": (ATTENTION,), "align_corners": ("interpolate",),
+}  # fmt: skip
+BUT = {("ormqr", "transpose"), ("triangular_solve", "transpose"), ("lp_pool", "inplace"), ("rnn", "training")}
+
+
+def _takes_numbers(name: str, argument: str) -> bool:
+    function = FUNCTIONS[name].__name__
+    return (argument in NUMBERS_TOO and (function, argument) not in BUT) or function in AMONG.get(argument, ())
+
+
+def arguments_of(name: str) -> dict[str, Any]:
     """What the function needs: the flag's own rule is then the only one that is broken."""
     function = FUNCTIONS[name]
     parameters = inspect.signature(function).parameters
@@ -184,16 +206,42 @@ def _run(function: Callable[..., Any], given: dict[str, Any]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:size_average and reduce", "ignore:range is deprec", "ignore:only_inputs argument")
-@pytest.mark.filterwarnings("ignore:kl_div")
+@pytest.mark.filterwarnings("ignore:kl_div", "ignore:.*clip_grad_norm:FutureWarning")
 def test_no_truth_value() -> None:
     for name, argument, optional in CASES:
-        function, given = FUNCTIONS[name], _arguments(name)
+        function, given = FUNCTIONS[name], arguments_of(name)
         own = f"{function.__name__.rstrip('_')}_?: "
         own = f"({own}|Tensor: )" if argument == "requires_grad" else own
-        for value in ("False", 0, 1, *(() if optional else (None,))):
+        numbers = (0, 1) if not _takes_numbers(name, argument) else ()
+        for value in ("False", 2, -1, 1.0, *numbers, *(() if optional else (None,))):
             with pytest.raises(TypeError, match=rf"^{own}{argument}={value!r} must be True or False, not"):
                 _run(function, {**given, argument: value})
         _run(function, {**given, argument: np.False_})
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_numbers_that_are_truth_values() -> None:
+    """0 and 1 do what False and True do, refusals included."""
+    many = 0
+    for name, argument, _ in CASES:
+        if _takes_numbers(name, argument):
+            many += 1
+            for number in (0, 1):
+                found = []
+                for value in (bool(number), number, np.bool_(number)):
+                    rg.manual_seed(0)
+                    found.append(_outcome(FUNCTIONS[name], {**copy.deepcopy(arguments_of(name)), argument: value}))
+                assert found[0] == found[1] == found[2], (name, argument, found)
+    assert many > 60
+
+
+def _outcome(function: Callable[..., Any], given: dict[str, Any]) -> Any:
+    """The result as text, or the error."""
+    try:
+        found = function(**given)
+    except (ValueError, RuntimeError, TypeError) as error:
+        return f"{type(error).__name__}: {error}".replace("=1 ", "=True ").replace("=np.True_ ", "=True ")
+    return "called" if callable(found) or type(found).__module__.startswith("retrograd.testing") else repr(found)
 
 
 def test_there_are_many() -> None:

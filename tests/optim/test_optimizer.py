@@ -137,7 +137,7 @@ def test_a_parameter_belongs_to_one_group_once() -> None:
         (lambda p: optim.Adam(p, betas=(0.9, -0.1)), r"Adam: betas\[1\]=-0.1 is invalid"),
         (lambda p: optim.Adam(p, betas=0.9), "Adam: betas=0.9 is invalid; it must be two numbers"),
         (lambda p: optim.Adam(p, weight_decay=-1), "Adam: weight_decay=-1 is invalid"),
-        (lambda p: optim.Adam(p, amsgrad=1), "Adam: amsgrad=1 is invalid; it must be True or False"),
+        (lambda p: optim.Adam(p, amsgrad=2), "Adam: amsgrad=2 is invalid; it must be True or False"),
         (lambda p: optim.AdamW(p, lr=-1), "AdamW: lr=-1 is invalid"),
         (lambda p: optim.AdamW([{"params": p, "decoupled_weight_decay": False}]), "AdamW: .*False is Adam; use Adam"),
         (lambda p: optim.Adamax(p, eps=-1), "Adamax: eps=-1 is invalid"),

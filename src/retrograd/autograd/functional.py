@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.arguments import as_callable, as_flag
+from ..engine.arguments import as_callable, as_truth
 from ..engine.grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
 from ..engine.sweep import grad
 from ..engine.tensor import Tensor, wrap
@@ -158,7 +158,7 @@ def jacobian(
         ValueError: vectorize is True.
         And as ``vjp``.
     """
-    if as_flag("jacobian", "vectorize", vectorize):
+    if as_truth("jacobian", "vectorize", vectorize):
         raise ValueError("jacobian: vectorize=True is not supported; leave it out, the result is the same")
     with enable_grad():
         many, xs, ys, is_tuple, _ = _run("jacobian", func, inputs, create_graph, strict)
@@ -187,7 +187,7 @@ def hessian(
         ValueError: vectorize is True.
         RuntimeError: func does not return one Tensor with one element. And as ``vjp``.
     """
-    if as_flag("hessian", "vectorize", vectorize):
+    if as_truth("hessian", "vectorize", vectorize):
         raise ValueError("hessian: vectorize=True is not supported; leave it out, the result is the same")
     _check_flags("hessian", create_graph, strict)
     as_callable("hessian", "func", func)
@@ -231,8 +231,8 @@ def _jacobian_of(index: int, y: Tensor, xs: Many, create_graph: bool, strict: bo
 
 
 def _check_flags(name: str, create_graph: Any, strict: Any) -> None:
-    as_flag(name, "create_graph", create_graph)
-    as_flag(name, "strict", strict)
+    as_truth(name, "create_graph", create_graph)
+    as_truth(name, "strict", strict)
 
 
 def _run(

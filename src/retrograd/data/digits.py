@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..ops.arguments.checks import as_flag
+from ..ops.arguments.checks import as_truth
 from .compressed import bundled, images_of
 from .dataset import TensorDataset
 
@@ -35,7 +35,7 @@ class Digits(TensorDataset):
     classes = tuple("0123456789")
 
     def __init__(self, train: bool = True) -> None:
-        train = as_flag("Digits", "train", train)
+        train = as_truth("Digits", "train", train)
         images, labels = load_digits()
         selected = held_out(labels) != train
         scaled = images[selected, None].astype(np.float32) / 16

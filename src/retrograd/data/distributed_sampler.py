@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sized
 import numpy as np
 
 from ..engine.later import LATER
-from ..ops.arguments.checks import as_flag
+from ..ops.arguments.checks import as_truth
 from .sampler import Sampler
 
 __all__ = ["DistributedSampler"]
@@ -55,8 +55,8 @@ class DistributedSampler(Sampler):
         if not _is_int(seed) or seed < 0:
             raise ValueError(f"DistributedSampler: seed={seed!r} must be an int of at least 0")
         self.dataset, self.num_replicas, self.rank, self.seed, self.epoch = dataset, num_replicas, rank, seed, 0
-        self.shuffle = as_flag("DistributedSampler", "shuffle", shuffle)
-        self.drop_last = as_flag("DistributedSampler", "drop_last", drop_last)
+        self.shuffle = as_truth("DistributedSampler", "shuffle", shuffle)
+        self.drop_last = as_truth("DistributedSampler", "drop_last", drop_last)
 
     @property
     def num_samples(self) -> int:

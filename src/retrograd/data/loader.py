@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..entries import brief, count, flag, same
-from ..ops.arguments.checks import as_flag
+from ..ops.arguments.checks import as_truth
 from ..ops.memory.device import as_device
 from ..ops.random.random import default_generator
 from ..ops.random.random_state import set_state_of
@@ -80,12 +80,12 @@ class DataLoader:
         in_order: bool = True,
         seed: int | None = None,
     ) -> None:
-        drop_last = as_flag("DataLoader", "drop_last", drop_last)
-        self.pin_memory = as_flag("DataLoader", "pin_memory", pin_memory)
+        drop_last = as_truth("DataLoader", "drop_last", drop_last)
+        self.pin_memory = as_truth("DataLoader", "pin_memory", pin_memory)
         as_device("DataLoader", pin_memory_device or None)
-        as_flag("DataLoader", "in_order", in_order)
-        persistent_workers = as_flag("DataLoader", "persistent_workers", persistent_workers)
-        shuffle = shuffle is not None and as_flag("DataLoader", "shuffle", shuffle)
+        as_truth("DataLoader", "in_order", in_order)
+        persistent_workers = as_truth("DataLoader", "persistent_workers", persistent_workers)
+        shuffle = shuffle is not None and as_truth("DataLoader", "shuffle", shuffle)
         iterable = isinstance(dataset, IterableDataset)
         if not iterable and not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
             raise TypeError(

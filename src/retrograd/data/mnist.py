@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..ops.arguments.checks import as_flag
+from ..ops.arguments.checks import as_truth
 from ..outside import read_outside
 from .compressed import images_of, unpacked
 from .dataset import TensorDataset
@@ -38,7 +38,7 @@ class MNIST5k(TensorDataset):
     classes = tuple("0123456789")
 
     def __init__(self, train: bool = True) -> None:
-        train = as_flag("MNIST5k", "train", train)
+        train = as_truth("MNIST5k", "train", train)
         images, labels = load_mnist5k()
         selected = held_out(labels) != train
         super().__init__(images[selected, None].astype(np.float32) / 255, labels[selected])

@@ -13,7 +13,7 @@ import numpy as np
 from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import as_flag
+from ..ops.arguments.checks import as_truth
 from ..optim import LBFGS, Optimizer
 from .collectives.objects import from_root
 from .processes import mpi
@@ -56,7 +56,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         overlap_with_ddp: bool = False,
         **defaults: Any,
     ) -> None:
-        as_flag(_NAME, "parameters_as_bucket_view", parameters_as_bucket_view)
+        as_truth(_NAME, "parameters_as_bucket_view", parameters_as_bucket_view)
         if overlap_with_ddp is not False:
             raise ValueError(
                 f"{_NAME}: overlap_with_ddp={overlap_with_ddp!r}: the step comes after backward, when all gradients "

@@ -9,7 +9,7 @@ import numpy as np
 from ..engine.arguments import as_list
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import as_flag
+from ..ops.arguments.checks import as_truth
 from . import constraints
 from .utils import Shape
 
@@ -39,7 +39,7 @@ class Distribution:
         self._batch_shape: Shape = tuple(as_list(type(self).__name__, "batch_shape", batch_shape, "a tuple of ints"))
         self._event_shape: Shape = tuple(as_list(type(self).__name__, "event_shape", event_shape, "a tuple of ints"))
         if validate_args is not None:
-            self._validate_args = as_flag(type(self).__name__, "validate_args", validate_args)
+            self._validate_args = as_truth(type(self).__name__, "validate_args", validate_args)
         if not self._validate_args:
             return
         for name, constraint in self.arg_constraints.items():
@@ -59,7 +59,7 @@ class Distribution:
         Raises:
             TypeError: value is neither True nor False.
         """
-        Distribution._validate_args = as_flag("set_default_validate_args", "value", value)
+        Distribution._validate_args = as_truth("set_default_validate_args", "value", value)
 
     @property
     def batch_shape(self) -> Shape:

@@ -20,6 +20,20 @@ def as_flag(name: str, argument: str, value: Any) -> bool:
     raise TypeError(f"{name}: {argument}={value!r} must be True or False, not {type(value).__name__}")
 
 
+def as_truth(name: str, argument: str, value: Any) -> bool:
+    """As ``as_flag``, but 0 and 1 count as False and True: for options that PyTorch tests with ``if``.
+
+    PyTorch's operators refuse ints, so that ``x.sum(0, 1)`` is not mistaken for ``x.sum((0, 1))``; its layers,
+    optimizers, data loaders and the functions written in Python accept them.
+
+    Raises:
+        TypeError: value is not a truth value.
+    """
+    if type(value) is int and value in (0, 1):
+        return value == 1
+    return as_flag(name, argument, value)
+
+
 def as_callable(name: str, argument: str, value: Any) -> Any:
     """``value`` if it can be called.
 

@@ -35,10 +35,10 @@ class Function:
     """An operation and its gradient. Subclass it, write the two static methods, call `apply`.
 
     forward(ctx, *args) gets the arguments of `apply` with recording off and returns a Tensor or a tuple of
-    Tensors. backward(ctx, *grads) gets one gradient per output and returns one gradient (Tensor or None) per
-    argument; trailing Nones may be left out. It is run with recording on if the sweep has create_graph=True,
-    so that a backward written in differentiable operators can be differentiated again; see
-    `once_differentiable` for others.
+    Tensors. backward(ctx, *grads) gets one gradient per output and returns one gradient per argument, in their
+    order: a Tensor, or None for an argument that has no gradient, such as one that is not a Tensor. Further Nones
+    at the end are ignored. It is run with recording on if the sweep has create_graph=True, so that a backward
+    written in differentiable operators can be differentiated again; see `once_differentiable` for others.
 
     forward may also do without ctx: forward(*args), followed by setup_context(ctx, inputs, output), which
     saves what backward needs; inputs is the tuple of arguments.
@@ -138,6 +138,8 @@ class Function:
                     if not _is_in(item, node.dirty):
                         item._grad_req = INFERENCE
             return result
+        if cls._foreign:
+            node.kinds = (*map(type, args),)
         saved = node.saved
         if saved:
             place = mode.site
@@ -182,6 +184,7 @@ def _join(cls: type[Function]) -> None:
         cls.setup_context(ctx, args, output)
         return output
 
+    forward.without_ctx = cls.forward  # type: ignore[attr-defined]  # for messages that name its arguments
     members = {
         "_joined": True,
         "__doc__": cls.__doc__,

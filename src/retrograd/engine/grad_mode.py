@@ -15,6 +15,8 @@ from collections.abc import Callable, Generator
 from itertools import repeat
 from typing import Any, Self, TypeVar, cast
 
+from .arguments import as_truth
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -226,12 +228,13 @@ class inference_mode(_Scope):  # noqa: N801
         if isinstance(mode, bool):
             return self
         if not callable(mode):
-            raise TypeError(f"inference_mode: mode is {mode!r}, expected True or False")
+            as_truth("inference_mode", "mode", mode)
+            return self
         return decorate(mode, cls, cls.__name__)
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__()
-        self._mode = mode
+        self._mode = as_truth("inference_mode", "mode", mode)
 
     def __enter__(self) -> Self:
         mode = self._remember()

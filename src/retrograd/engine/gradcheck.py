@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import as_flag, as_list
+from .arguments import as_list, as_truth
 from .checker import Check, irregular, outputs_of
 from .grad_mode import enable_grad
 from .report import GradcheckError, GradcheckFault, GradcheckReport
@@ -157,9 +157,9 @@ def _check_flags(
     caller: str, raise_exception: Any, check_layouts: Any, sharp: Any, atol: float, rtol: float
 ) -> bool:
     """Refuse flags that are not bools; whether to be sharp."""
-    as_flag(caller, "raise_exception", raise_exception)
-    as_flag(caller, "check_layouts", check_layouts)
-    return (atol <= _ATOL and rtol <= _RTOL) if sharp is None else as_flag(caller, "sharp", sharp)
+    as_truth(caller, "raise_exception", raise_exception)
+    as_truth(caller, "check_layouts", check_layouts)
+    return (atol <= _ATOL and rtol <= _RTOL) if sharp is None else as_truth(caller, "sharp", sharp)
 
 
 def _check_inputs(inputs: Sequence[Any], caller: str) -> list[int]:

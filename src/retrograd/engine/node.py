@@ -45,6 +45,7 @@ class Node:
     dirty: tuple[Tensor, ...] = ()
     materialize: bool = True
     region: Any = None  # the call whose backward is a rule, see region.py
+    kinds: tuple[type, ...] | None = None  # the type of each argument, if a user's backward may run
 
     function: type[Function]
     needs_input_grad: tuple[bool, ...]  # one per argument of forward

@@ -48,7 +48,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
             mode.enabled = True
         sources = [g._edge or g for g in grads if isinstance(g, Tensor) and g._requires_grad]
         edges = (*ctx.edges, *sources)
-        if type(results) is not tuple:
+        if not isinstance(results, (tuple, list)):
             results = (results,)
         return tuple(
             [

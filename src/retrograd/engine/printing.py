@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import as_flag, shown
+from .arguments import as_truth, shown
 
 _PROFILES: dict[str, dict[str, Any]] = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "max_line_width": None},
@@ -42,7 +42,7 @@ def set_printoptions(
                     f"set_printoptions: {name.removeprefix('max_')}={shown(value)} must be at least 0"
                 )
             _options[name] = min(value, 2**62)
-    _scientific[0] = None if sci_mode is None else as_flag("set_printoptions", "sci_mode", sci_mode)
+    _scientific[0] = None if sci_mode is None else as_truth("set_printoptions", "sci_mode", sci_mode)
 
 
 def text_of(array: np.ndarray) -> str:

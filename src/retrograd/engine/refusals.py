@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -66,16 +68,65 @@ def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create
     return result
 
 
-def check_count(node: Node, grads: tuple[Any, ...]) -> None:
-    """Refuse a wrong number of gradients: extra ones must be None, missing ones must not be needed."""
-    edges = node.edges
-    if any(item is not None for item in grads[len(edges) :]) or any(
-        edge is not None for edge in edges[len(grads) :]
-    ):
-        raise RuntimeError(
-            f"{node.function.__name__}: backward returned {len(grads)} gradients, expected {len(edges)}: "
-            "one per argument of forward, None where there is none"
-        )
+def check_count(node: Node, grads: Sequence[Any]) -> None:
+    """Refuse a wrong number of gradients: one per argument of forward; further ones at the end must be None."""
+    count = len(node.edges)
+    if len(grads) == count or (len(grads) > count and all(item is None for item in grads[count:])):
+        return
+    names = argument_names(node)
+    missing = f"; missing: {', '.join(names[len(grads) :])}" if len(grads) < count else ""
+    raise RuntimeError(
+        f"{node.function.__name__}: backward returned {len(grads)} gradient{'s' * (len(grads) != 1)}, expected "
+        f"{count}: one for each argument of forward ({', '.join(names)}), in this order, None for one that has no "
+        f"gradient{missing}"
+    )
+
+
+def check_places(node: Node, grads: Sequence[Any]) -> None:
+    """Refuse what a user's backward returned in the wrong place: a gradient of something other than a Tensor.
+
+    Raises:
+        RuntimeError: the number of gradients is wrong, or there is one for an argument that is not a Tensor.
+        TypeError: a gradient is neither a Tensor nor None.
+    """
+    check_count(node, grads)
+    for position, (gradient, kind) in enumerate(zip(grads, node.kinds or ())):  # noqa: B905, extra ones are None
+        if gradient is None:
+            continue
+        if not issubclass(kind, Tensor):
+            names = argument_names(node)
+            raise RuntimeError(
+                f"{node.function.__name__}: backward returned a {type(gradient).__name__} as gradient {position}, "
+                f"but the argument in this place, {names[position]}, is of type {kind.__name__} and has no gradient; "
+                f"return None there. The gradients are in the order of the arguments: {', '.join(names)}"
+            )
+        if not isinstance(gradient, Tensor):
+            _refuse_type(node, gradient, position)
+
+
+def argument_names(node: Node) -> list[str]:
+    """The names of the arguments with which the forward of a Function was called."""
+    count = len(node.edges)
+    forward = getattr(node.function, "forward", None)
+    plain = getattr(forward, "without_ctx", None)
+    names: list[str] = []
+    try:
+        parameters = [*inspect.signature(plain or forward).parameters.values()]  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        parameters = []
+    for parameter in parameters if plain else parameters[1:]:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}[{index}]" for index in range(count - len(names))]
+            break
+        names.append(parameter.name)
+    return [*names, *[f"argument {position}" for position in range(len(names), count)]][:count]
+
+
+def _refuse_type(node: Node, gradient: Any, position: int) -> NoReturn:
+    raise TypeError(
+        f"{node.function.__name__}: backward returned {type(gradient).__name__} as gradient {position}, expected a "
+        "Tensor or None; wrap an array: Tensor(array)"
+    )
 
 
 def refuse_gradient(node: Node, grads: Any, gradient: Any, edge: Any) -> NoReturn:
@@ -85,10 +136,7 @@ def refuse_gradient(node: Node, grads: Any, gradient: Any, edge: Any) -> NoRetur
         index for index, item in enumerate(grads) if item is gradient and node.edges[index] is edge
     )
     if not isinstance(gradient, Tensor):
-        raise TypeError(
-            f"{name}: backward returned {type(gradient).__name__} as gradient {position}, expected a Tensor "
-            "or None; wrap an array: Tensor(array)"
-        )
+        _refuse_type(node, gradient, position)
     shape, dtype = (edge[2], edge[3]) if type(edge) is tuple else (edge.array.shape, edge.array.dtype)
     rule = "shape" if gradient.array.shape != shape else "dtype"
     raise RuntimeError(

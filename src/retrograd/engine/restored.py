@@ -19,8 +19,8 @@ class Snapshot(Function):
         return wrap(array)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Tensor:
-        return g
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        return g, None
 
 
 def as_saved(tensor: Tensor, array: np.ndarray) -> Tensor:

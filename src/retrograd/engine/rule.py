@@ -176,6 +176,8 @@ class Active:
             region = self._of_operator(node.function, args, region)
         if region is not None:
             region.enter(node)
+            if len(args) == len(node.edges):
+                node.kinds = (*map(type, args),)
             node.outputs = outputs  # the sweep looks at `region` only if this is set
 
     def _of_operator(self, cls: type[Function], args: tuple[Any, ...], region: Region | None) -> Region | None:

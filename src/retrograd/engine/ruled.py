@@ -316,7 +316,17 @@ class _Replaced:
     _foreign, piecewise_linear = True, False
 
     def __init__(self, cls: Any, backward: Callable[..., Any]) -> None:
-        self.__name__, self.__qualname__, self.backward = cls.__name__, cls.__qualname__, backward
+        self.__name__, self.__qualname__ = cls.__name__, cls.__qualname__
+        self.forward, self._rule = cls.forward, backward
+
+    def backward(self, ctx: Node, *grads: Tensor) -> tuple[Any, ...]:
+        """What the rule returns; it may leave out trailing arguments without a gradient, such as numbers."""
+        result = self._rule(ctx, *grads)
+        several = (*result,) if isinstance(result, (tuple, list)) else (result,)
+        edges = ctx.edges
+        while len(several) < len(edges) and edges[len(several)] is None:
+            several += (None,)
+        return several
 
 
 def _checked(true: TrueBackward, result: Any) -> list[Tensor | None]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .anomaly import describe_origin
-from .arguments import as_flag
+from .arguments import as_truth
 from .arithmetic import arithmetic
 from .deliver import Entry, deliver, own
 from .early import Early
@@ -22,7 +22,7 @@ from .grad_mode import enable_grad, no_grad, thread
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
 from .node import FREED, Node
 from .paths import Paths, find_paths
-from .refusals import as_tuple, check_count, check_upstream, refuse_gradient
+from .refusals import as_tuple, check_count, check_places, check_upstream, refuse_gradient
 from .region import Region, outermost
 from .ruled import Arrived, Inner, Outer, run_rule
 from .tensor import Tensor, alias, wrap
@@ -57,8 +57,8 @@ def backward(
         TypeError: a gradient is not a Tensor, or a flag is not a bool.
     """
     if create_graph is not False:
-        create_graph = as_flag("backward", "create_graph", create_graph)
-    keep = create_graph if retain_graph is None else as_flag("backward", "retain_graph", retain_graph)
+        create_graph = as_truth("backward", "create_graph", create_graph)
+    keep = create_graph if retain_graph is None else as_truth("backward", "retain_graph", retain_graph)
     roots = as_tuple(tensors, "backward", "tensors")
     wanted = None if inputs is None else as_wanted(inputs, "backward")
     upstream = check_upstream(roots, grad_tensors, "backward", create_graph)
@@ -110,12 +110,12 @@ def grad(
         RuntimeError: an input is unused or requires no gradient; and the errors of `backward`.
     """
     if create_graph is not False:
-        create_graph = as_flag("grad", "create_graph", create_graph)
-    keep = create_graph if retain_graph is None else as_flag("grad", "retain_graph", retain_graph)
+        create_graph = as_truth("grad", "create_graph", create_graph)
+    keep = create_graph if retain_graph is None else as_truth("grad", "retain_graph", retain_graph)
     if only_inputs is not True or is_grads_batched is not False:
         check_grad_options(only_inputs, is_grads_batched)
-    materialize = materialize_grads is not False and as_flag("grad", "materialize_grads", materialize_grads)
-    allow_unused = materialize if allow_unused is None else as_flag("grad", "allow_unused", allow_unused)
+    materialize = materialize_grads is not False and as_truth("grad", "materialize_grads", materialize_grads)
+    allow_unused = materialize if allow_unused is None else as_truth("grad", "allow_unused", allow_unused)
     roots, wanted = as_tuple(outputs, "grad", "outputs"), as_wanted(inputs, "grad")
     upstream = check_upstream(roots, grad_outputs, "grad", create_graph)
     capture = places_of(wanted)
@@ -251,7 +251,7 @@ def _sweep(
     mode.enabled, mode.sweeping, mode.keeping, mode.waiting = create_graph, not create_graph, keep, heap
     try:
         while True:
-            # Pass the gradients on. Extra ones have been checked to be None, missing ones not to be needed.
+            # Pass the gradients on. Extra ones have been checked to be None.
             for edge, gradient in zip(edges, grads):  # noqa: B905
                 if gradient is None or edge is None:
                     continue
@@ -415,6 +415,7 @@ def _run_foreign(node: Node, grads: list[Any]) -> Any:
     """Run a backward of the user, on aliases: tensors that it keeps and assigns other arrays to are not the sweep's."""
     results = node.function.backward(node, *[alias(g) if isinstance(g, Tensor) else g for g in grads])
     several = results if isinstance(results, (tuple, list)) else (results,)
+    check_places(node, several)
     return tuple([alias(item) if type(item) is Tensor else item for item in several])
 
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .arguments import as_flag
+from .arguments import as_truth
 from .deliver import Entry
 from .refusals import as_tuple
 from .tensor import Tensor
@@ -53,12 +53,12 @@ def check_grad_options(only_inputs: Any, is_grads_batched: Any) -> None:
     Raises:
         RuntimeError: is_grads_batched is True.
     """
-    if not as_flag("grad", "only_inputs", only_inputs):
+    if not as_truth("grad", "only_inputs", only_inputs):
         warnings.warn(
             "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
             "other parts of the graph, please use retrograd.autograd.backward.",
             FutureWarning,
             stacklevel=3,
         )
-    if as_flag("grad", "is_grads_batched", is_grads_batched):
+    if as_truth("grad", "is_grads_batched", is_grads_batched):
         raise RuntimeError("grad: is_grads_batched=True is not supported; call grad for each row of grad_outputs")

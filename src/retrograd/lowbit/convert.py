@@ -14,7 +14,7 @@ from ..engine.arguments import as_callable, as_list
 from ..engine.grad_mode import no_grad
 from ..nn.module import Module
 from ..nn.uninitialized import is_lazy
-from ..ops.arguments.checks import as_flag
+from ..ops.arguments.checks import as_truth
 from . import layers as summing
 from . import recurrent as with_states
 from .base import LowBit, check_quantizer
@@ -225,8 +225,8 @@ def _converted(
     """``convert`` under a name."""
     if not isinstance(model, Module):
         raise TypeError(f"{name}: model is {type(model).__name__}, expected a Module")
-    as_flag(name, "keep_first_and_last", keep_first_and_last)
-    as_flag(name, "recurrent", recurrent)
+    as_truth(name, "keep_first_and_last", keep_first_and_last)
+    as_truth(name, "recurrent", recurrent)
     if weight is None and activation is None:
         raise ValueError(f"{name}: weight and activation are both None; give at least one quantiser")
     for argument, quantizer in (("weight", weight), ("activation", activation)):

@@ -12,6 +12,7 @@ import numpy as np
 from ..engine.grad_mode import no_grad
 from ..engine.later import LATER
 from ..nn.module import Module
+from ..ops.arguments.checks import as_truth
 from . import layers, recurrent
 from .base import LowBit
 from .convert import Change, paths_of
@@ -123,8 +124,7 @@ def pack(
         raise TypeError(f"pack: model is {type(model).__name__}, expected a Module")
     if isinstance(model, PackedModel):
         raise ValueError("pack: the model is packed already")
-    if not isinstance(fuse, bool):
-        raise TypeError(f"pack: fuse={fuse!r} must be True or False")
+    fuse = as_truth("pack", "fuse", fuse)
     if floats not in ("float32", "bfloat16"):
         raise ValueError(f'pack: floats={floats!r} must be "float32" or "bfloat16"')
     packing, memo, skipped = Packing(), dict[int, Any](), paths_of("pack", model, skip)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import as_flag
+from ..ops.arguments.checks import as_truth
 from ..ops.dtypes.conversion import destination, named_type
 from ..ops.memory.device import as_device
 from .parameter import Parameter, as_float_dtype
@@ -88,7 +88,7 @@ class Convertible:
             RuntimeError: the device is not the CPU.
         """
         as_device("to_empty", device)
-        recurse = as_flag("to_empty", "recurse", recurse)
+        recurse = as_truth("to_empty", "recurse", recurse)
         for tensor in (*self.parameters(recurse), *self.buffers(recurse)):
             if not is_lazy(tensor):
                 tensor.array = np.empty_like(tensor.array)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ops.arguments.binding import require_bound
-from ..ops.arguments.checks import as_flag
+from ..ops.arguments.checks import as_truth
 from ..ops.memory.device import as_device
 
 __all__ = ["checked"]
@@ -49,6 +49,4 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
 def _flag(layer: Any, name: str, value: Any) -> bool:
     if value is None and name == "bias":
         return False
-    if type(value) is int and value in (0, 1):
-        return bool(value)
-    return as_flag(type(layer).__name__, name, value)
+    return as_truth(type(layer).__name__, name, value)

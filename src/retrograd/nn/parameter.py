@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import as_flag
+from ..ops.arguments.checks import as_truth
 from ..ops.dtypes.dtype import as_dtype
 
 __all__ = ["Buffer", "Parameter", "as_float_dtype", "empty_weight"]
@@ -105,7 +105,7 @@ class Buffer(Tensor):
 
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
         super().__init__(np.empty(0, np.float32) if data is None else getattr(data, "array", data))
-        self.persistent = as_flag("Buffer", "persistent", persistent)
+        self.persistent = as_truth("Buffer", "persistent", persistent)
         if isinstance(data, Tensor) and data.requires_grad:
             self.requires_grad = True
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import as_flag
+from ..ops.arguments.checks import as_truth
 from ..ops.memory.device import as_device
 from . import functional, init
 from .arguments import check_ints
@@ -314,7 +314,7 @@ def _copies(name: str, layer: Module, count: int) -> ModuleList:
 def _is_causal(name: str, mask: Mask, is_causal: bool | None) -> bool:
     """``is_causal``, or, if it is None, whether mask is the causal mask."""
     if is_causal is not None:
-        return as_flag(name, "is_causal", is_causal)
+        return as_truth(name, "is_causal", is_causal)
     if mask is None or mask.ndim != 2 or mask.shape[0] != mask.shape[1]:
         return False
     own = mask.array

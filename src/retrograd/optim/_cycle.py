@@ -121,8 +121,8 @@ class OneCycleLR(LRScheduler):
             raise ValueError(
                 f'OneCycleLR: anneal_strategy={anneal_strategy!r} is invalid; it must be "cos" or "linear"'
             )
-        require_flag("OneCycleLR: cycle_momentum", cycle_momentum)
-        require_flag("OneCycleLR: three_phase", three_phase)
+        cycle_momentum = require_flag("OneCycleLR: cycle_momentum", cycle_momentum)
+        three_phase = require_flag("OneCycleLR: three_phase", three_phase)
         div_factor = require_number("OneCycleLR: div_factor", div_factor)
         final_div_factor = require_number("OneCycleLR: final_div_factor", final_div_factor)
         for option, value in (("div_factor", div_factor), ("final_div_factor", final_div_factor)):
@@ -250,7 +250,7 @@ class CyclicLR(LRScheduler):
         if scale_mode not in ("cycle", "iterations"):
             raise ValueError(f'CyclicLR: scale_mode={scale_mode!r} is invalid; it must be "cycle" or "iterations"')
         gamma = require_number("CyclicLR: gamma", gamma)
-        require_flag("CyclicLR: cycle_momentum", cycle_momentum)
+        cycle_momentum = require_flag("CyclicLR: cycle_momentum", cycle_momentum)
         self.total_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
         self.step_ratio = step_size_up / self.total_size
         self.mode, self.gamma, self.cycle_momentum = mode, gamma, cycle_momentum

@@ -59,7 +59,9 @@ class Adafactor(Optimizer):
         for position, number in enumerate(eps):
             if position or number is not None:
                 require_number(f"Adafactor: eps[{position}]", number)
-        self.check_numbers({name: value for name, value in group.items() if name != "eps"})
+        others = {name: value for name, value in group.items() if name != "eps"}
+        self.check_numbers(others)
+        group.update(others)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient, except those whose grad_req is "null".

@@ -129,7 +129,9 @@ class Optimizer:
         """Raise ValueError if one of the options that several optimisers have is out of range."""
         for option in self.defaults:
             if option in CHECKS and option in group:
-                CHECKS[option](f"{type(self).__name__}: {option}", group[option])
+                checked = CHECKS[option](f"{type(self).__name__}: {option}", group[option])
+                if type(checked) is bool:  # 1 becomes True
+                    group[option] = checked
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Set the gradients of all parameters to None or zero."""

@@ -93,10 +93,13 @@ def require_betas(name: str, betas: Any) -> None:
         require_number(f"{name}[{position}]", beta, below=1.0)
 
 
-def require_flag(name: str, value: Any) -> None:
-    """Raise ValueError unless value is True or False."""
-    if not isinstance(value, (bool, np.bool_)):
+def require_flag(name: str, value: Any) -> bool:
+    """Return value as a bool; raise ValueError unless it is True, False, 1 or 0."""
+    if isinstance(value, np.bool_) or type(value) is int and value in (0, 1):
+        return bool(value)
+    if not isinstance(value, bool):
         raise ValueError(f"{name}={value!r} is invalid; it must be True or False")
+    return value
 
 
 def _require_etas(name: str, etas: Any) -> None:

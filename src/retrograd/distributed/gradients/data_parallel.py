@@ -19,7 +19,7 @@ import numpy as np
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.tensor import Tensor
 from ...nn.module import Module
-from ...ops.arguments.checks import as_flag
+from ...ops.arguments.checks import as_truth
 from ...ops.random.random import default_generator
 from ..collectives.future import Future
 from ..collectives.objects import exchange_objects, from_root
@@ -102,12 +102,12 @@ class DistributedDataParallel(Module):
             ("find_unused_parameters", find_unused_parameters), ("gradient_as_bucket_view", gradient_as_bucket_view),
             ("static_graph", static_graph), ("init_sync", init_sync), ("check_reduction", check_reduction),
         ):  # fmt: skip
-            as_flag(_NAME, name, flag)
+            as_truth(_NAME, name, flag)
         if dim != 0:
             raise ValueError(f"{_NAME}: dim={dim!r}: samples are along the first axis; pass 0")
         self.process_group = member(process_group, _NAME)
-        self.reproducible = as_flag(_NAME, "reproducible", reproducible)
-        self.broadcast_buffers = as_flag(_NAME, "broadcast_buffers", broadcast_buffers)
+        self.reproducible = as_truth(_NAME, "reproducible", reproducible)
+        self.broadcast_buffers = as_truth(_NAME, "broadcast_buffers", broadcast_buffers)
         size = self.process_group.size()
         self.shards = checked_shards(_NAME, shards, size) if self.reproducible else size
         if bucket_cap_mb is not None:
@@ -207,9 +207,9 @@ class DistributedDataParallel(Module):
 
         Source: torch.nn.parallel.DistributedDataParallel.join.
         """
-        by_all = as_flag("join", "divide_by_initial_world_size", divide_by_initial_world_size)
-        throws = as_flag("join", "throw_on_early_termination", throw_on_early_termination)
-        if not as_flag("join", "enable", enable) or self.process_group.comm is None:
+        by_all = as_truth("join", "divide_by_initial_world_size", divide_by_initial_world_size)
+        throws = as_truth("join", "throw_on_early_termination", throw_on_early_termination)
+        if not as_truth("join", "enable", enable) or self.process_group.comm is None:
             yield
             return
         if parts_of(self.module).meets:

@@ -106,7 +106,7 @@ class SynchronisedNorm(Function):
             sum_g, sum_gz = TotalOverShards.apply(meeting, _backward_call(x.array), *pieces)
             away = g - _per_channel(sum_g / M, x) - z * _per_channel(sum_gz / M, x)
             gx = away * _per_channel(weight * inverse, x)
-        return gx, gw if want_w else None, gb if want_b else None
+        return gx, gw if want_w else None, gb if want_b else None, None, None, None
 
     @staticmethod
     def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, meeting: Meeting) -> Gradients:
@@ -123,7 +123,7 @@ class SynchronisedNorm(Function):
             factor = weight * inverse
             numbers = factor, -factor * inverse * sum_gz / M, -factor * sum_g / M
             gx = wrap(kernels.batch_norm_input_grad(g, x, ctx.mean, *[number.astype(kind) for number in numbers]))
-        return gx, wrap(gw) if want_w else None, wrap(gb) if want_b else None
+        return gx, wrap(gw) if want_w else None, wrap(gb) if want_b else None, None, None, None
 
 
 class SyncBatchNorm(_BatchNorm):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...entries import brief
-from ...ops.arguments.checks import as_flag
+from ...ops.arguments.checks import as_truth
 from ...outside import open_outside
 from ...printable import display_name
 from .archive import Archive
@@ -63,7 +63,7 @@ def load(
         raise TypeError("load: pickle_module must be None: files are read by rules that execute nothing")
     for name, value in (("weights_only", weights_only), ("mmap", mmap)):
         if value is not None:
-            as_flag("load", name, value)
+            as_truth("load", name, value)
     if encoding not in ("utf-8", "ascii", "latin1", "bytes", "ASCII"):
         raise ValueError(f"load: encoding={brief(encoding)} must be 'utf-8', 'ascii', 'latin1' or 'bytes'")
     check = checked_location(map_location)

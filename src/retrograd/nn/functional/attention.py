@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ...ops.arguments.checks import as_flag, require_float
+from ...ops.arguments.checks import as_truth, require_float
 from ...ops.dtypes.dtype import bool_
 from ...ops.product.attention import append_row, attention_weights, scaled_dot_product_attention
 from ...ops.product.matmul import linear, matmul
@@ -56,8 +56,8 @@ def multi_head_attention_forward(
         TypeError: inputs or masks and the weights have different dtypes, or a weight is missing.
     """
     name = "multi_head_attention_forward"
-    training = as_flag(name, "training", training)
-    separate = as_flag(name, "use_separate_proj_weight", use_separate_proj_weight)
+    training = as_truth(name, "training", training)
+    separate = as_truth(name, "use_separate_proj_weight", use_separate_proj_weight)
     features = embed_dim_to_check
     if num_heads < 1 or features % num_heads:
         raise ValueError(f"{name}: embed_dim_to_check={features} must be divisible by num_heads={num_heads}")
@@ -78,7 +78,7 @@ def multi_head_attention_forward(
     if bias_k is not None and (static_k is not None or static_v is not None):
         raise ValueError(f"{name}: bias_k and bias_v cannot be appended to static_k and static_v; leave one pair out")
     more: list[tuple[Optional, Optional]] = [] if bias_k is None else [(bias_k, bias_v)]
-    if as_flag(name, "add_zero_attn", add_zero_attn):
+    if as_truth(name, "add_zero_attn", add_zero_attn):
         more.append((None, None))
     parts = Projections(
         num_heads, tuple(weights), in_proj_bias, tuple(more), lambda y: linear(y, out_proj_weight, out_proj_bias),
@@ -99,9 +99,9 @@ def attend(
     Raises: as ``multi_head_attention_forward``.
     """
     unbatched = _check(name, inputs, parts, batch_first)
-    need_weights = as_flag(name, "need_weights", need_weights)
-    average = as_flag(name, "average_attn_weights", average)
-    if as_flag(name, "is_causal", is_causal) and masks[1] is None:
+    need_weights = as_truth(name, "need_weights", need_weights)
+    average = as_truth(name, "average_attn_weights", average)
+    if as_truth(name, "is_causal", is_causal) and masks[1] is None:
         raise ValueError(
             f"{name}: is_causal=True needs attn_mask, the causal mask; "
             "nn.Transformer.generate_square_subsequent_mask makes it"

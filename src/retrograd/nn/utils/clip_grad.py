@@ -12,7 +12,7 @@ import numpy as np
 from ...engine.changes import mark
 from ...engine.tensor import Tensor
 from ...formulas import optimizers
-from ...ops.arguments.checks import as_flag, as_list, as_real, is_number
+from ...ops.arguments.checks import as_list, as_real, as_truth, is_number
 from ...ops.kernel_set import kernels
 
 __all__ = [
@@ -85,13 +85,13 @@ def _check_most(name: str, max_norm: float, foreach: bool | None) -> None:
     if not _is_number(max_norm) or not max_norm >= 0:
         raise ValueError(f"{name}: max_norm={max_norm!r} must be a number of at least 0")
     if foreach is not None:
-        as_flag(name, "foreach", foreach)
+        as_truth(name, "foreach", foreach)
 
 
 def _total(name: str, arrays: list[np.ndarray], norm_type: float, error_if_nonfinite: bool) -> float:
     if not _is_number(norm_type) or not norm_type > 0:
         raise ValueError(f"{name}: norm_type={norm_type!r} must be a number above 0, or inf")
-    error_if_nonfinite = as_flag(name, "error_if_nonfinite", error_if_nonfinite)
+    error_if_nonfinite = as_truth(name, "error_if_nonfinite", error_if_nonfinite)
     norm = _norm([_norm_of(group, float(norm_type)) for group in _by_dtype(arrays)], float(norm_type))
     if error_if_nonfinite and not math.isfinite(norm):
         raise RuntimeError(
@@ -128,7 +128,7 @@ def clip_grad_value_(
     if not _is_number(clip_value) or not clip_value >= 0:
         raise ValueError(f"clip_grad_value_: clip_value={clip_value!r} must be a number of at least 0")
     if foreach is not None:
-        as_flag("clip_grad_value_", "foreach", foreach)
+        as_truth("clip_grad_value_", "foreach", foreach)
     arrays = _gradients("clip_grad_value_", parameters)
     for group in _by_dtype(arrays):
         kernels.update(optimizers.limit, group, factor=1.0, most=float(clip_value))

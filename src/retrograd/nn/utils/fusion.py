@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor, wrap
-from ...ops.arguments.checks import as_flag, as_real, require_float
+from ...ops.arguments.checks import as_real, as_truth, require_float
 from ..arguments import as_module
 from ..linear import Linear
 from ..module import Module
@@ -27,7 +27,7 @@ def fuse_conv_bn_eval(conv: AnyModule, bn: Module, transpose: bool = False) -> A
         TypeError: one of them is not such a layer.
         ValueError: one of them is in training mode, or bn has no running statistics.
     """
-    transpose = as_flag("fuse_conv_bn_eval", "transpose", transpose)
+    transpose = as_truth("fuse_conv_bn_eval", "transpose", transpose)
     fused = _copied("fuse_conv_bn_eval", conv, bn)
     if getattr(conv, "weight", None) is None or conv.weight.array.ndim < 3:
         raise TypeError(f"fuse_conv_bn_eval: conv is {type(conv).__name__}, needs a layer such as nn.Conv2d(3, 4, 3)")
@@ -44,7 +44,7 @@ def fuse_conv_bn_weights(
     """weight * scale and (bias - mean) * scale + bn_b, scale = bn_w / sqrt(var + eps) per output channel."""
     name = "fuse_conv_bn_weights"
     require_float(name, conv_w, "conv_w")
-    channels: tuple[int, ...] = (1, -1) if as_flag(name, "transpose", transpose) else (-1, 1)
+    channels: tuple[int, ...] = (1, -1) if as_truth(name, "transpose", transpose) else (-1, 1)
     channels += (1,) * (conv_w.array.ndim - 2)
     return _folded(name, conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, channels)
 

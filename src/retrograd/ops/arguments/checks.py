@@ -13,6 +13,7 @@ import numpy as np
 from ...engine.arguments import as_callable as as_callable  # for the files of ops
 from ...engine.arguments import as_flag as as_flag
 from ...engine.arguments import as_list as as_list
+from ...engine.arguments import as_truth as as_truth
 from ...engine.arguments import shown
 from ...engine.tensor import Tensor
 from ..dtypes.dtype import cast, default_dtype, int64

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_flag, kind_of, require_same
+from ..arguments.checks import as_flag, as_truth, kind_of, require_same
 from ..index.gather import take_along_dim
 from ..shape.broadcasting import broadcast_shape
 from ..shape.join import cat
@@ -169,7 +169,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
 
 def factors_with_info(name: str, A: Tensor, pivot: Any, get_infos: Any) -> tuple[Tensor, ...]:
     """``torch.lu``: (LU, pivots), or with info instead of errors."""
-    infos = as_flag(name, "get_infos", get_infos)
+    infos = as_truth(name, "get_infos", get_infos)
     return _factored(name, A, pivot, not infos)[: 3 if infos else 2]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import are_floats, as_flag, as_real, is_number, require_float, require_same
+from ..arguments.checks import are_floats, as_flag, as_real, as_truth, is_number, require_float, require_same
 from ..dtypes.promotion import floats
 from ..pointwise.transcendental import log
 from ..shape.broadcasting import expand
@@ -124,7 +124,7 @@ def gaussian_nll_loss(
     below = v.array < eps
     if below.any():
         v = v + wrap(np.asarray(np.where(below, eps - v.array, 0), v.array.dtype))
-    full = as_flag(name, "full", full)
+    full = as_truth(name, "full", full)
     loss = Gaussian.apply(reduction, (), x, t, expand(v, x.array.shape))
     if not full:
         return loss

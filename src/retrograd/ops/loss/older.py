@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..arguments.checks import as_flag
+from ..arguments.checks import as_truth
 
 __all__ = ["averaged", "reduction_of"]
 
@@ -56,8 +56,8 @@ def reduction_of(name: str, size_average: bool | None, reduce: bool | None) -> s
     Raises:
         TypeError: one is neither a bool nor None; a ``reduction`` is given by its name.
     """
-    average = size_average is None or as_flag(name, "size_average", size_average)
-    whole = reduce is None or as_flag(name, "reduce", reduce)
+    average = size_average is None or as_truth(name, "size_average", size_average)
+    whole = reduce is None or as_truth(name, "reduce", reduce)
     found = "none" if not whole else "mean" if average else "sum"
     warnings.warn(
         f"size_average and reduce args will be deprecated, please use reduction={found!r} instead.",

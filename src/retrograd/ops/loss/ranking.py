@@ -13,6 +13,7 @@ from ..arguments.checks import (
     as_callable,
     as_flag,
     as_real,
+    as_truth,
     require_float,
     require_number,
     require_tensor,
@@ -168,8 +169,10 @@ def triplet_margin_with_distance_loss(
 
     Raises: as ``triplet_margin_loss``.
     """
+    name = "triplet_margin_with_distance_loss"
     metric = pairwise_distance if distance_function is None else distance_function
-    return _triplet("triplet_margin_with_distance_loss", anchor, positive, negative, metric, margin, swap, reduction)
+    swap = as_truth(name, "swap", swap)
+    return _triplet(name, anchor, positive, negative, metric, margin, swap, reduction)
 
 
 def _triplet(

@@ -33,10 +33,11 @@ class Norm(Function):
     def backward(cls, ctx: Any, g: Tensor) -> Gradients:
         """The fused gradient, or the composed one where it must be differentiable or need not reach x."""
         wanted, (x, weight, *statistics) = ctx.needs_input_grad[:3], ctx.saved_tensors
+        rest = (None,) * (len(ctx.needs_input_grad) - 3)
         if is_grad_enabled() or not wanted[0]:
-            return norm_grad(g, x, weight, ctx.eps, ctx.view, ctx.over, ctx.centred, wanted)
+            return *norm_grad(g, x, weight, ctx.eps, ctx.view, ctx.over, ctx.centred, wanted), *rest
         found = cls.fused(ctx, g.array, x.array, weight.array, *statistics)
-        return tuple([wrap(array) if want else None for array, want in zip(found, wanted, strict=True)])
+        return *[wrap(array) if want else None for array, want in zip(found, wanted, strict=True)], *rest
 
     @staticmethod
     def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, *statistics: np.ndarray) -> Any:

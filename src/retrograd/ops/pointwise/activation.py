@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...engine.tensor import Tensor
-from ..arguments.checks import as_flag, as_real, require_float, require_number
+from ..arguments.checks import as_real, as_truth, require_float, require_number
 from ..inplace.inplace import in_place
 from .operands import unary, unary_float
 from .pointwise import pointwise
@@ -41,7 +41,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     Raises:
         TypeError: input is not a floating-point Tensor.
     """
-    if inplace is not False and as_flag("silu", "inplace", inplace):
+    if inplace is not False and as_truth("silu", "inplace", inplace):
         return in_place(silu)(input)
     return unary_float(Silu, "silu", input)
 
@@ -54,7 +54,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     Raises:
         TypeError: input is not a floating-point Tensor.
     """
-    if inplace is not False and as_flag("mish", "inplace", inplace):
+    if inplace is not False and as_truth("mish", "inplace", inplace):
         return in_place(mish)(input)
     return unary_float(Mish, "mish", input)
 
@@ -124,7 +124,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     Raises:
         TypeError: input is not a floating-point Tensor.
     """
-    if inplace is not False and as_flag("elu", "inplace", inplace):
+    if inplace is not False and as_truth("elu", "inplace", inplace):
         return in_place(elu)(input, alpha)
     require_float("elu", input)
     return Elu.apply(input, as_real("elu", "alpha", alpha), 1.0, 1.0)
@@ -138,7 +138,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
     Source: G. Klambauer et al., "Self-Normalizing Neural Networks", 2017.
     """
-    if inplace is not False and as_flag("selu", "inplace", inplace):
+    if inplace is not False and as_truth("selu", "inplace", inplace):
         return in_place(selu)(input)
     require_float("selu", input)
     return Elu.apply(input, _SELU_ALPHA * _SELU_SCALE, _SELU_SCALE, 1.0)
@@ -153,7 +153,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
     Source: J. Barron, "Continuously Differentiable Exponential Linear Units", 2017.
     """
-    if inplace is not False and as_flag("celu", "inplace", inplace):
+    if inplace is not False and as_truth("celu", "inplace", inplace):
         return in_place(celu)(input, alpha)
     require_float("celu", input)
     alpha = as_real("celu", "alpha", alpha)

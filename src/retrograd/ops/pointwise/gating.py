@@ -9,7 +9,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...formulas.activation import gated_grad_x, gated_grad_y
-from ..arguments.checks import as_flag, require_float
+from ..arguments.checks import as_truth, require_float
 from ..kernel_set import kernels
 from ..normalization.softmax import axis_of, softmax
 from ..random.random import default_generator
@@ -85,7 +85,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: fl
     Source: E. Jang et al., "Categorical Reparameterization with Gumbel-Softmax", 2016.
     """
     require_float("gumbel_softmax", logits, "logits")
-    hard = as_flag("gumbel_softmax", "hard", hard)
+    hard = as_truth("gumbel_softmax", "hard", hard)
     if not tau > 0:
         raise ValueError(f"gumbel_softmax: tau={tau} must be positive")
     if not logits.array.ndim:

@@ -202,6 +202,7 @@ def make(
     count, gradients = len(operands), Backward(parts, fused, numbers)
     saved = [operands.index(each) if each in operands else -1 for each in gradients.saved]  # -1: the result
     takes_numbers = bool(numbers and parts) and form(parts[0]).numbers == numbers
+    rest = (None,) * len(numbers)  # numbers have no gradient
 
     def forward_of_one(ctx: Any, x: Tensor, *values: float) -> Tensor:
         y = wrap((_loaded.get(name) or _load(value))(x.array, *values))
@@ -212,7 +213,8 @@ def make(
         return y
 
     def backward_of_one(ctx: Any, g: Tensor) -> Any:
-        return run(parts[0], (g, *ctx.saved_tensors), ctx.numbers if takes_numbers else ())
+        gx = run(parts[0], (g, *ctx.saved_tensors), ctx.numbers if takes_numbers else ())
+        return (gx, *rest) if rest else gx
 
     def forward_of_two(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         a, b = x.array, y.array
@@ -232,7 +234,8 @@ def make(
         return wrap(kernel(value)(*arrays, *values[count:]))
 
     def backward(ctx: Any, g: Tensor) -> Any:
-        return gradients(g, ctx.saved_tensors, ctx.numbers, ctx.shapes, ctx.needs_input_grad[:count])
+        found = gradients(g, ctx.saved_tensors, ctx.numbers, ctx.shapes, ctx.needs_input_grad[:count])
+        return found + rest
 
     run_forward, run_backward = forward, backward
     if count == 1:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...engine.rule import computed_by
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_flag, as_real, require_float, require_number, require_same, whole
+from ..arguments.checks import as_flag, as_real, as_truth, require_float, require_number, require_same, whole
 from ..inplace.inplace import in_place
 from ..inplace.inplace import relu_ as inplace_relu
 from ..random.random import default_generator
@@ -48,7 +48,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     Raises:
         TypeError: input is not a floating-point Tensor.
     """
-    if inplace is not False and as_flag("relu", "inplace", inplace):
+    if inplace is not False and as_truth("relu", "inplace", inplace):
         return inplace_relu(input)
     return piecewise.relu(input)
 
@@ -64,7 +64,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     Raises:
         TypeError: input is not a floating-point Tensor.
     """
-    return hardtanh(input, 0.0, 6.0, inplace is not False and as_flag("relu6", "inplace", inplace))
+    return hardtanh(input, 0.0, 6.0, inplace is not False and as_truth("relu6", "inplace", inplace))
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -74,7 +74,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         TypeError: input is not a Tensor of numbers.
         ValueError: min_val exceeds max_val, or input holds integers and a limit does not fit int64.
     """
-    if inplace is not False and as_flag("hardtanh", "inplace", inplace):
+    if inplace is not False and as_truth("hardtanh", "inplace", inplace):
         return in_place(hardtanh)(input, min_val, max_val)
     require_number("hardtanh", input)
     low, high = as_real("hardtanh", "min_val", min_val), as_real("hardtanh", "max_val", max_val)
@@ -92,7 +92,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     Raises:
         TypeError: input is not a floating-point Tensor.
     """
-    if inplace is not False and as_flag("hardsigmoid", "inplace", inplace):
+    if inplace is not False and as_truth("hardsigmoid", "inplace", inplace):
         return in_place(hardsigmoid)(input)
     return unary_float(Hardsigmoid, "hardsigmoid", input)
 
@@ -105,7 +105,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     Raises:
         TypeError: input is not a floating-point Tensor.
     """
-    if inplace is not False and as_flag("hardswish", "inplace", inplace):
+    if inplace is not False and as_truth("hardswish", "inplace", inplace):
         return in_place(hardswish)(input)
     return unary_float(Hardswish, "hardswish", input)
 
@@ -141,7 +141,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
         TypeError: input is not a Tensor of numbers.
         ValueError: input holds integers and a number does not fit int64.
     """
-    if inplace is not False and as_flag("threshold", "inplace", inplace):
+    if inplace is not False and as_truth("threshold", "inplace", inplace):
         return in_place(_threshold)(input, threshold, value)
     require_number("threshold", input)
     if input.array.dtype.kind in "iu":
@@ -156,7 +156,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     Raises:
         TypeError: input is not a floating-point Tensor.
     """
-    if inplace is not False and as_flag("leaky_relu", "inplace", inplace):
+    if inplace is not False and as_truth("leaky_relu", "inplace", inplace):
         return in_place(leaky_relu)(input, negative_slope)
     require_float("leaky_relu", input)
     return LeakyRelu.apply(input, as_real("leaky_relu", "negative_slope", negative_slope))
@@ -202,7 +202,7 @@ def rrelu(
     Source: B. Xu et al., "Empirical Evaluation of Rectified Activations in Convolution Network", 2015.
     """
     require_float("rrelu", input)
-    training, inplace = as_flag("rrelu", "training", training), as_flag("rrelu", "inplace", inplace)
+    training, inplace = as_flag("rrelu", "training", training), as_truth("rrelu", "inplace", inplace)
     if not lower <= upper:
         raise ValueError(f"rrelu: lower={lower} exceeds upper={upper}")
     if not training:

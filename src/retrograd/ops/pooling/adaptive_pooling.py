@@ -10,7 +10,7 @@ from typing import Any
 from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor
 from ...geometry import AdaptiveWindow, Window, pool_window
-from ..arguments.checks import as_count, as_flag, require_float
+from ..arguments.checks import as_count, as_truth, require_float
 from ..convolution.arguments import freeze
 from ..reduce.reduction import Mean
 from .pooling import AvgPool, MaxPool, spatial, with_batch
@@ -22,7 +22,7 @@ OutputSize = int | None | Sequence[int | None]
 def adaptive_max_pool_nd(name: str, ndim: int, x: Tensor, output_size: OutputSize, return_indices: bool) -> Any:
     """``nn.functional.adaptive_max_pool2d`` for ``ndim`` axes; messages begin with ``name``."""
     require_float(name, x)
-    return_indices = as_flag(name, "return_indices", return_indices)
+    return_indices = as_truth(name, "return_indices", return_indices)
     shape = x.array.shape
     window = _window(name, ndim, shape, freeze(output_size))
     if len(shape) == ndim + 2 and not shape[1]:

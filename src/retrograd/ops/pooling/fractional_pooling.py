@@ -15,7 +15,7 @@ import numpy as np
 from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, as_tuple
-from ..arguments.checks import as_flag, is_number, require_float, require_same
+from ..arguments.checks import as_truth, is_number, require_float, require_same
 from ..convolution.arguments import Extent
 from ..random.sampling import rand
 from ..shape.shape import Reshape
@@ -29,7 +29,7 @@ def fractional_max_pool_nd(
 ) -> Any:  # fmt: skip
     """``nn.functional.fractional_max_pool2d`` for ``ndim`` axes; messages begin with ``name``."""
     require_float(name, x)
-    return_indices = as_flag(name, "return_indices", return_indices)
+    return_indices = as_truth(name, "return_indices", return_indices)
     shape = x.array.shape
     size = spatial(name, ndim, shape)
     kernel, output = sizes(name, ndim, size, kernel_size, output_size, output_ratio)

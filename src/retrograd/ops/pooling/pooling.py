@@ -17,7 +17,7 @@ from ...engine.function import Function
 from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, Window, as_pairs, as_tuple, meets, pool_window
-from ..arguments.checks import as_flag, require_number
+from ..arguments.checks import as_flag, as_truth, require_number
 from ..convolution.arguments import Extent, check_axes, freeze
 from ..kernel_set import exact, kernels
 from ..memory.private import private
@@ -143,7 +143,7 @@ def max_pool_nd(
     """``nn.functional.max_pool2d`` for ``ndim`` axes; messages begin with ``name``."""
     require_number(name, x)
     ceil_mode = as_flag(name, "ceil_mode", ceil_mode)
-    return_indices = as_flag(name, "return_indices", return_indices)
+    return_indices = as_truth(name, "return_indices", return_indices)
     _, _, window = _pool_plan(
         name, ndim, x.array.shape, freeze(kernel_size), freeze(stride), freeze(padding), freeze(dilation), ceil_mode
     )

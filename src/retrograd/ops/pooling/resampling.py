@@ -15,7 +15,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...geometry import pool_window
-from ..arguments.checks import as_flag, is_number, require_float
+from ..arguments.checks import as_flag, as_truth, is_number, require_float
 from ..index.sparse import Matrix, SparseProduct, SparseProducts
 from ..kernel_set import kernels
 
@@ -93,8 +93,8 @@ def interpolate(
         )
     for argument, value in (("align_corners", align_corners), ("recompute_scale_factor", recompute_scale_factor)):
         if value is not None:
-            as_flag("interpolate", argument, value)
-    antialias = as_flag("interpolate", "antialias", antialias)
+            as_truth("interpolate", argument, value)
+    antialias = as_truth("interpolate", "antialias", antialias)
     if align_corners is not None and mode not in (*_LINEAR, *_CUBIC):
         raise ValueError(f"interpolate: align_corners={align_corners} does not exist for mode={mode!r}; leave it out")
     if antialias and (mode not in ("bilinear", "bicubic") or align_corners):

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_flag, as_probability, require_float, require_tensor
+from ..arguments.checks import as_flag, as_probability, as_truth, require_float, require_tensor
 from ..inplace.inplace import in_place
 from ..kernel_set import kernels
 from .random import default_generator
@@ -134,7 +134,7 @@ def _applies(name: str, x: Any, p: float, training: bool, inplace: bool) -> bool
     """Check the arguments; whether anything is dropped."""
     require_tensor(name, x)
     training = as_flag(name, "training", training)
-    as_flag(name, "inplace", inplace)
+    as_truth(name, "inplace", inplace)
     if not (as_probability(name, "p", p) and training):
         return False
     require_float(name, x)
