@@ -38,6 +38,8 @@ def test_setup_context() -> None:
     assert values(Power.forward(x, 2)) == [4, 9]  # callable as it is written
     y = Power.apply(x, 3)
     assert repr(y.grad_fn) == "<PowerBackward>" and values(y) == [8, 27]
+    y.grad_fn.name = "shadows the method, as ctx.name = ... in a forward does"
+    assert repr(y.grad_fn) == "<PowerBackward>"
     (g,) = grad(y, x, wrap(np.array([1.0, 2.0])), create_graph=True)
     assert values(g) == [12, 54]
     assert values(grad(g, x, wrap(np.array([1.0, 10.0])))[0]) == [12, 360]

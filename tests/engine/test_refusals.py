@@ -123,8 +123,8 @@ class ScaledWithSetup(Scaled):
 
 
 MISPLACED = (
-    "backward returned a Tensor as gradient 1, but the argument in this place, levels, is of type {} and has no gradient; "
-    "return None there.*x, levels, scale"
+    "backward returned a Tensor as gradient 1, but the argument in this place, levels, is of type {} and has no "
+    "gradient; return None there.*x, levels, scale"
 )
 
 

@@ -145,7 +145,7 @@ class Node:
         return f"{self.function.__name__}Backward"
 
     def __repr__(self) -> str:
-        return f"<{self.name()}>"
+        return f"<{Node.name(self)}>"  # a Function may have set ctx.name
 
 
 class AccumulateGrad:

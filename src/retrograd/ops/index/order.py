@@ -203,7 +203,7 @@ def unique(
         input.array, return_inverse=True, return_counts=True, axis=along, equal_nan=False
     )
     inverse = inverse.reshape(input.array.shape if along is None else (input.array.shape[along],))
-    wanted = [WithoutGradient.apply(input, output, "unique")]
+    wanted = [WithoutGradient.apply(input, output, "unique") if input._requires_grad else wrap(output)]
     if return_inverse:
         wanted.append(wrap(inverse.astype(np.int64, copy=False)))
     if return_counts:

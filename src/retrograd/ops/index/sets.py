@@ -57,7 +57,7 @@ def unique_consecutive(
     changes = (rows[1:] != rows[:-1]).any(tuple(range(1, rows.ndim)))
     starts = np.concatenate(([True] * bool(len(rows)), changes)).astype(np.bool_)
     merged = np.ascontiguousarray(np.moveaxis(rows[starts], 0, along))
-    wanted = [WithoutGradient.apply(input, merged, "unique_consecutive")]
+    wanted = [WithoutGradient.apply(input, merged, "unique_consecutive") if input._requires_grad else wrap(merged)]
     if return_inverse:
         inverse = np.cumsum(starts, dtype=np.int64) - 1
         wanted.append(wrap(inverse.reshape(input.array.shape) if dim is None else inverse))

@@ -189,7 +189,7 @@ def _triplet(
     as_callable(name, "distance_function", metric)
     margin = as_real(name, "margin", margin)
     if not margin > 0:
-        raise ValueError(f"{name}: margin={margin} must be above 0")
+        raise ValueError(f"{name}: margin={margin:g} must be above 0")
     for label, x in (("anchor", anchor), ("positive", positive), ("negative", negative)):
         require_number(name, x, label)
     if not anchor.array.ndim == positive.array.ndim == negative.array.ndim:

@@ -45,16 +45,16 @@ class Constant(Function):
 
 
 class WithoutGradient(Function):
-    """y, computed from x by an operator whose gradient is not defined: a backward through it is an error."""
+    """y, computed from x by the operator ``name``, which has no gradient: a backward through it is an error."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: np.ndarray, name: str) -> Tensor:
-        ctx.name = name
+        ctx.operator = name
         return wrap(y)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        raise NotImplementedError(f"{ctx.name}: it has no gradient; use input.detach()")
+        raise NotImplementedError(f"{ctx.operator}: it has no gradient; use input.detach()")
 
 
 def unary(operator: type[Function], name: str, x: Tensor) -> Tensor:

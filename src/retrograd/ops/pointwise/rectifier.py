@@ -130,7 +130,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     require_float("softshrink", input)
     lambd = as_real("softshrink", "lambd", lambd)
     if not lambd >= 0:
-        raise ValueError(f"softshrink: lambd={lambd} is negative; use 0 or more")
+        raise ValueError(f"softshrink: lambd={lambd:g} is negative; use 0 or more")
     return Softshrink.apply(input, lambd)
 
 

@@ -34,7 +34,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
         raise ValueError(f"cdist: x1.shape={s1}, x2.shape={s2} must be (..., P, M) and (..., R, M)")
     p = as_real("cdist", "p", p)
     if not p >= 0:
-        raise ValueError(f"cdist: p={p} must be at least 0")
+        raise ValueError(f"cdist: p={p:g} must be at least 0")
     if compute_mode not in _MODES:
         raise ValueError(f"cdist: compute_mode={compute_mode!r} must be one of {', '.join(map(repr, _MODES))}")
     lead = broadcast_shape("cdist", s1[:-2], s2[:-2])
@@ -56,6 +56,6 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise ValueError(f"pdist: input.shape={input.array.shape} must have two axes: (N, M)")
     p = as_real("pdist", "p", p)
     if not p >= 0:
-        raise ValueError(f"pdist: p={p} must be at least 0")
+        raise ValueError(f"pdist: p={p:g} must be at least 0")
     rows, columns = (wrap(places) for places in np.triu_indices(input.array.shape[0], 1))
     return row_norm("pdist", input[rows] - input[columns], p)
