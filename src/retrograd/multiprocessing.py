@@ -1,4 +1,7 @@
-"""Python's own ``multiprocessing`` under PyTorch's path; tensors are copied to other processes."""
+"""Python's own ``multiprocessing`` under PyTorch's path; tensors are copied to other processes.
+
+Processes that it starts all draw the same random numbers until each calls ``manual_seed`` with a number of its own.
+"""
 
 from __future__ import annotations
 

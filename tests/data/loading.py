@@ -1,6 +1,7 @@
 """Datasets that worker processes can import."""
 
 import os
+import random
 import signal
 import time
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from retrograd import nn
 from retrograd.data import Dataset, IterableDataset, get_worker_info
 from retrograd.engine.tensor import Tensor
 from retrograd.ops.kernel_set import kernel_setting
-from retrograd.ops.random.random import default_generator
+from retrograd.ops.random.random import default_generator, initial_seed
 
 
 @dataclass
@@ -97,6 +98,48 @@ class Shared(IterableDataset):
         info = get_worker_info()
         first, step = (0, 1) if info is None else (info.id, info.num_workers)
         return iter(range(first, self.count, step))
+
+
+def seeds_and_draws():
+    """(worker, its seed by get_worker_info, its seed by initial_seed, a number from NumPy, one from Python)"""
+    info = get_worker_info()
+    return info.id, info.seed, initial_seed(), int(np.random.randint(10**9)), random.random()
+
+
+class Seeds(Dataset):
+    """Two samples for each of two workers."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return seeds_and_draws()
+
+
+class SeedStream(IterableDataset):
+    """Two samples from each worker."""
+
+    def __iter__(self):
+        return (seeds_and_draws() for _ in range(2))
+
+
+class Shuffled(IterableDataset):
+    """Numbers in an order that is drawn before the first sample."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __iter__(self):
+        return iter(default_generator.permutation(self.count).tolist())
+
+
+def seed_numpy(worker: int) -> None:
+    np.random.seed(initial_seed() % 2**32)
+
+
+def seed_numpy_and_draw(worker: int) -> None:
+    np.random.seed(worker)
+    random.seed(default_generator.random())
 
 
 def leave_a_mark(worker: int) -> None:

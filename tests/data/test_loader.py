@@ -217,6 +217,7 @@ def test_samplers_of_this_package_are_taken_up_too(options):
         ({"batch_size": 0}, "batch_size=0 must be a positive int"),
         ({"batch_size": 2.0}, "batch_size=2.0 must be a positive int"),
         ({"generator": np.random.default_rng(), "seed": 1}, "generator or seed, not both"),
+        ({"seed": -1}, "seed=-1 is negative; use 0 or more"),
         ({"sampler": [1], "shuffle": True}, "leave out shuffle"),
         ({"batch_sampler": [[1]], "batch_size": 4}, "batch_sampler excludes"),
         ({"batch_size": None, "drop_last": True}, "leave drop_last out"),
@@ -232,6 +233,8 @@ def test_the_dataset_is_checked():
         DataLoader(3)
     with pytest.raises(TypeError, match="generator must be a numpy.random.Generator"):
         DataLoader(DATA, generator=3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"seed=1\.5 is float, needs an int"):
+        DataLoader(DATA, seed=1.5)  # type: ignore[arg-type]
 
 
 def test_an_empty_dataset_has_no_batches():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -18,10 +20,15 @@ from data.loading import (
     Chosen,
     Convolving,
     Noisy,
+    Seeds,
+    SeedStream,
     Shared,
+    Shuffled,
     Who,
     fail,
     leave_a_mark,
+    seed_numpy,
+    seed_numpy_and_draw,
     unpicklable_batch,
 )
 from retrograd.data import DataLoader, get_worker_info
@@ -67,11 +74,11 @@ def test_a_loader_with_workers_is_taken_up_in_its_middle_by_one_without():
         next(running)  # others are made already, and not counted
         states[stop] = loader.state_dict(), default_generator.bit_generator.state
     running.close()
-    for stop, (state, random) in states.items():
+    for stop, (state, generator) in states.items():
         fresh = DataLoader(Noisy(), 3, shuffle=True)
         default_generator.random(3)
         fresh.load_state_dict(state)
-        default_generator.bit_generator.state = random
+        default_generator.bit_generator.state = generator
         assert batches(fresh) + batches(fresh) == whole[stop:]
 
 
@@ -132,6 +139,155 @@ def test_workers_have_the_kernels_of_the_process():
 def test_arrays_arrive_in_memory_that_can_be_written_to():
     for _, _, array in DataLoader(Noisy(4), 2, num_workers=1):
         array.array += 1
+
+
+# ---- seeds of the workers ------------------------------------------------------------------------------------------
+
+
+FORK = "fork" if hasattr(os, "fork") else None  # starts sooner than the others
+
+
+def epochs_of(loader, count=2):
+    """The rows of ``seeds_and_draws`` of each epoch."""
+    return [[row for batch in loader for row in batch] for _ in range(count)]
+
+
+def seed_loader(dataset=None, **options):
+    options = {"multiprocessing_context": FORK, **options}
+    return DataLoader(dataset or Seeds(), 1, num_workers=2, collate_fn=list, **options)
+
+
+def check_draws(rows):
+    """Each worker's numbers are those of generators with its seed; returns the base seed."""
+    (base,) = {seed - worker for worker, seed, *_ in rows}
+    for worker in (0, 1):
+        own = [row for row in rows if row[0] == worker]
+        assert len(own) == 2
+        numpys, pythons = np.random.RandomState((base + worker) % 2**32), random.Random(base + worker)
+        for row in own:
+            assert row[1:] == (base + worker, base + worker, numpys.randint(10**9), pythons.random())
+    return base
+
+
+@pytest.mark.parametrize(
+    ("context", "dataset", "options"),
+    [
+        ("spawn", Seeds(), dict),
+        ("spawn", SeedStream(), lambda: {"generator": np.random.default_rng(4)}),
+        ("fork", Seeds(), lambda: {"generator": retrograd.Generator().manual_seed(4)}),
+        ("fork", SeedStream(), dict),
+        ("fork", Seeds(), lambda: {"seed": 4}),
+        ("fork", SeedStream(), lambda: {"generator": np.random.default_rng(4)}),
+    ],
+)
+def test_each_worker_has_a_new_seed_in_each_epoch(context, dataset, options):
+    if context == "fork" and not hasattr(os, "fork"):
+        pytest.skip("needs fork")
+    found = []
+    for persistent in (False, True):
+        manual_seed(5)
+        loader = seed_loader(dataset, persistent_workers=persistent, multiprocessing_context=context, **options())
+        before = default_generator.bit_generator.state
+        found.append(epochs_of(loader, 3))
+        assert default_generator.bit_generator.state == before
+    assert found[0] == found[1]  # repeatable, and the same in new processes as in old ones
+    first, second, third = (check_draws(rows) for rows in found[0])
+    assert min(abs(first - second), abs(first - third), abs(second - third)) > 2
+    draws = [row[3:] for rows in found[0] for row in rows]
+    assert len(set(draws)) == len(draws)
+    loader._workers.close()
+
+
+def test_an_epoch_of_persistent_workers_that_is_left_early_changes_no_later_number():
+    loader = seed_loader(persistent_workers=True, seed=2)
+    whole = epochs_of(loader)
+    loader = seed_loader(persistent_workers=True, seed=2)
+    next(iter(loader))
+    assert epochs_of(loader, 1) == whole[1:]
+    manual_seed(7)
+    loader = seed_loader(persistent_workers=True)
+    again = epochs_of(loader)
+    manual_seed(7)
+    assert epochs_of(loader) == again
+
+
+def test_a_new_loader_for_each_epoch():
+    manual_seed(1)
+    loaders = (seed_loader() for _ in range(2))
+    first, second = (check_draws(epochs_of(loader, 1)[0]) for loader in loaders)
+    assert abs(first - second) > 2
+    state = json.loads(json.dumps(retrograd.get_rng_state()))
+    third, fourth = epochs_of(seed_loader())
+    retrograd.set_rng_state(state)
+    assert epochs_of(seed_loader()) == [third, fourth]
+
+
+def test_worker_init_fn_may_seed_by_the_initial_seed_or_by_itself():
+    manual_seed(3)
+    loader = seed_loader(worker_init_fn=seed_numpy)
+    for rows in epochs_of(loader):
+        check_draws(rows)
+    loader = seed_loader(worker_init_fn=seed_numpy_and_draw, persistent_workers=True)
+    first, second = epochs_of(loader)
+    for worker, seed in {row[:2] for row in first}:
+        own = [row[3:] for row in first if row[0] == worker]
+        numpys, drawn = np.random.RandomState(worker), np.random.Generator(np.random.PCG64(seed)).random()
+        pythons = random.Random(drawn)
+        assert own == [(numpys.randint(10**9), pythons.random()) for _ in range(2)]
+    check_draws(second)
+
+
+@pytest.mark.parametrize("options", [{}, {"seed": 3}])
+def test_a_loader_taken_up_in_its_middle_has_the_seeds_of_the_epoch(options):
+    manual_seed(8)
+    whole = [[row[:3] for row in rows] for rows in epochs_of(seed_loader(**options))]
+    manual_seed(8)
+    running = iter(loader := seed_loader(**options))
+    next(running)
+    saved = json.loads(json.dumps([loader.state_dict(), retrograd.get_rng_state()]))
+    running.close()
+    manual_seed(9)
+    loader = seed_loader(**options)
+    loader.load_state_dict(saved[0])
+    retrograd.set_rng_state(saved[1])
+    rest, second = epochs_of(loader)
+    assert [row[:3] for row in rest] == whole[0][1:]
+    assert [row[:3] for row in second] == whole[1]
+
+
+def test_an_order_that_is_drawn_when_the_iteration_starts():
+    """Workers draw different ones, and it can be taken up in its middle. It costs the generator one draw."""
+    found, states = [], []
+
+    def start(workers):
+        context = FORK if workers else None
+        return DataLoader(Shuffled(20), 5, num_workers=workers, multiprocessing_context=context)
+
+    for workers in (0, 1, 2):
+        manual_seed(6)
+        loader = start(workers)
+        found.append([[batch.tolist() for batch in loader] for _ in range(2)])
+        states.append(default_generator.bit_generator.state)
+    expected = np.random.Generator(np.random.PCG64(6))
+    expected.integers(2**63, size=2)
+    assert all(state == expected.bit_generator.state for state in states)
+    for first, second in found:
+        assert first != second
+    for epoch in found[2]:
+        orders = sum(epoch[::2], []), sum(epoch[1::2], [])
+        assert orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1]) == list(range(20))
+    for workers in (0, 1):
+        manual_seed(6)
+        loader = start(workers)
+        next(running := iter(loader))
+        saved = loader.state_dict(), retrograd.get_rng_state()
+        running.close()
+        manual_seed(0)
+        loader = start(workers)
+        loader.load_state_dict(saved[0])
+        retrograd.set_rng_state(saved[1])
+        rest, second = ([batch.tolist() for batch in loader] for _ in range(2))
+        assert rest == found[workers][0][1:] and second == found[workers][1]
 
 
 # ---- faults --------------------------------------------------------------------------------------------------------

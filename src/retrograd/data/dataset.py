@@ -44,7 +44,8 @@ class IterableDataset:
     """A stream of samples without positions: a subclass defines ``__iter__()``.
 
     Each worker process iterates over its own copy: use ``get_worker_info()`` in ``__iter__`` to divide the samples, or
-    every worker returns all of them.
+    every worker returns all of them. Workers draw different random numbers in ``__iter__``: to divide a random order
+    among them, draw it from a generator that all of them seed alike.
     """
 
     def __iter__(self) -> Iterator[Any]:

@@ -33,15 +33,30 @@ class Fetcher:
         self.dataset, self.collate_fn = dataset, collate_fn
         self.batch_size, self.drop_last = batch_size, drop_last
         self._samples: Iterator[Any] = iter(())
+        self._drew = False  # whether the dataset's __iter__ drew random numbers
 
-    def start(self, seed: int) -> None:
-        """Start an epoch whose random numbers come from ``seed``."""
-        self._seed = seed
-        if isinstance(self.dataset, IterableDataset):
+    def start(self, seed: int, in_worker: bool = False) -> None:
+        """Start an epoch whose random numbers come from ``seed``.
+
+        in_worker: this process has its own seed, from which an IterableDataset's ``__iter__`` draws. Otherwise it draws
+            from ``seed`` too, and the global generator's state is restored afterwards.
+        """
+        self._seed, self._drew = seed, False
+        if not isinstance(self.dataset, IterableDataset):
+            return
+        generator = default_generator.bit_generator
+        before = generator.state
+        start = before if in_worker else np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(0,))).state
+        generator.state = start
+        try:
             self._samples = iter(self.dataset)
+            self._drew = generator.state != start
+        finally:
+            if not in_worker:
+                generator.state = before
 
     def fetch(self, number: int, indices: Any) -> tuple[Any, bool]:
-        """Batch ``number`` of the epoch, and whether random numbers were drawn for it.
+        """Batch ``number`` of the epoch, and whether random numbers were drawn for it or at the start of the epoch.
 
         Meanwhile the state of the global generator depends only on the seed and the number, not on the number of
         workers or on other draws. It is restored afterwards.
@@ -51,7 +66,7 @@ class Fetcher:
         generator.state = start = _state(self._seed, number)
         try:
             batch = self._batch(indices)
-            return batch, generator.state != start
+            return batch, self._drew or generator.state != start
         finally:
             generator.state = before
 

@@ -12,8 +12,7 @@ import numpy as np
 from ..entries import brief, count, flag, same
 from ..ops.arguments.checks import as_truth
 from ..ops.memory.device import as_device
-from ..ops.random.random import default_generator
-from ..ops.random.random_state import set_state_of
+from ..ops.random.random import Generator, default_generator, restore, spawned_seed, state_of
 from .dataset import Dataset, IterableDataset
 from .fetch import END, Fetcher, next_seed
 from .processes import Workers, start_method
@@ -33,11 +32,11 @@ class DataLoader:
     collate_fn: turns a list of samples into a batch; None stacks them (``default_collate``).
     drop_last: drop the last batch of an epoch if it is shorter.
     timeout: seconds a worker may take for a batch; 0 waits forever.
-    worker_init_fn: called with the worker's number in each worker process, before it loads anything.
+    worker_init_fn: called with the worker's number in each worker process, once, before it loads anything.
     multiprocessing_context: start method of workers: "spawn", "forkserver" or "fork". None is "spawn", and "fork" on
         systems that have it where the dataset or a function cannot be pickled or the script has no
         ``if __name__ == "__main__":``, which the others need. A lock that another thread holds stays locked in a fork.
-    generator: source of the random order; None means the generator that ``retrograd.manual_seed`` seeds.
+    generator: source of the random order and the seeds; None means the generator that ``retrograd.manual_seed`` seeds.
     prefetch_factor: batches per worker to load ahead of time; None means 2.
     persistent_workers: keep the processes from epoch to epoch.
     pin_memory, pin_memory_device: without meaning where all tensors are on the CPU.
@@ -45,8 +44,21 @@ class DataLoader:
     seed: shorthand for a new generator with this seed.
 
     Batches, their order and the numbers the dataset draws from retrograd's generator are the same for any num_workers:
-    each batch has its own random numbers, determined by the generator's state at the start of the epoch. If any were
-    drawn, the generator advances by one draw.
+    each batch has its own random numbers, determined by the generator's state at the start of the epoch. In an epoch,
+    the generator advances by the sampler's draws, and by one more draw if the dataset drew from retrograd's generator.
+    An IterableDataset divides its samples among the workers itself, so its batches depend on num_workers.
+
+    Each worker gets a new seed in each epoch: the epoch's base seed plus the worker's number. In the worker,
+    ``retrograd.initial_seed()`` and ``get_worker_info().seed`` return it. It seeds the global generators of Python and
+    NumPy, and retrograd's default generator, from which ``worker_init_fn`` and an IterableDataset's ``__iter__`` draw.
+    Persistent workers are seeded again at the start of each later epoch, which replaces any seed that
+    ``worker_init_fn`` has set, so they draw the same numbers as new processes. Numbers from the global generators of
+    Python and NumPy depend on num_workers, and load_state_dict does not restore them. If the dataset holds a generator
+    of its own, every worker has a copy of it: seed it in ``worker_init_fn``, or all workers draw the same numbers.
+
+    The base seed takes no draw from the generator. It depends on the generator's state and on the number of epochs
+    with workers since ``manual_seed``, and repeats after the same ``manual_seed``. ``Generator.get_state()`` includes
+    that number; a NumPy generator counts the epochs as spawned children, which are not part of its state.
 
     ``state_dict()`` is the loader's position: after ``load_state_dict``, the next iteration returns exactly the
     remaining batches of that epoch, and later epochs follow as they would have. If the random order comes from the
@@ -54,7 +66,7 @@ class DataLoader:
     which has no positions, the earlier batches are built again and dropped.
 
     Raises:
-        TypeError: the dataset has no length, or generator is not a numpy.random.Generator.
+        TypeError: the dataset has no length, generator is not a numpy.random.Generator, or seed is not an int.
         ValueError: batch_size is not a positive int, or options are out of range or exclude each other.
     """
 
@@ -107,7 +119,7 @@ class DataLoader:
         _check_workers(num_workers, timeout, multiprocessing_context, prefetch_factor, persistent_workers)
         self.dataset = dataset
         self.shuffle = shuffle
-        self.generator = np.random.Generator(np.random.PCG64(seed)) if seed is not None else generator
+        self.generator = Generator().manual_seed(seed) if seed is not None else generator
         self._generator = checked_generator("DataLoader", self.generator)
         self._generators = self._all_generators(batch_sampler if sampler is None else sampler)
         if sampler is None and not iterable:
@@ -142,9 +154,9 @@ class DataLoader:
         return len(self.sampler if self.batch_sampler is None else self.batch_sampler)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Any]:
-        order, seed = self._order()
+        order, seed, worker_seed = self._order()
         skip = self._position if isinstance(self.dataset, IterableDataset) else 0
-        batches = self._batches(order, seed, self._position - skip)
+        batches = self._batches(order, seed, worker_seed, self._position - skip)
         for batch, drew in islice(batches, skip, None):
             self._position += 1
             if drew and not self._drew:
@@ -153,27 +165,33 @@ class DataLoader:
             yield batch
         self._position, self._drew, self._epoch_start = 0, False, None
 
-    def _order(self) -> tuple[Iterator[Any], int]:
-        """The indices of this epoch's batches (after load_state_dict, of the remaining ones) and its seed."""
+    def _order(self) -> tuple[Iterator[Any], int, int]:
+        """The indices of this epoch's batches (after load_state_dict, of the remaining ones) and its seeds.
+
+        The first seed determines the random numbers of the batches, the second is that of worker 0.
+        """
         if not self._resuming:
             self._position, self._drew, self._epoch_start = 0, False, self._states()
-            return self._indices(), next_seed(self._generator)
+            return self._indices(), *self._seeds()
         self._resuming = False
         now = self._states()
         self._set_states(self._epoch_start or now)
-        seed, order = next_seed(self._generator), self._indices()
+        seeds, order = self._seeds(), self._indices()
         if not isinstance(self.dataset, IterableDataset):
             for _ in range(self._position):  # drawn again, not loaded
                 next(order, None)
         self._set_states(now)
-        return order, seed
+        return order, *seeds
+
+    def _seeds(self) -> tuple[int, int]:
+        return next_seed(self._generator), spawned_seed(self._generator) if self.num_workers else 0
 
     def _indices(self) -> Iterator[Any]:
         if isinstance(self.dataset, IterableDataset):
             return repeat(None)
         return iter(self.sampler if self.batch_sampler is None else self.batch_sampler)  # type: ignore[arg-type]
 
-    def _batches(self, order: Iterator[Any], seed: int, first: int) -> Iterator[tuple[Any, bool]]:
+    def _batches(self, order: Iterator[Any], seed: int, worker_seed: int, first: int) -> Iterator[tuple[Any, bool]]:
         """Each batch, with whether random numbers were drawn for it."""
         fetcher = Fetcher(self.dataset, self.collate_fn, self.batch_size, self.drop_last)
         if not self.num_workers:
@@ -188,11 +206,11 @@ class DataLoader:
         if workers is None:
             workers = Workers(
                 fetcher, self.num_workers, self.prefetch_factor or 2, self.timeout, self.worker_init_fn,
-                self.multiprocessing_context, seed,
+                self.multiprocessing_context, worker_seed,
             )  # fmt: skip
         self._workers = workers if self.persistent_workers else None
         try:
-            yield from workers.epoch(seed, order, first)
+            yield from workers.epoch(seed, worker_seed, order, first)
         except Exception:
             self._workers = None
             workers.close()
@@ -219,7 +237,7 @@ class DataLoader:
             "position": self._position,
             "drew": self._drew,
             "epoch_start": self._epoch_start,
-            "generators": [None if one is default_generator else _state(one) for one in self._generators],
+            "generators": [None if one is default_generator else state_of(one) for one in self._generators],
             **self._layout(),
         }
 
@@ -275,11 +293,11 @@ class DataLoader:
         return [self._generator] if order is None or own is not None or fixed else None
 
     def _states(self) -> list[dict[str, Any]]:
-        return [_state(generator) for generator in self._generators or [self._generator]]
+        return [state_of(generator) for generator in self._generators or [self._generator]]
 
     def _set_states(self, states: list[dict[str, Any]]) -> None:
         for generator, state in zip(self._generators or [self._generator], states, strict=True):
-            set_state_of(generator.bit_generator, state)
+            restore(generator, state)
 
     def _layout(self) -> dict[str, Any]:
         return {
@@ -288,10 +306,6 @@ class DataLoader:
             "shuffle": self.shuffle,
             "drop_last": self.drop_last,
         }
-
-
-def _state(generator: np.random.Generator) -> dict[str, Any]:
-    return dict(generator.bit_generator.state)
 
 
 def _check_workers(workers: Any, timeout: Any, context: Any, prefetch: Any, persistent: bool) -> None:

@@ -48,7 +48,7 @@ class Workers:
     """``count`` processes that load batches.
 
     context: a multiprocessing context; None forks if a fresh process could not do the work.
-    seed: worker i seeds Python's and NumPy's global generators with seed + i.
+    seed: worker i starts with seed + i, which seeds all global generators of its process.
 
     Raises:
         TypeError: dataset, collate_fn or worker_init_fn cannot be sent to another process.
@@ -111,8 +111,12 @@ class Workers:
         """End the processes."""
         self._close()
 
-    def epoch(self, seed: int, order: Iterator[Any], first: int) -> Iterator[tuple[Any, bool]]:
+    def epoch(self, seed: int, worker_seed: int, order: Iterator[Any], first: int) -> Iterator[tuple[Any, bool]]:
         """The batches of ``order``, numbered from ``first``, each with whether it drew random numbers.
+
+        seed: determines the random numbers of the batches.
+        worker_seed: in later epochs, worker i is seeded with worker_seed + i again. In the first one it keeps its
+            state, which the caller's ``init`` may have changed.
 
         Raises:
             RuntimeError: a worker process died or took too long, or the next epoch has started.
@@ -121,7 +125,7 @@ class Workers:
         self._epoch += 1
         epoch = self._epoch
         for worker in range(self._count):
-            self._send(worker, pickle.dumps((epoch, seed)))
+            self._send(worker, pickle.dumps((epoch, (seed, None if epoch == 1 else worker_seed + worker))))
         # Worker n % count builds batch n, also after resuming: an IterableDataset is divided that way.
         rotation = deque((first + step) % self._count for step in range(self._count))
         numbers = iter(range(first, 2**63))

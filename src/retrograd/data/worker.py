@@ -1,6 +1,6 @@
 """A worker process of a DataLoader. Its counterpart is processes.py.
 
-Messages to it: one with the settings and the fetcher, then ``(epoch, seed)`` for each epoch and ``(epoch, number,
+Messages to it: one with the settings and the fetcher, then ``(epoch, seeds)`` for each epoch and ``(epoch, number,
 indices)`` for each batch. It answers in the order of the batches and exits when the pipe of messages is closed.
 """
 
@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..ops.kernel_set import use_kernels
+from ..ops.random.random import default_generator
 from .fetch import END, Fetcher
 
 __all__ = ["WorkerInfo", "get_worker_info", "receive", "work"]
@@ -34,7 +35,7 @@ class WorkerInfo:
     """The worker process that a dataset's code runs in.
 
     id: 0 to num_workers - 1.
-    seed: the seed of Python's and NumPy's global generators in this process.
+    seed: the seed of this worker in this epoch, which is also ``retrograd.initial_seed()``.
     dataset: this process's copy.
     """
 
@@ -79,7 +80,10 @@ def work(tasks: Connection, results: Connection, inherited: Any = None) -> None:
                 continue
             epoch, *rest = pickle.loads(message)
             if len(rest) == 1:
-                fetcher.start(*rest)
+                seed, worker_seed = rest[0]
+                if worker_seed is not None:
+                    _seed(worker_seed)
+                fetcher.start(seed, in_worker=True)
                 continue
             answer, drew = fetcher.fetch(*rest)
         except Exception as raised:  # re-raised in the main process
@@ -98,14 +102,23 @@ def _set_up(message: bytes, own: Any) -> Fetcher:
     global _info
     settings, pickled = pickle.loads(message)
     identity, workers, seed, kernels = settings
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
+    _seed(seed)
     use_kernels(*kernels)
     fetcher, init = pickle.loads(pickled) if own is None else own
     _info = WorkerInfo(identity, workers, seed, fetcher.dataset)
     if init is not None:
         init(identity)
     return fetcher
+
+
+def _seed(seed: int) -> None:
+    """Seed this process's global generators: retrograd's, Python's and NumPy's."""
+    global _info
+    default_generator.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    if _info is not None:
+        _info = replace(_info, seed=seed)
 
 
 def _read(tasks: Connection, queue: SimpleQueue[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import re
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import retrograd
 from retrograd.engine.tensor import Tensor
+from retrograd.ops.random.random import default_generator, spawned_seed
 
 
 def test_a_generator_of_its_own() -> None:
@@ -40,6 +42,44 @@ def test_a_generator_of_its_own() -> None:
     assert copied.initial_seed() == 3
     with pytest.raises(ValueError, match="not a state from get_rng_state"):
         g.set_state({})
+
+
+def test_seeds_for_other_processes() -> None:
+    """Each is new and takes no draw; the number of them is part of the state."""
+    g = retrograd.Generator().manual_seed(4)
+    before = g.bit_generator.state
+    seeds = [spawned_seed(g) for _ in range(3)]
+    assert len(set(seeds)) == 3 and g.bit_generator.state == before and all(0 <= seed < 2**63 for seed in seeds)
+    state = json.loads(json.dumps(g.get_state()))
+    following = spawned_seed(g)
+    for other in (retrograd.Generator().set_state(state), copy.deepcopy(retrograd.Generator().set_state(state))):
+        assert spawned_seed(other) == following
+    assert [spawned_seed(g.manual_seed(4)), spawned_seed(g)] == seeds[:2]
+    assert spawned_seed(retrograd.Generator().manual_seed(5)) not in seeds
+    g.manual_seed(4).random()
+    assert spawned_seed(g) not in seeds
+    for wrong in (-1, 1.5, True, 2**63):
+        with pytest.raises(ValueError, match=r"set_rng_state: .*: state\['spawned'\] is .* must be an integer"):
+            g.set_state({**state, "spawned": wrong})
+    assert spawned_seed(g.set_state({**state, "spawned": 1})) == seeds[1]
+    g.set_state({name: value for name, value in state.items() if name != "spawned"})
+    assert spawned_seed(g) == seeds[0]
+
+    retrograd.manual_seed(4)
+    with retrograd.fork_rng():
+        assert spawned_seed(default_generator) == seeds[0]
+    assert spawned_seed(default_generator) == seeds[0]
+
+
+def test_seeds_for_other_processes_from_a_generator_of_numpy() -> None:
+    g = np.random.default_rng(4)
+    before = g.bit_generator.state
+    seeds = [spawned_seed(g) for _ in range(3)]
+    assert len(set(seeds)) == 3 and g.bit_generator.state == before
+    again = np.random.default_rng(4)
+    assert [spawned_seed(again) for _ in range(3)] == seeds
+    old = np.random.Generator(np.random.RandomState(4)._bit_generator)  # has no SeedSequence
+    assert len({spawned_seed(old) for _ in range(3)}) == 3
 
 
 def test_seeds() -> None:

@@ -76,7 +76,7 @@ class ShardedLoader(DataLoader):
                              f"start at most {max(len(dataset), 1)}")
 
     def __iter__(self) -> Iterator[ShardedBatch]:
-        order, seed = self._order()
+        order, seed, _ = self._order()
         fetcher = Fetcher(self.dataset, self.collate_fn, self.batch_size, self.drop_last)
         fetcher.start(seed)
         for number, indices in enumerate(order, self._position):

@@ -6,12 +6,14 @@ It starts from a fixed seed: without manual_seed, every run draws the same numbe
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
 
+from ...entries import count
 from ..arguments.checks import as_flag
 from .random_state import set_state_of
 
@@ -35,7 +37,7 @@ class Generator(np.random.Generator):
 
     def __init__(self) -> None:
         super().__init__(np.random.PCG64(0))
-        self._seed = 0
+        self._seed = self._spawned = 0  # seeds that spawned_seed() has returned
 
     def manual_seed(self, seed: int) -> Self:
         """Restart from ``seed``, a non-negative int, and return the generator.
@@ -49,7 +51,7 @@ class Generator(np.random.Generator):
         if seed < 0:
             raise ValueError(f"manual_seed: seed={seed} is negative; use 0 or more")
         self.bit_generator.state = np.random.PCG64(int(seed)).state
-        self._seed = int(seed)
+        self._seed, self._spawned = int(seed), 0
         return self
 
     def seed(self) -> int:
@@ -62,8 +64,11 @@ class Generator(np.random.Generator):
         return self._seed
 
     def get_state(self) -> dict[str, Any]:
-        """The state: nested dicts of str and int, which JSON can hold."""
-        return dict(self.bit_generator.state)
+        """The state: nested dicts of str and int, which JSON can hold.
+
+        The entry "spawned" counts the epochs for which a DataLoader has seeded worker processes; it is absent if zero.
+        """
+        return state_of(self)
 
     def set_state(self, state: dict[str, Any]) -> Self:
         """Continue from a state that ``get_state`` returned.
@@ -72,7 +77,7 @@ class Generator(np.random.Generator):
             ValueError: this is not a valid state; the generator is left as it was.
         """
         try:
-            set_state_of(self.bit_generator, state)
+            restore(self, state)
         except ValueError as error:
             raise ValueError(f"set_rng_state: not a state from get_rng_state: {error}") from None
         return self
@@ -136,3 +141,38 @@ def chosen(name: str, generator: Any) -> np.random.Generator:
     if not isinstance(generator, np.random.Generator):
         raise TypeError(f"{name}: generator is {type(generator).__name__}, needs a retrograd.Generator")
     return generator
+
+
+def state_of(generator: np.random.Generator) -> dict[str, Any]:
+    """The state of a Generator, or of one of NumPy."""
+    state = dict(generator.bit_generator.state)
+    spawned = generator._spawned if isinstance(generator, Generator) else 0
+    return {**state, "spawned": spawned} if spawned else state
+
+
+def restore(generator: np.random.Generator, state: Any) -> None:
+    """Continue from a state that ``state_of`` returned; ValueError, without any change, if it is invalid."""
+    spawned = 0
+    if isinstance(generator, Generator) and isinstance(state, Mapping) and "spawned" in state:
+        spawned = count()("state['spawned']", state["spawned"])
+        state = {name: state[name] for name in state if name != "spawned"}
+    set_state_of(generator.bit_generator, state)
+    if isinstance(generator, Generator):
+        generator._spawned = spawned
+
+
+def spawned_seed(generator: np.random.Generator) -> int:
+    """Return a seed from 0 to 2**63 - 1 without advancing the generator's stream; each call returns a new one.
+
+    It depends on the generator's state and on the number of earlier calls, which a Generator counts from the last
+    ``manual_seed`` and keeps in its state. For a generator of NumPy it is the number of spawned children.
+    """
+    if isinstance(generator, Generator):
+        number = generator._spawned
+        generator._spawned += 1
+    elif hasattr(generator.bit_generator.seed_seq, "spawn"):
+        number = generator.bit_generator.seed_seq.spawn(1)[0].spawn_key[-1]
+    else:  # made from a RandomState, which has nothing that counts
+        number = int(generator.integers(2**63))
+    following = int(deepcopy(generator).integers(2**63))
+    return int(np.random.SeedSequence(following, spawn_key=(number,)).generate_state(1, np.uint64)[0] >> 1)
