@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import retrograd
-from engine.functions import Exp, leaf
+from engine.functions import Exp, leaf, values
 from retrograd.engine import Tensor, no_grad
 
 
@@ -247,6 +247,13 @@ def test_what_a_tensor_computes_cannot_be_set(name: str) -> None:
     with pytest.raises(AttributeError, match=f"'{name}' of 'Tensor' object has no setter"):
         setattr(x, name, 1)
     assert vars(x) == {}
+
+
+def test_a_deleted_gradient_is_none() -> None:
+    x = leaf(2)
+    x.grad = Tensor(np.array(values(x)))
+    del x.grad, x.grad
+    assert x.grad is None and x.requires_grad
 
 
 def test_results_are_not_copied() -> None:

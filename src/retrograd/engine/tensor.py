@@ -167,7 +167,7 @@ class Tensor(Elements):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that backward sweeps have accumulated, or None.
+        """The gradient that backward sweeps have accumulated, or None; deleting it sets it to None.
 
         Setting it raises:
             TypeError, ValueError: not a Tensor or None, or another shape or dtype than this tensor's.
@@ -189,6 +189,10 @@ class Tensor(Elements):
                     f"got {value.array.dtype} of shape {value.array.shape}"
                 )
         self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
 
     @property
     def grad_req(self) -> str:
