@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import retrograd as rg
-from retrograd.absent import OTHER_LIBRARIES, PAGE, pytorch_names, reasons
+from retrograd.absent import ASSIGNED, OTHER_LIBRARIES, PAGE, pytorch_names, reasons
 from retrograd.absent.reasons import REASONS
 from retrograd.nn import functional
 
@@ -76,7 +76,8 @@ def test_every_name_that_is_missing_says_so(namespace: str) -> None:
 
 
 def test_reasons_are_for_names_of_pytorch_that_are_missing() -> None:
-    known = {space: (*names, *OTHER_LIBRARIES.get(space, ())) for space, names in MISSING.items()}
+    more = {space: (*OTHER_LIBRARIES.get(space, ()), *ASSIGNED.get(space, ())) for space in MISSING}
+    known = {space: (*names, *more[space]) for space, names in MISSING.items()}
     stale = [f"{space}.{name}" for space, names in REASONS.items() for name in names if name not in known[space]]
     assert stale == [], "they are here now, or no names of PyTorch"
 
@@ -180,6 +181,16 @@ def test_own_names_go_first() -> None:
         xpu = "here"
 
     assert Placed([1.0]).xpu == "here" and "xpu" in dir(Placed([1.0]))
+
+
+@pytest.mark.parametrize("name", ASSIGNED["torch.Tensor"])
+def test_what_has_an_effect_in_pytorch_is_not_set_in_vain(name: str) -> None:
+    x = rg.zeros(2)
+    with pytest.raises(AttributeError, match=f"Tensor has no {name}: .*; see the page"):
+        setattr(x, name, 1)
+    assert not hasattr(x, name) and vars(x) == {}
+    x.xpu = 3  # PyTorch takes it for a user's attribute, too
+    assert x.xpu == 3 and "xpu" in dir(x)
 
 
 def test_what_is_not_here_is_not_listed() -> None:

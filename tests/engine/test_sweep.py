@@ -199,6 +199,18 @@ def test_node_describes_itself() -> None:
     assert first is not None and first.name() == "ExpBackward" and second.variable is x
 
 
+def test_nodes_take_notes() -> None:
+    """`metadata` is a dict of the node's own, as in PyTorch; attributes of ctx are there after forward."""
+    x = leaf(1)
+    y = Mul.apply(Exp.apply(x), x)
+    ((first, _), (end, _)), node = y.grad_fn.next_functions, y.grad_fn
+    for each in (first, end, node):
+        assert each.metadata == {}
+        each.metadata["note"] = each.name()
+    assert [each.metadata["note"] for each in (first, end, node)] == ["ExpBackward", "AccumulateGrad", "MulBackward"]
+    assert x.register_hook(lambda g: g).__dict__.keys() == {"id", "_hooks"}
+
+
 def test_leaves_of_a_graph_are_found_by_next_functions() -> None:
     x, w, c = leaf(1), leaf(2), Tensor(np.ones(3))
     y = Mul.apply(Mul.apply(x, w), Mul.apply(x, c))

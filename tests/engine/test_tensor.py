@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
 import retrograd
-from engine.functions import Exp, leaf
+from engine.functions import Exp, leaf, values
 from retrograd.engine import Tensor, no_grad
 
 
@@ -208,9 +210,55 @@ def test_deepcopy_and_pickle_of_leaves() -> None:
     assert copied[0] is copied[1] and copied[0] is not x
 
 
+def test_attributes_stay_with_their_tensor() -> None:
+    x = Tensor(np.ones((2, 3)))
+    x.name, x.notes = "weight", ["latent"]
+    x.add_(1)
+    assert x.name == "weight" and x.requires_grad_() is x and x.double() is x and {"name", "notes"} <= set(dir(x))
+    twin = copy.copy(x)
+    assert twin.notes is x.notes and twin.requires_grad and np.shares_memory(twin.array, x.array)
+    for other in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert type(other) is Tensor and vars(other) == vars(x) and other.notes is not x.notes
+    for other in (x.detach(), x.data, x.clone(), x.float(), x * 1, x[0], x.view(-1), Tensor(x.detach())):
+        assert vars(other) == {}
+    y = Exp.apply(x)
+    y.name = "result"
+    y.backward(Tensor(np.full((2, 3), 0.5)))
+    assert y.name == "result" and vars(x.grad) == {}
+    del x.name
+    with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'name'"):
+        x.name  # noqa: B018
+
+
+def test_tensors_may_hold_themselves_and_are_freed() -> None:
+    x = Tensor(np.ones(2))
+    x.me, x.product = x, x * 2
+    for other in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert other.me is other and other.product.tolist() == [2, 2]
+    held = weakref.ref(x)
+    del x, other
+    gc.collect()
+    assert held() is None
+
+
+@pytest.mark.parametrize("name", ["shape", "dtype", "ndim", "device", "is_leaf", "grad_fn", "T", "is_cuda", "nbytes"])
+def test_what_a_tensor_computes_cannot_be_set(name: str) -> None:
+    x = Tensor(np.ones(2))
+    with pytest.raises(AttributeError, match=f"'{name}' of 'Tensor' object has no setter"):
+        setattr(x, name, 1)
+    assert vars(x) == {}
+
+
+def test_a_deleted_gradient_is_none() -> None:
+    x = leaf(2)
+    x.grad = Tensor(np.array(values(x)))
+    del x.grad, x.grad
+    assert x.grad is None and x.requires_grad
+
+
 def test_results_are_not_copied() -> None:
     y = Exp.apply(leaf(1))
-    for action in (copy.deepcopy, pickle.dumps):
+    for action in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(RuntimeError, match="only leaf tensors.*detach"):
             action(y)
     with no_grad():

@@ -275,6 +275,39 @@ def test_what_cannot_be_written(value, message, tmp_path):
     assert (tmp_path / "x.pt").read_bytes() == b"earlier" and len(list(tmp_path.iterdir())) == 1
 
 
+def test_attributes_of_tensors_are_written():
+    weight, plain = nn.Parameter(rg.ones(2)), rg.arange(3)
+    weight.org, weight.name, weight.form = weight.data * 3, "w", (1, [2.5])
+    plain.partner = weight
+    found = copied({"weight": weight, "plain": plain, "bare": rg.ones(1)})
+    ours = found["weight"]
+    assert type(ours) is nn.Parameter and ours.requires_grad and found["plain"].tolist() == [0, 1, 2]
+    assert ours.org.tolist() == [3, 3] and (ours.name, ours.form) == ("w", (1, [2.5]))
+    assert found["plain"].partner is ours and vars(found["bare"]) == {}
+    views = rg.arange(6.0)
+    views.start = views[:3]
+    twin = copied(views)
+    assert np.shares_memory(twin.array, twin.start.array) and twin.start.tolist() == [0, 1, 2]
+
+
+def test_attributes_that_cannot_be_written():
+    x = rg.ones(1)
+    x.hook = len
+    with pytest.raises(TypeError, match=r"obj\[0\].hook is code \(len\), which a file cannot hold"):
+        rg.save([x], io.BytesIO())
+    x.hook = {"x": x}
+    with pytest.raises(ValueError, match=r"obj.hook\['x'\] is a tensor that its own attributes hold; a file cannot"):
+        rg.save(x, io.BytesIO())
+    deep = rg.ones(1)
+    for _ in range(200):
+        above = rg.ones(1)
+        above.below = deep
+        deep = above
+    with pytest.raises(ValueError, match="nested deeper than 200 containers"):
+        rg.save(deep, io.BytesIO())
+    assert copied(deep.below).below.below.shape == (1,)
+
+
 def test_circles_and_depths_cannot_be_written():
     circle: list[Any] = [1]
     circle.append({"x": circle})

@@ -66,9 +66,35 @@ def test_the_honest_one_is_read():
     assert rg.load(archived(program(tensor()))).tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
+def attributed(*state: bytes) -> bytes:
+    """A tensor of six numbers with attributes."""
+    places = storage() + plain(0) + plain((2, 3)) + plain((3, 1)) + b"\x89" + call("collections OrderedDict")
+    function = named("torch._utils _rebuild_tensor_v2") + named("torch Tensor") + b"(" + places + b"t"
+    return named("torch._tensor _rebuild_from_type_v2") + b"(" + function + b"".join(state) + b"tR"
+
+
+def test_attributes_cannot_take_the_place_of_anything():
+    """NumPy would read memory at the address in ``__array_interface__``."""
+    interface = {"data": (64, False), "shape": (4,), "typestr": "<f4", "version": 3}
+    names = {"array": 1, "sum": 2, "_edge": 3, "__class__": 4, "__array_interface__": interface, "__len__": 5, "org": 6}
+    x = rg.load(archived(program(attributed(plain(names)))))
+    assert vars(x) == {"org": 6} and np.array(x).tolist() == x.tolist() == [[0, 1, 2], [3, 4, 5]]
+    for other in (None, 3, "text", ({"org": 6}, {}), [("org", 6)], {1: 2}):
+        assert vars(rg.load(archived(program(attributed(plain(other)))))) == {}
+
+
 THOUSAND = b"](" + b"K\x01" * 1000 + b"eq\x05"
 PUSHED = b"q\x07" + b"h\x05\x85R0" + (b"h\x07h\x05\x85R0" * 5000)
 CASES = {
+    "code as an attribute": (program(attributed(b"}" + text("a") + call("os system", "true") + b"s")), r"it holds os"),
+    "a name as an attribute": (program(attributed(b"}" + text("a") + named("torch Tensor") + b"s")),
+        r"obj\['a'\] is torch.Tensor, which is not read as a value"),
+    "a tensor that its attribute holds": (
+        program(attributed(b"}" + text("a") + b"]q\x05s") + b"q\x06h\x05h\x06a0"),
+        r"obj\['a'\]\[0\] is a container that holds it"),
+    "the same attributes again and again": (
+        program(b"}(" + b"".join(text(f"a{i}") + b"N" for i in range(2000)) + b"uq\x05]("
+                + attributed(b"h\x05") * 1000 + b"e"), r"copies the same values again and again"),
     "a call": (program(call("os system", "true")), r"it holds os.system; restoring it would run code"),
     "a call in a list": (program(b"](" + call("os system", "true") + b"e"), r"it holds os.system.*stands in obj\[0\]"),
     "a call in a dict": (program(b"}" + text("a") + call("nt system", "x") + b"s"), r"nt.system.*stands in obj\['a'\]"),

@@ -11,8 +11,10 @@ import pytest
 
 from ops.sets import textbook_at_night
 from retrograd import nn
+from retrograd.engine import no_grad
 from retrograd.engine.tensor import Tensor
 from retrograd.nn.parameter import Parameter
+from retrograd.optim import SGD
 
 
 class Scale(nn.Module):
@@ -317,8 +319,6 @@ def test_parameter_errors() -> None:
         with pytest.raises(ValueError, match='expected "add", "write" or "null"'):
             parameter.grad_req = value  # type: ignore[assignment]
     assert parameter.grad_req == "add"
-    with pytest.raises(AttributeError):
-        parameter.gradreq = "write"  # a misspelling is no new attribute
 
 
 DEPTH = 5000
@@ -401,3 +401,100 @@ def test_methods_of_a_class_of_ones_own_are_called_on_the_way() -> None:
     assert repr(net) == (
         "Sequential(\n  (0): own\n  words\n  (1): ModuleList(\n    (0-1): 2 x own\n    words\n    (2): ReLU()\n  )\n)"
     )
+
+
+# ---------------------------------------------------------------- attributes of parameters
+
+
+def test_attributes_of_parameters_follow_pytorch() -> None:
+    layer = nn.Linear(2, 3)
+    weight = layer.weight
+    weight.org = weight.data.clone()
+    weight.notes = ["latent"]
+    weight.owner = layer
+    with no_grad():
+        weight.add_(1)
+        layer.double()
+        layer.load_state_dict(nn.Linear(2, 3).state_dict())
+    assert layer.weight is weight and weight.notes == ["latent"]
+
+    twin = copy.copy(weight)
+    assert type(twin) is Parameter and twin.notes is weight.notes and np.shares_memory(twin.array, weight.array)
+    other = pickle.loads(pickle.dumps(layer))
+    assert other.weight.notes == ["latent"] and other.weight.owner is other and type(other.weight) is Parameter
+    np.testing.assert_array_equal(other.weight.org.array, weight.org.array)
+
+    made = [copy.deepcopy(weight), copy.deepcopy(layer).weight, Parameter(weight), *layer.state_dict().values()]
+    made += [weight.data, weight.detach(), weight.clone(), weight.float(), weight * 1]
+    assert [vars(tensor) for tensor in made] == [{}] * len(made)
+    assert layer.state_dict(keep_vars=True)["weight"] is weight
+
+
+def test_a_parameter_may_hold_itself() -> None:
+    parameter = Parameter(np.ones(2, np.float32))
+    parameter.limits = (-1, 1)
+    parameter.me = [parameter]
+    for twin in (pickle.loads(pickle.dumps(parameter)), pickle.loads(pickle.dumps(parameter, 2))):
+        assert twin.me[0] is twin and twin.limits == (-1, 1) and twin.requires_grad
+
+
+class Scaled(Parameter):
+    """A subclass with state of its own."""
+
+    scale = 1.0
+
+
+def test_a_subclass_of_parameter_keeps_its_state() -> None:
+    parameter = Scaled(np.ones(2, np.float32))
+    parameter.scale = 3.0
+    for twin in (copy.copy(parameter), copy.deepcopy(parameter), pickle.loads(pickle.dumps(parameter))):
+        assert type(twin) is Scaled and twin.scale == 3.0
+
+
+def test_attributes_of_lazy_parameters_and_buffers() -> None:
+    lazy = nn.LazyLinear(2)
+    lazy.weight.tag = "kept"
+    assert vars(copy.deepcopy(lazy.weight)) == vars(pickle.loads(pickle.dumps(lazy.weight))) == {}  # as in PyTorch
+    lazy(Tensor(np.ones((1, 3), np.float32)))
+    assert type(lazy.weight) is Parameter and lazy.weight.tag == "kept"
+    scale = Scale()
+    scale.calls.tag = ["counter"]
+    for twin in (copy.deepcopy(scale), pickle.loads(pickle.dumps(scale))):
+        assert twin.calls.tag == ["counter"] and twin.calls.tag is not scale.calls.tag
+
+
+def test_training_of_latent_weights() -> None:
+    """The loop of binarized networks: ``p.org`` is trained, and forward and backward see its signs."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((8, 5)).astype(np.float32)
+    target = x @ random.choice([-1, 1], (5, 3)).astype(np.float32)
+
+    class Binary(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            if not hasattr(self.weight, "org"):
+                self.weight.org = self.weight.data.clone()
+            self.weight.data = self.weight.org.sign()
+            return super().forward(input)
+
+    layer = Binary(5, 3, bias=False)
+    latent = layer.weight.array.astype(np.float64)
+    optimizer = SGD(layer.parameters(), lr=0.3)
+    losses = []
+    for _ in range(12):
+        loss = ((layer(Tensor(x)) - Tensor(target)) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        for p in layer.parameters():
+            if hasattr(p, "org"):
+                p.data.copy_(p.org)
+        optimizer.step()
+        for p in layer.parameters():
+            if hasattr(p, "org"):
+                p.org.copy_(p.data.clamp_(-1, 1))
+        losses.append(loss.item())
+
+        error = x @ np.sign(latent).T - target
+        assert losses[-1] == pytest.approx((error**2).mean(), rel=1e-5)
+        latent = np.clip(latent - 0.3 * (2 * error.T @ x / error.size), -1, 1)
+        np.testing.assert_allclose(layer.weight.org.array, latent, rtol=1e-4, atol=1e-5)
+    assert losses[-1] < 0.1 * losses[0] and layer.weight.org._edge is None

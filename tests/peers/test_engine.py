@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import io
+import pickle
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,105 @@ import retrograd as rg
 def both(*values: Any, requires_grad: bool = True) -> tuple[Any, Any]:
     array = np.array(values, np.float64)
     return torch.tensor(array, requires_grad=requires_grad), rg.Tensor(array.copy(), requires_grad=requires_grad)
+
+
+def _through_a_file(lib: Any, value: Any) -> Any:
+    stream = io.BytesIO()
+    lib.save(value, stream)
+    stream.seek(0)
+    return lib.load(stream)
+
+
+# what may carry the attributes of a tensor on, and what makes a tensor without any
+COPIES: dict[str, Any] = {
+    "copy": lambda lib, x: copy.copy(x),
+    "deepcopy": lambda lib, x: copy.deepcopy(x),
+    "pickle": lambda lib, x: pickle.loads(pickle.dumps(x)),
+    "file": _through_a_file,
+    "state_dict": lambda lib, x: _holder(lib, x).state_dict()["x"],
+    "state_dict with variables": lambda lib, x: _holder(lib, x).state_dict(keep_vars=True)["x"],
+    "a module's deepcopy": lambda lib, x: copy.deepcopy(_holder(lib, x)).x,
+    "a module's pickle": lambda lib, x: pickle.loads(pickle.dumps(_sequential(lib, x)))[0].weight,
+    "a module's conversion": lambda lib, x: _holder(lib, x).float().x,
+    "load_state_dict": lambda lib, x: _loaded(lib, x),
+    "Parameter": lambda lib, x: lib.nn.Parameter(x),
+    "as_tensor": lambda lib, x: lib.as_tensor(x),
+    "requires_grad_": lambda lib, x: x.requires_grad_(),
+    "change in place": lambda lib, x: x.requires_grad_(False).add_(1),
+    **{name: lambda lib, x, name=name: getattr(x, name)() for name in (
+        "detach", "clone", "float", "double", "cpu", "contiguous", "detach_", "exp", "share_memory_"
+    )},
+    "data": lambda lib, x: x.data,
+    "to": lambda lib, x: x.to(lib.float64),
+    "index": lambda lib, x: x[:2],
+    "view": lambda lib, x: x.view(1, 3),
+}  # fmt: skip
+
+
+def _holder(lib: Any, x: Any) -> Any:
+    module = lib.nn.Module()
+    if isinstance(x, lib.nn.Parameter):
+        module.x = x
+    else:
+        module.register_buffer("x", x)
+    return module
+
+
+def _sequential(lib: Any, x: Any) -> Any:
+    module = lib.nn.Sequential(lib.nn.LayerNorm(3))
+    module[0].weight = x if isinstance(x, lib.nn.Parameter) else lib.nn.Parameter(x)
+    return module
+
+
+def _loaded(lib: Any, x: Any) -> Any:
+    module = _holder(lib, x)
+    module.load_state_dict({"x": lib.zeros(3, dtype=lib.float64)})
+    return module.x
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (kind, name)
+        for kind in ("Tensor", "Parameter", "Buffer")
+        for name in COPIES
+        # a converted buffer stays the same object here; PyTorch puts another one in its place
+        if kind == "Parameter" or name != "a module's conversion"
+    ],
+)
+def test_attributes(kind: str, name: str) -> None:
+    found = []
+    for lib in (torch, rg):
+        x = lib.tensor([1.0, 2.0, 3.0], dtype=lib.float64)
+        x = x if kind == "Tensor" else getattr(lib.nn, kind)(x)
+        x.tag, x.parts = "latent", [1]
+        result = COPIES[name](lib, x)
+        tag = getattr(result, "tag", None)
+        found.append((tag, result is x, tag is not None and result.parts is x.parts))
+    assert found[0] == found[1]
+
+
+def test_objects_that_take_attributes() -> None:
+    for lib in (torch, rg):
+        x = lib.ones(2, requires_grad=True)
+        optimizer, layer = lib.optim.SGD([x], lr=0.1), lib.nn.Linear(2, 2)
+        data = lib.utils.data
+        takers = [
+            *(x, x * 2, layer, layer.weight, optimizer, lib.optim.lr_scheduler.StepLR(optimizer, 1)),
+            *(x.register_hook(abs), layer.register_forward_hook(print), lib.no_grad(), lib.enable_grad()),
+            *(lib.autograd.set_detect_anomaly(False), lib.set_grad_enabled(True), lib.distributions.Normal(0, 1)),
+            *(lib.nn.utils.rnn.pack_sequence([x]), data.TensorDataset(x), data.DataLoader([1])),
+            *(data.SequentialSampler([1]), lib.nn.ParameterList(), lib.nn.UninitializedParameter()),
+        ]
+        for each in takers:
+            each.foo = 3
+            assert each.foo == 3
+        for other in (x.shape, x.dtype, x.device, x.layout, lib.contiguous_format):
+            with pytest.raises(AttributeError):
+                other.foo = 3
+        node = (x * 2).grad_fn
+        node.metadata["note"] = 1
+        assert node.metadata == {"note": 1} and node.next_functions[0][0].metadata == {}
 
 
 def run(lib: Any, seed: int) -> Any:

@@ -94,6 +94,23 @@ def test_plain_values_and_views_go() -> None:
     assert found["T"][2, 1] == 9 and found["p"][1, 2] == 9
 
 
+@pytest.mark.parametrize("there", [False, True], ids=["comes", "goes"])
+@pytest.mark.parametrize("legacy", [False, True])
+def test_attributes_come_and_go(there: bool, legacy: bool) -> None:
+    one, other = (retrograd, torch) if there else (torch, retrograd)
+    p, x = one.nn.Parameter(one.ones(2, 3), requires_grad=False), one.arange(4)
+    p.org, p.name_of, p.sizes = one.zeros(2, 3) - 1, "first", [1, (2.5, None)]
+    x.parameter = p
+    stream = io.BytesIO()
+    one.save({"p": p, "x": x}, stream, **({} if there else {"_use_new_zipfile_serialization": not legacy}))
+    stream.seek(0)
+    found = other.load(stream, weights_only=True)
+    assert type(found["p"]) is other.nn.Parameter and not found["p"].requires_grad
+    assert vars(found["p"]).keys() - {"_backward_hooks"} == {"org", "name_of", "sizes"}
+    assert found["p"].org.tolist() == [[-1, -1, -1]] * 2 and found["p"].sizes == [1, (2.5, None)]
+    assert found["x"].parameter is found["p"] and found["x"].tolist() == [0, 1, 2, 3]
+
+
 def test_code_is_refused_by_its_name() -> None:
     for value, name in (
         (torch.nn.Linear(2, 2), "torch.nn.modules.linear.Linear, a whole model"),

@@ -152,3 +152,49 @@ def test_training_lenet_gives_equal_losses(dtype: Any, name: str, options: dict[
     assert losses[-1] < losses[0]
     for key, value in peer.state_dict().items():
         assert_close(net.state_dict()[key], value, key, tolerance=5e-3 if dtype is np.float32 else 1e-6)
+
+
+def _binary_network(lib: Any, weights: list[np.ndarray]) -> Any:
+    """Two layers that see the signs of their latent weights ``weight.org``, as BinaryNet's code for PyTorch does."""
+
+    class Binary(lib.nn.Linear):  # type: ignore[misc, name-defined]
+        def forward(self, input: Any) -> Any:
+            if not hasattr(self.weight, "org"):
+                self.weight.org = self.weight.data.clone()
+            self.weight.data = self.weight.org.sign()
+            return super().forward(input)
+
+    first, second = Binary(6, 8, dtype=lib.float64), Binary(8, 4, dtype=lib.float64)
+    for layer, weight in zip((first, second), weights, strict=True):
+        layer.weight.data.copy_(lib.tensor(weight))
+        layer.bias.data.zero_()
+    return lib.nn.Sequential(first, lib.nn.Hardtanh(), second)
+
+
+@pytest.mark.parametrize(("name", "options"), [OPTIMIZERS[1], OPTIMIZERS[3]], ids=_name)
+def test_training_of_latent_weights(name: str, options: dict[str, Any]) -> None:
+    weights = [normal(8, 6), normal(4, 8)]
+    x, labels = normal(12, 6), np.arange(12) % 4
+    results = []
+    for lib in (retrograd, torch):
+        net: Any = _binary_network(lib, weights)
+        optimizer = getattr(lib.optim, name)(net.parameters(), **options)
+        losses = []
+        for _ in range(8):
+            loss = lib.nn.functional.cross_entropy(net(lib.tensor(x)), lib.tensor(labels))
+            optimizer.zero_grad()
+            loss.backward()
+            for p in net.parameters():
+                if hasattr(p, "org"):
+                    p.data.copy_(p.org)
+            optimizer.step()
+            for p in net.parameters():
+                if hasattr(p, "org"):
+                    p.org.copy_(p.data.clamp_(-1, 1))
+            losses.append(loss.item())
+        results.append((losses, [p.org for p in net.parameters() if hasattr(p, "org")]))
+    (losses, latent), (expected, latent_there) = results
+    np.testing.assert_allclose(losses, expected, rtol=1e-8)
+    assert len(latent) == len(latent_there) == 2
+    for ours, theirs in zip(latent, latent_there, strict=True):
+        assert_close(ours, theirs, "latent weight", tolerance=1e-6)

@@ -19,6 +19,8 @@ OTHER_LIBRARIES = {
     "torch.Tensor": ("as_in_context", "asnumpy", "asscalar", "attach_grad"),
     "torch.nn.Module": ("collect_params", "hybridize"),
 }
+# attributes that scripts set in PyTorch, with an effect there
+ASSIGNED = {"torch.Tensor": ("grad_dtype", "imag")}
 _TABLE = os.path.join(os.path.dirname(__file__), "pytorch_names.txt")
 
 
@@ -71,9 +73,17 @@ class Absent:
         raise _error(owner.__name__, *self._place)
 
 
+class AbsentProperty(Absent):
+    """Stands in a class for an attribute whose assignment means something in PyTorch: it is refused like a read."""
+
+    def __set__(self, instance: Any, value: Any) -> NoReturn:
+        raise _error(type(instance).__name__, *self._place)
+
+
 def attach_to_class(cls: type, namespace: str) -> None:
     """Give a class an ``Absent`` for each name that a class of PyTorch, or one like it of MXNet, has and it has not."""
-    known = (*pytorch_names()[namespace], *OTHER_LIBRARIES.get(namespace, ()))
+    assigned = ASSIGNED.get(namespace, ())
+    known = (*pytorch_names()[namespace], *OTHER_LIBRARIES.get(namespace, ()), *assigned)
     names = frozenset(name for name in known if not hasattr(cls, name))
 
     def __dir__(self: Any) -> list[str]:  # noqa: N807
@@ -81,7 +91,7 @@ def attach_to_class(cls: type, namespace: str) -> None:
         return [name for name in object.__dir__(self) if name not in names or hasattr(self, name)]
 
     for name in names:
-        setattr(cls, name, Absent(namespace, name))
+        setattr(cls, name, (AbsentProperty if name in assigned else Absent)(namespace, name))
     cls.__dir__ = __dir__  # type: ignore[assignment]
 
 

@@ -41,6 +41,7 @@ REASONS: dict[str, dict[str, str]] = {
         "xpu": _ONE_DEVICE,
         "cfloat": _NO_COMPLEX,
         "cdouble": _NO_COMPLEX,
+        "grad_dtype": "a gradient has the dtype of its tensor",
         "imag": _NO_COMPLEX,
         "to_dense": _STRIDED,
     },

@@ -135,8 +135,6 @@ class set_detect_anomaly:  # noqa: N801  the name is PyTorch's
         TypeError: mode or check_nan is not a bool.
     """
 
-    __slots__ = ("_previous",)
-
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         for name, value in (("mode", mode), ("check_nan", check_nan)):
             if not isinstance(value, bool):
@@ -160,8 +158,6 @@ class detect_anomaly:  # noqa: N801
     Raises:
         TypeError: check_nan is not a bool.
     """
-
-    __slots__ = ("_check_nan", "_previous")
 
     def __init__(self, check_nan: bool = True) -> None:
         if not isinstance(check_nan, bool):

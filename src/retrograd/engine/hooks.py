@@ -45,8 +45,6 @@ class HookDict(dict[int, Any]):
 class RemovableHandle:
     """What registering a hook returns: ``remove()`` takes the hook off; so does the end of ``with handle:``."""
 
-    __slots__ = ("_hooks", "id")
-
     def __init__(self, hooks: HookDict, hook: Any, prepend: bool = False) -> None:
         self.id = _next_id()
         self._hooks = weakref.ref(hooks)

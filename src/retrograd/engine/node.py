@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
@@ -135,6 +136,11 @@ class Node:
         ends = [edge if edge is None or type(edge) is tuple else (accumulation(edge), 0) for edge in self.edges]
         return tuple([(None, 0) if end is None else (end[0], end[1]) for end in ends])
 
+    @cached_property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for notes about this call; it lives as long as the graph."""
+        return {}
+
     @property
     def rule(self) -> str | None:
         """The name of the rule that replaces the backward of the call that this node is part of."""
@@ -154,11 +160,11 @@ class AccumulateGrad:
     It is made when `next_functions` is read. A leaf has the same one as long as anybody holds it.
     """
 
-    __slots__ = ("__weakref__", "variable")
     next_functions: tuple[()] = ()
 
     def __init__(self, variable: Tensor) -> None:
         self.variable = variable
+        self.metadata: dict[Any, Any] = {}
 
     def name(self) -> str:
         """AccumulateGrad."""

@@ -50,11 +50,17 @@ class Tensor(Elements):
 
     `array` is the NumPy array that it holds, `data` a Tensor of the same memory without history, `grad` the accumulated
     gradient, which is a Tensor of the same shape and dtype or None.
+
+    Further attributes can be set, such as ``weight.org = weight.data.clone()``. As in PyTorch, they belong to this one
+    object. Changes in place, pickling, copy.copy and retrograd.save keep them; a new tensor made from this one (detach,
+    clone, data, a conversion, a state_dict) does not have them. copy.deepcopy copies those of a Tensor; the copy of a
+    Parameter starts without any.
     """
 
-    # The slots of the second line are unset until they are needed: most tensors are short-lived.
+    # The slots of the second line are unset until they are needed: most tensors are short-lived. `__dict__` holds what
+    # users set and nothing of the library's own; Python makes it when the first attribute is set.
     __slots__ = (
-        *("__weakref__", "_edge", "_grad", "_grad_req", "_requires_grad", "array"),
+        *("__dict__", "__weakref__", "_edge", "_grad", "_grad_req", "_requires_grad", "array"),
         *("_hooks", "_post_hooks", "_view", "_views"),
     )
     __hash__ = object.__hash__
@@ -161,7 +167,7 @@ class Tensor(Elements):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that backward sweeps have accumulated, or None.
+        """The gradient that backward sweeps have accumulated, or None; deleting it sets it to None.
 
         Setting it raises:
             TypeError, ValueError: not a Tensor or None, or another shape or dtype than this tensor's.
@@ -183,6 +189,10 @@ class Tensor(Elements):
                     f"got {value.array.dtype} of shape {value.array.shape}"
                 )
         self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
 
     @property
     def grad_req(self) -> str:
@@ -262,6 +272,12 @@ class Tensor(Elements):
     # ---- copies --------------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        result = self._deepcopy_without_attributes(memo)
+        if self.__dict__:
+            result.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return result
+
+    def _deepcopy_without_attributes(self, memo: dict[int, Any]) -> Self:
         self._refuse_history("copy.deepcopy")
         result = _new(type(self))
         memo[id(self)] = result
@@ -270,12 +286,10 @@ class Tensor(Elements):
         result._edge = None
         result._grad_req = "add" if self._grad_req is INFERENCE else self._grad_req
         result._grad = None if self._grad is None else wrap(self._grad.array.copy(order="K"))
-        if hasattr(self, "__dict__"):  # a subclass without slots, such as Parameter
-            result.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return result
 
     def __getstate__(self) -> object:
-        self._refuse_history("pickle")
+        self._refuse_history("copy.copy or pickle")
         state: Any = object.__getstate__(self)
         members, slots = state if type(state) is tuple else (state, {})
         dropped = ("_hooks", "_post_hooks", "_view", "_views")

@@ -86,7 +86,10 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        result = super().__deepcopy__(memo)
+        # As in PyTorch, the copy starts without attributes. Those of a subclass may be part of its state, which PyTorch
+        # makes anew by calling the constructor.
+        plain = type(self) is Parameter
+        result = self._deepcopy_without_attributes(memo) if plain else super().__deepcopy__(memo)
         result.limits = self.limits
         return result
 
@@ -94,7 +97,9 @@ class Parameter(Tensor):
         # NumPy pickles arrays of other memory orders in C order, so the order is pickled separately.
         axes = _memory_axes(self.array)
         options = self.requires_grad, self.grad_req, self.limits
-        return _rebuild, (type(self), self.array.transpose(axes), axes, *options)
+        arguments = type(self), self.array.transpose(axes), axes, *options
+        # The attributes come as state, not as an argument, so that they may refer to the parameter itself.
+        return (_rebuild, arguments, (self.__dict__, {})) if self.__dict__ else (_rebuild, arguments)
 
 
 class Buffer(Tensor):

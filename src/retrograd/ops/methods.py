@@ -190,6 +190,8 @@ METHODS.update(inplace.of_all(METHODS))
 METHODS.update(numpy_protocols.METHODS)
 
 for _name, _method in METHODS.items():
+    if isinstance(_method, property):
+        _method.__set_name__(Tensor, _name)  # type: ignore[attr-defined]  # for Python's messages
     setattr(Tensor, _name, _method)
 numpy_protocols.fill_operators()
 

@@ -90,13 +90,17 @@ class Pickler:
         write = _CONTAINERS.get(kind)
         if write is None:
             raise TypeError(f"save: {place} is {_described(value)}")
+        self._enter(value, place)
+        write(self, value, place)
+        self.above.pop()
+
+    def _enter(self, value: Any, place: str) -> None:
         if id(value) in self.above:
-            raise ValueError(f"save: {place} is a container that holds it; a file cannot hold a circle")
+            what = "a tensor that its own attributes hold" if isinstance(value, Tensor) else "a container that holds it"
+            raise ValueError(f"save: {place} is {what}; a file cannot hold a circle")
         if len(self.above) >= MOST_DEPTH:
             raise ValueError(f"save: {place} is nested deeper than {MOST_DEPTH} containers")
         self.above.append(id(value))
-        write(self, value, place)
-        self.above.pop()
 
     def _list(self, value: list[Any], place: str) -> None:
         self.parts.append(b"]")
@@ -202,22 +206,42 @@ class Pickler:
     def _tensor(self, value: Tensor, place: str) -> None:
         if is_lazy(value):
             raise TypeError(f"save: {place} is not initialised; call the model once, so that it has a shape")
-        placed = self.placed[id(value)]
+        self._enter(value, place)
+        placed, attributes = self.placed[id(value)], vars(value)
         if isinstance(value, Parameter):
-            self._global("torch._utils _rebuild_parameter")
+            self._global(f"torch._utils _rebuild_parameter{'_with_state' if attributes else ''}")
             self.parts.append(b"(")
             self._rebuild(placed, False)
             self._flags(value.requires_grad)
+        elif attributes:
+            self._global("torch._tensor _rebuild_from_type_v2")
+            self.parts.append(b"(")
+            self._global("torch._utils _rebuild_tensor_v2")
+            self._global("torch Tensor")
+            self._arguments(placed, value.requires_grad)
         else:
             self._rebuild(placed, value.requires_grad)
+        if attributes:
+            self.parts.append(b"}(")
+            for name, item in attributes.items():
+                self.write(name, place)
+                self.write(item, f"{place}.{name}")
+            self.parts.append(b"u")
+        if attributes or isinstance(value, Parameter):
+            self.parts.append(b"tR")
+        self.above.pop()
         self._store(value)
 
     def _rebuild(self, placed: Placed, requires_grad: bool) -> None:
-        name = _STORAGES[placed.dtype]
         self._global("torch._utils _rebuild_tensor_v2")
+        self._arguments(placed, requires_grad)
+        self.parts.append(b"R")
+
+    def _arguments(self, placed: Placed, requires_grad: bool) -> None:
+        """The arguments of ``_rebuild_tensor_v2``."""
         self.parts.append(b"((")
         self.write("storage", "")
-        self._global(f"torch {name}Storage")
+        self._global(f"torch {_STORAGES[placed.dtype]}Storage")
         for item in (str(placed.storage), "cpu", placed.numbers):
             self.write(item, "")
         self.parts.append(b"tQ")
@@ -228,12 +252,13 @@ class Pickler:
                 self._int(size, "")
             self.parts.append(b"t")
         self._flags(requires_grad)
+        self.parts.append(b"t")
 
     def _flags(self, requires_grad: bool) -> None:
-        """The last arguments of both functions, whether a gradient is wanted and hooks, and the call."""
+        """Arguments that tensors and parameters have in common: whether a gradient is wanted, and hooks."""
         self.parts.append(b"\x88" if requires_grad else b"\x89")
         self._global("collections OrderedDict")
-        self.parts.append(b")RtR")
+        self.parts.append(b")R")
 
     def _array(self, value: np.ndarray, place: str) -> None:
         """An array of NumPy, as NumPy's own pickles have it."""
@@ -299,13 +324,14 @@ _CONTAINERS: dict[type, Any] = {
 
 
 def _find_tensors(value: Any, found: dict[int, np.ndarray], seen: set[int]) -> None:
-    """The arrays of all tensors in containers, by the tensors' ids."""
+    """The arrays of all tensors in containers and in tensors' attributes, by the tensors' ids."""
     left = [value]
     while left:
         item = left.pop()
         if isinstance(item, Tensor):
-            if not is_lazy(item):
+            if not is_lazy(item) and id(item) not in found:
                 found[id(item)] = item.array
+                left += [*vars(item).values()][::-1]
             continue
         if id(item) in seen or type(item) not in _CONTAINERS:
             continue

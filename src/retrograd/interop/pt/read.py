@@ -42,8 +42,8 @@ def load(
     Nothing in the file is executed. It may hold tensors, parameters, numbers, strings, bytes, None, lists, tuples,
     sets, dicts, OrderedDicts, Counters, defaultdicts of plain types, argparse.Namespaces, dtypes, devices, sizes, and
     arrays and numbers of NumPy. Tensors that shared memory share it again. Numbers of a dtype that no Tensor has are
-    widened without loss: bfloat16 to float32, uint16, uint32 and uint64 to int64. Python attributes of tensors are
-    dropped.
+    widened without loss: bfloat16 to float32, uint16, uint32 and uint64 to int64. Tensors keep the attributes that
+    users had set, unless a name means something else here.
 
     f: a path, or an open binary file or BytesIO, read from its position on.
     map_location: a device, its name, a function or a dict, as in PyTorch; tensors of every device load to the CPU,

@@ -63,25 +63,37 @@ def _dtype_name(dtype: Any) -> str:
 
 
 def _rebuild_parameter(data: Any, requires_grad: Any, hooks: Any = None, state: Any = None) -> Tensor:
-    """A Parameter; a Tensor if it holds integers, which only a Tensor does here. Python attributes are dropped."""
+    """A Parameter; a Tensor if it holds integers, which only a Tensor does here."""
     if not isinstance(data, Tensor) or type(requires_grad) is not bool:
         raise Refused("a parameter is made of no tensor")
     array = data.array
     if array.dtype.kind != "f":
-        return data
+        return _with_attributes(data, state)
     if array.dtype not in (np.float32, np.float64) or not array.flags.writeable:
         array = array.astype(np.float64 if array.dtype == np.float64 else np.float32)
-    return Parameter(array, requires_grad)
+    return _with_attributes(Parameter(array, requires_grad), state)
+
+
+def _with_attributes(tensor: Tensor, state: Any) -> Tensor:
+    """The tensor with the attributes that its user had set in PyTorch.
+
+    Names that the class defines are left out, and so are names such as ``__array_interface__``, from which NumPy would
+    take an address: a file sets neither.
+    """
+    if isinstance(state, dict):
+        names = [name for name in state if type(name) is str and not name.startswith("__")]
+        vars(tensor).update({name: state[name] for name in names if not hasattr(type(tensor), name)})
+    return tensor
 
 
 def rebuild_from_type(function: Any, kind: Any, args: Any, state: Any = None) -> Tensor:
-    """A tensor with Python attributes, which are dropped."""
+    """A tensor with Python attributes."""
     own = ("torch.Tensor", "torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer")
     if type(function) is not Name or type(kind) is not Name or kind.text not in own or type(args) is not tuple:
         raise Refused("a tensor is of a class of its own; save x.as_subclass(torch.Tensor)")
     if function.text not in REBUILD:
         raise Refused(f"a tensor is made by {function.text}")
-    return REBUILD[function.text](*args)
+    return _with_attributes(REBUILD[function.text](*args), state)
 
 
 def rebuild_from_other(data: Any, dtype: Any, device: Any, requires_grad: Any) -> Tensor:

@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ...engine.tensor import Tensor
 from .refusal import MOST_DEPTH, Refused, entry
 from .storage import Storage
 
@@ -108,4 +109,4 @@ def _entries(value: Any) -> Iterator[tuple[Any, Any]] | None:
         return iter(value.items())
     if isinstance(value, (list, tuple, set, frozenset)):
         return enumerate(value)
-    return iter(vars(value).items()) if type(value) is Namespace else None
+    return iter(vars(value).items()) if type(value) is Namespace or isinstance(value, Tensor) else None

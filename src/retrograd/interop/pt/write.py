@@ -32,7 +32,7 @@ def save(
     ``load`` reads the file, and so does torch.load(weights_only=True); frozensets, defaultdicts, argparse.Namespaces
     and arrays of NumPy, which are written too, PyTorch reads with weights_only=False. Tensors that share memory share
     it in the file. Numbers of NumPy become Python's. Of a Module its state_dict is written, with a warning: a file
-    that holds no code cannot restore a whole model.
+    that holds no code cannot restore a whole model. Attributes that were set on a tensor are written with it.
 
     f: a path, of which an existing file is kept until the new one is complete, or an open binary file.
     pickle_module: None; files are written by no pickle module.

@@ -49,8 +49,6 @@ class PackedSequence(_Fields):
         ValueError: batch_sizes is not 1-d, increases, or does not sum to the rows of data.
     """
 
-    __slots__ = ()
-
     def __new__(
         cls,
         data: Tensor,
