@@ -27,7 +27,18 @@ from ...ops.convolution.gradient import bias_gradient, per_sample_conv_weight_gr
 from ...ops.product.matmul import matmul
 from ..module import Module
 
-__all__ = ["Call", "Prepare", "Rule", "mixes_samples", "register_named_rule", "register_per_sample_rule", "rule_of"]
+__all__ = [
+    "Call",
+    "Prepare",
+    "Rule",
+    "mixes_samples",
+    "refusal_of",
+    "refuse_per_sample",
+    "register_named_rule",
+    "register_per_sample_rule",
+    "rule_named",
+    "rule_of",
+]
 
 
 @dataclass
@@ -36,7 +47,7 @@ class Call:
 
     x: the first positional argument; y: the output; saved: the result of the rule's ``prepare``.
     args, kwargs: all arguments. place: the position of y in an output of several Tensors; each gets its own Call.
-    axes: the batch axes of x and y.
+    axes: the batch axes of x and y. buffers: copies of the buffers as they were before the call, see ``Buffers``.
     """
 
     layer: Any
@@ -48,21 +59,27 @@ class Call:
     place: int = 0
     rules: Any = None  # that replace backwards, as they were when the layer was called
     axes: tuple[int, int] = (0, 0)
+    buffers: Any = ()
 
 
 Rule = Callable[[Call, Tensor], dict[str, Tensor]]  # (call, g like y) -> {name in the layer: gradient (N, *shape)}
 Prepare = Callable[[Call], Any]
 
 _RULES: dict[type[Module] | str, tuple[Rule, Prepare | None]] = {}
+_REFUSED: dict[type[Module], str] = {}  # why a class and its subclasses have no per-sample gradients
+RECURRENT = ("RNNBase", "RNNCellBase", "ConvCell")
 
 
 def register_per_sample_rule(layer: type[Module], rule: Rule, prepare: Prepare | None = None) -> None:
-    """Let ``per_sample_gradients`` handle the parameters of a layer and of its subclasses.
+    """Let ``per_sample_gradients`` handle the parameters of a layer by a rule.
+
+    A subclass uses the rule too, unless it defines its own ``forward``.
 
     Args:
         layer: a Module class that owns parameters.
-        rule: rule(call, g) -> {parameter name: gradient of shape (N, \\*parameter shape)}, where call.x is the layer's
-            input, g the gradient of its output, and call.layer the layer.
+        rule: rule(call, g) -> {parameter name: gradient of shape (N, \\*parameter shape)}, with an entry for every
+            parameter that requires a gradient. call.x is the layer's input, g the gradient of its output, and
+            call.layer the layer.
         prepare: prepare(call) runs at the end of the layer's forward; call.saved holds its result for the rule. It may
             raise ValueError if the layer's settings mix the samples.
 
@@ -79,14 +96,51 @@ def register_named_rule(name: str, rule: Rule, prepare: Prepare | None) -> None:
     _RULES[name] = rule, prepare
 
 
+def refuse_per_sample(layer: type[Module], reason: str) -> None:
+    """Refuse per-sample gradients for a class and all of its subclasses."""
+    _REFUSED[layer] = reason
+
+
+def refusal_of(layer: Module) -> str | None:
+    """Why the layer has no per-sample gradients, or None."""
+    return next((_REFUSED[kind] for kind in type(layer).__mro__ if kind in _REFUSED), None)
+
+
+def rule_named(name: str) -> tuple[Rule, Prepare | None]:
+    """The rule of a class of this package."""
+    return _RULES[name]
+
+
 def rule_of(layer: Module) -> tuple[Rule, Prepare | None] | None:
-    """The rule of a layer's class or its nearest base class."""
-    for kind in type(layer).__mro__:
-        if kind in _RULES:
+    """The rule of the class that defines the layer's forward, or None.
+
+    A built-in rule also needs weight and bias to be the layer's only parameters, which a parametrization changes.
+    """
+    own = type(layer)
+    own = getattr(own, "cls_to_become", own)  # a lazy layer gets this class in its first call
+    for kind in own.__mro__:
+        named = kind.__module__.startswith("retrograd.nn.") and kind.__name__ in _RULES
+        if not named and kind not in _RULES:
+            continue
+        if "forward" in layer.__dict__:
+            return None
+        if named and kind.__name__ in RECURRENT:
+            # These run the layer again, so that computed weights and forwards of subclasses here are fine.
+            return _RULES[kind.__name__] if own.forward.__module__.startswith("retrograd.") else None
+        if own.forward is not kind.forward:
+            return None
+        if not named:
             return _RULES[kind]
-        if kind.__module__.startswith("retrograd.nn.") and kind.__name__ in _RULES:
-            return _RULES[kind.__name__]
+        return _RULES[kind.__name__] if _has_plain_parameters(layer) else None
     return None
+
+
+def _has_plain_parameters(layer: Module) -> bool:
+    """Whether the layer owns no parameters but weight and bias, and neither is computed from others."""
+    names, members = layer.__dict__["_parameter_names"], layer.__dict__
+    return set(names) <= {"weight", "bias"} and all(
+        name in names or members.get(name) is None and not hasattr(type(layer), name) for name in ("weight", "bias")
+    )
 
 
 def _linear(call: Call, g: Tensor) -> dict[str, Tensor]:
