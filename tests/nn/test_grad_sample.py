@@ -144,7 +144,7 @@ def test_what_a_failed_backward_left_is_not_delivered() -> None:
         with pytest.raises(ArithmeticError):
             loss.backward(retain_graph=True)
         assert all(rows is None for rows in samples(model).values())
-        with pytest.raises(ValueError, match=r"the parameter 4\.weight is used by Pow.*, outside the forward of its layer"):
+        with pytest.raises(ValueError, match=r"the parameter 4\.weight is used by Pow.*, outside the forward of its"):
             (model[4].weight**2).sum().backward()
         assert model[4].weight.grad_sample is None and model[4].weight.grad is None
         model.zero_grad()

@@ -294,4 +294,7 @@ class Quantize(LowBit):
         return x
 
 
-refuse_per_sample(_Summing, "is a low-bit layer, whose parameters have no gradient for each sample")
+refuse_per_sample(
+    _Summing,
+    "is a low-bit layer, whose parameters have no gradient for each sample; freeze them: requires_grad_(False)",
+)

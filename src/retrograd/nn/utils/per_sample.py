@@ -72,20 +72,19 @@ def per_sample_gradients(
     size), or overwrites both if ``grad`` was None or grad_req is "write"; "null" leaves both alone; ``zero_grad`` drops
     both. ``autograd.grad`` sets neither.
 
-    Linear, convolutions, normalizations (BatchNorm in eval mode only) and Embedding have rules that compute the rows of
-    a whole batch; add others with ``register_per_sample_rule``. A rule holds for the class that defines ``forward``.
-    Every other module that owns parameters is run again for each sample alone, which is slower but right for any
-    forward: subclasses with their own ``forward``, weight and spectral normalization and other parametrizations,
-    recurrent layers and cells, attention, low-bit recurrent layers, modules of your own (with all layers inside them),
-    layers with a backward rule, and every layer within `override_backward`. The rows are then those that the rule gives
-    for each sample alone. Such a module must be repeatable and keep the samples apart: its output for each sample is
-    compared with that for the batch.
+    Fast rules compute the rows of a whole batch for Linear, convolutions, normalizations (BatchNorm in eval mode only)
+    and Embedding; add others with ``register_per_sample_rule``. A rule holds only for the class that defines
+    ``forward``. Every other module that owns parameters is run again for each sample alone, with all layers inside it.
+    This is slower, and right for any forward that keeps the samples apart and is repeatable: subclasses with a
+    ``forward`` of their own, weight and spectral normalization and other parametrizations, recurrent layers, attention,
+    your own modules, layers with a backward rule, and all layers within `override_backward`, whose rule then sees each
+    sample alone. The output of each second run is compared with that of the batch.
 
-    Samples are on axis 0 of each layer's input and output, or on axis 1 for recurrent layers and attention without
-    ``batch_first``. A parameter may only be used by the forward of a module that owns it; an error names any other use.
-    Forward hooks on layers may change inputs and outputs, and hooks on gradients may change those, if they treat
-    the samples separately. A hook on a parameter's gradient runs once for each sample, too. Register hooks on modules
-    before the block or the call. Other low-bit layers are refused.
+    Samples are on axis 0 of each layer's input and output. In a model with layers that have ``batch_first=False``, they
+    may be on axis 1. A parameter may only be used in the forward of a module that owns it; any other use is an error.
+    Hooks on modules and tensors may change values and gradients if they treat the samples separately, and a hook on
+    a parameter also runs on the gradient of each sample. Register hooks on modules before the block or the call.
+    Low-bit layers, except recurrent ones, and DistributedDataParallel are refused.
 
     Args:
         losses: a function that runs the module and returns the loss of each sample, a Tensor of shape (N,).
@@ -122,7 +121,7 @@ class _Watch:
         self.count: int | None = None  # of samples
         self.windows: weakref.WeakSet[Window] = weakref.WeakSet()  # of the calls whose graph is alive
         self.known: int | None = None  # samples in the latest call of a layer whose batch axis is certain
-        self._open: list[tuple[Module, Window | None]] = []  # running calls; without a Window inside of a whole one
+        self._open: list[tuple[Module, Window | None]] = []  # running calls; without a Window if others account for all
         self._quiet = False  # layers run again, for single samples
         self._handles: list[Any] = []
 
@@ -130,6 +129,12 @@ class _Watch:
         """Start watching calls."""
         self.steps_first = any(getattr(each, "batch_first", True) is False for each in self.module.modules())
         for path, layer in self.module.named_modules():
+            reason = refusal_of(layer)
+            if reason is not None and own_parameters(layer, recurse=True):
+                self.stop()
+                raise ValueError(
+                    f"per_sample_gradients: {path or 'the module'} ({type(layer).__name__}) {reason}"
+                )
             computed = hasattr(type(layer), "_computed")  # its parameters are in a child, see parametrize.py
             if own_parameters(layer, recurse=computed or has_rule(layer)):
                 entered, called = partial(self._entered, path), partial(self._called, path)
@@ -158,18 +163,19 @@ class _Watch:
         raise NotImplementedError
 
     def _entered(self, path: str, layer: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if getattr(thread.mode.watch, "again", False):  # a checkpoint's second run, which is not in the graph
+            return
         window = None
-        if not self._quiet and not any(each is not None and each.whole for _, each in self._open):
-            reason = refusal_of(layer)
-            if reason is not None and own_parameters(layer, recurse=False):
-                raise ValueError(
-                    f"per_sample_gradients: {path or 'the module'} ({layer.describe()}) {reason}; freeze them: "
-                    "requires_grad_(False)"
-                )
-            self._check_hooks(path, layer)
-            whole = is_ruled(layer) or rule_of(layer) is None or is_recurrent(layer)
-            window = Window(path, layer, whole, next_order())
-            window.buffers = buffers_of(layer) if whole else ()
+        if not self._quiet:
+            window = Window(path, layer, is_ruled(layer) or rule_of(layer) is None or is_recurrent(layer), next_order())
+            for _, outer in self._open:
+                if outer is not None and outer.whole:
+                    window.owned -= outer.owned  # its second runs account for these
+            if window.owned:
+                self._check_hooks(path, layer)
+                window.buffers = buffers_of(layer) if window.whole else ()
+            else:
+                window = None
         self._open.append((layer, window))
 
     def _check_hooks(self, path: str, layer: Any) -> None:
@@ -182,8 +188,8 @@ class _Watch:
             )
 
     def _called(self, path: str, layer: Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        if not self._open or self._open[-1][0] is not layer:  # a hook before _entered raised
-            return None
+        if not self._open or self._open[-1][0] is not layer or getattr(thread.mode.watch, "again", False):
+            return None  # a hook before _entered raised, or that did nothing
         window = self._open.pop()[1]
         if window is None or output is None:
             return None
@@ -197,14 +203,14 @@ class _Watch:
         active = thread.mode.rules
         if active is not None and active.region is not None:
             raise ValueError(
-                f"per_sample_gradients: {window.name()} was called within {active.region.name}, whose backward is the rule "
-                f"{active.region.rule.name}; its effect on one sample is known for the whole {active.region.name} "
+                f"per_sample_gradients: {window.name()} was called within {active.region.name}, whose backward is the "
+                f"rule {active.region.rule.name}; its effect on one sample is known for the whole {active.region.name} "
                 "only: pass a module that contains it"
             )
         if args and hasattr(args[0], "batch_sizes"):
             raise ValueError(
-                f"per_sample_gradients: {window.name()} was called with a PackedSequence, which has no batch axis; call "
-                "it with x, lengths = pad_packed_sequence(..), lengths=lengths"
+                f"per_sample_gradients: {window.name()} was called with a PackedSequence, which has no batch axis; "
+                "call it with x, lengths = pad_packed_sequence(..), lengths=lengths"
             )
         if not (inputs and outputs):
             raise ValueError(
@@ -264,7 +270,8 @@ class _Watch:
                     f"{self.count} samples"
                 )
         check(call.y.grad_fn, (call.x,))  # type: ignore[arg-type]  # the input must not have changed since
-        wanted = own_parameters(call.layer, recurse=window.whole)
+        mine = own_parameters(call.layer, recurse=window.whole)
+        wanted = {name: p for name, p in mine.items() if id(p) in window.owned}
         with no_grad():
             found = rule(*first_axis(call, g)) if not window.whole else rule(call, g)
             missing = [name for name in wanted if name not in found]
@@ -286,8 +293,8 @@ class _Watch:
         if len(found) > 1:
             raise ValueError(
                 f"per_sample_gradients: the input of {window.name()} has shape {call.x.array.shape}, where the samples "
-                "could be on either of the first two axes; the model has layers with batch_first=False: set it to True, "
-                "or use a batch whose size differs from the number of steps"
+                "could be on either of the first two axes; the model has layers with batch_first=False: set it to "
+                "True, or use a batch whose size differs from the number of steps"
             )
         if found:
             call.axes = found[0], found[0]
@@ -379,7 +386,7 @@ class GradSamples(_Watch):
         self._sweep: object = None  # the backward that _sums and _fresh belong to
         self._sums: dict[int, Tensor] = {}
         self._fresh: set[int] = set()
-        self._checked = False  # the uses of parameters in the graph of _sweep
+        self._checked = 0  # starts of _sweep from which the uses of parameters have been checked
 
     def __enter__(self) -> Self:
         parameters = [p for p in self.module.parameters() if p.requires_grad]
@@ -403,8 +410,7 @@ class GradSamples(_Watch):
         self._forget(None)
 
     def _forget(self, sweep: object) -> None:
-        self._sweep, self.count, self._checked = sweep, None, False
-        self._open.clear()  # what a checkpoint's second run left
+        self._sweep, self.count, self._checked = sweep, None, 0
         self._sums.clear()
         self._fresh.clear()
 
@@ -433,9 +439,9 @@ class GradSamples(_Watch):
         sweep, parameter = thread.mode.delivery, reference()
         if self._quiet or not self.is_active() or sweep is None or parameter is None:
             return
-        if not self._checked:
+        if self._checked != len(sweep.starts):
             self.check_uses(sweep.starts)
-            self._checked = True
+            self._checked = len(sweep.starts)
         if id(parameter) not in self._sums:
             path = next(path for path, p in self.module.named_parameters() if p is parameter)
             raise ValueError(

@@ -22,7 +22,7 @@ from ...ops.shape.shape import Reshape
 from ..module import Module
 from ..parameter import Parameter
 from ..ruled import call_with_rule, has_rule
-from .per_sample_rules import Call, mixes_samples, refusal_of, rule_named, rule_of
+from .per_sample_rules import Call, mixes_samples, rule_named, rule_of
 from .truncation import like
 
 __all__ = [
@@ -113,10 +113,7 @@ def check_alone(call: Call) -> None:
     """
     layer, reason = call.layer, ""
     layers = list(layer.modules())
-    refused = [each for each in layers if own_parameters(each, False) and refusal_of(each)]
-    if refused:
-        reason = f"contains {refused[0].describe()}, which {refusal_of(refused[0])}"
-    elif any(map(mixes_samples, layers)):
+    if any(map(mixes_samples, layers)):
         reason = "normalises over the batch, which mixes the samples; call eval() on it"
     elif any("Dropout" in type(each).__name__ and each.training for each in layers):
         reason = "draws random numbers, which cannot be repeated; call eval() on it"

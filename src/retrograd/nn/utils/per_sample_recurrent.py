@@ -23,7 +23,8 @@ _CHANCES = ("dropout", "variational_dropout", "zoneout", "recurrent_dropout")
 
 def is_recurrent(layer: Module) -> bool:
     """Whether this module's rule applies to the layer."""
-    return any(kind.__name__ in RECURRENT and kind.__module__.startswith("retrograd.nn.") for kind in type(layer).__mro__)
+    kinds = type(layer).__mro__
+    return any(kind.__name__ in RECURRENT and kind.__module__.startswith("retrograd.nn.") for kind in kinds)
 
 
 def _prepare(call: Call) -> np.ndarray:

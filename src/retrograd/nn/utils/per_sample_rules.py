@@ -97,7 +97,7 @@ def register_named_rule(name: str, rule: Rule, prepare: Prepare | None) -> None:
 
 
 def refuse_per_sample(layer: type[Module], reason: str) -> None:
-    """Refuse per-sample gradients for a class and all of its subclasses."""
+    """Refuse per-sample gradients for a class and all of its subclasses; reason: why, and the way out."""
     _REFUSED[layer] = reason
 
 
@@ -116,8 +116,7 @@ def rule_of(layer: Module) -> tuple[Rule, Prepare | None] | None:
 
     A built-in rule also needs weight and bias to be the layer's only parameters, which a parametrization changes.
     """
-    own = type(layer)
-    own = getattr(own, "cls_to_become", own)  # a lazy layer gets this class in its first call
+    own: Any = getattr(type(layer), "cls_to_become", type(layer))  # a lazy layer gets this class in its first call
     for kind in own.__mro__:
         named = kind.__module__.startswith("retrograd.nn.") and kind.__name__ in _RULES
         if not named and kind not in _RULES:

@@ -1,7 +1,7 @@
 """Finds uses of parameters that per-sample gradients would miss.
 
-A parameter's per-sample gradient is the sum over the calls of its layers. So every operator that uses it must run within
-such a call, and gradients may enter a call only through the Tensors that the layer returns.
+A parameter's per-sample gradient is the sum over the calls of its layers. So every operator that uses it must run
+within such a call, and gradients may enter a call only through the Tensors that the layer returns.
 """
 
 from __future__ import annotations
@@ -59,10 +59,11 @@ def check_uses(starts: Iterable[Any], names: dict[int, str], windows: Collection
             window = window.parent
         return found
 
-    seen: set[int] = set()
+    seen: set[tuple[int, int]] = set()
     for node, edge in _edges(starts):
         if type(edge) is not tuple:
-            if id(edge) in names and not any(id(edge) in window.owned for window in around(node.order) if node):
+            running = [] if node is None else around(node.order)
+            if id(edge) in names and not any(id(edge) in window.owned for window in running):
                 _refuse_use(names[id(edge)], node)
             continue
         target, output = edge[0], edge[1]
