@@ -300,6 +300,13 @@ class Last(nn.LSTM):
         return super().forward(x)[0]
 
 
+class Doubled(nn.Conv2d):
+    """An inherited forward that calls another method."""
+
+    def _activated(self, y: Tensor) -> Tensor:
+        return y * 2
+
+
 def own_forward() -> nn.Module:
     layer = nn.Linear(3, 2)
     layer.forward = lambda x: nn.functional.linear(x, layer.weight).sin()  # type: ignore[method-assign]
@@ -342,6 +349,7 @@ CHANGED: dict[str, Callable[[], Any]] = {
     "several outputs": lambda: (Several(3, 2), normal(3, 3)),
     "recurrent subclass": lambda: (Last(2, 3, batch_first=True), normal(3, 5, 2)),
     "recurrent subclass, steps first": lambda: (Last(2, 3), normal(5, 3, 2), {"axis": 1}),
+    "own part of a forward": lambda: (Doubled(2, 3, 2, activation="relu"), normal(3, 2, 3, 3)),
     "own forward": lambda: (own_forward(), normal(3, 3)),
     "assigned": lambda: (assigned(), normal(3, 3)),
     "forward hook": lambda: (with_hook(nn.Linear(3, 2), "forward", lambda m, a, y: y.sin() * 3), normal(3, 3)),

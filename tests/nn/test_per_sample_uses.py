@@ -294,3 +294,52 @@ def test_layers_called_inside_others_that_do_not_own_them() -> None:
             return self.outer(x) + self.inner(x)
 
     agree(Model().double(), normal(4, 3))
+
+
+def test_an_activation_that_uses_a_parameter_of_its_layer() -> None:
+    conv, x = nn.Conv1d(2, 3, 2).double(), normal(4, 2, 5)
+    conv.activation = lambda y: y * conv.bias.reshape(3, 1)
+    with pytest.raises(ValueError, match=r"the parameter bias is used by .*, a second time in one call of its layer"):
+        per_sample_gradients(conv, lambda: rows(conv(x)))
+
+
+def test_a_patched_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = nn.Linear.forward
+    monkeypatch.setattr(nn.Linear, "forward", lambda self, x: before(self, x) * 3)
+    agree(nn.Linear(3, 2).double(), normal(4, 3))
+
+
+def test_no_samples() -> None:
+    layers = nn.Linear(3, 4), Half(3, 4), nn.Conv1d(3, 4, 1), nn.GroupNorm(1, 3), nn.BatchNorm1d(3).eval(), nn.PReLU()
+    for layer in layers:
+        x = normal(0, 3) if isinstance(layer, nn.Linear) else normal(0, 3, 5)
+        axes = tuple(range(1, x.ndim))
+        found = per_sample_gradients(layer.double(), lambda layer=layer, x=x, axes=axes: layer(x).sum(axes))
+        for name, rows_of in found.items():
+            assert rows_of.shape == (0, *getattr(layer, name).shape)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_which_layers_run_again(fast: bool) -> None:
+    """A subclass with its own constructor keeps the rule; one with its own forward runs once more for each sample."""
+    runs = []
+
+    class Counted(nn.Linear):
+        def __init__(self) -> None:
+            super().__init__(3, 2)
+
+        def extra_repr(self) -> str:
+            return "counted"
+
+    class Forward(Counted):
+        def forward(self, x: Tensor) -> Tensor:
+            runs.append(x.shape)
+            return super().forward(x)
+
+    layer, x = (Counted() if fast else Forward()).double(), normal(4, 3)
+    if fast:
+        layer.register_forward_hook(lambda m, a, y: runs.append(a[0].shape))
+    agree(layer, x)
+    runs.clear()
+    per_sample_gradients(layer, lambda: rows(layer(x)))
+    assert runs == ([(4, 3)] if fast else [(4, 3)] + [(1, 3)] * 4)

@@ -38,7 +38,7 @@ from .per_sample_alone import (
     tensors_in,
 )
 from .per_sample_recurrent import is_recurrent
-from .per_sample_rules import Call, Prepare, Rule, refusal_of, register_per_sample_rule, rule_of
+from .per_sample_rules import Call, Prepare, Rule, is_built_in, refusal_of, register_per_sample_rule, rule_of
 from .per_sample_uses import Window, check_uses
 
 __all__ = ["per_sample_gradients", "register_per_sample_rule"]
@@ -167,10 +167,12 @@ class _Watch:
             return
         window = None
         if not self._quiet:
-            window = Window(path, layer, is_ruled(layer) or rule_of(layer) is None or is_recurrent(layer), next_order())
+            rule = rule_of(layer)
+            window = Window(path, layer, is_ruled(layer) or rule is None or is_recurrent(layer), next_order())
             for _, outer in self._open:
                 if outer is not None and outer.whole:
                     window.owned -= outer.owned  # its second runs account for these
+            window.once = not window.whole and rule is not None and is_built_in(rule)
             if window.owned:
                 self._check_hooks(path, layer)
                 window.buffers = buffers_of(layer) if window.whole else ()

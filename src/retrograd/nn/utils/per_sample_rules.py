@@ -13,6 +13,7 @@ Source: I. Goodfellow, "Efficient Per-Example Gradient Computations", 2015 (arXi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.grad_mode import no_grad
+from ...engine.line import inside
 from ...engine.tensor import Tensor, wrap
 from ...ops.convolution.convolution import Conv, ConvInputGrad
 from ...ops.convolution.deformable import DeformConv, per_sample_deform_weight_grad
@@ -31,6 +33,7 @@ __all__ = [
     "Call",
     "Prepare",
     "Rule",
+    "is_built_in",
     "mixes_samples",
     "refusal_of",
     "refuse_per_sample",
@@ -123,15 +126,30 @@ def rule_of(layer: Module) -> tuple[Rule, Prepare | None] | None:
             continue
         if "forward" in layer.__dict__:
             return None
-        if named and kind.__name__ in RECURRENT:
-            # These run the layer again, so that computed weights and forwards of subclasses here are fine.
-            return _RULES[kind.__name__] if own.forward.__module__.startswith("retrograd.") else None
-        if own.forward is not kind.forward:
-            return None
         if not named:
-            return _RULES[kind]
-        return _RULES[kind.__name__] if _has_plain_parameters(layer) else None
+            return _RULES[kind] if own.forward is kind.forward else None
+        if not inside[getattr(getattr(own.forward, "__code__", None), "co_filename", "")]:
+            return None
+        if kind.__name__ in RECURRENT:  # this runs the layer again, so computed weights are fine
+            return _RULES[kind.__name__]
+        built_in = own.forward is kind.forward and not _has_new_parts(layer, own, kind)
+        return _RULES[kind.__name__] if built_in and _has_plain_parameters(layer) else None
     return None
+
+
+def is_built_in(rule: tuple[Rule, Prepare | None]) -> bool:
+    """Whether it is the rule of a layer of this package."""
+    return any(rule is each for kind, each in _RULES.items() if isinstance(kind, str))
+
+
+def _has_new_parts(layer: Module, own: type[Module], kind: type[Module]) -> bool:
+    """Whether the layer replaces a method that the forward of a built-in class may call."""
+    replaced = {name for name, member in layer.__dict__.items() if callable(member)}
+    for each in own.__mro__[: own.__mro__.index(kind)]:
+        if not hasattr(each, "_computed"):
+            replaced.update(vars(each))
+    harmless = ("_is_plain", "extra_repr", "reset_parameters", "from_pretrained", "train")
+    return any(hasattr(kind, name) and not name.startswith("__") and name not in harmless for name in replaced)
 
 
 def _has_plain_parameters(layer: Module) -> bool:
@@ -145,8 +163,9 @@ def _has_plain_parameters(layer: Module) -> bool:
 def _linear(call: Call, g: Tensor) -> dict[str, Tensor]:
     """x (N, ..., Ci), g (N, ..., Co)"""
     x, n = call.x.array, call.x.array.shape[0]
-    rows = wrap(g.array.reshape(n, -1, g.array.shape[-1]))
-    gw = matmul(rows.transpose(1, 2), wrap(x.reshape(n, -1, x.shape[-1])))
+    places = math.prod(x.shape[1:-1])
+    rows = wrap(g.array.reshape(n, places, g.array.shape[-1]))
+    gw = matmul(rows.transpose(1, 2), wrap(x.reshape(n, places, x.shape[-1])))
     return {"weight": gw, "bias": rows.sum(1)}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from ...engine.anomaly import describe_origin
 from ..module import Module
@@ -20,10 +20,14 @@ class Window:
     """The time between the start and the end of one call of a layer, as orders of nodes, which decrease.
 
     whole: the call accounts for the parameters of the layer's children, too. owned: ids of its parameters.
+    once: a built-in rule accounts for a single use of each parameter; used: ids of those that were found.
     outputs: (order, output) of the Tensors that the call returned. parent: the innermost window around this one.
     """
 
-    __slots__ = ("__weakref__", "buffers", "end", "layer", "outputs", "owned", "parent", "path", "start", "whole")
+    __slots__ = (
+        *("__weakref__", "buffers", "end", "layer", "once", "outputs", "owned", "parent", "path", "start", "used"),
+        "whole",
+    )
 
     def __init__(self, path: str, layer: Module, whole: bool, start: int) -> None:
         self.path, self.layer, self.whole, self.start, self.end = path, layer, whole, start, start
@@ -31,6 +35,8 @@ class Window:
         self.outputs: set[tuple[int, int]] = set()
         self.parent: Window | None = None
         self.buffers: Any = ()
+        self.once = False
+        self.used: set[int] = set()
 
     def name(self) -> str:
         return f"{self.path or 'the module'} ({self.layer.describe()})"
@@ -46,6 +52,8 @@ def check_uses(starts: Iterable[Any], names: dict[int, str], windows: Collection
             that the layer did not return.
     """
     ordered = _nested(windows)
+    for window in ordered:
+        window.used.clear()
     ends = [window.end for window in ordered]
 
     def around(order: int) -> list[Window]:
@@ -63,8 +71,13 @@ def check_uses(starts: Iterable[Any], names: dict[int, str], windows: Collection
     for node, edge in _edges(starts):
         if type(edge) is not tuple:
             running = [] if node is None else around(node.order)
-            if id(edge) in names and not any(id(edge) in window.owned for window in running):
-                _refuse_use(names[id(edge)], node)
+            if id(edge) in names:
+                calls = [window for window in running if id(edge) in window.owned]
+                if not calls:
+                    _refuse_use(names[id(edge)], node, "outside the forward of its layer")
+                if calls[0].once and id(edge) in calls[0].used:
+                    _refuse_use(names[id(edge)], node, "a second time in one call of its layer")
+                calls[0].used.add(id(edge))
             continue
         target, output = edge[0], edge[1]
         inside = around(target.order)
@@ -132,9 +145,9 @@ def _leaves(start: Any, window: Window) -> Iterable[Any]:
             stack += _edges_of(edge[0])
 
 
-def _refuse_use(name: str, node: Any) -> None:
+def _refuse_use(name: str, node: Any, where: str) -> NoReturn:
     by = "is itself differentiated" if node is None else f"is used by {node.function.__name__}{describe_origin(node)}"
     raise ValueError(
-        f"per_sample_gradients: the parameter {name} {by}, outside the forward of its layer, so its gradient for each "
-        "sample is unknown; use it in the forward of the module that owns it, or freeze it: requires_grad_(False)"
+        f"per_sample_gradients: the parameter {name} {by}, {where}, so its gradient for each sample is unknown; use it "
+        "in the forward of the module that owns it, or freeze it: requires_grad_(False)"
     )
