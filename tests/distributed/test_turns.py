@@ -212,3 +212,18 @@ def test_bfloat16_is_the_nearest():
     assert np.isnan(from_bf16(as_bf16(np.array([np.nan, -np.nan], np.float32)))).all()
     odd = np.array([0x7F800001, 0xFFFFFFFF], np.uint32).view(np.float32)
     assert np.isnan(from_bf16(as_bf16(odd))).all()
+
+
+def test_per_sample_gradients_are_those_of_the_module_inside(group):
+    x = rg.tensor(np.random.default_rng(1).standard_normal((8, 3)))
+    model = DistributedDataParallel(nn.Linear(3, 2).double())
+    message = r"the module \(DistributedDataParallel\) runs its module in shards .* call the module inside it, ddp"
+    with pytest.raises(ValueError, match=message), rg.per_sample_gradients(model):
+        pass
+    with pytest.raises(ValueError, match="is used by OverShards"), rg.per_sample_gradients(model.module):
+        (model(x) ** 2).sum().backward()
+    model.zero_grad()
+    with rg.per_sample_gradients(model.module):
+        (model.module(x) ** 2).sum().backward()
+    g = 2 * (x.numpy() @ model.module.weight.detach().numpy().T + model.module.bias.detach().numpy())
+    np.testing.assert_allclose(model.module.weight.grad_sample.numpy(), g[:, :, None] * x.numpy()[:, None])

@@ -144,8 +144,9 @@ def test_what_a_failed_backward_left_is_not_delivered() -> None:
         with pytest.raises(ArithmeticError):
             loss.backward(retain_graph=True)
         assert all(rows is None for rows in samples(model).values())
-        (model[4].weight**2).sum().backward()  # of no call of a layer
-        assert model[4].weight.grad_sample is None
+        with pytest.raises(ValueError, match=r"the parameter 4\.weight is used by Pow.*, outside the forward of its"):
+            (model[4].weight**2).sum().backward()
+        assert model[4].weight.grad_sample is None and model[4].weight.grad is None
         model.zero_grad()
         handle.remove()
         LOSS(model(x)).sum().backward()
@@ -166,10 +167,8 @@ def test_layers_without_a_rule_and_frozen_ones() -> None:
     expected = loop(model, LOSS, x)
     with rg.per_sample_gradients(model):
         LOSS(model(x)).sum().backward()
-    total = expected.pop("1.s").sum(0)
     assert model[0][2].bias.grad is None
     assert_rows(model, expected)
-    np.testing.assert_allclose(model[1].s.grad.array, total)
 
 
 def test_a_lazy_layer_and_an_activation_with_a_parameter() -> None:
@@ -179,8 +178,7 @@ def test_a_lazy_layer_and_an_activation_with_a_parameter() -> None:
         LOSS(model(x)).sum().backward()
     found = samples(model)
     expected = loop(model, LOSS, x)
-    assert found["0.activation.weight"] is None
-    for name in ("0.weight", "0.bias"):
+    for name in ("0.weight", "0.bias", "0.activation.weight"):
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-11)
 
 

@@ -160,11 +160,22 @@ def test_a_rule_of_ones_own() -> None:
             return x * self.s
 
     model, x = Scale(), Tensor(np.random.default_rng(2).standard_normal((4, 2)))
-    with pytest.raises(ValueError, match=r"no rule for the parameters \['s'\] of the module itself \(Scale\)"):
-        check(model, x)
+    check(model, x)  # one sample at a time
     register_per_sample_rule(Scale, lambda call, g: {"s": g * call.x})
     try:
         check(model, x)
+        rules._RULES[Scale] = (lambda call, g: {"s": g * call.x * 3}), None  # a wrong one, to see which is used
+        with pytest.raises(AssertionError):
+            check(model, x)
+
+        class Shifted(Scale):
+            def forward(self, x: Tensor) -> Tensor:
+                return super().forward(x) + self.s
+
+        check(Shifted(), x)
+        rules._RULES[Scale] = (lambda call, g: {}), None
+        with pytest.raises(ValueError, match=r"the rule of the module \(Scale.*\) returned no gradient"):
+            check(model, x)
     finally:
         del rules._RULES[Scale]
 

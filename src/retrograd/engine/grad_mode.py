@@ -27,6 +27,18 @@ class _Request(str):
 INFERENCE = _Request("null")  # the grad_req of a tensor made in inference_mode, which takes part in no graph
 
 
+class Delivery:
+    """Identifies a running backward until it has delivered its gradients.
+
+    starts: the edges, or leaves, that it and the backward calls inside it started from; empty afterwards.
+    """
+
+    __slots__ = ("starts",)
+
+    def __init__(self) -> None:
+        self.starts: list[Any] = []
+
+
 class _Mode:
     __slots__ = ("delivery", "enabled", "exact", "inference", "keeping", "rules", "site", "sweeping", "unruled",
                  "waiting", "watch")  # fmt: skip
@@ -35,7 +47,7 @@ class _Mode:
         self.enabled = True
         self.inference = False
         self.exact = False  # operators leave out their faster ways that round more, see exact_convolution
-        self.delivery: object = None  # identifies the running backward until its gradients are delivered
+        self.delivery: Delivery | None = None  # the running backward, until its gradients are delivered
         self.site: Any = None  # in a layer of this package: the user's line that called it, see line.py
         self.keeping = True  # the running backward sweep keeps the saved tensors for another one
         self.unruled = False  # a sweep runs the true backwards in place of rules

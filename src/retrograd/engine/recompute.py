@@ -99,12 +99,15 @@ class _Complete(BaseException):
 
 
 class Watch:
-    """Runs instead of Function.apply and calls `each` with every node that saved something."""
+    """Runs instead of Function.apply and calls `each` with every node that saved something.
 
-    __slots__ = ("below", "each")
+    again: this is a second run, whose nodes are not part of the graph and which may end early.
+    """
 
-    def __init__(self, each: Callable[[Node], object], outer: Any) -> None:
-        self.each = each
+    __slots__ = ("again", "below", "each")
+
+    def __init__(self, each: Callable[[Node], object], outer: Any, again: bool = False) -> None:
+        self.each, self.again = each, again or getattr(outer, "again", False)
         self.below: Any = outer.below if isinstance(outer, Watch) else outer  # anomaly detection goes on
 
     def __call__(self, cls: type[Function], args: tuple[Any, ...]) -> Any:
@@ -193,7 +196,7 @@ class Region:
         try:
             with enable_grad(), self.around():
                 args, kwargs = self._arguments(self.node.saved_tensors)
-                mode.watch = Watch(collect, outer)
+                mode.watch = Watch(collect, outer, again=True)
                 self.function(*args, **kwargs)
         except _Complete:
             pass

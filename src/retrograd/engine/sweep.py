@@ -18,7 +18,7 @@ from .arguments import as_truth
 from .arithmetic import arithmetic
 from .deliver import Entry, deliver, own
 from .early import Early
-from .grad_mode import enable_grad, no_grad, thread
+from .grad_mode import Delivery, enable_grad, no_grad, thread
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
 from .node import FREED, Node
 from .paths import Paths, find_paths
@@ -65,7 +65,8 @@ def backward(
     starts: list[Any] = [root._edge or root for root in roots]
     mode = thread.mode
     previous = mode.delivery
-    mode.delivery = previous or object()
+    mode.delivery = delivery = previous or Delivery()
+    delivery.starts += starts
     try:
         if wanted is None:
             entries, _ = _sweep(starts, upstream, keep, create_graph)
@@ -79,6 +80,8 @@ def backward(
                 run_post_hooks(entries)
     finally:
         mode.delivery = previous
+        if previous is None:
+            delivery.starts.clear()  # the graph must not outlive this call
 
 
 def grad(

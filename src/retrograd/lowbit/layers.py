@@ -12,7 +12,7 @@ from .. import nn
 from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor, wrap
 from ..nn.folded_activation import Activation
-from ..nn.utils.per_sample_rules import Call, register_per_sample_rule
+from ..nn.utils.per_sample_rules import refuse_per_sample
 from ..ops.convolution.plan import exact_convolution
 from ..ops.pointwise.elementwise import addcmul
 from ..ops.product.matmul import linear
@@ -294,11 +294,7 @@ class Quantize(LowBit):
         return x
 
 
-def _refuse(call: Call) -> None:
-    raise ValueError(
-        f"per_sample_gradients: {call.layer.describe()} is a low-bit layer, whose parameters have no gradient for each "
-        "sample; freeze them: requires_grad_(False)"
-    )
-
-
-register_per_sample_rule(_Summing, lambda call, g: {}, _refuse)
+refuse_per_sample(
+    _Summing,
+    "is a low-bit layer, whose parameters have no gradient for each sample; freeze them: requires_grad_(False)",
+)

@@ -19,6 +19,7 @@ import numpy as np
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.tensor import Tensor
 from ...nn.module import Module
+from ...nn.utils.per_sample_rules import refuse_per_sample
 from ...ops.arguments.checks import as_truth
 from ...ops.random.random import default_generator
 from ..collectives.future import Future
@@ -337,3 +338,10 @@ def checked_seed(caller: str, seed: Any) -> int:
     if seed < 0:
         raise ValueError(f"{caller}: seed={seed} is negative; use 0 or more")
     return int(seed)
+
+
+refuse_per_sample(
+    DistributedDataParallel,
+    "runs its module in shards and averages their gradients; pass and call the module inside it, ddp.module, and "
+    "average over the processes what you compute from grad_sample",
+)

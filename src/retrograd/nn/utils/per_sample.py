@@ -1,14 +1,15 @@
 """Per-sample gradients: the gradient of each sample's own loss to every parameter, in one forward and one backward.
 
-Backward computes the gradient g of the summed losses to each layer's output. A hook there runs the layer's rule
-(``per_sample_rules``), which computes a gradient for each row of the batch from g and the layer's input. They are
-summed over the calls of a layer and returned, or stored in ``grad_sample`` of the parameters along with ``grad``.
+Backward computes the gradient g of the summed losses to each layer's output. A hook there computes a gradient for each
+row of the batch from g and the layer's input: by the layer's rule (``per_sample_rules``), or by running the layer again
+for each sample (``per_sample_alone``). They are summed over the calls of a layer and returned, or stored in
+``grad_sample`` of the parameters along with ``grad``. ``per_sample_uses`` checks that no use of a parameter is missed.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, overload
@@ -16,16 +17,29 @@ from typing import Any, Self, overload
 import numpy as np
 
 from ...engine.arguments import as_callable
-from ...engine.changes import check
+from ...engine.changes import check, next_order
 from ...engine.grad_mode import is_grad_enabled, no_grad, thread
 from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
 from ..module import Module
 from ..parameter import Parameter
 from ..ruled import has_rule
-from .per_sample_recurrent import is_recurrent, separated, tensors_in
-from .per_sample_ruled import check_alone, is_ruled, one_by_one, own_parameters
-from .per_sample_rules import Call, Prepare, Rule, register_per_sample_rule, rule_of
+from .per_sample_alone import (
+    buffers_of,
+    first_axis,
+    free_axes,
+    hooked,
+    is_ruled,
+    one_by_one,
+    output_axis,
+    own_parameters,
+    prepare_alone,
+    separated,
+    tensors_in,
+)
+from .per_sample_recurrent import is_recurrent
+from .per_sample_rules import Call, Prepare, Rule, is_built_in, refusal_of, register_per_sample_rule, rule_of
+from .per_sample_uses import Window, check_uses
 
 __all__ = ["per_sample_gradients", "register_per_sample_rule"]
 
@@ -56,13 +70,21 @@ def per_sample_gradients(
 
     In the first form ``grad_sample`` follows ``grad``: backward adds to both (all batches must then have the same
     size), or overwrites both if ``grad`` was None or grad_req is "write"; "null" leaves both alone; ``zero_grad`` drops
-    both. A parameter whose layer has no rule gets only ``grad``. ``autograd.grad`` sets neither.
+    both. ``autograd.grad`` sets neither.
 
-    Samples must stay separate: axis 0 of each layer's input is the batch (for a recurrent layer, its batch axis),
-    nothing in the model mixes rows, and a parameter is used only by the forward of its own layer.
-    Layers with a rule are Linear, convolutions, normalisations (BatchNorm in eval mode only), Embedding, and recurrent
-    layers and cells; add others with ``register_per_sample_rule``. A layer with a backward rule, and every layer within
-    `override_backward`, is run again for each sample on its own.
+    Fast rules compute the rows of a whole batch for Linear, convolutions, normalizations (BatchNorm in eval mode only)
+    and Embedding; add others with ``register_per_sample_rule``. A rule holds only for the class that defines
+    ``forward``. Every other module that owns parameters is run again for each sample alone, with all layers inside it.
+    This is slower, and right for any forward that keeps the samples apart and is repeatable: subclasses with a
+    ``forward`` of their own, weight and spectral normalization and other parametrizations, recurrent layers, attention,
+    your own modules, layers with a backward rule, and all layers within `override_backward`, whose rule then sees each
+    sample alone. The output of each second run is compared with that of the batch.
+
+    Samples are on axis 0 of each layer's input and output. In a model with layers that have ``batch_first=False``, they
+    may be on axis 1. A parameter may only be used in the forward of a module that owns it; any other use is an error.
+    Hooks on modules and tensors may change values and gradients if they treat the samples separately, and a hook on
+    a parameter also runs on the gradient of each sample. Register hooks on modules before the block or the call.
+    Low-bit layers, except recurrent ones, and DistributedDataParallel are refused.
 
     Args:
         losses: a function that runs the module and returns the loss of each sample, a Tensor of shape (N,).
@@ -70,8 +92,9 @@ def per_sample_gradients(
             gradients of the samples' own losses.
 
     Raises:
-        ValueError: a layer mixes the samples (BatchNorm in training), axis 0 differs between layers; in the second
-            form, also if a parameter has no rule, or loss_reduction is passed.
+        ValueError: a layer mixes the samples (BatchNorm in training), draws random numbers that cannot be repeated, or
+            cannot run on one sample; the number of samples differs between layers; a parameter is used outside the
+            forward of its layer; in the second form, also if loss_reduction is passed.
         TypeError: losses does not return a Tensor of shape (N,), or gradients are disabled.
         RuntimeError: no loss depends on a parameter; a parameter is in two such contexts.
 
@@ -91,37 +114,45 @@ def per_sample_gradients(
 class _Watch:
     """Hooks on the layers of a module that own parameters, and on the outputs of their calls."""
 
-    def __init__(self, module: Module, every: bool) -> None:
-        """every: refuse layers without a rule instead of skipping them."""
-        self.module, self.every = module, every
-        self.outputs: list[Tensor] = []  # of all calls
+    def __init__(self, module: Module, returned: bool) -> None:
+        """returned: remember the outputs of all calls."""
+        self.module, self.returned = module, returned
+        self.outputs: list[Tensor] = []
         self.count: int | None = None  # of samples
+        self.windows: weakref.WeakSet[Window] = weakref.WeakSet()  # of the calls whose graph is alive
+        self.known: int | None = None  # samples in the latest call of a layer whose batch axis is certain
+        self._open: list[tuple[Module, Window | None]] = []  # running calls; without a Window if others account for all
+        self._quiet = False  # layers run again, for single samples
         self._handles: list[Any] = []
 
     def start(self) -> None:
         """Start watching calls."""
-        inside: set[int] = set()  # the modules within one that has a backward rule
+        self.steps_first = any(getattr(each, "batch_first", True) is False for each in self.module.modules())
         for path, layer in self.module.named_modules():
-            if id(layer) in inside or not own_parameters(layer):
-                continue
-            rule = rule_of(layer)
-            if has_rule(layer) and not is_recurrent(layer):
-                inside.update(map(id, layer.modules()))
-                rule = one_by_one, check_alone
-            if rule is not None:
-                self._handles.append(layer.register_forward_hook(partial(self._called, path, rule), with_kwargs=True))
-            elif self.every:
+            reason = refusal_of(layer)
+            if reason is not None and own_parameters(layer, recurse=True):
                 self.stop()
                 raise ValueError(
-                    f"per_sample_gradients: no rule for the parameters {list(own_parameters(layer))} of "
-                    f"{path or 'the module itself'} ({type(layer).__name__}); add one with register_per_sample_rule, "
-                    "or freeze them: requires_grad_(False)"
+                    f"per_sample_gradients: {path or 'the module'} ({type(layer).__name__}) {reason}"
                 )
+            computed = hasattr(type(layer), "_computed")  # its parameters are in a child, see parametrize.py
+            if own_parameters(layer, recurse=computed or has_rule(layer)):
+                entered, called = partial(self._entered, path), partial(self._called, path)
+                self._handles += [
+                    layer.register_forward_pre_hook(entered, with_kwargs=True),
+                    layer.register_forward_hook(called, prepend=True, with_kwargs=True, always_call=True),
+                ]
 
     def stop(self) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        self._open.clear()
+
+    def check_uses(self, starts: Iterable[Any]) -> None:
+        """Refuse a graph that uses a parameter where no call accounts for it."""
+        named = self.module.named_parameters()
+        check_uses(starts, {id(p): path for path, p in named if p.requires_grad}, list(self.windows))
 
     def is_active(self) -> bool:
         """Whether to use the gradients of this sweep."""
@@ -131,81 +162,144 @@ class _Watch:
         """Accept the contribution of one call of a layer."""
         raise NotImplementedError
 
-    def _called(
-        self,
-        path: str,
-        rule: tuple[Rule, Prepare | None],
-        layer: Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        output: Any,
-    ) -> Any:
-        if is_recurrent(layer):
-            # one output may be computed from another, such as y from the last state: separate their gradients
-            output = separated(output)
-        outputs = [output] if isinstance(output, Tensor) else tensors_in(output) if is_recurrent(layer) else []
+    def _entered(self, path: str, layer: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if getattr(thread.mode.watch, "again", False):  # a checkpoint's second run, which is not in the graph
+            return
+        window = None
+        if not self._quiet:
+            rule = rule_of(layer)
+            window = Window(path, layer, is_ruled(layer) or rule is None or is_recurrent(layer), next_order())
+            for _, outer in self._open:
+                if outer is not None and outer.whole:
+                    window.owned -= outer.owned  # its second runs account for these
+            window.once = not window.whole and rule is not None and is_built_in(rule)
+            if window.owned:
+                self._check_hooks(path, layer)
+                window.buffers = buffers_of(layer) if window.whole else ()
+            else:
+                window = None
+        self._open.append((layer, window))
+
+    def _check_hooks(self, path: str, layer: Any) -> None:
+        """Hooks of the user's before forward must run before ``_entered``, those after it after ``_called``."""
+        hooks, own = layer._hooks, {handle.id for handle in self._handles}
+        if next(reversed(hooks["forward_pre"])) not in own or next(iter(hooks["forward"])) not in own:
+            raise ValueError(
+                f"per_sample_gradients: a hook was registered on {path or 'the module'} ({layer.describe()}) while its "
+                "per-sample gradients are computed; register it before"
+            )
+
+    def _called(self, path: str, layer: Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        if not self._open or self._open[-1][0] is not layer or getattr(thread.mode.watch, "again", False):
+            return None  # a hook before _entered raised, or that did nothing
+        window = self._open.pop()[1]
+        if window is None or output is None:
+            return None
+        rule = None if is_ruled(layer) and not is_recurrent(layer) else rule_of(layer)
+        if window.whole:  # one output may be computed from another: separate their gradients
+            output = separated(output) if is_recurrent(layer) or not isinstance(output, Tensor) else output
+            inputs, outputs = tensors_in([args, kwargs]), tensors_in(output)
+        else:
+            inputs = [x for x in args[:1] if isinstance(x, Tensor)]
+            outputs = [output] if isinstance(output, Tensor) else []
         active = thread.mode.rules
         if active is not None and active.region is not None:
             raise ValueError(
-                f"per_sample_gradients: {path or 'the module'} ({layer.describe()}) was called within "
-                f"{active.region.name}, whose backward is the rule {active.region.rule.name}; its effect on one sample "
-                f"is known for the whole {active.region.name} only: pass a module that contains it"
+                f"per_sample_gradients: {window.name()} was called within {active.region.name}, whose backward is the "
+                f"rule {active.region.rule.name}; its effect on one sample is known for the whole {active.region.name} "
+                "only: pass a module that contains it"
             )
         if args and hasattr(args[0], "batch_sizes"):
             raise ValueError(
-                f"per_sample_gradients: {path or 'the module'} ({layer.describe()}) was called with a PackedSequence, "
-                "which has no batch axis; call it with x, lengths = pad_packed_sequence(..), lengths=lengths"
+                f"per_sample_gradients: {window.name()} was called with a PackedSequence, which has no batch axis; "
+                "call it with x, lengths = pad_packed_sequence(..), lengths=lengths"
             )
-        if not (args and isinstance(args[0], Tensor) and outputs):
+        if not (inputs and outputs):
             raise ValueError(
-                f"per_sample_gradients: {path or 'the module'} ({layer.describe()}) must be called with its input "
-                "as the first positional argument and return one Tensor"
+                f"per_sample_gradients: {window.name()} must be called with Tensors and return Tensors, alone or in "
+                "tuples, lists or dicts"
+                if window.whole
+                else f"per_sample_gradients: {window.name()} must be called with its input as the first positional "
+                "argument and return one Tensor"
             )
         for place, y in enumerate(outputs):
-            if y.requires_grad:
+            if y.requires_grad and y._edge is not None:
                 # An alias: the model may change the output in place afterwards.
-                call = Call(layer, args[0], _result(y.array, y._edge), args=args, kwargs=kwargs, place=place)
-                call.rules = active
-                ruled = is_ruled(layer) and not is_recurrent(layer)
-                self._watched_output(path, (one_by_one, check_alone) if ruled else rule, call)
+                call = Call(layer, inputs[0], _result(y.array, y._edge), args=args, kwargs=kwargs, place=place)
+                call.rules, call.buffers = active, window.buffers
+                window.outputs.add((y._edge[0].order, y._edge[1]))
+                self._watched_output(window, rule or (one_by_one, prepare_alone), call)
+                if self.steps_first and not free_axes(call):
+                    self.known = call.x.array.shape[call.axes[0]] if call.x.array.ndim > call.axes[0] else None
+        window.end = next_order()
         return output
 
-    def _watched_output(self, path: str, rule: tuple[Rule, Prepare | None], call: Call) -> None:
+    def _watched_output(self, window: Window, rule: tuple[Rule, Prepare | None], call: Call) -> None:
         call.saved = rule[1](call) if rule[1] else None
         y, data = call.y, call.y.array
         node, *rest = y._edge  # type: ignore[misc]  # it requires a gradient
         call.y = wrap(data)  # no reference cycle between the hook and its node
-        y.register_hook(partial(self._arrived, path, call, rule[0], weakref.ref(node), rest))
-        if self.every:
+        y.register_hook(partial(self._arrived, window, call, rule[0], weakref.ref(node), rest))
+        self.windows.add(window)  # until the graph with that hook is freed
+        if self.returned:
             self.outputs.append(y)
 
-    def _arrived(self, path: str, call: Call, rule: Rule, node: Any, rest: list[Any], g: Tensor) -> None:
+    def _arrived(self, window: Window, call: Call, rule: Rule, node: Any, rest: list[Any], g: Tensor) -> None:
         """Handle the gradient g of a call's output."""
-        if self.is_active():
+        if self.is_active() and not self._quiet:
             bare = call.y
             call.y = _result(bare.array, (node(), *rest))
+            self._quiet = True
             try:
-                self._apply(path, call, rule, g)
+                self._apply(window, call, rule, g)
             finally:
-                call.y = bare
+                call.y, self._quiet = bare, False
 
-    def _apply(self, path: str, call: Call, rule: Rule, g: Tensor) -> None:
+    def _apply(self, window: Window, call: Call, rule: Rule, g: Tensor) -> None:
+        if self.count is None:
+            self.count = self.known
+        if self.steps_first and call.axes == (0, 0):
+            self._find_axis(window, call)
+        if window.whole and self.count is not None:
+            call.axes = call.axes[0], output_axis(call, self.count)
         for side, tensor, axis in (("input", call.x, call.axes[0]), ("output", g, call.axes[1])):
-            if self.count is None and tensor.array.ndim:
-                self.count = tensor.array.shape[axis]
-            if not tensor.array.ndim or tensor.array.shape[axis] != self.count:
+            shape = tensor.array.shape
+            if self.count is None and len(shape) > axis:
+                self.count = shape[axis]
+            if len(shape) <= axis or shape[axis] != self.count:
                 raise ValueError(
-                    f"per_sample_gradients: the {side} of {path or 'the module'} ({call.layer.describe()}) has "
-                    f"shape {tensor.array.shape}, axis {axis} must hold the {self.count} samples"
+                    f"per_sample_gradients: the {side} of {window.name()} has shape {shape}, axis {axis} must hold the "
+                    f"{self.count} samples"
                 )
         check(call.y.grad_fn, (call.x,))  # type: ignore[arg-type]  # the input must not have changed since
-        wanted = own_parameters(call.layer)
+        mine = own_parameters(call.layer, recurse=window.whole)
+        wanted = {name: p for name, p in mine.items() if id(p) in window.owned}
         with no_grad():
-            for name, rows in rule(call, g).items():
+            found = rule(*first_axis(call, g)) if not window.whole else rule(call, g)
+            missing = [name for name in wanted if name not in found]
+            if missing:
+                raise ValueError(
+                    f"per_sample_gradients: the rule of {window.name()} returned no gradient for {missing}; let it "
+                    "return one for every parameter, or freeze them: requires_grad_(False)"
+                )
+            for name, parameter in wanted.items():
+                rows = found[name]
                 if any(np.may_share_memory(rows.array, tensor.array) for tensor in (g, call.x)):
                     rows = wrap(rows.array.copy(order="K"))
-                if name in wanted:
-                    self.receive(f"{path}.{name}" if path else name, wanted[name], rows)
+                self.receive(f"{window.path}.{name}" if window.path else name, parameter, rows)
+
+    def _find_axis(self, window: Window, call: Call) -> None:
+        """Set the batch axis of a layer that works on any, in a model with layers that have the steps first."""
+        shape = call.x.array.shape[: free_axes(call)]
+        found = [axis for axis, extent in enumerate(shape) if extent == self.count or self.count is None]
+        if len(found) > 1:
+            raise ValueError(
+                f"per_sample_gradients: the input of {window.name()} has shape {call.x.array.shape}, where the samples "
+                "could be on either of the first two axes; the model has layers with batch_first=False: set it to "
+                "True, or use a batch whose size differs from the number of steps"
+            )
+        if found:
+            call.axes = found[0], found[0]
 
 
 def _result(data: np.ndarray, edge: Any) -> Tensor:
@@ -222,7 +316,7 @@ class _Returned(_Watch):
     """Sums per parameter."""
 
     def __init__(self, module: Module) -> None:
-        super().__init__(module, every=True)
+        super().__init__(module, returned=True)
         self.sums: dict[int, Tensor] = {}
         self._sweeping = False
 
@@ -233,6 +327,9 @@ class _Returned(_Watch):
         add(self.sums, parameter, rows)
 
     def sweep(self, values: Tensor) -> None:
+        self.check_uses([values._edge or values])
+        if not self.outputs:
+            raise RuntimeError("per_sample_gradients: the losses do not depend on any parameter of the module")
         self.count, self._sweeping = values.array.shape[0], True
         try:
             grad(values, self.outputs, wrap(np.ones_like(values.array)), allow_unused=True)
@@ -257,7 +354,7 @@ def _returned(module: Module, losses: Callable[[], Tensor]) -> dict[str, Tensor]
             f"per_sample_gradients: losses returned {got}, expected one loss per sample, of shape (N,); "
             'use reduction="none" and sum over all axes but the batch'
         )
-    if not watch.outputs or not values.requires_grad:
+    if not values.requires_grad:
         raise RuntimeError("per_sample_gradients: the losses do not depend on any parameter of the module")
     watch.sweep(values)
     results: dict[str, Tensor] = {}
@@ -265,7 +362,8 @@ def _returned(module: Module, losses: Callable[[], Tensor]) -> dict[str, Tensor]
         if parameter.requires_grad and parameter.grad_req != "null":
             data = parameter.array
             rows = watch.sums.get(id(parameter))
-            results[path] = wrap(np.zeros((values.array.shape[0], *data.shape), data.dtype)) if rows is None else rows
+            empty = wrap(np.zeros((values.array.shape[0], *data.shape), data.dtype))
+            results[path] = empty if rows is None else hooked(parameter, rows)
     return results
 
 
@@ -284,12 +382,13 @@ class GradSamples(_Watch):
     _watched: set[int] = set()  # ids of parameters in an active context
 
     def __init__(self, module: Module, loss_reduction: str) -> None:
-        super().__init__(module, every=False)
+        super().__init__(module, returned=False)
         self._mean = loss_reduction == "mean"
         self._own: set[int] = set()
         self._sweep: object = None  # the backward that _sums and _fresh belong to
         self._sums: dict[int, Tensor] = {}
         self._fresh: set[int] = set()
+        self._checked = 0  # starts of _sweep from which the uses of parameters have been checked
 
     def __enter__(self) -> Self:
         parameters = [p for p in self.module.parameters() if p.requires_grad]
@@ -298,7 +397,11 @@ class GradSamples(_Watch):
         self.start()
         self._own = set(map(id, parameters))
         self._watched |= self._own
-        self._handles += [p.register_post_accumulate_grad_hook(self._deliver) for p in parameters]
+        for parameter in parameters:
+            self._handles += [
+                parameter.register_hook(partial(self._check, weakref.ref(parameter))),
+                parameter.register_post_accumulate_grad_hook(self._deliver),
+            ]
         return self
 
     def __exit__(
@@ -309,7 +412,7 @@ class GradSamples(_Watch):
         self._forget(None)
 
     def _forget(self, sweep: object) -> None:
-        self._sweep, self.count = sweep, None
+        self._sweep, self.count, self._checked = sweep, None, 0
         self._sums.clear()
         self._fresh.clear()
 
@@ -333,11 +436,31 @@ class GradSamples(_Watch):
                 )
         add(self._sums, parameter, rows)
 
+    def _check(self, reference: weakref.ref[Parameter], g: Tensor) -> None:
+        """Before anything is delivered: every gradient must have its rows."""
+        sweep, parameter = thread.mode.delivery, reference()
+        if self._quiet or not self.is_active() or sweep is None or parameter is None:
+            return
+        if self._checked != len(sweep.starts):
+            self.check_uses(sweep.starts)
+            self._checked = len(sweep.starts)
+        if id(parameter) not in self._sums:
+            path = next(path for path, p in self.module.named_parameters() if p is parameter)
+            raise ValueError(
+                f"per_sample_gradients: {path} got a gradient, but no call of its layer within the block accounts for "
+                "it; run forward and backward inside the same block"
+            )
+
     def _deliver(self, parameter: Any) -> None:
         rows = self._sums.pop(id(parameter), None) if thread.mode.delivery is self._sweep else None
         if rows is None:
             return
         if self._mean:
             rows = wrap(rows.array * rows.array.dtype.type(len(rows.array)))
+        self._quiet = True
+        try:
+            rows = hooked(parameter, rows, {handle.id for handle in self._handles})
+        finally:
+            self._quiet = False
         before = None if id(parameter) in self._fresh else parameter.grad_sample
         parameter.grad_sample = rows if before is None else wrap(before.array + rows.array)

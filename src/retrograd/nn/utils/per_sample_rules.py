@@ -13,6 +13,7 @@ Source: I. Goodfellow, "Efficient Per-Example Gradient Computations", 2015 (arXi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.grad_mode import no_grad
+from ...engine.line import inside
 from ...engine.tensor import Tensor, wrap
 from ...ops.convolution.convolution import Conv, ConvInputGrad
 from ...ops.convolution.deformable import DeformConv, per_sample_deform_weight_grad
@@ -27,7 +29,19 @@ from ...ops.convolution.gradient import bias_gradient, per_sample_conv_weight_gr
 from ...ops.product.matmul import matmul
 from ..module import Module
 
-__all__ = ["Call", "Prepare", "Rule", "mixes_samples", "register_named_rule", "register_per_sample_rule", "rule_of"]
+__all__ = [
+    "Call",
+    "Prepare",
+    "Rule",
+    "is_built_in",
+    "mixes_samples",
+    "refusal_of",
+    "refuse_per_sample",
+    "register_named_rule",
+    "register_per_sample_rule",
+    "rule_named",
+    "rule_of",
+]
 
 
 @dataclass
@@ -36,7 +50,7 @@ class Call:
 
     x: the first positional argument; y: the output; saved: the result of the rule's ``prepare``.
     args, kwargs: all arguments. place: the position of y in an output of several Tensors; each gets its own Call.
-    axes: the batch axes of x and y.
+    axes: the batch axes of x and y. buffers: copies of the buffers as they were before the call, see ``Buffers``.
     """
 
     layer: Any
@@ -48,21 +62,27 @@ class Call:
     place: int = 0
     rules: Any = None  # that replace backwards, as they were when the layer was called
     axes: tuple[int, int] = (0, 0)
+    buffers: Any = ()
 
 
 Rule = Callable[[Call, Tensor], dict[str, Tensor]]  # (call, g like y) -> {name in the layer: gradient (N, *shape)}
 Prepare = Callable[[Call], Any]
 
 _RULES: dict[type[Module] | str, tuple[Rule, Prepare | None]] = {}
+_REFUSED: dict[type[Module], str] = {}  # why a class and its subclasses have no per-sample gradients
+RECURRENT = ("RNNBase", "RNNCellBase", "ConvCell")
 
 
 def register_per_sample_rule(layer: type[Module], rule: Rule, prepare: Prepare | None = None) -> None:
-    """Let ``per_sample_gradients`` handle the parameters of a layer and of its subclasses.
+    """Let ``per_sample_gradients`` handle the parameters of a layer by a rule.
+
+    A subclass uses the rule too, unless it defines its own ``forward``.
 
     Args:
         layer: a Module class that owns parameters.
-        rule: rule(call, g) -> {parameter name: gradient of shape (N, \\*parameter shape)}, where call.x is the layer's
-            input, g the gradient of its output, and call.layer the layer.
+        rule: rule(call, g) -> {parameter name: gradient of shape (N, \\*parameter shape)}, with an entry for every
+            parameter that requires a gradient. call.x is the layer's input, g the gradient of its output, and
+            call.layer the layer.
         prepare: prepare(call) runs at the end of the layer's forward; call.saved holds its result for the rule. It may
             raise ValueError if the layer's settings mix the samples.
 
@@ -79,21 +99,73 @@ def register_named_rule(name: str, rule: Rule, prepare: Prepare | None) -> None:
     _RULES[name] = rule, prepare
 
 
+def refuse_per_sample(layer: type[Module], reason: str) -> None:
+    """Refuse per-sample gradients for a class and all of its subclasses; reason: why, and the way out."""
+    _REFUSED[layer] = reason
+
+
+def refusal_of(layer: Module) -> str | None:
+    """Why the layer has no per-sample gradients, or None."""
+    return next((_REFUSED[kind] for kind in type(layer).__mro__ if kind in _REFUSED), None)
+
+
+def rule_named(name: str) -> tuple[Rule, Prepare | None]:
+    """The rule of a class of this package."""
+    return _RULES[name]
+
+
 def rule_of(layer: Module) -> tuple[Rule, Prepare | None] | None:
-    """The rule of a layer's class or its nearest base class."""
-    for kind in type(layer).__mro__:
-        if kind in _RULES:
-            return _RULES[kind]
-        if kind.__module__.startswith("retrograd.nn.") and kind.__name__ in _RULES:
+    """The rule of the class that defines the layer's forward, or None.
+
+    A built-in rule also needs weight and bias to be the layer's only parameters, which a parametrization changes.
+    """
+    own: Any = getattr(type(layer), "cls_to_become", type(layer))  # a lazy layer gets this class in its first call
+    for kind in own.__mro__:
+        named = kind.__module__.startswith("retrograd.nn.") and kind.__name__ in _RULES
+        if not named and kind not in _RULES:
+            continue
+        if "forward" in layer.__dict__:
+            return None
+        if not named:
+            return _RULES[kind] if own.forward is kind.forward else None
+        if not inside[getattr(getattr(own.forward, "__code__", None), "co_filename", "")]:
+            return None
+        if kind.__name__ in RECURRENT:  # this runs the layer again, so computed weights are fine
             return _RULES[kind.__name__]
+        built_in = own.forward is kind.forward and not _has_new_parts(layer, own, kind)
+        return _RULES[kind.__name__] if built_in and _has_plain_parameters(layer) else None
     return None
+
+
+def is_built_in(rule: tuple[Rule, Prepare | None]) -> bool:
+    """Whether it is the rule of a layer of this package."""
+    return any(rule is each for kind, each in _RULES.items() if isinstance(kind, str))
+
+
+def _has_new_parts(layer: Module, own: type[Module], kind: type[Module]) -> bool:
+    """Whether the layer replaces a method that the forward of a built-in class may call."""
+    replaced = {name for name, member in layer.__dict__.items() if callable(member)}
+    for each in own.__mro__[: own.__mro__.index(kind)]:
+        if not hasattr(each, "_computed"):
+            replaced.update(vars(each))
+    harmless = ("_is_plain", "extra_repr", "reset_parameters", "from_pretrained", "train")
+    return any(hasattr(kind, name) and not name.startswith("__") and name not in harmless for name in replaced)
+
+
+def _has_plain_parameters(layer: Module) -> bool:
+    """Whether the layer owns no parameters but weight and bias, and neither is computed from others."""
+    names, members = layer.__dict__["_parameter_names"], layer.__dict__
+    return set(names) <= {"weight", "bias"} and all(
+        name in names or members.get(name) is None and not hasattr(type(layer), name) for name in ("weight", "bias")
+    )
 
 
 def _linear(call: Call, g: Tensor) -> dict[str, Tensor]:
     """x (N, ..., Ci), g (N, ..., Co)"""
     x, n = call.x.array, call.x.array.shape[0]
-    rows = wrap(g.array.reshape(n, -1, g.array.shape[-1]))
-    gw = matmul(rows.transpose(1, 2), wrap(x.reshape(n, -1, x.shape[-1])))
+    places = math.prod(x.shape[1:-1])
+    rows = wrap(g.array.reshape(n, places, g.array.shape[-1]))
+    gw = matmul(rows.transpose(1, 2), wrap(x.reshape(n, places, x.shape[-1])))
     return {"weight": gw, "bias": rows.sum(1)}
 
 
