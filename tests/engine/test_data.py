@@ -170,6 +170,60 @@ def test_a_leaf_gets_another_shape(shape: tuple[int, ...]) -> None:
     same(x.grad, np.ones(7))
 
 
+def test_pruning_and_growing_a_trained_layer() -> None:
+    """Network surgery: with a gradient of the old shape, after a backward, and with an optimizer's states."""
+    layer, x = rg.nn.Linear(3, 4).double(), array(5, 3)
+    optimizer = rg.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9)
+    layer(Tensor(x)).sum().backward()
+    optimizer.step()
+    w, b = layer.weight.array.copy(), layer.bias.array.copy()
+    layer.weight.data, layer.bias.data = layer.weight.data[:2], layer.bias.data[:2]
+    assert layer.weight.grad.shape == (4, 3) and isinstance(layer.weight, rg.nn.Parameter)
+    same(layer(Tensor(x)), x @ w[:2].T + b[:2])
+    for step in (optimizer.step, layer(Tensor(x)).sum().backward):
+        with pytest.raises(RuntimeError, match=r"\(2, 3\) .*grad.* \(4, 3\).*set (its )?grad to None"):
+            step()
+    layer.weight.grad = layer.weight.grad[:2]  # pruned as well
+    optimizer.zero_grad()
+    g = array(5, 2)
+    layer(Tensor(x)).backward(Tensor(g))
+    same(layer.weight.grad, g.T @ x)
+    with pytest.raises(RuntimeError, match="its momentum_buffer has .*; create a new optimizer"):
+        optimizer.step()
+    rg.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9).step()
+    same(layer.weight, w[:2] - 0.1 * g.T @ x)
+    layer.weight.data = rg.cat([layer.weight.data, Tensor(np.zeros((3, 3)))])
+    layer.bias.data = rg.cat([layer.bias.data, Tensor(np.ones(3))])
+    same(layer(Tensor(x))[:, 2:], np.ones((5, 3)))
+    assert layer.state_dict()["weight"].shape == (5, 3)
+
+
+@pytest.mark.parametrize("owner", ["module", "optimizer"])
+def test_zeroing_a_gradient_of_the_old_shape(owner: str) -> None:
+    layer = rg.nn.Linear(3, 4)
+    layer(rg.ones(1, 3)).sum().backward()
+    for parameter in layer.parameters():
+        parameter.data = parameter.data[1:]
+    (layer if owner == "module" else rg.optim.SGD(layer.parameters(), lr=0.1)).zero_grad(set_to_none=False)
+    assert layer.weight.grad.shape == (3, 3) and not layer.weight.grad.array.any()
+    layer(rg.ones(1, 3)).sum().backward()
+    np.testing.assert_array_equal(layer.weight.grad.array, np.ones((3, 3)))
+
+
+def test_pruning_buffers() -> None:
+    norm, x = rg.nn.BatchNorm1d(4).double(), array(6, 4)
+    norm(Tensor(x))
+    kept = [0, 2]
+    for name in ("weight", "bias", "running_mean", "running_var"):
+        tensor = getattr(norm, name)
+        tensor.data, tensor.grad = tensor.data[kept], None
+    norm.num_features = 2
+    norm.eval()
+    scale = np.sqrt(0.9 + 0.1 * x.var(0, ddof=1)[kept] + norm.eps)
+    same(norm(Tensor(x[:, kept])), (x[:, kept] - 0.1 * x.mean(0)[kept]) / scale)
+    assert norm.state_dict()["running_mean"].shape == (2,)
+
+
 @pytest.mark.parametrize("kind", [UninitializedParameter, UninitializedBuffer])
 def test_a_lazy_parameter_has_none(kind: Any) -> None:
     p = kind()

@@ -325,3 +325,51 @@ def test_sizes_of_output_padding(stride: int, dilation: int, kernel: int, paddin
     with pytest.raises(ValueError, match="conv1d_input: grad_output.shape="):
         extent += stride
         nn.grad.conv1d_input((2, 5, extent + dilation), Tensor(w), Tensor(g), stride, padding, dilation)
+
+
+OUTPUT_PADDED = {  # stride, dilation, kernel, padding, output, groups; every rest below max(stride, dilation) is run
+    "2-D": ((1, 2), (3, 2), (2, 3), (0, 1), (3, 2), 1),
+    "2-D, strides": ((2, 3), (3, 1), (2, 2), (1, 0), (2, 3), 2),
+    "3-D": ((1, 2, 1), (2, 1, 3), (2, 2, 1), (1, 0, 0), (2, 2, 3), 1),
+    "3-D, groups": ((2, 1, 2), (1, 3, 3), (1, 2, 2), (0, 1, 1), (3, 2, 2), 2),
+}
+
+
+@pytest.mark.parametrize("name", OUTPUT_PADDED)
+def test_sizes_of_output_padding_in_more_dimensions(name: str) -> None:
+    stride, dilation, kernel, padding, output, groups = OUTPUT_PADDED[name]
+    n = len(stride)
+    g, w = numbers(2, 4, *output, seed=5), numbers(4, 4 // groups, *kernel, seed=6)
+    pairs = tuple((p, p) for p in padding)
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    reached = 0
+    for extra in np.ndindex(*(max(pair) for pair in zip(stride, dilation, strict=True))):
+        size = tuple(
+            (o - 1) * s - 2 * p + d * (k - 1) + e + 1
+            for o, s, p, d, k, e in zip(output, stride, padding, dilation, kernel, extra, strict=True)
+        )
+        reached += any(e >= s for e, s in zip(extra, stride, strict=True))  # of no convolution with this output
+        x = numbers(2, 4, *size, seed=7)
+        expected = naive.conv_input_grad(g, w, None, size, stride, pairs, dilation, groups)
+        tw, tg = Tensor(w, requires_grad=True), Tensor(g, requires_grad=True)
+        gx = getattr(nn.grad, f"conv{n}d_input")(x.shape, tw, tg, **options)
+        close(gx, expected)
+        all_three = conv_backward(tg, Tensor(x), tw, **options)
+        weight = naive.conv_weight_grad(x, g, kernel, stride, pairs, dilation, groups)
+        for found, wanted in zip(all_three, (expected, weight, g.sum((0, *range(2, n + 2)))), strict=True):
+            assert found is not None
+            close(found, wanted)
+        per_sample = conv_backward(tg, Tensor(x), tw, per_sample=True, **options)[1]
+        assert per_sample is not None
+        close(per_sample.sum(0), weight)
+        # <gx(w, g), x> is linear in w and in g: its gradients are the other two of the three operators
+        gx.backward(Tensor(x))
+        close(tw.grad, weight)
+        close(tg.grad, naive.conv(x, w, None, stride, pairs, dilation, groups)[(..., *map(slice, output))])
+    assert reached
+    tw, tg = Tensor(w, requires_grad=True), Tensor(g, requires_grad=True)
+    gradcheck(lambda w, g: conv_backward(g, x.shape, w, output_mask=(True, False, False), **options)[0], (tw, tg))
+    gradgradcheck(lambda w, g: getattr(nn.grad, f"conv{n}d_input")(x.shape, w, g, **options), (tw, tg))
+    too_long = (*size[:-1], size[-1] + stride[-1] * dilation[-1] + 1)
+    with pytest.raises(ValueError, match=rf"conv{n}d_input: grad_output.shape="):
+        getattr(nn.grad, f"conv{n}d_input")((2, 4, *too_long), Tensor(w), Tensor(g), **options)

@@ -207,6 +207,35 @@ def test_a_checkpoint_of_the_older_form(old: Any, new: Any) -> None:
         second.load_state_dict(first.state_dict())
 
 
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (nn.Linear(3, 5), (2, 3)), (nn.Linear(5, 3), (2, 5)), (nn.Conv2d(2, 3, 2), (2, 2, 4, 4)),
+        (nn.ConvTranspose1d(3, 4, 2), (2, 3, 4)),
+    ],
+)  # fmt: skip
+def test_a_spectral_norm_from_before_it_saved_v(layer: nn.Module, shape: tuple[int, ...]) -> None:
+    """Such a state has the normalized weight in place of weight_v."""
+    first = nn.Sequential(spectral_norm(copy.deepcopy(layer), n_power_iterations=3))
+    x = Tensor(numbers(*shape).astype(np.float32))
+    first(x)
+    first.eval()
+    state = dict(first.state_dict())
+    v = state.pop("0.weight_v").array
+    older = {**state, "0.weight": first[0].weight.detach()}
+    for second in (nn.Sequential(spectral_norm(copy.deepcopy(layer))), copy.deepcopy(first)):
+        second[0].weight_v.array[...] = 0
+        assert second.load_state_dict(older) == ([], []) and "0.weight" in older
+        np.testing.assert_allclose(second.eval()(x).array, first(x).array, rtol=1e-4, atol=1e-6)
+        if isinstance(layer, nn.Linear) and layer.out_features > layer.in_features:  # then v is unique
+            np.testing.assert_allclose(second[0].weight_v.array, v, rtol=1e-4, atol=1e-5)
+        for part, message in (("0.weight", "Missing key.*0.weight_v"), ("0.weight_u", 'Unexpected key.*"0.weight"')):
+            with pytest.raises(RuntimeError, match=message):
+                second.load_state_dict({key: value for key, value in older.items() if key != part})
+        with pytest.raises(RuntimeError, match="0.weight_u"):
+            second.load_state_dict({**older, "0.weight_u": Tensor(np.ones(7, np.float32))})
+
+
 @pytest.mark.parametrize("clone", [lambda net: pickle.loads(pickle.dumps(net)), copy.deepcopy, copy.copy])
 @pytest.mark.parametrize("form", [weight_norm, spectral_norm])
 def test_the_older_form_can_be_pickled(form: Any, clone: Any) -> None:

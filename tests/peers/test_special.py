@@ -72,6 +72,6 @@ def test_two_operands() -> None:
     zero = np.array([0.0, 0, 0, 1]), np.array([-1.0, np.inf, np.nan, -1])
     assert_close(retrograd.special.xlog1py(*map(retrograd.tensor, zero)),
                  torch.special.xlog1py(*map(torch.tensor, zero)), "xlog1py")
-    s, q = np.array([2.0, 3, 1.5, 1, 0.5]), np.array([1.0, 0.1, 20, 1, 1])
+    s, q = np.array([2.0, 3, 1.5, 1, 0.5, 2, 3, 1.5]), np.array([1.0, 0.1, 20, 1, 1, -0.5, -3.75, -0.5])
     assert_close(retrograd.special.zeta(*map(retrograd.tensor, (s, q))),
                  torch.special.zeta(*map(torch.tensor, (s, q))), "zeta")  # fmt: skip

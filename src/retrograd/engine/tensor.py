@@ -108,8 +108,9 @@ class Tensor(Elements):
 
         Setting it raises:
             TypeError: not a Tensor, or one of another dtype.
-            ValueError: one of another shape, for a result of an operation. A leaf takes any; a backward recorded
-                with the old shape then says so.
+            ValueError: one of another shape, for a result of an operation. A leaf takes any shape: its old `grad`
+                stays, and the next backward or optimizer step asks to set that to None. So does the backward of
+                an earlier forward, which still needs the old shape.
         """
         return Tensor.detach(self)  # an uninitialized parameter has its own detach, and no values
 

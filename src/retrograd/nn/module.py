@@ -260,7 +260,7 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
         """Set the gradients of all parameters to None or zero."""
         for parameter in self.parameters():
             if parameter.grad is not None:  # a new zero array: the old one may be shared with another tensor
-                parameter.grad = None if set_to_none else Tensor(np.zeros_like(parameter.grad.array))
+                parameter.grad = None if set_to_none else Tensor(np.zeros_like(parameter.array))
                 if getattr(parameter, "grad_sample", None) is not None:
                     parameter.grad_sample = None
 

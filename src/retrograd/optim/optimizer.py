@@ -138,7 +138,7 @@ class Optimizer:
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:  # a new zero array: the old one may be shared
-                    parameter.grad = None if set_to_none else Tensor(np.zeros_like(parameter.grad.array))
+                    parameter.grad = None if set_to_none else Tensor(np.zeros_like(parameter.array))
                     if getattr(parameter, "grad_sample", None) is not None:
                         parameter.grad_sample = None
 

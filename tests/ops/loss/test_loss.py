@@ -244,6 +244,30 @@ def test_losses_warn_before_they_broadcast() -> None:
         F.kl_div(x, x)
 
 
+def test_empty_batches_and_no_classes() -> None:
+    """The mean of no losses is NaN, their sum 0; a margin to other classes needs classes."""
+    for many in (2, 0):
+        rows = Tensor(np.zeros((0, many)), requires_grad=True)
+        labels = Tensor(np.zeros((0, many), np.int64))
+        for name in ("mse_loss", "soft_margin_loss", "multilabel_soft_margin_loss", "multilabel_margin_loss"):
+            if not many and name == "multilabel_margin_loss":
+                continue
+            target = labels if "label" in name else rows.detach()
+            assert np.isnan(getattr(F, name)(rows, target).array), name
+            total = getattr(F, name)(rows, target, reduction="sum")
+            total.backward()
+            assert total.item() == 0 and rows.grad.shape == (0, many), name
+            assert getattr(F, name)(rows, target, reduction="none").array.size == 0
+    none = F.multilabel_soft_margin_loss(Tensor(np.zeros((3, 0))), Tensor(np.zeros((3, 0))), reduction="none")
+    assert none.shape == (3,) and np.isnan(none.array).all()  # means over no classes
+    for shape in ((0,), (3, 0), (0, 0)):
+        x = Tensor(np.zeros(shape))
+        with pytest.raises(ValueError, match=r"multilabel_margin_loss: input.shape=.* has no classes, needs \(N, C\)"):
+            F.multilabel_margin_loss(x, x.long())
+    with pytest.raises(ValueError, match=r"multi_margin_loss: input.shape=\(0, 0\) has no classes"):
+        F.multi_margin_loss(x, Tensor(np.zeros(0, np.int64)))
+
+
 def test_an_unknown_reduction_is_refused_by_all() -> None:
     x, t, labels = Tensor(np.full((2, 3), 0.5)), Tensor(np.ones((2, 3))), Tensor(np.array([0, 1]))
     three = {"gaussian_nll_loss", "margin_ranking_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss"}

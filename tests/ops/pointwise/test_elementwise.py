@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -204,6 +205,40 @@ def test_gradients_of_zeta() -> None:
     np.testing.assert_allclose(q.grad.array, g * (ends[0] - ends[1]) / (2 * step), rtol=1e-8)
     with pytest.raises(TypeError, match="zeta: other is str, needs a Tensor or a number"):
         retrograd.special.zeta(s, "a")
+
+
+def hurwitz(s: float, q: float) -> float:
+    """By terms, and three terms of the Euler-Maclaurin formula for the rest."""
+    end = q + 100_000
+    rest = end ** (1 - s) / (s - 1) + end**-s / 2 + s / 12 * end ** (-s - 1)
+    return math.fsum((q + k) ** -s for k in range(100_000)) + rest
+
+
+@pytest.mark.parametrize("s", [2, 3, 4, 7, 20])
+def test_zeta_of_negative_numbers(s: int) -> None:
+    q = np.array([-0.5, -2.5, -0.25, -7.75, -77.125, -1e-8, -1 + 2.0**-20])
+    wanted = np.array([hurwitz(s, number) for number in q])
+    error = abs(retrograd.special.zeta(s, Tensor(q)).array - wanted)
+    largest = abs(q - np.round(q)) ** -float(s)  # the largest term: terms of both signs cancel
+    assert (error <= 1e-15 * s * largest).all()
+    single = retrograd.special.zeta(s, Tensor(q[:5].astype(np.float32)))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single.array, wanted[:5], rtol=1e-6)
+    x, g = Tensor(q[:4], requires_grad=True), np.random.default_rng(s).normal(size=4)
+    retrograd.special.zeta(s, x).backward(Tensor(g))
+    slopes = -s * np.array([hurwitz(s + 1, number) for number in q[:4]])
+    assert (abs(x.grad.array / g - slopes) <= 1e-14 * s**2 * abs(q - np.round(q))[:4] ** -float(s + 1)).all()
+
+
+def test_zeta_at_its_edges() -> None:
+    half = retrograd.special.zeta(Tensor(np.array([2.0, 3.0])), -0.5)
+    np.testing.assert_allclose(half.array, [4 + np.pi**2 / 2, -8 + 7 * 1.2020569031595942], rtol=1e-14)
+    s = np.array([1.5, 2.5, 0, -2, 1, 2, 2, np.nan, 2])
+    q = np.array([-0.5, -3.25, -0.5, -0.5, -0.5, -3, 0, -0.5, np.nan])
+    wanted = [np.nan] * 4 + [np.inf] * 3 + [np.nan] * 2
+    np.testing.assert_array_equal(retrograd.special.zeta(Tensor(s), Tensor(q)).array, wanted)
+    far = retrograd.special.zeta(4, Tensor(np.array([-1e6 - 0.5])))  # nearly a sum over all integers
+    np.testing.assert_allclose(far.array, [np.pi**4 / 3], rtol=1e-14)
 
 
 def test_nextafter_passes_gradients_on() -> None:

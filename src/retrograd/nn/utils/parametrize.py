@@ -157,11 +157,21 @@ def _reclass(module: Module, computed: _Computed) -> None:
     if computed.functions:
         members: dict[str, Any] = {name: property(function) for name, function in computed.functions.items()}
         members |= {"_computed": computed, "__doc__": kind.__doc__, "__module__": kind.__module__}
-        members |= {"__reduce_ex__": _reduce, "__copy__": _copy}
+        members |= {"__reduce_ex__": _reduce, "__copy__": _copy, "_load_from_state_dict": _load}
         if kind.__deepcopy__ is Module.__deepcopy__:
             members["__deepcopy__"] = _copy
         kind = type(f"{computed.prefix}{kind.__name__}", (kind,), members)
     module.__class__ = kind
+
+
+def _load(module: Any, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+    """Let functions with an ``upgrade_state`` convert the state of an older version before it is loaded."""
+    computed: _Computed = type(module)._computed
+    for function in computed.functions.values():
+        upgrade: Callable[[Any, dict[str, Any], str], None] | None = getattr(function, "upgrade_state", None)
+        if upgrade is not None:
+            upgrade(module, state_dict, prefix)
+    computed.kind._load_from_state_dict(module, state_dict, prefix, *rest)
 
 
 def _reduce(module: Any, protocol: int) -> tuple[Any, ...]:

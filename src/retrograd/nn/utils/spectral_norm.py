@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
@@ -58,6 +61,26 @@ class _Divided:
             v.array[...] = unit(matrix.array.T @ u.array, self.eps)
             u.array[...] = unit(matrix.array @ v.array, self.eps)
         return divided(original, matrix, u, v)
+
+    def upgrade_state(self, module: Module, state: dict[str, Any], prefix: str) -> None:
+        """Add v to a state of PyTorch before 1.0, which had the normalized weight in its place.
+
+        v solves W v = c u in the least-squares sense, with c such that u W v is sigma, the ratio of the weights.
+        """
+        key = prefix + self.name
+        given = [state.get(key + end) for end in ("_orig", "", "_u")]
+        if f"{key}_v" in state or any(value is None for value in given):
+            return
+        original, weight, u = (np.asarray(getattr(value, "array", value), np.float64) for value in given)
+        own = [module.__dict__[f"{self.name}_{end}"] for end in ("orig", "u", "v")]
+        if original.shape != own[0].shape or weight.shape != original.shape or u.shape != own[1].shape:
+            return  # load_state_dict reports them
+        del state[key]
+        matrix = matrix_of(Tensor(original), self.axis).array
+        v = np.linalg.lstsq(matrix, u, rcond=None)[0]
+        with np.errstate(all="ignore"):
+            v *= np.linalg.norm(original) / np.linalg.norm(weight) / (u @ matrix @ v)
+        state[f"{key}_v"] = Tensor(v.astype(own[2].array.dtype))
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:

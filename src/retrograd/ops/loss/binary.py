@@ -109,7 +109,7 @@ def multilabel_soft_margin_loss(
     if not input.array.ndim:
         raise ValueError(f"{name}: input has no axes, needs (..., C)")
     classes = input.array.shape[-1]
-    if weight is None and reduction != "none":
+    if weight is None and reduction != "none" and classes:
         y = BinaryCrossEntropyWithLogits.apply(reduction, (), input, target)
         return y if reduction == "mean" else _over(y, classes)
     y = BinaryCrossEntropyWithLogits.apply("none", (), input, target)

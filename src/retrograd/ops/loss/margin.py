@@ -84,6 +84,11 @@ def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") 
     return SoftMargin.apply(reduction, (), *matched(name, input, target))
 
 
+def _require_classes(name: str, shape: tuple[int, ...], classes: int) -> None:
+    if not classes:
+        raise ValueError(f"{name}: input.shape={shape} has no classes, needs (N, C) or (C,) with C of at least 1")
+
+
 @averaged
 def multi_margin_loss(
     input: Tensor,
@@ -101,8 +106,8 @@ def multi_margin_loss(
 
     Raises:
         TypeError: input and weight are not of one floating-point type, or target is not int64.
-        ValueError: p is neither 1 nor 2, the shapes do not fit, the weight requires a gradient, or the reduction is
-            unknown.
+        ValueError: p is neither 1 nor 2, the shapes do not fit, there are no classes, the weight requires a gradient,
+            or the reduction is unknown.
         IndexError: a label is not a class.
     """
     name = "multi_margin_loss"
@@ -117,6 +122,7 @@ def multi_margin_loss(
     whole = rows if isinstance(target, Tensor) and target.array.shape == (1,) else input
     target = check_labels(name, whole if whole.array.ndim else Reshape.apply(input, (1,)), target)
     classes, labels = rows.array.shape[1], private(target.array)
+    _require_classes(name, input.array.shape, classes)
     refuse_labels(name, whole.array.shape or (1,), labels, classes, None)
     constant(name, "weight", weight, input)
     if weight is not None and weight.array.shape != (classes,):
@@ -137,7 +143,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
 
     Raises:
         TypeError: input is not a floating-point Tensor, or the target is not int64.
-        ValueError: the shapes differ or have more than two axes, or the reduction is unknown.
+        ValueError: the shapes differ or have more than two axes, there are no classes, or the reduction is unknown.
         IndexError: a target is neither a class nor -1.
     """
     name = "multilabel_margin_loss"
@@ -150,6 +156,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
             f"{name}: input.shape={shape}, target.shape={target.array.shape}; both must be (N, C) or both (C,)"
         )
     rows, targets = shape if len(shape) == 2 else (1, *(shape or (1,))), private(target.array)
+    _require_classes(name, shape, rows[1])
     refuse_labels(name, shape or (1,), targets, rows[1], -1)
     losses = MultilabelMargin.apply(Reshape.apply(input, rows), targets.reshape(rows))
     return reduce(name, losses if len(shape) == 2 else Reshape.apply(losses, ()), reduction)

@@ -218,6 +218,12 @@ class Zeta(Function):
         possible = (power > 1) & (start > 0)
         with np.errstate(all="ignore"):
             found = _hurwitz(np.where(possible, power, 2), np.where(possible, start, 1))
+            reflected = (power > 1) & (start < 0) & (power == np.floor(power)) & (start != np.floor(start))
+            reflected &= np.isfinite(power) & np.isfinite(start)
+            if reflected.any():
+                found = np.where(reflected, _hurwitz_of_negative(np.where(reflected, power, 2),
+                                                                 np.where(reflected, start, -0.5)), found)  # fmt: skip
+                possible = possible | reflected
         pole = (power == 1) | ((power > 1) & (start <= 0) & (start == np.floor(start)))
         found = np.where(possible, found, np.where(pole, np.inf, np.nan))
         ctx.save_for_backward(s, q)
@@ -234,8 +240,8 @@ class Zeta(Function):
 def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The Hurwitz zeta function, the sum of (other + k)**-input over k from 0 on; one operand may be a number.
 
-    inf for input 1, and where other is 0 or a negative integer; NaN for input below 1 and for other negative
-    numbers. It has a gradient to other.
+    It is inf for input 1 and where other is 0 or a negative integer. It is NaN for input below 1, and where input is
+    not an integer and other is negative, since a negative number has no real power there. It has a gradient to other.
 
     Raises:
         TypeError: an operand is neither a Tensor nor a number, or both are numbers.
@@ -244,6 +250,17 @@ def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
     x, q = promote("zeta", input, other)
     broadcast_shape("zeta", x.array.shape, q.array.shape)
     return Zeta.apply(as_float("zeta", x), as_float("zeta", q))
+
+
+def _hurwitz_of_negative(s: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """zeta(s, q) for an integer s > 1 and a negative q that is not an integer.
+
+    The sum over all integers k, with the fractional part f of q, is zeta(s, f) + (-1)**s zeta(s, 1 - f); the terms
+    below k = 0 are (-1)**s zeta(s, 1 - q).
+    """
+    below = np.floor(q)
+    sign = 1 - 2 * np.mod(s, 2)
+    return _hurwitz(s, q - below) + sign * (_hurwitz(s, below + 1 - q) - _hurwitz(s, 1 - q))
 
 
 def _of_both(name: str, a: Tensor, x: Tensor, upper: bool) -> Tensor:
