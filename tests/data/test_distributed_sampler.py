@@ -85,7 +85,7 @@ def test_is_under_pytorchs_paths():
         ({"num_replicas": 2, "rank": 2}, ValueError, "rank=2 must be an int from 0 to 1"),
         ({"num_replicas": 2, "rank": -1}, ValueError, "rank=-1 must be an int from 0 to 1"),
         ({"num_replicas": 2, "rank": 0, "seed": -1}, ValueError, "seed=-1 must be an int of at least 0"),
-        ({"num_replicas": 2, "rank": 0, "shuffle": 1}, TypeError, "shuffle"),
+        ({"num_replicas": 2, "rank": 0, "shuffle": 2}, TypeError, "shuffle"),
         ({"num_replicas": 2, "rank": 0, "drop_last": None}, TypeError, "drop_last"),
     ],
 )

@@ -343,3 +343,21 @@ def test_which_layers_run_again(fast: bool) -> None:
     runs.clear()
     per_sample_gradients(layer, lambda: rows(layer(x)))
     assert runs == ([(4, 3)] if fast else [(4, 3)] + [(1, 3)] * 4)
+
+
+def test_a_weight_that_a_hook_computes_is_refused() -> None:
+    """As pruning does it: a pre-hook makes the weight of each call, so the steps lie outside the forward."""
+    layer = nn.Linear(3, 4)
+    original = layer.weight
+    del layer.weight
+    layer.register_parameter("weight_orig", original)
+
+    def compute(layer: Any, args: Any) -> None:
+        layer.__dict__["weight"] = layer.weight_orig * (layer.weight_orig > 0)
+
+    layer.register_forward_pre_hook(compute)
+    model = nn.Sequential(layer)
+    message = r"the parameter 0\.weight_orig is used by Mul, .*, outside the forward of its layer"
+    with rg.per_sample_gradients(model), pytest.raises(ValueError, match=message):
+        model(rg.ones(5, 3)).sum().backward()
+    assert original.grad is None

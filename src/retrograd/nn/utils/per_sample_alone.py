@@ -275,7 +275,7 @@ def gradients(call: Call, run: Any, g: Tensor, count: int) -> dict[str, Tensor]:
             _check_row(call, y, n)
             if y is None or not y.requires_grad:
                 continue
-            pieces = grad(y, parameters, part(g, n, call.axes[1]), allow_unused=True)
+            pieces = grad(y, parameters, part(g, n, call.axes[1]), retain_graph=True, allow_unused=True)
             for name, piece in zip(wanted, pieces, strict=True):
                 if piece is not None:
                     rows[name][n] = piece.array
