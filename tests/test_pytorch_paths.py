@@ -69,6 +69,8 @@ def test_gradcheck_is_a_function_and_a_module() -> None:
     assert module is sys.modules["retrograd.autograd.gradcheck"] and module is not rg.autograd.gradcheck
     assert rg.autograd.gradcheck(rg.sin, rg.ones(2, dtype=rg.float64, requires_grad=True))
     assert rg.autograd.function is sys.modules["retrograd.autograd.function"]
+    with pytest.raises(ImportError, match="'retrograd.autograd.function' is not a package"):
+        importlib.import_module("retrograd.autograd.function.functional")
 
 
 def test_context_and_instances_of_functions() -> None:

@@ -357,6 +357,7 @@ def test_messages_of_orthogonal() -> None:
     for call, kind, message in (
         (lambda: orthogonal(3), TypeError, "orthogonal: module is int, needs a Module"),  # type: ignore[arg-type]
         (lambda: orthogonal(nn.Linear(2, 2), "w"), ValueError, "orthogonal: Linear has no parameter 'w'"),
+        (lambda: orthogonal(nn.Linear(2, 2), 3), ValueError, "Linear has no parameter 3"),  # type: ignore[arg-type]
         (lambda: orthogonal(nn.Linear(2, 2), "bias"), ValueError, r"orthogonal: 'bias' has shape \(2,\); it must be a"),
         (
             lambda: orthogonal(nn.Linear(2, 2), orthogonal_map="exp"),

@@ -82,4 +82,6 @@ class emit_nvtx(_Disabled):  # noqa: N801
 
 
 def __getattr__(name: str) -> Any:
+    if name.startswith("__"):  # such as __path__, which says that a module has others below it
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(autograd, name)

@@ -65,10 +65,7 @@ def orthogonal(
     """
     as_module("orthogonal", "module", module)
     use_trivialization = as_flag("orthogonal", "use_trivialization", use_trivialization)
-    weight = getattr(module, name, None)
-    if not isinstance(weight, Tensor):
-        raise ValueError(f"orthogonal: {type(module).__name__} has no parameter {name!r}")
-    shape = weight.array.shape
+    shape = _weight("orthogonal", module, name).array.shape
     if len(shape) < 2:
         raise ValueError(f"orthogonal: {name!r} has shape {shape}; it must be a matrix, or matrices (..., M, N)")
     if orthogonal_map is None:
@@ -108,10 +105,15 @@ def spectral_norm(
     as_module("spectral_norm", "module", module)
     if dim is None:
         dim = default_axis(module)
-    weight = getattr(module, name, None)
-    if not isinstance(weight, Tensor):
-        raise ValueError(f"spectral_norm: {type(module).__name__} has no parameter {name!r}")
+    weight = _weight("spectral_norm", module, name)
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
+
+
+def _weight(caller: str, module: Module, name: str) -> Tensor:
+    weight = getattr(module, name, None) if isinstance(name, str) else None
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"{caller}: {type(module).__name__} has no parameter {name!r}")
+    return weight
 
 
 def lengths(weight: Tensor, dim: int | None) -> Tensor:
