@@ -47,10 +47,68 @@ from retrograd.utils import data
         ("serialization", "load", rg.load),
         ("signal.windows", "hann", rg.signal.windows.hann),
         ("serialization", "save", rg.save),
+        ("autograd.function", "Function", rg.autograd.Function),
+        ("autograd.function", "once_differentiable", rg.autograd.once_differentiable),
+        ("autograd.grad_mode", "no_grad", rg.no_grad),
+        ("autograd.grad_mode", "enable_grad", rg.enable_grad),
+        ("autograd.grad_mode", "set_grad_enabled", rg.set_grad_enabled),
+        ("autograd.grad_mode", "inference_mode", rg.inference_mode),
+        ("autograd.anomaly_mode", "detect_anomaly", rg.autograd.detect_anomaly),
+        ("autograd.anomaly_mode", "set_detect_anomaly", rg.autograd.set_detect_anomaly),
+        ("autograd.gradcheck", "gradcheck", rg.autograd.gradcheck),
+        ("autograd.gradcheck", "gradgradcheck", rg.autograd.gradgradcheck),
+        ("autograd.gradcheck", "GradcheckError", rg.autograd.GradcheckError),
     ],
 )
 def test_paths(path: str, name: str, expected: Any) -> None:
     assert getattr(importlib.import_module(f"retrograd.{path}"), name) == expected
+
+
+def test_gradcheck_is_a_function_and_a_module() -> None:
+    module = importlib.import_module("retrograd.autograd.gradcheck")
+    assert module is sys.modules["retrograd.autograd.gradcheck"] and module is not rg.autograd.gradcheck
+    assert rg.autograd.gradcheck(rg.sin, rg.ones(2, dtype=rg.float64, requires_grad=True))
+    assert rg.autograd.function is sys.modules["retrograd.autograd.function"]
+    with pytest.raises(ImportError, match="'retrograd.autograd.function' is not a package"):
+        importlib.import_module("retrograd.autograd.function.functional")
+
+
+def test_context_and_instances_of_functions() -> None:
+    from retrograd.autograd.function import FunctionCtx, InplaceFunction
+
+    class Double(InplaceFunction):
+        @staticmethod
+        def forward(ctx: FunctionCtx, x: rg.Tensor) -> rg.Tensor:
+            assert isinstance(ctx, FunctionCtx)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: FunctionCtx, g: rg.Tensor) -> rg.Tensor:
+            return g * 2
+
+    with pytest.warns(DeprecationWarning, match="Double: a Function needs no instance"):
+        double = Double(inplace=True)
+    x = rg.ones(1, requires_grad=True)
+    double.apply(x).backward(rg.tensor([5.0]))
+    assert double.inplace and x.grad is not None and x.grad.item() == 10
+
+
+def test_profiler() -> None:
+    from retrograd.autograd import profiler
+
+    with profiler.record_function("block") as block, profiler.profile(enabled=False, use_cuda=True) as off:
+        assert block.name == "block" and not off.enabled
+    assert profiler.record_function("f")(lambda x: x + 1)(2) == 3
+    with profiler.emit_nvtx(enabled=False):
+        pass
+    with pytest.raises(RuntimeError, match=r"profiler.profile: .*write retrograd.train.profile.*pass enabled=False"):
+        profiler.profile()
+    with pytest.raises(RuntimeError, match="autograd.profiler.emit_nvtx: there is no GPU"):
+        profiler.emit_nvtx()
+    with pytest.raises(TypeError, match="record_function: name=3 must be a str"):
+        profiler.record_function(3)
+    with pytest.raises(AttributeError, match="has no attribute 'load_nvprof'"):
+        profiler.load_nvprof  # noqa: B018
 
 
 def test_base_classes_of_layers() -> None:

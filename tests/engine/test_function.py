@@ -8,12 +8,76 @@ import numpy as np
 import pytest
 
 from engine.functions import DivMod, Exp, Mul, leaf
+from retrograd.autograd.paths import InplaceFunction
 from retrograd.engine import Function, Tensor, grad, wrap
+from retrograd.engine.views import View
 
 
-def test_a_function_has_no_instances() -> None:
-    with pytest.raises(TypeError, match=r"Mul: .*use Mul.apply"):
-        Mul(leaf(1), leaf(2))
+def test_an_instance_applies_its_class() -> None:
+    """As in PyTorch, where it is deprecated."""
+
+    class Power(Function):
+        def __init__(self, exponent: float) -> None:
+            self.exponent = exponent
+
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return wrap(x.array**3)
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            return g * 3 * ctx.saved_tensors[0] ** 2
+
+    class Joined(Power):
+        @staticmethod
+        def forward(x: Tensor) -> Tensor:  # type: ignore[override]
+            return wrap(x.array**3)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+
+    for kind in (Power, Joined):
+        with pytest.warns(DeprecationWarning, match=rf"{kind.__name__}: a Function needs no instance.*write .*apply"):
+            power = kind(3.0)
+        assert power.exponent == 3.0
+        x = leaf(2)
+        y = power.apply(x)
+        assert y.item() == 8 and grad(y * 5, x)[0].item() == 60
+        with pytest.raises(RuntimeError, match=rf"{kind.__name__}: an instance.*cannot be called.*write .*apply"):
+            power(x)
+    with pytest.warns(DeprecationWarning, match="write Mul.apply"):
+        assert Mul().apply(leaf(3), leaf(2)).item() == 6
+
+
+def test_a_subclass_of_a_class_of_the_package_is_the_users() -> None:
+    """Gradients that its backward overwrites are not those of the sweep."""
+
+    class Same(View):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return wrap(x.array[:])
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            result = g * 2
+            g.array = np.zeros(2)
+            return result
+
+    class SameInplace(InplaceFunction):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return wrap(x.array.copy())
+
+        backward = Same.backward
+
+    for kind in (Same, SameInplace):
+        x = leaf(1, 1)
+        y = kind.apply(x)
+        y.retain_grad()
+        y.backward(Tensor(np.array([3.0, 4.0])))
+        assert x.grad.tolist() == [6.0, 8.0] and y.grad.tolist() == [3.0, 4.0]
 
 
 def returns(value: Any) -> type[Function]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from retrograd import manual_seed, nn, optim
-from retrograd.autograd import gradcheck
+from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.nn.utils import (
     parametrizations,
@@ -264,3 +264,184 @@ def test_the_newer_form_is_copied_but_not_pickled() -> None:
         assert type(other) is type(layer) and np.array_equal(other.weight.array, layer.weight.array)
     parametrize.remove_parametrizations(layer, "weight")
     assert np.array_equal(pickle.loads(pickle.dumps(layer)).weight.array, layer.weight.array)
+
+
+# ---------------------------------------------------------------- orthogonal
+
+SHAPES = [(4, 4), (5, 3), (3, 5), (2, 4, 3), (2, 3, 4), (2, 2, 3, 3), (1, 1), (1, 3), (3, 1)]
+MAPS = ["matrix_exp", "cayley", "householder"]
+
+
+class Holder(nn.Module):
+    def __init__(self, weight: np.ndarray) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight.copy())
+
+
+def assert_orthonormal(w: np.ndarray, tolerance: float = 1e-13) -> None:
+    tall = w if w.shape[-2] >= w.shape[-1] else w.swapaxes(-1, -2)
+    one = np.broadcast_to(np.eye(tall.shape[-1]), (*w.shape[:-2], tall.shape[-1], tall.shape[-1]))
+    np.testing.assert_allclose(tall.swapaxes(-1, -2) @ tall, one, atol=tolerance)
+
+
+def naive_map(x: np.ndarray, kind: str) -> np.ndarray:
+    """Of one matrix: the exponential as a series, the Cayley map with an inverse, reflections one by one."""
+    if x.shape[0] < x.shape[1]:
+        return naive_map(x.T, kind).T
+    (m, n), q = x.shape, np.eye(len(x))
+    if kind == "householder":
+        for k in range(n):
+            v = np.concatenate((np.zeros(k), [1.0], x[k + 1 :, k]))
+            q = q @ (np.eye(m) - 2 * np.outer(v, v) / (v @ v))
+        return q[:, :n] * np.sign(np.diagonal(x))
+    lower = np.zeros((m, m))
+    lower[:, :n] = np.tril(x)
+    a = lower - lower.T
+    if kind == "cayley":
+        return ((np.eye(m) + a / 2) @ np.linalg.inv(np.eye(m) - a / 2))[:, :n]
+    term = q
+    for k in range(1, 60):
+        term = term @ a / k
+        q = q + term
+    return q[:, :n]
+
+
+@pytest.mark.parametrize("trivial", [True, False])
+@pytest.mark.parametrize("kind", MAPS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_orthogonal(shape: tuple[int, ...], kind: str, trivial: bool) -> None:
+    manual_seed(0)
+    start = numbers(*shape)
+    module = parametrizations.orthogonal(Holder(start), "weight", kind, use_trivialization=trivial)
+    original = module.parametrizations.weight.original
+    w = module.weight.array
+    assert w.shape == shape and original.array.shape == shape
+    assert_orthonormal(w)
+    if trivial or kind == "householder":  # the Q of W = Q R: QT W is a triangle with a positive diagonal
+        tall = (lambda t: t) if shape[-2] >= shape[-1] else (lambda t: t.swapaxes(-1, -2))
+        r = tall(w).swapaxes(-1, -2) @ tall(start)
+        np.testing.assert_allclose(r, np.triu(r), atol=1e-13)
+        assert (np.diagonal(r, axis1=-2, axis2=-1) > 0).all()
+    if trivial:
+        assert_orthonormal(module.parametrizations.weight[0].base.array)
+    original.array[...] += 0.5 * numbers(*shape, seed=1) * (1 - np.eye(*shape[-2:]))
+    w = module.weight.array
+    assert_orthonormal(w)
+    base = module.parametrizations.weight[0].base.array if trivial else np.eye(max(shape[-2:]))
+    base = np.broadcast_to(base, (*shape[:-2], *base.shape[-2:]))
+    for place in np.ndindex(shape[:-2]):
+        q = naive_map(original.array[place], kind)
+        wanted = base[place] @ q if shape[-2] >= shape[-1] else q @ base[place].T
+        np.testing.assert_allclose(w[place], wanted, atol=1e-13)
+
+    layer = module.parametrizations.weight[0]
+    x = Tensor(original.array.copy(), requires_grad=True)
+    assert gradcheck(layer, [x]) and gradgradcheck(layer, [x])
+
+
+@pytest.mark.parametrize("trivial", [True, False])
+def test_an_orthogonal_weight_stays(trivial: bool) -> None:
+    for shape in ((4, 4), (5, 3), (3, 5)):
+        w = np.linalg.qr(numbers(5, 5))[0][: shape[0], : shape[1]]
+        w = w if shape != (4, 4) else np.linalg.qr(numbers(4, 4))[0]
+        module = parametrizations.orthogonal(Holder(w), orthogonal_map="householder", use_trivialization=trivial)
+        np.testing.assert_allclose(module.weight.array, w, atol=1e-14)
+        other = np.linalg.qr(numbers(5, 5, seed=3))[0][: shape[0], : shape[1]] if shape != (4, 4) else -w
+        module.weight = Tensor(other)  # as right_inverse has it
+        np.testing.assert_allclose(module.weight.array, other, atol=1e-14)
+        assert list(module.state_dict()) == ["parametrizations.weight.original"] + trivial * [
+            "parametrizations.weight.0.base"
+        ]
+    one = parametrizations.orthogonal(Holder(np.eye(4, 3)), use_trivialization=trivial)  # no reflection is needed
+    np.testing.assert_allclose(one.weight.array, np.eye(4, 3), atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", [None, *MAPS])
+def test_an_orthogonal_layer_trains_and_loads(kind: str | None) -> None:
+    manual_seed(1)
+    first, second = (parametrizations.orthogonal(nn.Linear(5, 3), orthogonal_map=kind) for _ in range(2))
+    assert first.parametrizations.weight[0].orthogonal_map == (kind or "householder")
+    assert parametrizations.orthogonal(nn.Linear(3, 3)).parametrizations.weight[0].orthogonal_map == "matrix_exp"
+    x = Tensor(numbers(4, 5).astype(np.float32))
+    optimizer = optim.SGD(first.parameters(), lr=0.1, weight_decay=0.1)  # which moves the diagonal, not its signs
+    before = first.weight.array.copy()
+    for _ in range(3):
+        optimizer.zero_grad()
+        (first(x) - 1).square().sum().backward()
+        optimizer.step()
+    assert first.weight.dtype == np.float32 and not np.allclose(first.weight.array, before, atol=1e-3)
+    assert_orthonormal(first.weight.array, 1e-5)
+    second.load_state_dict(first.state_dict())
+    np.testing.assert_array_equal(second(x).array, first(x).array)
+    np.testing.assert_array_equal(copy.deepcopy(first)(x).array, first(x).array)
+    with pytest.raises(RuntimeError, match="cannot be pickled"):
+        pickle.dumps(first)
+    w = first.weight.array.copy()
+    parametrize.remove_parametrizations(first, "weight")
+    np.testing.assert_array_equal(first.weight.array, w)
+
+
+def test_messages_of_orthogonal() -> None:
+    orthogonal = parametrizations.orthogonal
+    for call, kind, message in (
+        (lambda: orthogonal(3), TypeError, "orthogonal: module is int, needs a Module"),  # type: ignore[arg-type]
+        (lambda: orthogonal(nn.Linear(2, 2), "w"), ValueError, "orthogonal: Linear has no parameter 'w'"),
+        (lambda: orthogonal(nn.Linear(2, 2), 3), ValueError, "Linear has no parameter 3"),  # type: ignore[arg-type]
+        (lambda: orthogonal(nn.Linear(2, 2), "bias"), ValueError, r"orthogonal: 'bias' has shape \(2,\); it must be a"),
+        (
+            lambda: orthogonal(nn.Linear(2, 2), orthogonal_map="exp"),
+            ValueError,
+            "orthogonal_map='exp' is none of 'matrix_exp', 'cayley', 'householder'",
+        ),
+        (lambda: orthogonal(nn.Linear(2, 2), use_trivialization=3), TypeError, "use_trivialization"),  # type: ignore[arg-type]
+        (lambda: orthogonal(orthogonal(nn.Linear(2, 2))), ValueError, "'weight' of .*Linear already has a parametriz"),
+        (
+            lambda: parametrizations.spectral_norm(orthogonal(nn.Linear(2, 2))),
+            ValueError,
+            "'weight' of .*Linear already has a parametriz",
+        ),
+    ):
+        with pytest.raises(kind, match=message):
+            call()
+    layer = orthogonal(nn.Linear(2, 2), orthogonal_map="cayley", use_trivialization=False)
+    with pytest.raises(NotImplementedError, match="assigned to the map 'cayley' without use_trivialization, .*take"):
+        layer.weight = Tensor(np.eye(2, dtype=np.float32))
+    with pytest.raises(ValueError, match=r"orthogonal: the weight has shape \(2, 2\), it cannot be set to \(3, 2\)"):
+        orthogonal(nn.Linear(2, 2)).weight = Tensor(np.ones((3, 2), np.float32))
+
+
+# ---------------------------------------------------------------- assignments
+
+
+class Doubled(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2
+
+
+class Halved(Doubled):
+    def right_inverse(self, x: Tensor) -> Tensor:
+        return x / 2 if x.array.ndim == 2 else x.sum()
+
+
+def test_assigned_values_go_through_right_inverse() -> None:
+    layer = parametrize.register_parametrization(nn.Linear(3, 2), "weight", Halved())
+    original, value = layer.parametrizations.weight.original, Tensor(numbers(2, 3).astype(np.float32))
+    layer.weight = value
+    assert layer.parametrizations.weight.original is original and original.requires_grad
+    np.testing.assert_array_equal(original.array, value.array / 2)
+    np.testing.assert_array_equal(layer.weight.array, value.array)
+    assert len(layer.parametrizations.weight) == 1 and [*layer.parametrizations.weight] == [
+        layer.parametrizations.weight[0]
+    ]
+    with pytest.raises(ValueError, match=r"right_inverse of Halved gives tensors of \(shape, dtype\) .*the originals"):
+        layer.weight = Tensor(np.ones(3, np.float32))
+    with pytest.raises(TypeError, match="right_inverse: value is float, needs a Tensor"):
+        layer.weight = 3.0
+    normed = parametrizations.weight_norm(nn.Linear(3, 2))
+    normed.weight = value
+    np.testing.assert_allclose(normed.weight.array, value.array, rtol=1e-6)
+    plain = parametrize.register_parametrization(nn.Linear(3, 2), "weight", Doubled())
+    with pytest.raises(RuntimeError, match="Doubled has no right_inverse, so the tensor .*write that method"):
+        plain.weight = value
+    with pytest.raises(AttributeError, match="Linear: weight is computed from other parameters and cannot be assigned"):
+        weight_norm(nn.Linear(3, 2)).weight = value

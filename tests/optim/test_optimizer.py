@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 import inspect
+import pickle
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from retrograd import optim
+import retrograd as rg
+from retrograd import no_grad, optim
 from retrograd.engine.tensor import Tensor
 from retrograd.nn.parameter import Parameter, empty_weight
+from retrograd.optim.optimizer import Optimizer, required
 
 Make = Callable[[Any], optim.Optimizer]
 MAKERS: list[Make] = [
@@ -99,13 +102,153 @@ def test_numpy_scalars_are_python_numbers_in_a_group(name: str, option: str, kin
         ([Tensor(np.array([1]))], TypeError, r"SGD: params\[0\] has dtype int64"),
         ([Parameter([1.0]), Parameter([[1.0]]).reshape(1)], ValueError, r"SGD: params\[1\] is not a leaf but .*detach"),
         ([{"lr": 1.0}], TypeError, 'SGD: a param group must be a dict with "params"'),
-        ([{"params": [Parameter([1.0])], "lrr": 1.0}], ValueError, "SGD: unknown option 'lrr'"),
+        ([{"params": [Parameter([1.0])], 7: 1.0}], TypeError, "SGD: a param group has the key 7; keys must be str"),
+        ([{"params": [Parameter([1.0])], "differentiable": True}], ValueError, "SGD: differentiable=True is not"),
         ([{"params": [Parameter([1.0])], "lr": -1.0}], ValueError, "SGD: lr=-1.0 is invalid"),
     ],
 )
 def test_params_are_checked(params: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         optim.SGD(params)
+
+
+# ---------------------------------------------------------------- a user's own entries
+
+OWN = {"name": "head", "lr_scale": 0.1, "layers": [1, 2], "decay": None, "scale": np.float32(0.5), "tag": Tensor([3.0])}
+
+
+def own(group: dict[str, Any]) -> dict[str, Any]:
+    """Its entries of OWN, checked: the same kinds of values, lists as lists."""
+    found = {name: group[name] for name in OWN}
+    assert [type(value) for value in found.values()] == [type(value) for value in OWN.values()]
+    assert found["tag"].tolist() == [3.0] and {**found, "tag": 0} == {**OWN, "tag": 0}
+    return found
+
+
+@pytest.mark.parametrize("make", [*MAKERS, lambda p: optim.LBFGS(p, lr=0.1)])
+def test_own_entries_are_kept(make: Make) -> None:
+    def made(entries: dict[str, Any], more: dict[str, Any]) -> optim.Optimizer:
+        a, b, c = parameters()
+        optimizer = make([{"params": [b], **entries}])
+        if not isinstance(optimizer, optim.LBFGS):  # which has one group
+            optimizer.add_param_group({"params": [a, c], **more})
+        return optimizer
+
+    def values(optimizer: optim.Optimizer) -> list[np.ndarray]:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = Tensor(np.full_like(parameter.array, 0.5))
+        for _ in range(3):
+            optimizer.step(lambda: Tensor(0.0))
+        return [parameter.array for group in optimizer.param_groups for parameter in group["params"]]
+
+    first, plain = made(OWN, {"name": "tail"}), made({}, {})
+    schedule = optim.lr_scheduler.StepLR(first, 10)
+    for ours, theirs in zip(values(first), values(plain), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    schedule.step()
+    for other in (first, copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
+        own(other.param_groups[0])
+        assert "name: head" in repr(other)
+        assert "name" not in other.defaults
+    state = first.state_dict()
+    own(state["param_groups"][0])
+    second = made({"name": "old", "kept": 7}, {"name": "old"})
+    second.load_state_dict(state)
+    assert own(second.param_groups[0])["layers"] is not OWN["layers"]
+    assert second.param_groups[0]["kept"] == 7  # it is not in the state_dict
+    assert [group["name"] for group in second.param_groups[1:]] == ["tail"] * (len(second.param_groups) - 1)
+    values(second)
+
+
+def test_own_entries_are_saved_in_files(tmp_path: Any) -> None:
+    entries = {"name": "head", "lr_scale": 0.1, "layers": [1, 2], "decay": None}
+    first = optim.AdamW([{"params": parameters(), **entries}])
+    train(first, 1)
+    rg.save(first.state_dict(), tmp_path / "state.pt")
+    second = optim.AdamW(parameters())
+    second.load_state_dict(rg.load(tmp_path / "state.pt"))
+    assert {name: second.param_groups[0][name] for name in entries} == entries
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("weight_deacy", "Adam: a param group has the entry 'weight_deacy', which .*; did you mean 'weight_decay'"),
+        ("momentum", r"Adam: a param group has the entry 'momentum', which is kept but .*; its options are \['lr', "),
+    ],
+)
+def test_entries_that_look_like_options_are_told(entry: str, message: str) -> None:
+    with pytest.warns(UserWarning, match=message) as caught:
+        optimizer = optim.Adam([{"params": parameters(), entry: 0.5}])
+    assert caught[0].filename == __file__
+    assert optimizer.param_groups[0][entry] == 0.5
+    again = optim.Adam(parameters())
+    state = optimizer.state_dict()
+    if entry == "momentum":
+        with pytest.raises(ValueError, match=r"group 0 has the options .*'momentum'.*, Adam has \['amsgrad', "):
+            again.load_state_dict(state)
+    optimizer.load_state_dict(state)
+    assert optimizer.param_groups[0][entry] == 0.5
+
+
+class Halving(Optimizer):
+    """As users write them for PyTorch."""
+
+    def __init__(self, params: Any, lr: Any = required, foreach: bool = False) -> None:
+        if lr is not required and lr < 0.0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        super().__init__(params, {"lr": lr, "foreach": foreach})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("nesterov", False)
+
+    @no_grad()
+    def step(self, closure: Any = None) -> Any:
+        loss = None if closure is None else closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if len(state) == 0:
+                    state["step"] = 0
+                state["step"] += 1
+                p.add_(p.grad, alpha=-group["lr"] * group.get("lr_scale", 1.0) / 2 ** state["step"])
+        return loss
+
+
+def test_a_required_option() -> None:
+    assert repr(required) == "<required parameter>"
+    assert copy.deepcopy(required) is required and pickle.loads(pickle.dumps(required)) is required
+    a, b, _ = parameters()
+    with pytest.raises(ValueError, match=r"Halving: lr is required, and param group 0 has none; pass lr=\.\.\. to"):
+        Halving([a])
+    with pytest.raises(ValueError, match="lr is required, and param group 1 has none"):
+        Halving([{"params": [a], "lr": 0.5}, {"params": [b]}])
+    optimizer = Halving([{"params": [a], "lr": 0.5, "lr_scale": 0.5}])
+    with pytest.raises(ValueError, match=r'write \{"params": \.\.\., "lr": \.\.\.\}'):
+        optimizer.add_param_group({"params": [b]})
+    optimizer.add_param_group({"params": [b], "lr": 2.0})
+    before = [a.array.copy(), b.array.copy()]
+    for each in (a, b):
+        each.grad = Tensor(np.full_like(each.array, 3.0))
+    optimizer.step()
+    optimizer.step()
+    for each, old, rate in ((a, before[0], 0.25), (b, before[1], 2.0)):
+        np.testing.assert_allclose(each.array, old - 3.0 * rate * 0.75, rtol=1e-6)
+    for other in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
+        assert [group["lr"] for group in other.param_groups] == [0.5, 2.0] and other.defaults["lr"] is required
+        assert other.param_groups[0]["nesterov"] is False
+        assert [each["step"] for each in other.state.values()] == [2, 2]
+    again = Halving(parameters()[:2], lr=1.0)
+    with pytest.raises(ValueError, match="it has 2 parameter groups, this optimizer has 1"):
+        again.load_state_dict(optimizer.state_dict())
+    again = Halving([{"params": [each]} for each in parameters()[:2]], lr=1.0, foreach=True)
+    again.load_state_dict(optimizer.state_dict())
+    assert [(group["lr"], group["foreach"]) for group in again.param_groups] == [(0.5, False), (2.0, False)]
+    assert again.param_groups[0]["lr_scale"] == 0.5 and again.param_groups[1]["nesterov"] is False
+    assert [each["step"] for each in again.state.values()] == [2, 2]
 
 
 def test_a_parameter_belongs_to_one_group_once() -> None:

@@ -107,3 +107,40 @@ def test_layer(name: str, train: bool) -> None:
             assert_close(u, v, f"gradient {k}")
     for key, value in yours.state_dict().items():
         assert_close(mine.state_dict()[key], value, key)
+
+
+@pytest.mark.parametrize("trivial", [True, False])
+@pytest.mark.parametrize("kind", [None, "matrix_exp", "cayley", "householder"])
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5), (2, 4, 3), (2, 3, 4), (2, 2, 3, 3)], ids=str)
+def test_orthogonal(shape: tuple[int, ...], kind: str | None, trivial: bool) -> None:
+    """Keys, initial and assigned values; then values and gradients, of second order too, for the same parameters."""
+
+    def make(library: Any) -> Any:
+        module = library.nn.Module()
+        module.weight = library.nn.Parameter(library.tensor(normal(*shape)))
+        return library.nn.utils.parametrizations.orthogonal(
+            module, "weight", orthogonal_map=kind, use_trivialization=trivial
+        )
+
+    mine, yours = make(retrograd), make(torch)
+    assert list(mine.state_dict()) == list(yours.state_dict())
+    assert_close(mine.weight, yours.weight, "initial value")
+    original = "parametrizations.weight.original"
+    assert_close(mine.state_dict()[original], yours.state_dict()[original], original)
+    if trivial or yours.parametrizations.weight[0].orthogonal_map.name == "householder":
+        mine.weight, yours.weight = retrograd.tensor(normal(*shape, seed=1)), torch.tensor(normal(*shape, seed=1))
+        assert_close(mine.weight, yours.weight, "assigned value")
+        assert_close(mine.state_dict()[original], yours.state_dict()[original], original)
+    state = {key: value.numpy() for key, value in yours.state_dict().items()}
+    state[original] = state[original] + 0.3 * normal(*shape, seed=2) * (1 - np.eye(*shape[-2:]))
+    mine.load_state_dict(state)
+    yours.load_state_dict({key: torch.tensor(value) for key, value in state.items()})
+    g, h = normal(*shape, seed=3), normal(*shape, seed=4)
+    found = []
+    for library, module in ((retrograd, mine), (torch, yours)):
+        (x,) = module.parameters()
+        (first,) = library.autograd.grad(module.weight, x, library.tensor(g), create_graph=True)
+        second = library.autograd.grad(first, x, library.tensor(h), allow_unused=True)[0]
+        found.append((module.weight, first, second))
+    for place, (ours, theirs) in enumerate(zip(*found, strict=True)):
+        assert_close(ours, theirs, ("value", "gradient", "second order")[place])

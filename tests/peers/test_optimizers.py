@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -179,3 +180,57 @@ def test_lbfgs(options: dict[str, Any]) -> None:
             assert_close(a, b, f"parameter after step {step}", tolerance=1e-6)
         state, peer_state = ours.state[p], peer.state[q]
         assert (state["n_iter"], state["func_evals"]) == (peer_state["n_iter"], peer_state["func_evals"])
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in CASES}))
+def test_own_entries_of_groups(name: str) -> None:
+    """They are kept as PyTorch keeps them, and a state_dict of PyTorch brings its own."""
+    own = {"name": "head", "lr_scale": 0.1, "layers": [1, 2], "scale": None}
+    mine, yours = _both()
+    both = []
+    for library, parameters in ((retrograd.optim, mine), (torch.optim, yours)):
+        optimizer = getattr(library, name)([{"params": parameters[:2], **own}])
+        optimizer.add_param_group({"params": parameters[2:], "name": "tail"})
+        library.lr_scheduler.StepLR(optimizer, 3)
+        both.append(optimizer)
+    for step in range(3):
+        _step(step, mine, yours, (both[0], both[1]))
+        _compare(step, mine, yours)
+    forms = {"foreach", "fused", "capturable", "differentiable"}
+    groups = [each.state_dict()["param_groups"] for each in both]
+    assert groups[0] == [{key: value for key, value in group.items() if key not in forms} for group in groups[1]]
+    fresh = getattr(retrograd.optim, name)([{"params": mine[:2]}, {"params": mine[2:]}])
+    state = both[1].state_dict()
+    fresh.load_state_dict(
+        {**state, "state": {n: {k: v.numpy() for k, v in e.items()} for n, e in state["state"].items()}}
+    )
+    assert fresh.state_dict()["param_groups"] == groups[0]
+
+
+def test_an_optimizer_of_the_users() -> None:
+    found = []
+    for library in (retrograd, torch):
+        required = importlib.import_module(f"{library.__name__}.optim.optimizer").required
+
+        class Scaled(library.optim.Optimizer):  # type: ignore[name-defined, misc]
+            def __init__(self, params: Any, lr: Any = required, decay: float = 0.5) -> None:
+                super().__init__(params, {"lr": lr, "decay": decay})
+
+            @library.no_grad()  # type: ignore[misc]
+            def step(self, closure: Any = None) -> None:
+                for group in self.param_groups:
+                    for p in group["params"]:
+                        state = self.state[p]
+                        state["step"] = state.get("step", 0) + 1
+                        p.data.add_(p.grad.data, alpha=-group["lr"] * group["decay"] ** state["step"])
+
+        p = library.nn.Parameter(library.ones(3, dtype=library.float64))
+        with pytest.raises(ValueError, match="required.* lr|lr.* required"):
+            Scaled([p])
+        optimizer = Scaled([{"params": [p], "lr": 0.1, "name": "head"}])
+        for scale in (1.0, 2.0):
+            p.grad = library.arange(3.0, dtype=library.float64) * scale
+            optimizer.step()
+        found.append((p, optimizer.state_dict()))
+    assert_close(found[0][0], found[1][0], "parameter")
+    assert found[0][1] == found[1][1]

@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from ..absent import missing
+from ..aliases import alias_modules
 from ..engine.anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -22,6 +23,7 @@ from ..engine.grad_mode import (
 from ..engine.once import once_differentiable
 from ..engine.sweep import backward, grad
 from ..engine.views import View
+from . import paths
 from .variable import Variable
 
 if TYPE_CHECKING:
@@ -60,6 +62,9 @@ _LATER = {
     "gradcheck": "..engine.gradcheck",
     "gradgradcheck": "..engine.gradcheck",
 }
+
+alias_modules(__name__, ("anomaly_mode", "function", "grad_mode", "gradcheck", "profiler"), paths.__name__)
+del globals()["gradcheck"]  # as an attribute it is the function, as in PyTorch
 
 
 def __getattr__(name: str) -> Any:

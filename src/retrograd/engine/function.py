@@ -19,6 +19,7 @@ An example:
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 from numpy import ndarray
@@ -52,7 +53,16 @@ class Function:
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"{cls.__name__}: a Function has no instances; use {cls.__name__}.apply(...)")
+        text = f"{cls.__name__}: a Function needs no instance, its methods are static; write {cls.__name__}.apply(...)"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return super().__new__(cls)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = type(self).__name__
+        raise RuntimeError(
+            f"{name}: an instance of a Function cannot be called, as before PyTorch 1.3; make forward(ctx, ...) and "
+            f"backward(ctx, ...) static methods, pass options as arguments, and write {name}.apply(...)"
+        )
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
@@ -81,9 +91,8 @@ class Function:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if inside[sys._getframe(1).f_code.co_filename]:
-            cls._depth = 2  # a public function calls apply
-            cls._foreign = False
+        cls._foreign = not inside[sys._getframe(1).f_code.co_filename]
+        cls._depth = 1 if cls._foreign else 2  # of this package: a public function calls apply
         if cls.setup_context is not Function.setup_context and "_joined" not in cls.__dict__:
             _join(cls)
 

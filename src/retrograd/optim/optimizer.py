@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import math
+import sys
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -13,6 +16,7 @@ import numpy as np
 from ..engine.arguments import as_list
 from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
+from ..engine.line import inside
 from ..engine.tensor import Tensor
 from ..entries import brief, check_table, items, names
 from ..entries import number as number_of
@@ -20,9 +24,9 @@ from ..formulas import UPDATES, form
 from ..ops.kernel_set import kernels
 from .batch import Batch, array_of
 from .limits import within_limits
-from .options import CHECKS, FORMS, as_number
+from .options import CHECKS, FORMS, as_number, check_forms
 
-__all__ = ["Optimizer"]
+__all__ = ["Optimizer", "required"]
 
 Group = dict[str, Any]
 State = dict[str, Any]
@@ -33,11 +37,26 @@ NOTES = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa
 _MOST_STEPS = 2**53  # the largest count exact in float64
 
 
+class _Required:
+    """The class of ``required``."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+    def __reduce__(self) -> str:
+        return "required"  # copies and unpickled ones are the same object
+
+
+required: Any = _Required()  # the default of an option that every parameter group has to set
+
+
 class Optimizer:
     """Updates parameters, in groups that may have their own options.
 
-    params: an iterable of leaf Tensors, or of dicts ``{"params": tensors, option: value, ...}``.
-    defaults: the options of groups that do not set them; a Tensor of one element counts as a number.
+    params: an iterable of leaf Tensors, or of dicts ``{"params": tensors, option: value, ...}``. A group may also hold
+    entries of your own, such as a name: they are kept, also in a state_dict.
+    defaults: the options of groups that do not set them; a Tensor of one element counts as a number. An option whose
+    default is ``required`` (of this module) has to be set.
 
     ``param_groups`` is a list of dicts as in PyTorch; options such as ``group["lr"]`` may be changed between
     steps. ``state`` maps a parameter to its dict of counters and buffers, which keep the parameter's memory order.
@@ -51,7 +70,10 @@ class Optimizer:
 
     Raises:
         TypeError: params is one Tensor, a set, or holds anything but floating-point Tensors.
-        ValueError: params is empty, or a Tensor is not a leaf or is listed twice, or an option is out of range.
+        ValueError: params is empty, or a Tensor is not a leaf or is listed twice, or an option is out of range, or a
+            required one is missing.
+
+    Warns about an entry of a group that is an option of other optimizers only, or looks like a misspelled option.
     """
 
     formulas: tuple[Update, ...] = ()  # the last one has all states
@@ -88,6 +110,10 @@ class Optimizer:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_batches": {}}  # batches hold addresses
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take these attributes. A subclass may add options that older pickles and state_dicts lack."""
+        self.__dict__.update(state)
+
     def add_param_group(self, param_group: Group) -> None:
         """Add ``{"params": tensors, option: value, ...}``, for instance layers unfrozen later.
 
@@ -100,11 +126,16 @@ class Optimizer:
         if isinstance(params, (set, frozenset)):
             raise TypeError(f"{name}: params is a set, whose order changes from run to run; use a list")
         parameters = [params] if isinstance(params, Tensor) else as_list(name, "params", params, "a list of tensors")
-        options = {**self.defaults, **param_group, "params": None}
-        group = {**{option: as_number(value) for option, value in options.items()}, "params": parameters}
-        unknown = [option for option in group if option not in (*self.defaults, *NOTES, "params")]
-        if unknown:
-            raise ValueError(f"{name}: unknown option {unknown[0]!r}; a group has {list(self.defaults)}")
+        group = {**self._plain({**self.defaults, **param_group}), "params": parameters}
+        for option in group:
+            if not isinstance(option, str):
+                raise TypeError(f"{name}: a param group has the key {option!r}; keys must be str")
+            if group[option] is required:
+                raise ValueError(
+                    f"{name}: {option} is required, and param group {len(self.param_groups)} has none; pass "
+                    f'{option}=... to {name}, or write {{"params": ..., "{option}": ...}}'
+                )
+        self._check_own_entries(param_group)
         known = {id(parameter) for existing in self.param_groups for parameter in existing["params"]}
         for position, parameter in enumerate(parameters):
             which = f"{name}: params[{position}]"
@@ -119,6 +150,28 @@ class Optimizer:
             known.add(id(parameter))
         self.check_options(group)
         self.param_groups.append(group)
+
+    def _plain(self, group: Mapping[Any, Any]) -> Group:
+        """The group with its options as Python numbers; the user's own entries are left as they are."""
+        options = (*self.defaults, *NOTES)
+        return {option: as_number(value) if option in options else value for option, value in group.items()}
+
+    def _check_own_entries(self, param_group: Group) -> None:
+        """Warn about a user's own entries that may be meant as options."""
+        if not self.formulas:  # a step of the user's own may read any entry
+            return
+        name = type(self).__name__
+        own = [option for option in param_group if option not in (*self.defaults, *NOTES, "params")]
+        check_forms(name, {option: param_group[option] for option in own if option in FORMS})
+        for option in own:
+            close = difflib.get_close_matches(option, self.defaults, 1, 0.81)
+            if option in CHECKS or close:
+                hint = f"did you mean {close[0]!r}?" if close else f"its options are {list(self.defaults)}"
+                text = f"{name}: a param group has the entry {option!r}, which is kept but changes nothing; {hint}"
+                level = 1
+                while inside[sys._getframe(level - 1).f_code.co_filename]:
+                    level += 1
+                warnings.warn(text, UserWarning, stacklevel=level)
 
     def check_options(self, group: Group) -> None:
         """Raise ValueError if an option of group is out of range."""
@@ -285,7 +338,8 @@ class Optimizer:
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Load options and buffers (copied) from the state_dict of an optimiser of the same parameters.
 
-        Everything is checked first: a failed call changes nothing.
+        A user's own entries come from the state_dict, and those that it lacks stay. Everything is checked first: a
+        failed call changes nothing.
 
         Raises:
             ValueError: groups, their sizes or options, or the state of a parameter do not fit; the message says which.
@@ -298,7 +352,7 @@ class Optimizer:
             numbers = saved["params"]
             if len({*parameters, *numbers}) != len(parameters) + len(numbers):
                 raise ValueError(f"optimizer state_dict: group {position} lists a parameter twice")
-            options = self._checked_options(position, saved)
+            options = self._checked_options(position, group, saved)
             parameters.update(zip(numbers, group["params"], strict=True))
             groups.append({**options, "params": group["params"]})
             owners.update(dict.fromkeys(numbers, groups[-1]))
@@ -310,7 +364,7 @@ class Optimizer:
             entries = check_table(f"optimizer state_dict: state of parameter {number}", entries)
             state[parameters[number]] = self._checked_state(number, parameters[number], entries, owners[number])
         self.param_groups[:] = groups
-        self.state = state
+        self.__setstate__({"state": state, "param_groups": self.param_groups})
         self._batches.clear()
 
     def checked_groups(self, state_dict: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -339,21 +393,27 @@ class Optimizer:
             found.append({**saved, "params": numbers})
         return found
 
-    def _checked_options(self, position: int, saved: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of a saved group. Options that default to False may be missing from older files."""
+    def _checked_options(self, position: int, group: Group, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a saved group, and the user's own entries. Options that default to False may be missing from
+        older files."""
         optional = {option: False for option, value in self.defaults.items() if value is False}
-        options = {option: as_number(value) for option, value in saved.items() if option not in (*FORMS, "params")}
+        forms = [option for option in FORMS if option not in self.defaults]
+        options = self._plain({name: value for name, value in saved.items() if name not in (*forms, "params")})
         options = {**{name: value for name, value in optional.items() if name not in options}, **options}
-        if options.keys() - set(NOTES) != self.defaults.keys():
+        added = [option for option in options if option not in (*self.defaults, *NOTES)]
+        others = CHECKS if self.formulas else ()  # options that only other optimizers have
+        foreign = [name for name in added if not isinstance(name, str) or (name in others and name not in group)]
+        if foreign or not self.defaults.keys() <= options.keys():
             raise ValueError(
                 f"optimizer state_dict: group {position} has the options "
                 f"{names(option for option in saved if option != 'params')}, "
                 f"{type(self).__name__} has {sorted(self.defaults)}"
             )
+        options.update((option, copy.deepcopy(options[option])) for option in added)
         for option in NOTES:
             if option in options:
                 number_of()(f"optimizer state_dict: {option} of group {position}", options[option])
-        return options
+        return {**{name: value for name, value in group.items() if name not in (*NOTES, "params")}, **options}
 
     def _checked_state(self, number: Any, parameter: Tensor, entries: Mapping[str, Any], group: Group) -> State:
         """A copy of entries with buffers in parameter's memory order and dtype; as they are where ``step`` alone knows

@@ -1,4 +1,4 @@
-"""Weight normalisation and spectral normalisation."""
+"""Weight normalization, spectral normalization, and orthogonal weights."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import numpy as np
 
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
+from ...ops.arguments.checks import as_flag
+from ...ops.linalg.aliases import geqrf
+from ...ops.linalg.functions import matrix_exp
+from ...ops.linalg.householder import householder_product
+from ...ops.linalg.solving import solve
 from ...ops.product.matmul import matmul
 from ...ops.random.sampling import randn
 from ...ops.reduce.norms import vector_norm_of
+from ...ops.shape.join import cat
 from ...ops.shape.shape import axis
 from .. import functional
 from ..arguments import as_module
@@ -16,7 +22,57 @@ from ..convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..module import Module
 from .parametrize import register_parametrization
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
+
+_MAPS = ("matrix_exp", "cayley", "householder")
+
+
+def orthogonal(
+    module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+) -> Module:
+    """Keep a weight (..., M, N) orthogonal: its columns are orthonormal if M >= N, its rows otherwise.
+
+    The weight is computed from ``original``, a tensor X of the same shape, as the first N columns of an orthogonal
+    matrix Q (M, M); a wide weight from the transposed one. Maps from X to Q:
+
+    - "matrix_exp": Q = exp(A), where A = L - LT is skew-symmetric, and L is the lower triangle of X
+    - "cayley": Q = (1 - A / 2)^-1 (1 + A / 2)
+    - "householder": Q is the product of reflections, whose vectors are the columns of X below the diagonal; the signs
+      of the diagonal, which is not trained, are those of the columns
+
+    The default is "matrix_exp" for square weights and "householder" for others.
+
+    use_trivialization: multiply Q from the left by the buffer ``base`` (..., M, M), which holds the initial weight,
+    and start at X = -1, where Q is 1.
+
+    The weight starts at its own value if that is orthogonal, and at the Q of its QR factorization (with a positive
+    diagonal of R) otherwise. Without ``use_trivialization``, this is so for "householder" only; the other maps start
+    at the map of the weight. A tensor assigned to ``module.<name>`` is made orthogonal in the same way; those two maps
+    without ``use_trivialization`` refuse that with NotImplementedError.
+
+    Sources: M. Lezcano-Casado, "Trivializations for gradient-based optimization on manifolds", 2019
+    (arXiv:1909.09501); for the Cayley map, Z. Wen, W. Yin, "A feasible method for optimization with orthogonality
+    constraints", 2013.
+
+    Raises:
+        ValueError: the module has no such parameter or a parametrization of it, it has fewer than 2 axes, or there is
+            no such map.
+
+    >>> from retrograd import nn
+    >>> layer = nn.utils.parametrizations.orthogonal(nn.Linear(20, 40))
+    >>> bool((layer.weight.T @ layer.weight).allclose(nn.init.eye_(layer.weight[:20].detach()), atol=1e-5))
+    True
+    """
+    as_module("orthogonal", "module", module)
+    use_trivialization = as_flag("orthogonal", "use_trivialization", use_trivialization)
+    shape = _weight("orthogonal", module, name).array.shape
+    if len(shape) < 2:
+        raise ValueError(f"orthogonal: {name!r} has shape {shape}; it must be a matrix, or matrices (..., M, N)")
+    if orthogonal_map is None:
+        orthogonal_map = "matrix_exp" if shape[-2] == shape[-1] else "householder"
+    if orthogonal_map not in _MAPS:
+        raise ValueError(f'orthogonal: orthogonal_map={orthogonal_map!r} is none of {", ".join(map(repr, _MAPS))}')
+    return register_parametrization(module, name, _Orthogonal(shape, orthogonal_map, use_trivialization))
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
@@ -49,10 +105,15 @@ def spectral_norm(
     as_module("spectral_norm", "module", module)
     if dim is None:
         dim = default_axis(module)
-    weight = module.__dict__.get(name)
-    if not isinstance(weight, Tensor):
-        raise ValueError(f"spectral_norm: {type(module).__name__} has no parameter {name!r}")
+    weight = _weight("spectral_norm", module, name)
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
+
+
+def _weight(caller: str, module: Module, name: str) -> Tensor:
+    weight = getattr(module, name, None) if isinstance(name, str) else None
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"{caller}: {type(module).__name__} has no parameter {name!r}")
+    return weight
 
 
 def lengths(weight: Tensor, dim: int | None) -> Tensor:
@@ -69,6 +130,89 @@ def lengths(weight: Tensor, dim: int | None) -> Tensor:
     if others:
         return vector_norm_of("weight_norm", weight, 2, others, True, None)
     return vector_norm_of("weight_norm", weight.reshape(-1, 1), 2, 1, False, None)
+
+
+class _Orthogonal(Module):
+    """The orthogonal matrix of an unconstrained one, see ``orthogonal``."""
+
+    base: Tensor | None
+
+    def __init__(self, shape: tuple[int, ...], orthogonal_map: str, use_trivialization: bool) -> None:
+        super().__init__()
+        self.shape, self.orthogonal_map, self.use_trivialization = shape, orthogonal_map, use_trivialization
+        if use_trivialization:
+            self.register_buffer("base", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        *_, m, n = self.shape
+        tall = x if m >= n else x.mT
+        q = _reflected(tall) if self.orthogonal_map == "householder" else _rotated(tall, self.orthogonal_map)
+        if self.use_trivialization:
+            q = matmul(Tensor(self.base.array.copy()), q)  # type: ignore[union-attr]  # base may change before backward
+        return q if m >= n else q.mT
+
+    @no_grad()
+    def right_inverse(self, weight: Tensor) -> Tensor:
+        if weight.array.shape != self.shape:
+            raise ValueError(f"orthogonal: the weight has shape {self.shape}, it cannot be set to {weight.array.shape}")
+        *lead, m, n = self.shape
+        tall = weight.array if m >= n else weight.array.swapaxes(-1, -2)
+        if self.use_trivialization:
+            m, n = max(m, n), min(m, n)
+            if m != n:  # complete it to a square matrix
+                tall = np.concatenate((tall, randn(*lead, m, m - n).array.astype(tall.dtype)), -1)
+            self.base = Tensor(tall.copy() if m == n and _is_orthogonal(tall) else _orthogonalized(tall))
+            return Tensor(np.broadcast_to(-np.eye(*self.shape[-2:], dtype=tall.dtype), self.shape).copy())
+        if self.orthogonal_map != "householder":
+            raise NotImplementedError(
+                f"orthogonal: a weight cannot be assigned to the map {self.orthogonal_map!r} without "
+                'use_trivialization, because that map has no simple inverse; take use_trivialization=True or the map '
+                '"householder"'
+            )
+        a, tau = (each.array for each in geqrf(Tensor(np.ascontiguousarray(tall))))
+        x = a.copy()
+        diagonal = np.einsum("...ii->...i", x[..., : tau.shape[-1], :])
+        # a column without a reflection becomes one with the vector 0, which changes the sign
+        diagonal[...] = np.where((diagonal < 0) != (tau == 0), -1.0, 1.0)
+        return Tensor(x if m >= n else np.ascontiguousarray(x.swapaxes(-1, -2)))
+
+
+def _rotated(x: Tensor, kind: str) -> Tensor:
+    """The first N columns of the exponential or the Cayley map of a skew-symmetric matrix; x (..., M, N), M >= N."""
+    *lead, m, n = x.array.shape
+    lower = x.tril()
+    if m != n:
+        lower = cat((lower, Tensor(np.zeros((*lead, m, m - n), x.array.dtype))), -1)
+    skew = lower - lower.mT
+    if kind == "matrix_exp":
+        q = matrix_exp(skew)
+    else:
+        one = Tensor(np.eye(m, dtype=x.array.dtype))
+        q = solve(one - skew * 0.5, one + skew * 0.5)
+    return q[..., :n] if m != n else q
+
+
+def _reflected(x: Tensor) -> Tensor:
+    """The first N columns of a product of reflections, times the signs on the diagonal; x (..., M, N), M >= N."""
+    vectors = x.tril(-1)
+    q = householder_product(vectors, 2.0 / (1.0 + (vectors * vectors).sum(-2)))
+    signs = np.where(np.diagonal(x.array, axis1=-2, axis2=-1) < 0, -1, 1).astype(x.array.dtype)
+    return q * Tensor(signs[..., None, :])
+
+
+def _is_orthogonal(q: np.ndarray) -> bool:
+    """Whether the columns are orthonormal, up to rounding."""
+    m, n = q.shape[-2:]
+    tolerance = 10 * m * float(np.finfo(q.dtype).eps)
+    return bool(np.allclose(q.swapaxes(-1, -2) @ q, np.eye(n, dtype=q.dtype), atol=tolerance))
+
+
+def _orthogonalized(x: np.ndarray) -> np.ndarray:
+    """The Q of the QR factorization whose R has a positive diagonal."""
+    q, r = np.linalg.qr(x)
+    signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1, 1).astype(x.dtype)
+    result: np.ndarray = np.ascontiguousarray(q * signs[..., None, :])
+    return result
 
 
 class _WeightNorm(Module):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from ...engine.grad_mode import no_grad
@@ -43,8 +45,42 @@ class ParametrizationList(Module):
                     state_dict[place] = state_dict.pop(key)
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> Module:
+        return (self.__dict__["0"],)[index]
+
     def forward(self) -> Tensor:
         return self.__dict__["0"](*(self.__dict__[name] for name in self._names))
+
+    @no_grad()
+    def right_inverse(self, value: Tensor) -> None:
+        """Set the originals to those from which value is computed.
+
+        Raises:
+            RuntimeError: the parametrization has no ``right_inverse``.
+            TypeError: value is not a Tensor.
+            ValueError: ``right_inverse`` gives other shapes or dtypes than the originals have.
+        """
+        inverse: Callable[[Tensor], Any] | None = getattr(self[0], "right_inverse", None)
+        if inverse is None:
+            raise RuntimeError(
+                f"{type(self[0]).__name__} has no right_inverse, so the tensor that it computes cannot be assigned; "
+                "write that method, or change the original"
+            )
+        require_tensor("right_inverse", value, "value")
+        found = inverse(value.detach())
+        found = (found,) if isinstance(found, Tensor) else tuple(found)
+        originals = [self.__dict__[name] for name in self._names]
+        kinds = [[(each.array.shape, each.dtype) for each in tensors] for tensors in (found, originals)]
+        if kinds[0] != kinds[1]:
+            raise ValueError(
+                f"right_inverse of {type(self[0]).__name__} gives tensors of (shape, dtype) {kinds[0]}, the originals "
+                f"have {kinds[1]}; they must be equal"
+            )
+        for original, new in zip(originals, found, strict=True):
+            original.copy_(new)
 
 
 class _Parametrizations(Module):
@@ -54,9 +90,10 @@ class _Parametrizations(Module):
 def register_parametrization(module: Module, tensor_name: str, parametrization: Module) -> Module:
     """Compute ``module.<tensor_name>`` as ``parametrization(original)`` from now on, and train ``original``.
 
-    original starts as the parameter's value X, or as ``parametrization.right_inverse(X)`` if that method exists; it may
-    return several tensors, which forward gets as arguments: original0, original1, ... They are stored under
-    ``parametrizations.<tensor_name>`` in the state_dict. Each use of the parameter recomputes it.
+    original starts as the parameter's value X, or as ``parametrization.right_inverse(X)`` if that method exists (and
+    does not raise NotImplementedError); it may return several tensors, which forward gets as arguments: original0,
+    original1, ... They are stored under ``parametrizations.<tensor_name>`` in the state_dict. Each use of the parameter
+    recomputes it. Assigning a Tensor X to it sets the originals to ``right_inverse(X)``.
 
     Raises:
         ValueError: the module has no such parameter, it already has a parametrization (write one Module that does
@@ -79,7 +116,10 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
     parameter = _parameter("register_parametrization", module, tensor_name)
     inverse: Callable[[Tensor], Any] | None = getattr(parametrization, "right_inverse", None)
     with no_grad():
-        originals = parameter.detach() if inverse is None else inverse(parameter.detach())
+        originals: Any = parameter.detach()
+        if inverse is not None:
+            with suppress(NotImplementedError):
+                originals = inverse(originals)
         if isinstance(originals, Tensor):
             originals = (originals,)
         computed = ParametrizationList(parametrization, tuple(originals), parameter.requires_grad)
@@ -155,7 +195,9 @@ def _reclass(module: Module, computed: _Computed) -> None:
     """Give the module a new class; an existing one is never modified, since copies share it."""
     kind = computed.kind
     if computed.functions:
-        members: dict[str, Any] = {name: property(function) for name, function in computed.functions.items()}
+        members: dict[str, Any] = {
+            name: property(function, partial(_assign, name)) for name, function in computed.functions.items()
+        }
         members |= {"_computed": computed, "__doc__": kind.__doc__, "__module__": kind.__module__}
         members |= {"__reduce_ex__": _reduce, "__copy__": _copy, "_load_from_state_dict": _load}
         if kind.__deepcopy__ is Module.__deepcopy__:
@@ -172,6 +214,14 @@ def _load(module: Any, state_dict: dict[str, Any], prefix: str, *rest: Any) -> N
         if upgrade is not None:
             upgrade(module, state_dict, prefix)
     computed.kind._load_from_state_dict(module, state_dict, prefix, *rest)
+
+
+def _assign(name: str, module: Module, value: Tensor) -> None:
+    if not is_parametrized(module, name):
+        raise AttributeError(
+            f"{type(module).__name__}: {name} is computed from other parameters and cannot be assigned; change those"
+        )
+    module.parametrizations.__dict__[name].right_inverse(value)
 
 
 def _reduce(module: Any, protocol: int) -> tuple[Any, ...]:
