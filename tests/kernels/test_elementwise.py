@@ -50,7 +50,7 @@ def check_all(kernels: Any, source: Source, shape: tuple[int, ...], pair: tuple[
         check_arithmetic(kernels, name, *source.arrays(*pair))
     for name in ULPS:
         (x,) = source.arrays(shape)
-        check_function(kernels, name, np.abs(x, out=...) if name in ("log", "sqrt") else x)
+        check_function(kernels, name, np.asarray(np.abs(x)) if name in ("log", "sqrt") else x)
     for name in ("relu_grad", "sigmoid_grad", "tanh_grad"):
         check_gradient(kernels, name, *source.arrays(shape, shape))
 
@@ -179,7 +179,7 @@ def test_power_and_scale(
     kernel_set: Any, source: Source, shape: tuple[int, ...], exponent: float, factor: float
 ) -> None:
     x, y = source.arrays(shape, shape)
-    check_power(kernel_set, np.abs(x, out=...), exponent)
+    check_power(kernel_set, np.asarray(np.abs(x)), exponent)
     assert_ulps(run(kernel_set.scale, y, factor), naive.scale(y, factor), 2)
 
 

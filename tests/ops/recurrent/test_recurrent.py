@@ -252,7 +252,7 @@ def test_one_unit_by_hand() -> None:
     assert cn is not None and cells is not None
     np.testing.assert_allclose(cells.array.ravel(), [2.0, 2.0], rtol=1e-15)
     np.testing.assert_allclose(y.array.ravel(), [np.tanh(2.0) / 2] * 2, rtol=1e-15)
-    assert hn.array.item() == y.array[1, 0, 0] and cn.array.item() == 2.0
+    assert hn.array.item() == y.array[1, 0, 0] and cn.array.item() == cells.array[1].item()
 
 
 # ---------------------------------------------------------------- refusals

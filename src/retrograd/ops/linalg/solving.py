@@ -75,7 +75,10 @@ class Solve(Function):
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, name: str) -> Tensor:
-        y = wrap(lapack(name, _SINGULAR, np.linalg.solve, a.array, b.array))
+        right = b.array
+        if right.ndim < a.array.ndim:  # NumPy 1 takes a right side with one axis less for vectors
+            right = right.reshape((1,) * (a.array.ndim - right.ndim) + right.shape)
+        y = wrap(lapack(name, _SINGULAR, np.linalg.solve, a.array, right))
         ctx.save_for_backward(a, y)
         ctx.shapes, ctx.operator = (a.array.shape, b.array.shape), name
         return y
