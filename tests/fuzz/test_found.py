@@ -324,12 +324,68 @@ REFUSED = [
         "multi_dot: tensors is builtin_function_or_method, needs a list of matrices",
     ),
     ("T((4, 4), 'float16').inverse()", TypeError, "is float16, needs float32 or float64; convert it with"),
+    ("rg.data.random_split((1, 2), nan)", ValueError, "random_split: lengths=[nan] must be finite and must not be neg"),
+    ("T((1,)).size(rg.float32)", TypeError, "size: dim=dtype('float32') must be an int, not Float32DType"),
+    ("rg.rrelu_(T((2,)), upper=(2,), training=True)", TypeError, "rrelu: upper=(2,) is tuple, needs a number"),
+    (f"rg.rrelu_(T((1,)), 0.5, {BIG}, True)", ValueError, "rrelu: upper=<int of 1329 bits> is larger than any"),
+    ("rg.kaiser_window(2, beta=rg.int64)", TypeError, "kaiser_window: beta=dtype('int64') is Int64DType"),
+    (f"T((1, 1)).nanquantile(-{BIG})", ValueError, "nanquantile: q=<int of 1329 bits> is larger than any"),
+    ("rg.lstm_cell(T((1,)), 0, T((1,)), T((1,)))", TypeError, "lstm_cell: hx must be a pair"),
+    (
+        "rg.optim.lr_scheduler.CyclicLR(rg.optim.SGD([rg.nn.Parameter(T((3,)))], 0.1), 0.1, 0.5, scale_fn=0.5)",
+        TypeError,
+        "CyclicLR: scale_fn is float, needs a function",
+    ),
+    ("rg.nn.Dropout2d(p={})", TypeError, "Dropout2d: p={} is dict, needs a number"),
+    ("rg.data.read_series(3, 'x')", TypeError, "read_series: path is int, needs a str or a Path"),
+    ("rg.data.ImageFolder(3)", TypeError, "ImageFolder: root is int, needs a str or a Path"),
+    ("T((3, 3)).__contains__(T((4, 4, 4)))", ValueError, "in: shapes (3, 3) and (4, 4, 4) do not broadcast"),
+    ("rg.optim.swa_utils.update_bn(3, rg.nn.BatchNorm2d(4))", TypeError, "update_bn: loader is int, needs a Data"),
+    ("rg.select(T((2, 3)), 1, 1.5)", TypeError, "select: index=1.5 must be an int, not float"),
+    ("rg.distributions.PowerTransform(2.0, A((4,)))", ValueError, "PowerTransform: cache_size=array("),
+    ("rg.linalg.tensorsolve(T((2, 3)), T((2, 3)), dims=3)", TypeError, "tensorsolve: dims is int, needs a tuple"),
+    (f"rg.linalg.vector_norm(T((1,)), -{BIG})", ValueError, "norm: ord=<int of 1329 bits> is larger than any"),
+    ("rg.full_like(T((2,)), [])", TypeError, "full_like: fill_value=[] is list, needs a number"),
+    ("rg.nn.functional.softmin(True, dtype=rg.float32)", TypeError, "softmin: input is bool, needs a Tensor"),
+    (
+        "T((3,)).log_normal_(mean=T((2, 1)))",
+        TypeError,
+        "log_normal_: mean is float32 of shape (2, 1), needs a number or one element",
+    ),
+    ("T((3,)).normal_(1, 'x')", TypeError, "normal_: std='x' is str, needs a number"),
+    ("T((3,)).uniform_([])", TypeError, "uniform_: from_=[] is list, needs a number"),
+    ("T((3,)).cauchy_(0, {})", TypeError, "cauchy_: sigma={} is dict, needs a number"),
+    ("T((3,)).exponential_(None)", TypeError, "exponential_: lambd=None is NoneType, needs a number"),
+    (f"rg.nn.utils.clip_grad_norm_([], {BIG})", ValueError, "clip_grad_norm_: max_norm=<int of 1329 bits> is larger"),
+    (f"rg.nn.utils.clip_grad_norm_([], 1, {BIG})", ValueError, "clip_grad_norm_: norm_type=<int of 1329 bits> is"),
+    ("rg.nn.functional.interpolate(T((1, 1, 3)), 4, mode=[3])", ValueError, "interpolate: mode=[3] must be one of"),
+    ("rg.histc(T((3,)), 3, 0, 1e308)", ValueError, "histc: the range from min=0.0 to max=1e+308 must be finite"),
 ]
 ACCEPTED = [
     (f"T((33,)).__contains__({BIG})", False),
     ("rg.nn.functional.elu(T((2,), kind='ones'), T((), kind='ones')).tolist()", [1.0, 1.0]),
     ("repr(T((0, 2, 2), grad=True).cholesky_inverse().grad_fn)", "<SolveBackward>"),
 ]
+
+
+INFINITE = [  # warnings are errors in tests
+    "T((3,)) < 1e308", "rg.full((2,), 1e308)", "rg.full_like(T((2,)), 1e308)", "rg.nn.init.constant_(T((2,)), 1e308)",
+    "T((3,)).fill_(1e308)", "T((3,)) / 1e308", "rg.where(T((3,)) > 0, T((3,)), 1e308)", "rg.tensor([1e308])",
+    "rg.tensor([1e308], dtype=rg.float64).float()", "T((3,)).copy_(rg.tensor([1e308], dtype=rg.float64))",
+    "T((3,)).new_full((2,), 1e308)", "rg.linspace(0, 1e308, 3)", "rg.logspace(0, 300, 3)", "rg.arange(0, 1e308, 5e307)",
+    "T((3,)) == 1e308", "rg.isclose(T((3,)), T((3,)), atol=1e308)", "T((3,)) % 1e308", "rg.fmod(T((3,)), 1e308)",
+    "T((3,)).normal_(1e308, 1.0)", "T((3,)).uniform_(0, 1e308)", "rg.nn.functional.pad(T((3,)), (1, 1), value=1e308)",
+    "rg.full((3, 3), inf).det()", "rg.full((3, 3), nan).slogdet()", "rg.full((2, 2), 1e38).logdet()",
+    "rg.linalg.cond(rg.full((2, 2), inf), 1)", "rg.linalg.lu_factor_ex(rg.zeros(40, 40), pivot=False)",
+    "rg.linalg.lu_factor_ex(T((3, 40, 40), kind='ints'), pivot=False)",
+    "rg.nn.functional.cross_entropy(T((0,)), T((0,)), label_smoothing=0.5)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", INFINITE)
+def test_overflow_is_no_warning(code: str) -> None:
+    """Numbers that are too large for float32 become infinite, as in PyTorch."""
+    _run(code)
 
 
 def _run(code: str) -> object:

@@ -185,8 +185,8 @@ def random_split(
     lengths = [*lengths] if isinstance(lengths, Iterable) else [lengths]
     for place, length in enumerate(lengths):
         as_real("random_split", f"lengths[{place}]", length)
-    if any(length < 0 for length in lengths):
-        raise ValueError(f"random_split: lengths={list(lengths)} must not be negative")
+    if not all(0 <= length < math.inf for length in lengths):
+        raise ValueError(f"random_split: lengths={list(lengths)} must be finite and must not be negative")
     if math.isclose(sum(lengths), 1.0) and any(length != int(length) for length in lengths):
         sizes = [int(math.floor(total * fraction)) for fraction in lengths]
         for part in range(total - sum(sizes)):

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..entries import reason
-from ..outside import open_outside
+from ..outside import as_path, open_outside
 from ..printable import display_name
 from .dataset import Dataset
 from .pillow import pillow
@@ -70,7 +70,7 @@ class ImageFolder(Dataset):
         channels: int = 3,
     ) -> None:
         _check_channels(channels)
-        self.root, self.channels = Path(root), channels
+        self.root, self.channels = as_path("ImageFolder", "root", root), channels
         self.transform, self.target_transform = transform, target_transform
         scan = _scan(self.root)
         self.classes, self.skipped = scan.classes, list(scan.skipped)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..outside import as_path
 from .compressed import bundled
 from .utf8 import read_utf8
 
@@ -66,7 +67,7 @@ def read_series(path: str | Path, column: str) -> Series:
         SeriesError: the file cannot be read or is not text; there is no such column, or several; there are no values,
             or one is missing, not a number or not finite; the message says in which line.
     """
-    path = Path(path)
+    path = as_path("read_series", "path", path)
     text = read_utf8(path, SeriesError)
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1

@@ -28,7 +28,7 @@ class Transform:
     _sign: Any = None
 
     def __init__(self, cache_size: int = 0) -> None:
-        if cache_size not in (0, 1):
+        if not isinstance(cache_size, int) or cache_size not in (0, 1):
             raise ValueError(f"{type(self).__name__}: cache_size={cache_size!r} must be 0 or 1")
         self._cache_size = cache_size
         self._inv: Any = None

@@ -71,7 +71,8 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
         if wanted is not None and wanted.kind in "iu" and wanted.itemsize < 8 and array.dtype.kind in "iu":
             _check_fit(array, wanted)
     if wanted is not None and array.dtype.kind in "fiub":
-        array = np.asarray(array, wanted)
+        with np.errstate(over="ignore"):  # too large a number becomes inf, as in PyTorch
+            array = np.asarray(array, wanted)
     if array.dtype not in ALLOWED:
         raise TypeError(
             f"Tensor: dtype {array.dtype} is not supported; use {TYPES}, for example array.astype(np.float32)"

@@ -45,7 +45,11 @@ class Elements(Attached):
         shape = self.array.shape
         if dim is None:
             return Size(shape)
-        if not -len(shape) <= dim < len(shape):
+        try:
+            inside = -len(shape) <= dim < len(shape)
+        except TypeError:
+            raise TypeError(f"size: dim={dim!r} must be an int, not {type(dim).__name__}") from None
+        if not inside:
             raise IndexError(
                 f"size: dim is {dim}, expected {-len(shape)} to {len(shape) - 1} for shape {shape}"
             )

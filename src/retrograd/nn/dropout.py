@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..engine.tensor import Tensor
+from ..ops.arguments.checks import as_real
 from . import functional
 from .layer import OverAxes, layer
 from .module import Module
@@ -20,7 +21,7 @@ class _Dropout(OverAxes, Module):
     inplace: bool = False
 
     def _set_up(self) -> None:
-        if not 0 <= self.p <= 1:
+        if not 0 <= as_real(type(self).__name__, "p", self.p) <= 1:
             raise ValueError(f"{type(self).__name__}: p={self.p} must be a probability, from 0 to 1")
 
     def forward(self, input: Tensor) -> Any:

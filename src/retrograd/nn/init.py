@@ -20,7 +20,7 @@ import numpy as np
 from ..absent import attach_to_module
 from ..engine.tensor import Tensor
 from ..ops.arguments.binding import require_bound
-from ..ops.arguments.checks import as_count, as_real
+from ..ops.arguments.checks import as_count, as_element, as_real
 from ..ops.random import random
 
 __all__ = [
@@ -107,7 +107,7 @@ def constant_(tensor: AnyTensor, val: float) -> AnyTensor:
         TypeError: tensor is not a floating-point Tensor.
     """
     if not _left_alone(tensor):
-        tensor.array[...] = as_real("constant_", "val", val)
+        tensor.array[...] = as_element("constant_", "val", val, tensor.array.dtype)
     return tensor
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ..engine.arguments import as_callable
 from ..entries import Check, choice, count, items, number, optional, table
 from ._scheduler import LRScheduler, attributes, momenta, per_group, require_count, require_optimizer, set_momentum
 from .optimizer import Optimizer
@@ -250,6 +251,8 @@ class CyclicLR(LRScheduler):
         if scale_mode not in ("cycle", "iterations"):
             raise ValueError(f'CyclicLR: scale_mode={scale_mode!r} is invalid; it must be "cycle" or "iterations"')
         gamma = require_number("CyclicLR: gamma", gamma)
+        if scale_fn is not None:
+            as_callable("CyclicLR", "scale_fn", scale_fn)
         cycle_momentum = require_flag("CyclicLR: cycle_momentum", cycle_momentum)
         self.total_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
         self.step_ratio = step_size_up / self.total_size

@@ -193,6 +193,8 @@ def update_bn(loader: Iterable[Any], model: Module) -> None:
     layers = [module for module in model.modules() if isinstance(module, _BatchNorm)]
     if not layers:
         return
+    if not isinstance(loader, Iterable):
+        raise TypeError(f"update_bn: loader is {type(loader).__name__}, needs a DataLoader or other batches")
     modes, momenta = [(module, module.training) for module in model.modules()], [layer.momentum for layer in layers]
     for layer in layers:
         layer.reset_running_stats()

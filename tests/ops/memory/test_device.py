@@ -97,10 +97,10 @@ def test_the_name_of_a_device() -> None:
         (lambda: rg.zeros_like(rg.zeros(2), out=None), TypeError, r"zeros_like\(\) got an unexpected keyword"),
         (lambda: rg.zeros(2, out=rg.zeros(2)), TypeError, r"out=Tensor is not supported; write out.copy_\(zeros"),
         (lambda: rg.zeros(2, layout="strided"), TypeError, "layout='strided' must be retrograd.strided"),
-        (lambda: rg.zeros(2, pin_memory=1), TypeError, "pin_memory=1"),
+        (lambda: rg.zeros(2, pin_memory=2), TypeError, "pin_memory=2"),
         (lambda: rg.empty(2, memory_format=1), TypeError, "memory_format=1 must be a memory format"),
         (lambda: rg.empty(2, memory_format=rg.channels_last), ValueError, "is not made here; write empty"),
-        (lambda: DataLoader([1], pin_memory=1), TypeError, "pin_memory=1"),
+        (lambda: DataLoader([1], pin_memory=2), TypeError, "pin_memory=2"),
         (lambda: DataLoader([1], pin_memory=True, pin_memory_device="cuda"), RuntimeError, "there is one device"),
     ],
 )

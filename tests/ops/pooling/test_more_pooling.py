@@ -134,3 +134,15 @@ def test_fractional_pooling_draws_its_windows(ndim: int) -> None:
     with_nan = x.array.copy()
     with_nan[0, 0] = np.nan
     assert np.isnan(fixed(Tensor(with_nan)).array[0, 0]).all()
+
+
+@pytest.mark.parametrize("factor", [2.46, 1.1, 2.12, 1.24])
+def test_nearest_uses_the_factor_along_every_axis(factor: float) -> None:
+    """Also where the extent stays the same or doubles."""
+    x = np.random.default_rng(0).normal(size=(1, 2, 5, 3))
+    wanted = x
+    for axis in (2, 3):
+        places = np.floor(np.arange(int(x.shape[axis] * factor)) / factor).astype(int)
+        wanted = wanted.take(places, axis)
+    found = F.interpolate(Tensor(x), scale_factor=factor, mode="nearest")
+    np.testing.assert_array_equal(found.array, wanted)

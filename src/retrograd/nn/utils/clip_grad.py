@@ -82,14 +82,14 @@ def clip_grads_with_norm_(
 
 
 def _check_most(name: str, max_norm: float, foreach: bool | None) -> None:
-    if not _is_number(max_norm) or not max_norm >= 0:
+    if not _is_number(max_norm) or not as_real(name, "max_norm", max_norm) >= 0:
         raise ValueError(f"{name}: max_norm={max_norm!r} must be a number of at least 0")
     if foreach is not None:
         as_truth(name, "foreach", foreach)
 
 
 def _total(name: str, arrays: list[np.ndarray], norm_type: float, error_if_nonfinite: bool) -> float:
-    if not _is_number(norm_type) or not norm_type > 0:
+    if not _is_number(norm_type) or not as_real(name, "norm_type", norm_type) > 0:
         raise ValueError(f"{name}: norm_type={norm_type!r} must be a number above 0, or inf")
     error_if_nonfinite = as_truth(name, "error_if_nonfinite", error_if_nonfinite)
     norm = _norm([_norm_of(group, float(norm_type)) for group in _by_dtype(arrays)], float(norm_type))

@@ -129,6 +129,9 @@ def as_element(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> np.n
             if not -most - 1 <= number <= most:
                 raise ValueError(f"{name}: {label}={shown(number)} does not fit {dtype}")
             return np.array(number).astype(dtype)  # -1 is the largest number of uint8
+    if dtype.itemsize < 8 and dtype.kind == "f" and abs(number) > 65504.0:
+        with np.errstate(over="ignore"):  # it becomes inf, as in PyTorch
+            return np.array(number, dtype)
     return np.array(number, dtype)
 
 

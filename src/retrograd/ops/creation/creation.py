@@ -204,7 +204,7 @@ def full_like(
     check_options("full_like", options)
     require_tensor("full_like", input)
     kind = as_dtype(dtype or input.array.dtype)
-    number = as_element("full_like", "fill_value", fill_value, kind) if is_number(fill_value) else fill_value
+    number = as_element("full_like", "fill_value", fill_value, kind)
     return Tensor(np.full_like(input.array, number, kind), requires_grad)
 
 
@@ -267,7 +267,7 @@ def linspace(
     """
     check_options("linspace", options)
     kind = as_dtype(dtype, default=True)
-    return Tensor(_line("linspace", start, end, steps, kind).astype(kind), requires_grad)
+    return Tensor(_line("linspace", start, end, steps, kind), requires_grad, kind)
 
 
 def logspace(
@@ -282,7 +282,8 @@ def logspace(
     """
     check_options("logspace", options)
     kind, base = as_dtype(dtype, default=True), as_real("logspace", "base", base)
-    return Tensor((base ** _line("logspace", start, end, steps, kind)).astype(kind), requires_grad)
+    with np.errstate(over="ignore"):
+        return Tensor((base ** _line("logspace", start, end, steps, kind)).astype(kind), requires_grad)
 
 
 def tril_indices(

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ..arguments.checks import as_flag, as_int
+from ..arguments.checks import as_flag, as_int, as_real
 from ..dtypes.dtype import as_dtype
 from ..memory.layout import Options, check_options
 
@@ -78,7 +78,8 @@ def kaiser_window(
     Raises:
         ValueError: window_length is negative.
     """
-    return _made("kaiser_window", window_length, periodic, lambda n: np.kaiser(n, beta), dtype, requires_grad, options)
+    width = as_real("kaiser_window", "beta", beta)
+    return _made("kaiser_window", window_length, periodic, lambda n: np.kaiser(n, width), dtype, requires_grad, options)
 
 
 def _made(

@@ -27,7 +27,7 @@ class Cast(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, dtype: np.dtype[Any]) -> Tensor:
         ctx.input_dtype = x.array.dtype
-        return wrap(converted(x.array, dtype) if dtype is float16 else x.array.astype(dtype))
+        return wrap(converted(x.array, dtype))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

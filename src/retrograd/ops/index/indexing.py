@@ -187,7 +187,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     require_tensor("select", input)
     shape = input.array.shape
     position = axis("select", "dim", dim, len(shape))
-    number = operator.index(index)
+    number = as_int("select", "index", index)
     if not -shape[position] <= number < shape[position]:
         raise IndexError(f"select: index={index} is out of range; axis dim={dim} of input.shape={shape}")
     return GetItem.apply(input, (slice(None),) * position + (number,))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_flag, is_number, require_float
+from ..arguments.checks import as_flag, as_real, is_number, require_float
 from ..pointwise.piecewise import where
 from ..shape.shape import Permute, Reshape, axis
 from .gather import Gather
@@ -75,7 +75,7 @@ def _parts(name: str, x: Tensor, q: Any) -> Tensor:
             raise TypeError(f"{name}: q is {q.array.dtype}, needs input's type, {x.array.dtype}")
         parts = q
     elif is_number(q):
-        parts = wrap(np.asarray(q, np.float64))
+        parts = wrap(np.asarray(as_real(name, "q", q)))
     else:
         raise TypeError(f"{name}: q is {type(q).__name__}, needs a number or a Tensor")
     if parts.array.ndim > 1 or not ((parts.array >= 0) & (parts.array <= 1)).all():

@@ -122,7 +122,9 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         low, high = float(x.min()), float(x.max())
     if low == high:
         low, high = low - 1, high + 1
-    if not (low < high and np.isfinite([low, high]).all()):
+    with np.errstate(over="ignore"):
+        ends = np.array([low, high], x.dtype)
+    if not (low < high and np.isfinite(ends).all()):
         raise ValueError(f"histc: the range from min={low} to max={high} must be finite and not empty")
     counts, _ = np.histogram(x[x == x], bins, (low, high))
     return wrap(counts.astype(x.dtype))

@@ -155,8 +155,13 @@ def _copy(operator: str, input: Tensor, src: Tensor) -> Tensor:
         operator,
         lambda old: Replaced.apply(old, expand(cast(src, dtype), shape)),
         (src,),
-        lambda array: np.copyto(array, src.array, casting="unsafe"),
+        lambda array: _copy_to(array, src.array),
     )
+
+
+def _copy_to(array: np.ndarray, source: np.ndarray) -> None:
+    with np.errstate(over="ignore"):  # a float64 that is too large for float32 becomes inf
+        np.copyto(array, source, casting="unsafe")
 
 
 def _as(operator: str, value: Tensor, dtype: np.dtype[Any]) -> Tensor:

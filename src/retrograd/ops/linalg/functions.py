@@ -47,7 +47,8 @@ class Determinant(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(np.asarray(np.linalg.det(x.array)))
+        with np.errstate(all="ignore"):  # overflow, and elements that are not finite
+            return wrap(np.asarray(np.linalg.det(x.array)))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
@@ -86,7 +87,8 @@ class LogDeterminant(Function):
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x)
         ctx.set_materialize_grads(False)
-        sign, logarithm = (wrap(np.asarray(part)) for part in np.linalg.slogdet(x.array))
+        with np.errstate(all="ignore"):  # elements that are not finite
+            sign, logarithm = (wrap(np.asarray(part)) for part in np.linalg.slogdet(x.array))
         return sign, logarithm
 
     @staticmethod
@@ -239,7 +241,8 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
         s = Svd.apply(A)[1]
         largest, smallest = amax(s, -1), amin(s, -1)
         return smallest / largest if p == -2 else largest / smallest
-    singular = np.linalg.slogdet(A.array)[0] == 0
+    with np.errstate(all="ignore"):  # elements that are not finite
+        singular = np.linalg.slogdet(A.array)[0] == 0
     unit = wrap(np.eye(A.array.shape[-1], dtype=A.array.dtype))
     regular = where(wrap(singular[..., np.newaxis, np.newaxis]), unit, A) if singular.any() else A
     inverse = Inverse.apply(regular, "cond")

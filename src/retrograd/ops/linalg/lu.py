@@ -229,9 +229,20 @@ def _eliminated(x: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray]:
                 a[:, j + 1 :, j] /= np.where(a[:, j:, j].any(1), a[:, j, j], 1)[:, np.newaxis]
                 a[:, j + 1 :, j + 1 : end] -= a[:, j + 1 :, j : j + 1] * a[:, j : j + 1, j + 1 : end]
             triangle = np.tril(a[:, begin:end, begin:end], -1) + np.eye(end - begin, dtype=a.dtype)
-            a[:, begin:end, end:] = np.linalg.solve(triangle, a[:, begin:end, end:])
+            a[:, begin:end, end:] = _substituted(triangle, a[:, begin:end, end:])
             a[:, end:, end:] -= a[:, end:, begin:end] @ a[:, begin:end, end:]
     return a.reshape(x.shape), pivots.reshape(*lead, k)
+
+
+def _substituted(triangle: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """x with triangle x = b, for lower triangles with ones on their diagonals."""
+    try:
+        return np.linalg.solve(triangle, b)
+    except np.linalg.LinAlgError:  # it holds infinite numbers, from a pivot of 0
+        x = b.copy()
+        for j in range(triangle.shape[-1] - 1):
+            x[:, j + 1 :] -= triangle[:, j + 1 :, j : j + 1] * x[:, j : j + 1]
+        return x
 
 
 def _order(pivots: np.ndarray, rows: int) -> np.ndarray:

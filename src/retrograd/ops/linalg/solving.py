@@ -12,7 +12,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_flag, require_float, require_same
+from ..arguments.checks import as_flag, as_list, require_float, require_same
 from ..pointwise.piecewise import where
 from ..product.matmul import MatMul
 from ..reduce.matrix_norms import decomposed
@@ -329,7 +329,8 @@ def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None) -> Te
     """
     require_same("tensorsolve", "A", A, "B", B)
     if dims is not None:
-        A = A.movedim(tuple(dims), tuple(range(A.array.ndim - len(dims), A.array.ndim)))
+        dims = tuple(as_list("tensorsolve", "dims", dims, "a tuple of axes"))
+        A = A.movedim(dims, tuple(range(A.array.ndim - len(dims), A.array.ndim)))
     size, rest = B.array.size, A.array.shape[B.array.ndim :]
     if A.array.size != size * size or int(np.prod(rest)) != size:
         raise ValueError(
@@ -388,7 +389,8 @@ def _of_cholesky(name: str, factor: Tensor, right: Tensor, upper: bool) -> Tenso
 
 def _regular(a: Tensor) -> tuple[Tensor, np.ndarray]:
     """a with unit matrices in place of singular ones, and where that is so: int32, not 0."""
-    singular = np.linalg.slogdet(a.array)[0] == 0
+    with np.errstate(all="ignore"):  # elements that are not finite
+        singular = np.linalg.slogdet(a.array)[0] == 0
     info = np.asarray(singular, np.int32)
     if not singular.any():
         return a, info

@@ -264,7 +264,7 @@ def _against_probabilities(
         raise ValueError(f"{name}: ignore_index={ignore_index} is for class indices, target holds probabilities")
     axis = 1 if len(shape) > 1 else 0
     goals = target
-    if label_smoothing:
+    if label_smoothing and shape[axis]:
         goals = goals * (1.0 - label_smoothing) + label_smoothing / shape[axis]
     per_class = _class_weights(name, weight, x, differentiable=True)
     if per_class is not None:

@@ -11,7 +11,7 @@ from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import is_number, require_tensor
 from ..reduce.reduction import sum as total
 from ..shape import shape as shapes
-from ..shape.broadcasting import broadcasts_to, sum_to
+from ..shape.broadcasting import broadcast_shape, broadcasts_to, sum_to
 from ..shape.rearrange import flip
 from ..shape.shape import axis
 from .layout import as_memory_format, channels_last, channels_last_3d, contiguous_format
@@ -153,6 +153,8 @@ def contains(input: Tensor, element: Any) -> bool:
     other = element.array if isinstance(element, Tensor) else element
     if isinstance(other, int) and other.bit_length() > 64:  # larger than any element
         return False
+    if isinstance(element, Tensor):
+        broadcast_shape("in", input.array.shape, element.array.shape)
     return bool((input.array == other).any())
 
 

@@ -132,7 +132,8 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     rtol, atol = as_real("isclose", "rtol", rtol), as_real("isclose", "atol", atol)
     if x.dtype != y.dtype:
         raise TypeError(f"isclose: input is {x.dtype}, other is {y.dtype}; convert one with .to()")
-    return wrap(np.asarray(np.isclose(x, y, rtol, atol, equal_nan)))
+    with np.errstate(over="ignore"):  # a tolerance beyond the type's range
+        return wrap(np.asarray(np.isclose(x, y, rtol, atol, equal_nan)))
 
 
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...formulas.activation import gated_grad_x, gated_grad_y
-from ..arguments.checks import as_truth, require_float
+from ..arguments.checks import as_truth, require_float, require_tensor
 from ..kernel_set import kernels
 from ..normalization.softmax import axis_of, softmax
 from ..random.random import default_generator
@@ -107,6 +107,7 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
         TypeError: input is not floating-point after the conversion, or holds truth values.
         IndexError: input has no axis ``dim``.
     """
+    require_tensor("softmin", input)
     if dtype is None:
         require_float("softmin", input)
     return softmax(-input, axis_of("softmin", input, dim, _stacklevel), dtype)

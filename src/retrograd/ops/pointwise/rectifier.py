@@ -203,6 +203,7 @@ def rrelu(
     """
     require_float("rrelu", input)
     training, inplace = as_flag("rrelu", "training", training), as_truth("rrelu", "inplace", inplace)
+    lower, upper = as_real("rrelu", "lower", lower), as_real("rrelu", "upper", upper)
     if not lower <= upper:
         raise ValueError(f"rrelu: lower={lower} exceeds upper={upper}")
     if not training:

@@ -84,7 +84,7 @@ def interpolate(
     require_float("interpolate", input)
     shape = input.array.shape
     count = len(shape) - 2
-    if mode not in _AXES:
+    if not isinstance(mode, str) or mode not in _AXES:
         raise ValueError(f"interpolate: mode={mode!r} must be one of {', '.join(_AXES)}")
     if count not in _AXES[mode]:
         raise ValueError(

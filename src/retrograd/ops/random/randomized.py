@@ -9,6 +9,8 @@ import numpy as np
 
 from ...engine.inplace import Replaced, modify
 from ...engine.tensor import Tensor, wrap
+from ..arguments.checks import as_real
+from ..dtypes.dtype import converted
 from .random import chosen
 
 
@@ -19,6 +21,7 @@ def uniform_(input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: A
         TypeError: input does not hold floating-point numbers.
         ValueError: ``from_`` is above ``to``. And as ``engine.modify``.
     """
+    from_, to = as_real("uniform_", "from_", from_), as_real("uniform_", "to", to)
     if not from_ <= to:
         raise ValueError(f"uniform_: from_={from_} must not be above to={to}")
     return _fill("uniform_", input, generator, lambda rng, shape: rng.random(shape) * (to - from_) + from_)
@@ -31,6 +34,7 @@ def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: An
         TypeError: input does not hold floating-point numbers.
         ValueError: ``std`` is negative. And as ``engine.modify``.
     """
+    mean, std = as_real("normal_", "mean", mean), as_real("normal_", "std", std)
     if not std >= 0:
         raise ValueError(f"normal_: std={std} must be at least 0")
     return _fill("normal_", input, generator, lambda rng, shape: rng.standard_normal(shape) * std + mean)
@@ -43,6 +47,7 @@ def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Any = None) ->
         TypeError: input does not hold floating-point numbers.
         ValueError: ``lambd`` is not above 0. And as ``engine.modify``.
     """
+    lambd = as_real("exponential_", "lambd", lambd)
     if not lambd > 0:
         raise ValueError(f"exponential_: lambd={lambd} must be above 0")
     return _fill("exponential_", input, generator, lambda rng, shape: rng.exponential(1 / lambd, shape))
@@ -55,6 +60,7 @@ def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator
         TypeError: input does not hold floating-point numbers.
         ValueError: ``sigma`` is not above 0. And as ``engine.modify``.
     """
+    median, sigma = as_real("cauchy_", "median", median), as_real("cauchy_", "sigma", sigma)
     if not sigma > 0:
         raise ValueError(f"cauchy_: sigma={sigma} must be above 0")
     return _fill("cauchy_", input, generator, lambda rng, shape: rng.standard_cauchy(shape) * sigma + median)
@@ -67,6 +73,7 @@ def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator
         TypeError: input does not hold floating-point numbers.
         ValueError: ``std`` is not above 0. And as ``engine.modify``.
     """
+    mean, std = as_real("log_normal_", "mean", mean), as_real("log_normal_", "std", std)
     if not std > 0:
         raise ValueError(f"log_normal_: std={std} must be above 0")
     return _fill("log_normal_", input, generator, lambda rng, shape: rng.lognormal(mean, std, shape))
@@ -121,7 +128,7 @@ def _fill(
         raise TypeError(f"{name}: input is {kind}, needs float32 or float64")
 
     def values() -> np.ndarray:
-        return np.asarray(draw(rng, x.array.shape)).astype(kind)
+        return converted(np.asarray(draw(rng, x.array.shape)), kind)
 
     return modify(
         x, name, lambda old: Replaced.apply(old, wrap(values())), (), lambda array: np.copyto(array, values())

@@ -65,7 +65,7 @@ def lstm_cell(
         TypeError: types differ or are not floating point, or hx is not a pair.
         ValueError: shapes do not fit.
     """
-    if isinstance(hx, Tensor) or len(hx) != 2:
+    if not isinstance(hx, (tuple, list)) or len(hx) != 2:
         raise TypeError("lstm_cell: hx must be a pair: the hidden state and the cell state")
     h, c = _step("lstm_cell", "lstm", input, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh)
     assert c is not None

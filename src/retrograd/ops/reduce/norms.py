@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_flag, is_number, require_float
+from ..arguments.checks import as_flag, as_real, is_number, require_float
 from ..dtypes.dtype import as_dtype, cast
 from ..kernel_set import kernels
 from ..pointwise.operands import Constant
@@ -100,8 +100,10 @@ def norm(input: Tensor, p: Any = "fro", dim: Dim = None, keepdim: bool = False, 
 def vector_norm_of(name: str, x: Tensor, order: float, dim: Dim, keepdim: bool, dtype: Any) -> Tensor:
     """The norm of any order over axes, for ``norm``, ``linalg.vector_norm`` and ``linalg.norm``."""
     require_float(name, x)
-    if order != 2 and (not is_number(order) or math.isnan(order)):
-        raise ValueError(f"{name}: ord={order!r} must be a number, inf or -inf")
+    if order != 2:
+        if not is_number(order) or math.isnan(number := as_real(name, "ord", order)):
+            raise ValueError(f"{name}: ord={order!r} must be a number, inf or -inf")
+        order = number
     if dtype is not None:
         x = cast(x, as_dtype(dtype))
         require_float(name, x)
