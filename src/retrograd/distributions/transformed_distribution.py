@@ -27,6 +27,9 @@ class TransformedDistribution(Distribution):
     arg_constraints: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, base_distribution: Distribution, transforms: Any, validate_args: bool | None = None) -> None:
+        if not isinstance(base_distribution, Distribution):
+            kind = type(base_distribution).__name__
+            raise TypeError(f"TransformedDistribution: base_distribution is {kind}, needs a Distribution")
         parts = [transforms] if isinstance(transforms, Transform) else transforms
         if not isinstance(parts, (list, tuple)) or not all(isinstance(part, Transform) for part in parts):
             raise ValueError(f"TransformedDistribution: {transforms!r} must be a Transform or a list of them")
