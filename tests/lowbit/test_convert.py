@@ -211,6 +211,6 @@ def test_a_failed_conversion_changes_nothing() -> None:
     with pytest.raises(TypeError, match="calibrate: model is int"):
         lowbit.calibrate(3, [])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="convert: recurrent"):
-        lowbit.convert(model, weight=lowbit.TWN(), recurrent=1)  # type: ignore[arg-type]
+        lowbit.convert(model, weight=lowbit.TWN(), recurrent=2)  # type: ignore[arg-type]
     assert repr(model) == text and not model.training
     assert_same(state(model), before)

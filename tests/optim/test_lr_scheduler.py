@@ -301,7 +301,7 @@ def test_plateau_before_its_first_metric_can_be_saved(tmp_path: Path) -> None:
         (lambda o: schedulers.OneCycleLR(o, 1.0, epochs=1, steps_per_epoch=0), ValueError, "steps_per_epoch=0 is inv"),
         (lambda o: schedulers.OneCycleLR(o, 1.0, 5, pct_start=2), ValueError, "OneCycleLR: pct_start=2 is invalid"),
         (lambda o: schedulers.OneCycleLR(o, 1.0, 5, anneal_strategy="up"), ValueError, "anneal_strategy='up' is inv"),
-        (lambda o: schedulers.OneCycleLR(o, 1.0, 5, three_phase=1), ValueError, "OneCycleLR: three_phase=1 is invalid"),
+        (lambda o: schedulers.OneCycleLR(o, 1.0, 5, three_phase=2), ValueError, "OneCycleLR: three_phase=2 is invalid"),
         (lambda o: schedulers.OneCycleLR(o, 1.0, 5, div_factor=0), ValueError, "OneCycleLR: div_factor=0 is invalid"),
         (lambda o: schedulers.OneCycleLR(o, [1.0], 5), ValueError, "OneCycleLR: max_lr holds 1 numbers for 2"),
         (lambda o: schedulers.OneCycleLR(o, -1.0, 5), ValueError, "OneCycleLR: max_lr=-1.0 is invalid"),
