@@ -36,9 +36,9 @@ class Function:
     """An operation and its gradient. Subclass it, write the two static methods, call `apply`.
 
     forward(ctx, *args) gets the arguments of `apply` with recording off and returns a Tensor or a tuple of
-    Tensors. backward(ctx, *grads) gets one gradient per output and returns one gradient per argument, in their
-    order: a Tensor, or None for an argument that has no gradient, such as one that is not a Tensor. Further Nones
-    at the end are ignored. It is run with recording on if the sweep has create_graph=True, so that a backward
+    Tensors. backward(ctx, *grads) gets one gradient per output and returns one gradient per argument, in the same
+    order as the arguments: a Tensor, or None where there is no gradient, as for anything but a Tensor. Further
+    Nones at the end are ignored. It is run with recording on if the sweep has create_graph=True, so that a backward
     written in differentiable operators can be differentiated again; see `once_differentiable` for others.
 
     forward may also do without ctx: forward(*args), followed by setup_context(ctx, inputs, output), which

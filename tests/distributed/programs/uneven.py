@@ -124,7 +124,7 @@ assert model.uneven is None
 with pytest.raises(ValueError, match="join: the module has SyncBatchNorm, which needs a part of every batch"):
     together(nn.SyncBatchNorm.convert_sync_batchnorm(network(nn.BatchNorm1d(3))))
 with pytest.raises(TypeError, match="join: divide_by_initial_world_size"):
-    together(network(), divide_by_initial_world_size=1)
+    together(network(), divide_by_initial_world_size=2)
 if size > 1:
     with pytest.raises(RuntimeError, match=r"join: ranks? [0-9, to]+ has no batch left, and throw_on_early_term"):
         together(network(), throw_on_early_termination=True)
