@@ -144,7 +144,7 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
     try:
         array = np.from_dlpack(ext_tensor)
     except BufferError as error:
-        raise TypeError(f"from_dlpack: the array cannot be shared: {error}; copy it with tensor()") from None
+        raise BufferError(f"from_dlpack: the array cannot be shared: {error}; copy it with tensor()") from None
     except RuntimeError as error:
         raise TypeError(
             f"from_dlpack: NumPy cannot show the elements of ext_tensor, a {type(ext_tensor).__name__}: {error} It "
