@@ -47,6 +47,7 @@ def recurrent(
         dtype, D * panel_row, max(plan.x.elements, plan.h.elements), projected * plan.output.elements,
         0 if gates_kept else count, 0 if u_kept else u_count,
     )  # fmt: skip
+    init = init[: D * panel_row]  # carved rounds up, and a direction has its part of the whole
     c_count = spec.cells * D * c_ring * N * plan.padded
     kept = aligned(gates_kept * count + c_count, dtype)  # what backward reads
     if gates_kept:
