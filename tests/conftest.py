@@ -32,8 +32,13 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     seed = config.getoption("--tenth")
     if seed is not None:
-        items[:] = [item for item in items if Random(f"{seed} {item.nodeid}").random() < 0.1]
+        items[:] = [item for item in items if is_drawn(seed, item.nodeid)]
     leave_to_the_night(items)
+
+
+def is_drawn(seed: str, name: str) -> bool:
+    """Whether a test is in the tenth that is drawn with this seed, in every process."""
+    return Random(f"{seed} {name}").random() < 0.1
 
 
 def leave_to_the_night(items: list[pytest.Item]) -> None:

@@ -84,6 +84,6 @@ def test_options_that_do_not_fit(digits, capsys, arguments, words):
 
 def test_runs_of_other_tasks(tmp_path, capsys):
     folder = str(tmp_path / "sunspots")
-    assert main(["train", "series", "--kernels", "textbook", "--epochs", "1", "--output", folder]) == 0
+    assert main(["train", "series", "--epochs", "1", "--output", folder]) == 0
     model, (x, _), _ = held_out(Path(folder), 2)
     assert x.shape[0] == 2 and type(model).__name__ == "SeriesNetwork"

@@ -173,7 +173,9 @@ def check_draws(rows):
     ("context", "dataset", "options"),
     [
         ("spawn", Seeds(), dict),
-        ("spawn", SeedStream(), lambda: {"generator": np.random.default_rng(4)}),
+        pytest.param(
+            *("spawn", SeedStream(), lambda: {"generator": np.random.default_rng(4)}), marks=pytest.mark.nightly
+        ),
         ("fork", Seeds(), lambda: {"generator": retrograd.Generator().manual_seed(4)}),
         ("fork", SeedStream(), dict),
         ("fork", Seeds(), lambda: {"seed": 4}),

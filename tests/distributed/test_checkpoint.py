@@ -22,6 +22,7 @@ sys.path.remove(str(PROGRAMS))
 
 
 @needs_mpi
+@pytest.mark.nightly
 def test_two_and_three_processes(tmp_path):
     checkpoint.save(make_state(1), checkpoint_id=tmp_path / "1")
     assert run(3, "checkpoints.py", tmp_path, 1).stdout.count("passed") == 3
@@ -76,6 +77,7 @@ def check_kill(tmp_path, workers, rank, place, count):
 
 
 @needs_mpi
+@pytest.mark.nightly
 def test_a_kill_leaves_the_old_checkpoint_or_the_new(tmp_path):
     assert check_kill(tmp_path, 3, 1, "record", 3) == 1
     assert check_kill(tmp_path, 2, 0, "remove", 1) == 2

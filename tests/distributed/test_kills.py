@@ -39,6 +39,7 @@ def test_the_others_go_on_with_the_same_bits(tmp_path):
 
 
 @needs_ulfm
+@pytest.mark.nightly
 def test_a_stopped_process_that_comes_back_changes_nothing(tmp_path):
     # one stops for two seconds; a death and a request to stop at the same moment reach all that live alike
     blows = "1:backward:5:STOP2", "2:before agreeing:6:KILL", "0:before agreeing:6:TERM"

@@ -275,6 +275,7 @@ def test_more_processes_than_samples(monkeypatch):
 
 
 @needs_mpi
+@pytest.mark.nightly
 def test_the_command_trains_to_the_same_bits_with_any_number(tmp_path):
     # it hands states on from batch to batch: those of the shards
     text = tmp_path / "text.txt"

@@ -150,8 +150,8 @@ rg.explain(model, rg.ones(5, 3), lambda y: y.sum()).show(browser=False)
 """
 
 
-@pytest.fixture
-def server() -> Any:
+def started() -> Any:
+    """The program, and the address that it prints."""
     with subprocess.Popen([sys.executable, "-u", "-c", PROGRAM], stdout=subprocess.PIPE, text=True) as program:
         try:
             assert program.stdout is not None
@@ -160,6 +160,10 @@ def server() -> Any:
             yield program, address
         finally:
             program.kill()
+
+
+server = pytest.fixture(started, name="server")  # for a test that ends it
+lasting = pytest.fixture(started, scope="module", name="lasting")
 
 
 def fetched(address: str, token: str = "", **headers: str) -> int:
@@ -239,8 +243,8 @@ def test_too_many_connections_get_a_sentence(server):
     ],
     ids=["words", "tls", "version", "header", "address", "long header", "body", "chunks"],
 )
-def test_what_is_no_request_gets_a_4xx(server, text):
-    _, address = server
+def test_what_is_no_request_gets_a_4xx(lasting, text):
+    _, address = lasting
     root, token = address.split("/?token=")
     host, port = root.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
@@ -249,8 +253,8 @@ def test_what_is_no_request_gets_a_4xx(server, text):
     assert fetched(f"{root}/api/model", token) == 200
 
 
-def test_a_port_in_use(server):
-    _, address = server
+def test_a_port_in_use(lasting):
+    _, address = lasting
     port = int(address.split(":")[2].split("/")[0])
     with pytest.raises(OSError, match="in use"):
         rg.explain("linear", np.ones((2, 3)), np.ones((4, 3))).show(port=port, browser=False)

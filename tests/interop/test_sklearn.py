@@ -294,6 +294,7 @@ def two_processes(monkeypatch: pytest.MonkeyPatch) -> Any:
     get_reusable_executor().shutdown(wait=True)
 
 
+@pytest.mark.nightly
 def test_a_search_in_two_processes(two_processes: None) -> None:
     x, y = blobs()
     big = nn.Sequential(

@@ -39,7 +39,7 @@ METHODS: dict[str, tuple[Any, Any, float]] = {  # weight, activation, the accura
 }
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("method", METHODS)
 def test_straight_through_training(method: str, seed: int) -> None:
     weight, activation, least = METHODS[method]

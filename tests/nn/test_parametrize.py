@@ -306,6 +306,7 @@ def naive_map(x: np.ndarray, kind: str) -> np.ndarray:
     return q[:, :n]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("trivial", [True, False])
 @pytest.mark.parametrize("kind", MAPS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

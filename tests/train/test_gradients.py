@@ -340,7 +340,7 @@ def test_off_is_off(make_trainer):
 
 
 def test_the_command_line(capsys, tmp_path):
-    quick = ["train", "digits", "--kernels", "textbook", "--batch-size", "512", "--output", str(tmp_path)]
+    quick = ["train", "digits", "--batch-size", "512", "--output", str(tmp_path)]
     assert main([*quick, "--epochs", "1", "--gradients-every", "0"]) == 2
     assert "gradients-every=0 must be at least 1" in capsys.readouterr().err
     assert main([*quick, "--epochs", "2", "--gradients-every", "2"]) == 0
