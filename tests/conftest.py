@@ -13,8 +13,10 @@ from itertools import combinations
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
+numpy_2 = np.lib.NumpyVersion(np.__version__) >= "2.0.0"
 Combination = tuple[tuple[int, str], ...]  # (parametrize, name of its row), one for each of those that are stacked
 
 

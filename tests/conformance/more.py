@@ -250,7 +250,8 @@ SUMS = [
         Refusal(ValueError, "renorm: p=0 must be a number above 0", X, 0, 0, 1.0),
         Refusal(ValueError, "renorm: maxnorm=-1 must be a number of at least 0", X, 2.0, 0, -1),
     ]),
-    Op("trapz", retrograd.trapz, X, normal(4), batch=(), oracle=lambda y, x: np.trapezoid(y, x)),
+    Op("trapz", retrograd.trapz, X, normal(4), batch=(),
+       oracle=lambda y, x: ((y[..., 1:] + y[..., :-1]) * np.diff(x) / 2).sum(-1)),
     Op("cumulative_trapezoid", retrograd.cumulative_trapezoid, X, kwargs={"dx": 0.5, "dim": 1}, linear=True,
        oracle=lambda y, dx, dim: np.cumsum((y[:, 1:] + y[:, :-1]) / 4, 1)),
     Op("gradient", lambda x, edge_order=1, spacing=None: retrograd.gradient(

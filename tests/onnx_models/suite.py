@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import onnx.backend.test
 
+from conftest import numpy_2
 from retrograd.onnx.backend import RetrogradBackend
 
 # operators that are not here, and why
@@ -72,6 +73,8 @@ def outcome(name: str) -> Outcome:
     if result.wasSuccessful() and not result.skipped:
         return Outcome("passed")
     text = (result.errors or result.failures or result.skipped)[0][1]
+    if not numpy_2 and "DTypePromotionError" in text:
+        return Outcome("excused", "NumPy 1.26 cannot compare numbers of 8 bits")
     refused = re.search(r"the operator (\w+) of \S+ is not here", text)
     if refused and refused[1] in REFUSED:
         return Outcome("refused", refused[1])

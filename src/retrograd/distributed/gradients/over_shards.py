@@ -253,7 +253,8 @@ class Run:
             array = g.array
             if self._cuts is not None:
                 samples = slice(self._cuts[place], self._cuts[place + 1])
-                array = array[samples] if array.ndim else array / (self._cuts[-1] / self._sizes[place])
+                share = array.dtype.type(self._cuts[-1] / self._sizes[place])
+                array = array[samples] if array.ndim else array / share
             # as a part of the whole batch's loss: so a backward that is not linear does the same in any number of parts
             roots.append(output)
             upstream.append(wrap(np.asarray(array * output.array.dtype.type(self.parallel.weight))))
