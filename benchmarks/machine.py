@@ -7,6 +7,7 @@ import platform
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import gettempdir
 
 import torch
 
@@ -28,7 +29,9 @@ LEVELS = {
 def restrict(level: str) -> None:
     """Restart this program in the environment of ``level``, unless it runs there: libraries read it when loaded."""
     if any(os.environ.get(name) != value for name, value in LEVELS[level].items()):
-        os.execve(sys.executable, [*sys.orig_argv], {**os.environ, **LEVELS[level]})
+        # torch.compile would take code from its cache that it made for wider vectors
+        cache = {"TORCHINDUCTOR_CACHE_DIR": str(Path(gettempdir()) / f"torchinductor_{level}")}
+        os.execve(sys.executable, [*sys.orig_argv], {**os.environ, **LEVELS[level], **cache})
 
 
 def describe() -> dict[str, str]:
