@@ -54,7 +54,7 @@ def functions_behind(thing: Any, seen: set[Any]) -> Iterator[type[Function]]:
         yield thing
     if hasattr(thing, "formulas"):
         return
-    if hasattr(thing, "function"):  # an operator made of its formulas
+    if hasattr(thing, "function"):  # a user's formula
         yield from functions_behind(thing.function, seen)
         return
     globals_ = vars(inspect.getmodule(thing))

@@ -40,8 +40,8 @@ class Delivery:
 
 
 class _Mode:
-    __slots__ = ("delivery", "enabled", "exact", "inference", "keeping", "rules", "site", "sweeping", "unruled",
-                 "waiting", "watch")  # fmt: skip
+    __slots__ = ("delivery", "enabled", "exact", "inference", "interpreter", "keeping", "level", "passed", "rules",
+                 "site", "sweeping", "unruled", "waiting", "watch")  # fmt: skip
 
     def __init__(self) -> None:
         self.enabled = True
@@ -54,6 +54,9 @@ class _Mode:
         self.sweeping = False  # a backward sweep that is not recorded is running
         self.waiting: list[int] = []  # in a backward sweep: the orders of the nodes that wait for their turn
         self.rules: Any = None  # the rules that replace backwards, see rule.py
+        self.interpreter: Any = None  # the top of the stack of interpreters, see operator.py
+        self.level: Any = None  # the place on the stack of the one whose `call` runs
+        self.passed: Any = None  # a call that it hands on: the operator, and the place that sees it next
         self.watch: Callable[..., Any] | None = None  # what runs instead of Function.apply, see anomaly.py
 
 

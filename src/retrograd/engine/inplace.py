@@ -63,7 +63,9 @@ def modify(
         write(array)
         mark((array,), operator)
         return x
-    if direct is not None and enabled and x._requires_grad and thread.mode.watch is None and thread.mode.rules is None:
+    mode = thread.mode
+    seen = mode.watch is not None or mode.rules is not None or mode.interpreter is not None
+    if direct is not None and enabled and x._requires_grad and not seen:
         _check_family(x, operator)
         mark((array,), operator)  # before the new node, which saves the new values
         rebase(x, direct(alias(x))._edge)

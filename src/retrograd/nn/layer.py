@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from ..ops.arguments.binding import require_bound
@@ -131,9 +132,12 @@ class OverAxes(Described):
 
     ndim: ClassVar[int]
     operator: ClassVar[str] = ""  # the name of the function of ``nn.functional``
+    run: ClassVar[Callable[..., Any]]  # this function, without the advice on arguments that do not fit
 
     def __init_subclass__(cls, ndim: int = 0, **kwargs: Any) -> None:
         if ndim:
             cls.ndim, cls.operator = ndim, filled(cls.operator, ndim)
+            if cls.operator:
+                cls.run = staticmethod(getattr(functional, cls.operator).operator.function)
             cls.__doc__ = filled(cls.__doc__ or cls.__bases__[0].__doc__ or "", ndim)
         super().__init_subclass__(**kwargs)

@@ -27,7 +27,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...engine.function import Function
-from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor, wrap
 from ...geometry import Window
 from ...options import Options
@@ -107,7 +106,6 @@ def _bias_grad(g: Tensor) -> Tensor:
 conv, conv_input_grad, conv_weight_grad = Conv.apply, ConvInputGrad.apply, ConvWeightGrad.apply
 
 
-@runs_operators_by_name
 def conv_nd(
     name: str,
     ndim: int,
@@ -127,7 +125,6 @@ def conv_nd(
     return _convolved(Conv, call, x, w, b)
 
 
-@runs_operators_by_name
 def conv_transpose_nd(
     name: str,
     ndim: int,

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...absent import pytorch_names
 from ...engine.inplace import Replaced, modify
-from ...engine.rule import runs_operators_by_name
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...formulas import optimizers
 from ..arguments.binding import require_bound
@@ -44,7 +44,6 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
     name = name or f"{function.__name__}_"
     of_python = not name.isidentifier()  # x += array; functions take Tensors alone
 
-    @runs_operators_by_name
     @functools.wraps(function)
     def change(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         require_tensor(name, input)
@@ -86,12 +85,15 @@ def _rectify(array: np.ndarray) -> None:
     kernels.update(optimizers.rectified, [array])
 
 
+@operator(_RectifiedInPlace)
 def relu_(input: Tensor) -> Tensor:
     """``relu`` in the memory of input, which is returned.
 
     Raises:
         TypeError: input is not a floating-point Tensor. And as ``engine.modify``.
     """
+    if interpreters and (seen := interpreted(relu_, locals())) is not None:
+        return seen
     require_tensor("relu_", input)
     if input.array.dtype.char not in "fd":
         return _relu_(input)
@@ -101,20 +103,26 @@ def relu_(input: Tensor) -> Tensor:
 _relu_ = in_place(piecewise.relu)
 
 
+@operator(Replaced)
 def zero_(input: Tensor) -> Tensor:
     """Set every element to 0; the gradient to the old values is 0.
 
     Raises: as ``engine.modify``.
     """
+    if interpreters and (seen := interpreted(zero_, locals())) is not None:
+        return seen
     return _fill("zero_", input, 0)
 
 
+@operator(Replaced)
 def fill_(input: Tensor, value: Any) -> Tensor:
     """Set every element to ``value``, a number or a tensor with one element; the gradient to the old values is 0.
 
     Raises:
         TypeError: ``value`` is neither of these. And as ``engine.modify``.
     """
+    if interpreters and (seen := interpreted(fill_, locals())) is not None:
+        return seen
     if isinstance(value, Tensor) and value.array.size == 1:
         return _copy("fill_", input, value if not value.array.ndim else value.reshape(()))
     if not is_number(value):
@@ -123,6 +131,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     return _fill("fill_", input, value)
 
 
+@operator(Replaced)
 def copy_(input: Tensor, src: Tensor) -> Tensor:
     """Set the elements to those of ``src``, broadcast and converted; the gradient goes to ``src``.
 
@@ -130,6 +139,8 @@ def copy_(input: Tensor, src: Tensor) -> Tensor:
         TypeError: ``src`` is not a Tensor.
         ValueError: ``src`` does not broadcast to the shape of input. And as ``engine.modify``.
     """
+    if interpreters and (seen := interpreted(copy_, locals())) is not None:
+        return seen
     require_tensor("copy_", src, "src")
     return _copy("copy_", input, src)
 

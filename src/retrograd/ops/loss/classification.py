@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_real, require_float, require_same
 from ..dtypes.dtype import cast, int64
@@ -152,6 +153,7 @@ class NegativeLogLikelihoodGrad(Function):
 
 
 @averaged
+@operator(CrossEntropy)
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -173,6 +175,8 @@ def cross_entropy(
         ValueError: the shapes do not fit, the reduction is unknown, or label_smoothing is not in [0, 1].
         IndexError: a label is not a class; the message names its position.
     """
+    if interpreters and (seen := interpreted(cross_entropy, locals())) is not None:
+        return seen
     name = "cross_entropy"
     require_float(name, input)
     if not 0.0 <= as_real(name, "label_smoothing", label_smoothing) <= 1.0:
@@ -184,6 +188,7 @@ def cross_entropy(
 
 
 @averaged
+@operator(CrossEntropy, NegativeLogLikelihood)
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -201,6 +206,8 @@ def nll_loss(
         ValueError: the shapes do not fit, the weight requires a gradient, or the reduction is unknown.
         IndexError: a label is not a class; the message names its position.
     """
+    if interpreters and (seen := interpreted(nll_loss, locals())) is not None:
+        return seen
     require_float("nll_loss", input)
     return _against_labels("nll_loss", NegativeLogLikelihood, input, target, weight, ignore_index, reduction, None)
 

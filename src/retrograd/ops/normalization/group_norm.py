@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_real, is_number, require_float, require_number, require_same
 from ..kernel_set import kernels
@@ -95,6 +96,7 @@ class Unit(Function):
         return (g - y * along) / size, None, None
 
 
+@operator(LayerNorm)
 def layer_norm(
     input: Tensor,
     normalized_shape: int | tuple[int, ...] | list[int],
@@ -111,9 +113,12 @@ def layer_norm(
         TypeError: the types differ or are not floating point.
         ValueError: the shapes do not fit.
     """
+    if interpreters and (seen := interpreted(layer_norm, locals())) is not None:
+        return seen
     return _last_axes("layer_norm", input, normalized_shape, weight, bias, eps, True)
 
 
+@operator(LayerNorm)
 def rms_norm(
     input: Tensor,
     normalized_shape: int | tuple[int, ...] | list[int],
@@ -127,12 +132,15 @@ def rms_norm(
 
     Raises: as ``layer_norm``.
     """
+    if interpreters and (seen := interpreted(rms_norm, locals())) is not None:
+        return seen
     require_float("rms_norm", input)
     if eps is None:
         eps = float(np.finfo(input.array.dtype).eps)
     return _last_axes("rms_norm", input, normalized_shape, weight, None, eps, False)
 
 
+@operator(GroupNorm)
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
@@ -145,6 +153,8 @@ def group_norm(
         TypeError: the types differ or are not floating point.
         ValueError: the shapes do not fit, or one sample has groups of one element.
     """
+    if interpreters and (seen := interpreted(group_norm, locals())) is not None:
+        return seen
     require_float("group_norm", input)
     shape = input.array.shape
     if len(shape) < 2:
@@ -165,6 +175,7 @@ def group_norm(
     return y
 
 
+@operator(Unit)
 def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Tensor:
     """input / max(norm, eps), the p-norm along axis ``dim`` (or several).
 
@@ -173,6 +184,8 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -
         ValueError: p is not a number, or an axis is named twice.
         IndexError: input has no such axis.
     """
+    if interpreters and (seen := interpreted(normalize, locals())) is not None:
+        return seen
     over = axes("normalize", dim, getattr(input, "ndim", 0))
     if p == 2 and is_number(p):
         require_float("normalize", input)
@@ -186,6 +199,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -
     return input / norm
 
 
+@operator
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """y = x / (k + alpha/size * sum x^2)^beta, the sum over the ``size`` channels around each one.
 
@@ -198,6 +212,8 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         TypeError: input is not a Tensor of numbers.
         ValueError: size is below 1, or input has fewer than 3 axes.
     """
+    if interpreters and (seen := interpreted(local_response_norm, locals())) is not None:
+        return seen
     require_number("local_response_norm", input)
     if input.array.dtype != np.int64:
         require_float("local_response_norm", input)

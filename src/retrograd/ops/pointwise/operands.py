@@ -9,6 +9,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled as recording
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_float, require_float
 from ..dtypes.dtype import default_dtype
@@ -57,34 +58,43 @@ class WithoutGradient(Function):
         raise NotImplementedError(f"{ctx.operator}: it has no gradient; use input.detach()")
 
 
+@operator
 def unary(operator: type[Function], name: str, x: Tensor) -> Tensor:
     """The operator of a Tensor; integers and truth values become the default type.
 
     Raises:
         TypeError: x is not a Tensor.
     """
+    if interpreters and (seen := interpreted(unary, locals())) is not None:
+        return seen
     if isinstance(x, Tensor) and x.array.dtype.char in "fd":
         return operator.apply(x)
     return operator.apply(as_float(name, x))
 
 
+@operator
 def unary_float(operator: type[Function], name: str, x: Tensor) -> Tensor:
     """The operator of a floating-point Tensor.
 
     Raises:
         TypeError: x is not a floating-point Tensor.
     """
+    if interpreters and (seen := interpreted(unary_float, locals())) is not None:
+        return seen
     if not (isinstance(x, Tensor) and x.array.dtype.char in "fd"):
         require_float(name, x)
     return operator.apply(x)
 
 
+@operator
 def unary_exact(operator: type[Function], name: str, exact: Callable[..., Any], x: Tensor) -> Tensor:
     """The operator of a floating-point Tensor; ``exact`` computes it for integers, which carry no gradient.
 
     Raises:
         TypeError: x is not a Tensor, or holds truth values.
     """
+    if interpreters and (seen := interpreted(unary_exact, locals())) is not None:
+        return seen
     if isinstance(x, Tensor):
         dtype = x.array.dtype
         if dtype.char in "fd":
@@ -94,6 +104,7 @@ def unary_exact(operator: type[Function], name: str, exact: Callable[..., Any], 
     return unary_float(operator, name, x)
 
 
+@operator
 def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
     """The operator of two Tensors, or of a Tensor and a number: shapes broadcast, types promote.
 
@@ -101,6 +112,8 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
         ValueError: the shapes do not broadcast, or a number does not fit the type.
         TypeError: an operand is neither a Tensor nor a number, or of a type that the operator does not support.
     """
+    if interpreters and (seen := interpreted(binary, locals())) is not None:
+        return seen
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         dtype = x.array.dtype
         if y.array.dtype is dtype and dtype.kind == "f":
@@ -122,6 +135,7 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
     return Tensor(np.asarray(operator.exact(x.array, y.array)))
 
 
+@operator
 def promoted(operator: type[Binary], name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """Both operands as Tensors of one type that the operator supports; see ``promote``.
 
@@ -129,6 +143,8 @@ def promoted(operator: type[Binary], name: str, x: Any, y: Any) -> tuple[Tensor,
         TypeError: an operand is neither a Tensor nor a number, or of a type that the operator does not support.
         ValueError: a number does not fit the type.
     """
+    if interpreters and (seen := interpreted(promoted, locals())) is not None:
+        return seen
     if not operator.truths:
         # 1.0 - mask is allowed: scripts make masks by Tensor(array of truth values), where PyTorch makes numbers
         number = _is_floating(x) or _is_floating(y)

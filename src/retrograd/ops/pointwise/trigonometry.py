@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from .pointwise import operator, operator_of_two
+from ...engine.operator import interpreted, interpreters, operator
+from ...engine.tensor import Tensor
+from .operands import Binary, binary, unary
+from .pointwise import Pointwise
 
 __all__ = [
     "acos",
@@ -28,25 +31,161 @@ __all__ = [
 ]
 
 
-sin = operator("sin", "The sine of input, an angle in radians.")
-cos = operator("cos", "The cosine of input, an angle in radians.")
-tan = operator("tan", "The tangent of input, an angle in radians.", (-0.9, 0.9))
-asin = operator("asin", "The angle from -pi/2 to pi/2 whose sine is input; NaN beyond -1 and 1.", (-0.9, 0.9))
-acos = operator("acos", "The angle from 0 to pi whose cosine is input; NaN beyond -1 and 1.", (-0.9, 0.9))
-atan = operator("atan", "The angle from -pi/2 to pi/2 whose tangent is input.")
-sinh = operator("sinh", "(exp(input) - exp(-input)) / 2")
-cosh = operator("cosh", "(exp(input) + exp(-input)) / 2")
-tanh = operator("tanh", "The hyperbolic tangent of input.")
-asinh = operator("asinh", "log(input + sqrt(input**2 + 1)), the inverse of sinh.")
-acosh = operator("acosh", "log(input + sqrt(input**2 - 1)), the inverse of cosh; NaN below 1.", (1.5, 3.0))
-atanh = operator("atanh", "log((1 + input) / (1 - input)) / 2, the inverse of tanh; NaN beyond -1 and 1.", (-0.9, 0.9))
+class Sin(Pointwise, formula="sin"):
+    """The sine of x."""
 
 
-atan2 = operator_of_two(
-    "atan2",
-    "The angle from -pi to pi of the point with abscissa ``other`` and ordinate ``input``; shapes broadcast.",
-    ((-2.0, 2.0), (0.5, 2.0)),
-)
+@operator(Sin, domains=((-2.0, 2.0),))
+def sin(input: Tensor) -> Tensor:
+    """The sine of input, an angle in radians."""
+    if interpreters and (seen := interpreted(sin, locals())) is not None:
+        return seen
+    return unary(Sin, "sin", input)
+
+
+class Cos(Pointwise, formula="cos"):
+    """The cosine of x."""
+
+
+@operator(Cos, domains=((-2.0, 2.0),))
+def cos(input: Tensor) -> Tensor:
+    """The cosine of input, an angle in radians."""
+    if interpreters and (seen := interpreted(cos, locals())) is not None:
+        return seen
+    return unary(Cos, "cos", input)
+
+
+class Tan(Pointwise, formula="tan"):
+    """The tangent of x."""
+
+
+@operator(Tan, domains=((-0.9, 0.9),))
+def tan(input: Tensor) -> Tensor:
+    """The tangent of input, an angle in radians."""
+    if interpreters and (seen := interpreted(tan, locals())) is not None:
+        return seen
+    return unary(Tan, "tan", input)
+
+
+class Asin(Pointwise, formula="asin"):
+    """The angle from -pi/2 to pi/2 whose sine is x; NaN beyond -1 and 1."""
+
+
+@operator(Asin, domains=((-0.9, 0.9),))
+def asin(input: Tensor) -> Tensor:
+    """The angle from -pi/2 to pi/2 whose sine is input; NaN beyond -1 and 1."""
+    if interpreters and (seen := interpreted(asin, locals())) is not None:
+        return seen
+    return unary(Asin, "asin", input)
+
+
+class Acos(Pointwise, formula="acos"):
+    """The angle from 0 to pi whose cosine is x; NaN beyond -1 and 1."""
+
+
+@operator(Acos, domains=((-0.9, 0.9),))
+def acos(input: Tensor) -> Tensor:
+    """The angle from 0 to pi whose cosine is input; NaN beyond -1 and 1."""
+    if interpreters and (seen := interpreted(acos, locals())) is not None:
+        return seen
+    return unary(Acos, "acos", input)
+
+
+class Atan(Pointwise, formula="atan"):
+    """The angle from -pi/2 to pi/2 whose tangent is x."""
+
+
+@operator(Atan, domains=((-2.0, 2.0),))
+def atan(input: Tensor) -> Tensor:
+    """The angle from -pi/2 to pi/2 whose tangent is input."""
+    if interpreters and (seen := interpreted(atan, locals())) is not None:
+        return seen
+    return unary(Atan, "atan", input)
+
+
+class Sinh(Pointwise, formula="sinh"):
+    """(exp(x) - exp(-x)) / 2"""
+
+
+@operator(Sinh, domains=((-2.0, 2.0),))
+def sinh(input: Tensor) -> Tensor:
+    """(exp(input) - exp(-input)) / 2"""
+    if interpreters and (seen := interpreted(sinh, locals())) is not None:
+        return seen
+    return unary(Sinh, "sinh", input)
+
+
+class Cosh(Pointwise, formula="cosh"):
+    """(exp(x) + exp(-x)) / 2"""
+
+
+@operator(Cosh, domains=((-2.0, 2.0),))
+def cosh(input: Tensor) -> Tensor:
+    """(exp(input) + exp(-input)) / 2"""
+    if interpreters and (seen := interpreted(cosh, locals())) is not None:
+        return seen
+    return unary(Cosh, "cosh", input)
+
+
+class Tanh(Pointwise, formula="tanh"):
+    """(exp(x) - exp(-x)) / (exp(x) + exp(-x))"""
+
+
+@operator(Tanh, domains=((-2.0, 2.0),))
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent of input."""
+    if interpreters and (seen := interpreted(tanh, locals())) is not None:
+        return seen
+    return unary(Tanh, "tanh", input)
+
+
+class Asinh(Pointwise, formula="asinh"):
+    """log(x + sqrt(x**2 + 1))"""
+
+
+@operator(Asinh, domains=((-2.0, 2.0),))
+def asinh(input: Tensor) -> Tensor:
+    """log(input + sqrt(input**2 + 1)), the inverse of sinh."""
+    if interpreters and (seen := interpreted(asinh, locals())) is not None:
+        return seen
+    return unary(Asinh, "asinh", input)
+
+
+class Acosh(Pointwise, formula="acosh"):
+    """log(x + sqrt(x**2 - 1)); NaN below 1"""
+
+
+@operator(Acosh, domains=((1.5, 3.0),))
+def acosh(input: Tensor) -> Tensor:
+    """log(input + sqrt(input**2 - 1)), the inverse of cosh; NaN below 1."""
+    if interpreters and (seen := interpreted(acosh, locals())) is not None:
+        return seen
+    return unary(Acosh, "acosh", input)
+
+
+class Atanh(Pointwise, formula="atanh"):
+    """log((1 + x) / (1 - x)) / 2; NaN beyond -1 and 1"""
+
+
+@operator(Atanh, domains=((-0.9, 0.9),))
+def atanh(input: Tensor) -> Tensor:
+    """log((1 + input) / (1 - input)) / 2, the inverse of tanh; NaN beyond -1 and 1."""
+    if interpreters and (seen := interpreted(atanh, locals())) is not None:
+        return seen
+    return unary(Atanh, "atanh", input)
+
+
+class Atan2(Pointwise, Binary, formula="atan2"):
+    """The angle from -pi to pi of the point with abscissa y and ordinate x."""
+
+
+@operator(Atan2, domains=((-2.0, 2.0), (0.5, 2.0)))
+def atan2(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """The angle from -pi to pi of the point with abscissa ``other`` and ordinate ``input``; shapes broadcast."""
+    if interpreters and (seen := interpreted(atan2, locals())) is not None:
+        return seen
+    return binary(Atan2, "atan2", input, other)
+
 
 arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
 arcsinh, arccosh, arctanh = asinh, acosh, atanh

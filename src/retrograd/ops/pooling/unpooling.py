@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
-from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, as_tuple
 from ..arguments.checks import as_index, require_float
@@ -38,7 +37,6 @@ class MaxUnpool(Function):
         return MaxPoolGather.apply(g, indices, ctx.window), None, None
 
 
-@runs_operators_by_name
 def max_unpool_nd(
     name: str, ndim: int, x: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None, padding: Extent,
     output_size: Sequence[int] | None,

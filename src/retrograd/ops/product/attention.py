@@ -14,6 +14,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_probability, as_real, require_same
 from ..dtypes.dtype import bool_
@@ -134,6 +135,7 @@ def append_row(x: Tensor, row: Tensor | None, axis: int = 2) -> Tensor:
     return y if row is None else y + PadSlice.apply(row, tuple(shape), (*before, slice(extent, extent + 1)))
 
 
+@operator(Attention)
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
@@ -153,6 +155,8 @@ def scaled_dot_product_attention(
         TypeError: query, key, value or a mask of numbers differ in type or are not floating point.
         ValueError: shapes do not fit, dropout_p is not in [0, 1], or both attn_mask and is_causal are given.
     """
+    if interpreters and (seen := interpreted(scaled_dot_product_attention, locals())) is not None:
+        return seen
     name = "scaled_dot_product_attention"
     require_same(name, "query", query, "key", key)
     require_same(name, "query", query, "value", value)
