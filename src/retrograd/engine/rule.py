@@ -142,7 +142,7 @@ class Active:
         region, cls = self.region, node.function
         override = self.functions.get(cls)
         if override is not None:
-            override.count += 1
+            override.scope.count += 1
             held = Held({key: other for key, other in self.functions.items() if other is not override}, here())
             region = Region(override.rule, cls.__name__, region, cls.apply, args, {}, [], held)
         if region is not None:
@@ -218,16 +218,13 @@ class override_backward(Interpreter):  # noqa: N801  it is used like a function
     def __init__(self, operator: Callable[..., Any], rule: Callable[..., Any] | str) -> None:
         self.given, self.of = operator, _of(operator)
         self.rule = as_rule("override_backward", rule)
-        self.count = 0  # of calls that were recorded
-        super().__init__(partial(_warn_without_effect, self), "rules" if isinstance(self.of, type) else "interpreter")
-
-    @property
-    def name(self) -> str:
-        """Of the operator or the Function."""
-        return self.of.__name__ if isinstance(self.of, type) else self.of.name
+        self.name = self.of.__name__ if isinstance(self.of, type) else self.of.name
+        self.scope = _Calls(self.name, self.rule.name)
+        flag = "rules" if isinstance(self.of, type) else "interpreter"
+        super().__init__(partial(_warn_without_effect, self.scope), flag)
 
     def __enter__(self) -> Self:
-        self.error = sys.exception()  # that is being handled when the scope begins
+        self.scope.error = sys.exception()
         if not isinstance(self.of, type):
             return super().__enter__()
         before: Active | None = thread.mode.rules
@@ -253,7 +250,7 @@ class override_backward(Interpreter):  # noqa: N801  it is used like a function
             return operator.run(args, kwargs, self._is_outer)
         finally:
             mode.rules = before
-            self.count += bool(region.orders)
+            self.scope.count += bool(region.orders)
 
     def _is_outer(self, other: Interpreter) -> bool:
         """Whether it is an override of the same operator, which this one replaces."""
@@ -270,18 +267,29 @@ def _of(operator: Any) -> Operator | type[Function]:
     if isinstance(found, Operator) or (isinstance(found, type) and issubclass(found, Function)):
         return found
     kind = f"the layer {type(operator).__name__}: set its backward_rule" if hasattr(operator, "forward") else (
-        f"{operator!r}, expected an operator of this package, one made by formula, a function under @operator, or a "
-        "Function; put @retrograd.operator above a function of your own, or set the backward_rule of a Module"
+        f"{operator!r}, expected an operator of this package, an operator made by formula, or a Function; for the "
+        "backward of a function of your own put it into a Module and set its backward_rule, or put @retrograd.operator "
+        "above it"
     )  # fmt: skip
     raise TypeError(f"override_backward: got {kind}")
 
 
-def _warn_without_effect(override: override_backward, _: None) -> None:
+class _Calls:
+    """How many calls were recorded within an override. It is apart from the override: a cycle would keep the rule."""
+
+    __slots__ = ("count", "error", "operator", "rule")
+
+    def __init__(self, operator: str, rule: str) -> None:
+        self.operator, self.rule, self.count = operator, rule, 0
+        self.error: BaseException | None = None  # that is being handled when the scope begins
+
+
+def _warn_without_effect(calls: _Calls, _: None) -> None:
     """At the end of the scope, unless an error ends it."""
-    if not override.count and sys.exception() is override.error:
+    if not calls.count and sys.exception() is calls.error:
         warn(
-            f"override_backward: no call of {override.name} was recorded inside, so the rule {override.rule.name} has "
-            "no effect; the forward pass belongs inside the scope",
+            f"override_backward: no call of {calls.operator} was recorded inside, so the rule {calls.rule} has no "
+            "effect; the forward pass belongs inside the scope",
             stacklevel=2,
         )
 

@@ -107,6 +107,7 @@ def conv3d(
         "conv3d", 3, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace,
     )  # fmt: skip
 
+
 @advised
 @operator(ConvInputGrad)
 def conv_transpose1d(

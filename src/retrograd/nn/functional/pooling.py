@@ -98,6 +98,7 @@ def max_pool3d(
         return seen
     return max_pool_nd("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
+
 @advised
 @operator(AvgPool)
 def avg_pool1d(
@@ -160,6 +161,7 @@ def avg_pool3d(
         "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override,
     )  # fmt: skip
 
+
 @advised
 @operator(AvgPool, Mean)
 def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
@@ -206,6 +208,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
         return seen
     return adaptive_avg_pool_nd("adaptive_avg_pool3d", 3, input, output_size)
 
+
 @advised
 @operator(MaxPool)
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
@@ -246,6 +249,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
     if interpreters and (seen := interpreted(adaptive_max_pool3d, locals())) is not None:
         return seen
     return adaptive_max_pool_nd("adaptive_max_pool3d", 3, input, output_size, return_indices)
+
 
 @advised
 @operator
@@ -299,6 +303,7 @@ def lp_pool3d(
         return seen
     return lp_pool_nd("lp_pool3d", 3, input, norm_type, kernel_size, stride, ceil_mode)
 
+
 @advised
 @operator(MaxPool)
 def fractional_max_pool2d(
@@ -348,6 +353,7 @@ def fractional_max_pool3d(
     return fractional_max_pool_nd(
         "fractional_max_pool3d", 3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples,
     )  # fmt: skip
+
 
 @advised
 @operator

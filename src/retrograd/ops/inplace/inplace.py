@@ -46,6 +46,8 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
 
     @functools.wraps(function)
     def change(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if interpreters and (seen := interpreted(change, locals())) is not None:
+            return seen
         require_tensor(name, input)
         if of_python and args and type(args[0]) is np.ndarray:
             args = (as_operand(args[0], (input,)),)
@@ -66,7 +68,7 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
 
     change.__name__ = change.__qualname__ = name
     change.__doc__ = f"``{function.__name__}`` in the memory of input, which is returned.\n\nRaises: as ``modify``."
-    return change
+    return operator(change)
 
 
 class _RectifiedInPlace(piecewise.Relu):  # type: ignore[misc]  # Relu is made at run time

@@ -11,7 +11,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_element, as_mask, as_real, is_number, require_float, require_tensor
+from ..arguments.checks import as_element, as_mask, as_real, as_truth, is_number, require_float, require_tensor
 from ..dtypes.dtype import cast, uint8
 from ..dtypes.promotion import promote, promoted_type, with_number
 from ..index.indexing import nonzero
@@ -145,10 +145,16 @@ _positive_part = partial(np.maximum, 0)
 
 
 @operator(Relu)
-def relu(input: Tensor) -> Tensor:
-    """max(input, 0)"""
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(input, 0)
+
+    Raises:
+        TypeError: input is not a Tensor of numbers.
+    """
     if interpreters and (seen := interpreted(relu, locals())) is not None:
         return seen
+    if inplace is not False and as_truth("relu", "inplace", inplace):
+        return input.relu_()
     return unary_exact(Relu, "relu", _positive_part, input)
 
 

@@ -7,12 +7,11 @@ import numpy as np
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_real, as_truth, require_float, require_number, require_same, whole
-from ..inplace.inplace import in_place
-from ..inplace.inplace import relu_ as inplace_relu
+from ..inplace.inplace import in_place, relu_
 from ..random.random import default_generator
 from . import piecewise
 from .operands import Binary, unary_float
-from .piecewise import where
+from .piecewise import relu, where
 from .pointwise import Pointwise
 
 __all__ = [
@@ -61,28 +60,6 @@ class LeakyRelu(Pointwise, formula="leaky_relu", straight=True):
 
 class Prelu(Pointwise, Binary, formula="prelu", straight=True):
     """x where x > 0, x y elsewhere; y is the weight"""
-
-
-@operator
-def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(input, 0)
-
-    Raises:
-        TypeError: input is not a floating-point Tensor.
-    """
-    if interpreters and (seen := interpreted(relu, locals())) is not None:
-        return seen
-    if inplace is not False and as_truth("relu", "inplace", inplace):
-        return inplace_relu(input)
-    return piecewise.relu(input)
-
-
-@operator
-def relu_(input: Tensor) -> Tensor:
-    """``relu`` in the memory of input, which is returned."""
-    if interpreters and (seen := interpreted(relu_, locals())) is not None:
-        return seen
-    return relu(input, True)
 
 
 @operator
