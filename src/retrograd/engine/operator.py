@@ -25,11 +25,13 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from .function import Function
 from .grad_mode import OneFlag, thread
 from .line import inside
+
+if TYPE_CHECKING:
+    from .function import Function
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 Domain = tuple[float, float]
@@ -46,14 +48,19 @@ class Operator:
     function: what users call, without the function around it that reads NumPy's names of arguments.
     functions: the Functions that it records itself; none if it is made of other operators, or has no gradient.
     domains: for each operand of an operator of single elements, between which numbers examples and tests draw it.
+    by_shape: its result depends on the shapes, types and numbers that it is given, and on no element of a Tensor.
     """
 
-    __slots__ = ("_parameters", "domains", "function", "functions", "name")
+    __slots__ = ("_parameters", "by_shape", "domains", "function", "functions", "name")
 
     def __init__(
-        self, function: Callable[..., Any], functions: tuple[type[Function], ...], domains: tuple[Domain, ...] = ()
+        self,
+        function: Callable[..., Any],
+        functions: tuple[type[Function], ...] = (),
+        domains: tuple[Domain, ...] = (),
+        by_shape: bool = False,
     ) -> None:
-        self.function, self.functions, self.domains = function, functions, domains
+        self.function, self.functions, self.domains, self.by_shape = function, functions, domains, by_shape
         self.name: str = function.__name__
         self._parameters: tuple[list[str], str, list[str], str] | None = None
 
@@ -94,6 +101,13 @@ class Operator:
         return args, kwargs
 
 
+    def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The values of all parameters by name, from positional and keyword arguments."""
+        bound = inspect.signature(self.function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+
 def _parameters(function: Callable[..., Any]) -> tuple[list[str], str, list[str], str]:
     """The parameters given by place, ``*rest``, those given by name, and ``**others``."""
     by_place, rest, by_name, others = [], "", [], ""
@@ -117,7 +131,9 @@ def _of(function: Any) -> Operator:
 @overload
 def operator(function: _F, /) -> _F: ...
 @overload
-def operator(*functions: type[Function], domains: tuple[Domain, ...] = ()) -> Callable[[_F], _F]: ...
+def operator(
+    *functions: type[Function], domains: tuple[Domain, ...] = (), by_shape: bool = False
+) -> Callable[[_F], _F]: ...
 def operator(*functions: Any, **about: Any) -> Any:
     """Make a function an operator: ``@operator`` or ``@operator(Softmax)``, with the Functions that it records.
 
@@ -129,7 +145,7 @@ def operator(*functions: Any, **about: Any) -> Any:
     if len(functions) == 1 and inspect.isroutine(functions[0]):
         return _described((), about, functions[0])
     for each in functions:
-        if not (isinstance(each, type) and issubclass(each, Function)):
+        if not (isinstance(each, type) and hasattr(each, "apply")):
             raise TypeError(f"operator: got {each!r}, expected the Functions that the operator records")
     return functools.partial(_described, functions, about)
 
@@ -137,7 +153,7 @@ def operator(*functions: Any, **about: Any) -> Any:
 def _described(functions: tuple[type[Function], ...], about: dict[str, Any], function: Any) -> Any:
     if not inspect.isfunction(function):
         raise TypeError(f"operator: got {function!r}, expected a function written with def")
-    made = function if "interpreted" in function.__code__.co_names else _guarded(function)
+    made: Any = function if "interpreted" in function.__code__.co_names else _guarded(function)
     made.operator = Operator(made, functions, **about)
     if inside[function.__code__.co_filename]:
         OPERATORS.append(made.operator)

@@ -26,7 +26,7 @@ from ..ops.arguments.binding import advised
 from ..ops.convolution.arguments import Extent, Padding, frozen
 from ..ops.convolution.convolution import Conv, ConvInputGrad, ConvWeightGrad
 from ..ops.convolution.gradient import Gradients, bias_gradient, conv_gradients, shape_of
-from ..ops.reduce.reduction import Sum
+from ..ops.shape.broadcasting import Sum
 
 __all__ = [
     "conv1d_bias", "conv1d_input", "conv1d_weight", "conv2d_bias", "conv2d_input", "conv2d_weight", "conv3d_bias",

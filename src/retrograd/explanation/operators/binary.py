@@ -34,7 +34,7 @@ class _Row(NamedTuple):
     """
 
     function: Callable[..., Any]
-    domains: tuple[Domain, Domain]
+    domains: tuple[Domain, ...]
     rules: tuple[str, str]
     name: str = ""
 

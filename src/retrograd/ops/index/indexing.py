@@ -321,8 +321,11 @@ def argwhere(input: Tensor) -> Tensor:
     return wrap(np.argwhere(input.array))
 
 
+@operator
 def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
     """Split an index; TypeError if a part is not an index, IndexError if it is out of range or does not fit."""
+    if interpreters and (seen := interpreted(places_of, locals())) is not None:
+        return seen
     parts = [_part(name, part) for part in (index if type(index) is tuple else (index,))]
     used = sum(_consumed(part) for part in parts)
     dots = [i for i, part in enumerate(parts) if part is Ellipsis]
@@ -382,8 +385,11 @@ def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
     return Places(view, tuple(axes), tuple(together))
 
 
+@operator
 def in_range(name: str, label: str, index: np.ndarray, extent: int, where: str, negative: bool = True) -> np.ndarray:
     """A private copy of ``index``, counted from the front; IndexError names the first index out of range."""
+    if interpreters and (seen := interpreted(in_range, locals())) is not None:
+        return seen
     index = private(index)
     # as unsigned numbers, negative ones are huge: one comparison checks both ends
     if not index.size or np.maximum.reduce(index.view(np.uint64), axis=None) < extent:

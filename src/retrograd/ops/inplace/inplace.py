@@ -71,7 +71,7 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
     return operator(change)
 
 
-class _RectifiedInPlace(piecewise.Relu):  # type: ignore[misc]  # Relu is made at run time
+class _RectifiedInPlace(piecewise.Relu):
     """relu, written into the array of x; what is recorded is an ordinary Relu of the same result."""
 
     @staticmethod

@@ -58,29 +58,23 @@ class WithoutGradient(Function):
         raise NotImplementedError(f"{ctx.operator}: it has no gradient; use input.detach()")
 
 
-@operator
 def unary(operator: type[Function], name: str, x: Tensor) -> Tensor:
     """The operator of a Tensor; integers and truth values become the default type.
 
     Raises:
         TypeError: x is not a Tensor.
     """
-    if interpreters and (seen := interpreted(unary, locals())) is not None:
-        return seen
     if isinstance(x, Tensor) and x.array.dtype.char in "fd":
         return operator.apply(x)
     return operator.apply(as_float(name, x))
 
 
-@operator
 def unary_float(operator: type[Function], name: str, x: Tensor) -> Tensor:
     """The operator of a floating-point Tensor.
 
     Raises:
         TypeError: x is not a floating-point Tensor.
     """
-    if interpreters and (seen := interpreted(unary_float, locals())) is not None:
-        return seen
     if not (isinstance(x, Tensor) and x.array.dtype.char in "fd"):
         require_float(name, x)
     return operator.apply(x)
@@ -135,7 +129,6 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
     return Tensor(np.asarray(operator.exact(x.array, y.array)))
 
 
-@operator
 def promoted(operator: type[Binary], name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """Both operands as Tensors of one type that the operator supports; see ``promote``.
 
@@ -143,8 +136,6 @@ def promoted(operator: type[Binary], name: str, x: Any, y: Any) -> tuple[Tensor,
         TypeError: an operand is neither a Tensor nor a number, or of a type that the operator does not support.
         ValueError: a number does not fit the type.
     """
-    if interpreters and (seen := interpreted(promoted, locals())) is not None:
-        return seen
     if not operator.truths:
         # 1.0 - mask is allowed: scripts make masks by Tensor(array of truth values), where PyTorch makes numbers
         number = _is_floating(x) or _is_floating(y)

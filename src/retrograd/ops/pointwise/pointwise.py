@@ -207,7 +207,7 @@ def made(title: str, value: Any, parts: Sequence[Formula], fused: Formula | None
     """The Function of a user's formula."""
     bases = (Pointwise, Binary) if len(form(value).operands) == 2 else (Pointwise,)
     name = "".join(word[:1].upper() + word[1:] for word in title.split("_"))
-    return type(name, bases, members, made=_Made(value, parts, fused))  # type: ignore[return-value, call-overload]
+    return type(name, bases, members, made=_Made(value, parts, fused))
 
 
 def _passes(made: _Made) -> tuple[Any, Any]:

@@ -210,8 +210,11 @@ def _as_four(x: Tensor) -> Tensor:
     return Reshape.apply(x, _four(x.array.shape))
 
 
+@operator(by_shape=True)  # where it makes an array
 def _bias(name: str, mask: Any, query: Tensor, rows: tuple[int, ...]) -> Tensor:
     """The mask as numbers to add: 0 where a query may attend to a key, else -inf."""
+    if interpreters and (seen := interpreted(_bias, locals())) is not None:
+        return seen
     if not isinstance(mask, Tensor):
         raise TypeError(f"{name}: attn_mask is {type(mask).__name__}, needs a Tensor; make one with retrograd.tensor")
     if mask.array.dtype != bool_ and mask.array.dtype != query.array.dtype:

@@ -29,7 +29,7 @@ class Special(Function):
         cls.formulas = (cls.value,)
 
     @classmethod
-    def forward(cls, ctx: Any, x: Tensor, *numbers: Any) -> Tensor:  # type: ignore[override]
+    def forward(cls, ctx: Any, x: Tensor, *numbers: Any) -> Tensor:
         with np.errstate(all="ignore"):
             y = wrap(np.asarray(cls.value(x.array.astype(np.float64), *numbers)).astype(x.array.dtype))
         ctx.save_for_backward(x, y)
@@ -37,7 +37,7 @@ class Special(Function):
         return y
 
     @classmethod
-    def backward(cls, ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(cls, ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, y = ctx.saved_tensors
         return (g * cls.slope(x, y, *ctx.numbers), *(None for _ in ctx.numbers))
 
