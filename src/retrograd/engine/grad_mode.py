@@ -41,13 +41,14 @@ class Delivery:
 
 class _Mode:
     __slots__ = ("delivery", "enabled", "exact", "inference", "interpreter", "keeping", "level", "passed", "rules",
-                 "site", "sweeping", "unruled", "waiting", "watch")  # fmt: skip
+                 "running", "site", "sweeping", "unruled", "waiting", "watch")  # fmt: skip
 
     def __init__(self) -> None:
         self.enabled = True
         self.inference = False
         self.exact = False  # operators leave out their faster ways that round more, see exact_convolution
         self.delivery: Delivery | None = None  # the running backward, until its gradients are delivered
+        self.running: list[Any] | None = None  # the modules that run, outermost first, if somebody asks; see anomaly.py
         self.site: Any = None  # in a layer of this package: the user's line that called it, see line.py
         self.keeping = True  # the running backward sweep keeps the saved tensors for another one
         self.unruled = False  # a sweep runs the true backwards in place of rules

@@ -35,7 +35,6 @@ from .tensor import Tensor
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 REGISTRY: dict[str, Callable[..., Any]] = {}  # rules by name
-READY: list[Callable[[], Any]] = []  # what registers the ready rules; the package, which has them, fills it
 
 
 class Rule(NamedTuple):
@@ -61,8 +60,7 @@ def as_rule(caller: str, rule: Any) -> Rule:
         return rule
     if isinstance(rule, str):
         if rule not in REGISTRY:
-            for register in READY:
-                register()
+            from .. import rules as _  # noqa: F401  they register themselves
         if rule not in REGISTRY:
             names = ", ".join(sorted(REGISTRY)) or "none"
             raise ValueError(

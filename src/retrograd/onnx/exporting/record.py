@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.anomaly import modules
 from ...engine.function import Function
 from ...engine.grad_mode import enable_grad, thread
 from ...engine.inplace import overwrite
@@ -52,7 +51,7 @@ class Recorder(Interpreter):
 
     named: the inputs, parameters and buffers by name. inputs: the names of inputs. paths: of modules, by their id.
     functions: those that are seen besides Functions; for each, whether a call with these arguments stands for all calls
-    inside. ``read``: where Python read values that depend on an input, as (method, path).
+    inside. ``values_read``: where Python read values that depend on an input, as (method, path).
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class Recorder(Interpreter):
     ) -> None:
         super().__init__()
         self.calls: list[Call] = []
-        self.read: list[tuple[str, str]] = []
+        self.values_read: list[tuple[str, str]] = []
         self._paths, self._inputs = paths, {*inputs}
         self._from_inputs: set[int] = set()  # calls whose results depend on an input
         self._functions = {operator_of(function): (function, when) for function, when in functions.items()}
@@ -82,12 +81,12 @@ class Recorder(Interpreter):
     def running(self) -> Iterator[None]:
         """Within it, calls of this thread are recorded."""
         mode = thread.mode
-        outer, mode.watch = mode.watch, self
+        outer, mode.watch, mode.running = mode.watch, self, []
         try:
             with self, enable_grad():  # operators without a record may be computed by one kernel for several
                 yield
         finally:
-            mode.watch = outer
+            mode.watch, mode.running = outer, None
 
     def resolve(self, value: Any) -> Any:
         """An argument, with Known and Fixed in place of Tensors and of arrays that were seen."""
@@ -133,7 +132,7 @@ class Recorder(Interpreter):
             return operator.run(args, kwargs)
         if operator in _READ:
             if not is_inside(_CALLER) and self._depends(self.resolve(args[0])):
-                self.read.append((operator.name, self._path()))
+                self.values_read.append((operator.name, self._path()))
             return operator.run(args, kwargs)
         if operator in self._functions:
             function, when = self._functions[operator]
@@ -181,7 +180,7 @@ class Recorder(Interpreter):
         return isinstance(origin, Lost) or origin.call in self._from_inputs
 
     def _path(self) -> str:
-        return next((found for each in reversed(modules.running()) if (found := self._paths.get(id(each)))), "")
+        return next((found for each in reversed(thread.mode.running or ()) if (found := self._paths.get(id(each)))), "")
 
     def _add(self, operator: Any, arguments: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
         """Record a call, unless nothing that it takes was seen: its results are constants."""
