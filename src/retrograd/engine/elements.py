@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import as_flag
-from .attached import Attached
-from .convert import INT64
+from .convert import INT64, Attached
 from .operator import interpreted, interpreters, operator
 from .size import Size
 

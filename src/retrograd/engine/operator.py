@@ -48,19 +48,23 @@ class Operator:
     function: what users call, without the function around it that reads NumPy's names of arguments.
     functions: the Functions that it records itself; none if it is made of other operators, or has no gradient.
     domains: for each operand of an operator of single elements, between which numbers examples and tests draw it.
+    methods: the names under which it is a method of Tensor. in_place: there are methods ``name_``, too.
     by_shape: its result depends on the shapes, types and numbers that it is given, and on no element of a Tensor.
     """
 
-    __slots__ = ("_parameters", "by_shape", "domains", "function", "functions", "name")
+    __slots__ = ("_parameters", "by_shape", "domains", "function", "functions", "in_place", "methods", "name")
 
     def __init__(
         self,
         function: Callable[..., Any],
         functions: tuple[type[Function], ...] = (),
         domains: tuple[Domain, ...] = (),
+        methods: str = "",
+        in_place: bool = False,
         by_shape: bool = False,
     ) -> None:
         self.function, self.functions, self.domains, self.by_shape = function, functions, domains, by_shape
+        self.methods, self.in_place = (*methods.split(),), in_place
         self.name: str = function.__name__
         self._parameters: tuple[list[str], str, list[str], str] | None = None
 
@@ -132,7 +136,11 @@ def _of(function: Any) -> Operator:
 def operator(function: _F, /) -> _F: ...
 @overload
 def operator(
-    *functions: type[Function], domains: tuple[Domain, ...] = (), by_shape: bool = False
+    *functions: type[Function],
+    domains: tuple[Domain, ...] = (),
+    methods: str = "",
+    in_place: bool = False,
+    by_shape: bool = False,
 ) -> Callable[[_F], _F]: ...
 def operator(*functions: Any, **about: Any) -> Any:
     """Make a function an operator: ``@operator`` or ``@operator(Softmax)``, with the Functions that it records.

@@ -19,7 +19,7 @@ from .typed import made
 __all__ = ["empty_strided", "from_dlpack", "frombuffer", "range", "scalar_tensor"]
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, methods="new")
 def new(input: Tensor, *data: Any, device: Any = None) -> Tensor:
     """A tensor of input's type from extents, a sequence, an array or a Tensor, as ``retrograd.FloatTensor`` makes."""
     if interpreters and (seen := interpreted(new, locals())) is not None:
@@ -27,7 +27,7 @@ def new(input: Tensor, *data: Any, device: Any = None) -> Tensor:
     return made("new", input.array.dtype, data, device)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, methods="new_tensor")
 def new_tensor(
     input: Tensor, data: Any, *, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -38,7 +38,7 @@ def new_tensor(
     return tensor(data, dtype or input.array.dtype, requires_grad)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, methods="new_zeros")
 def new_zeros(
     input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -48,7 +48,7 @@ def new_zeros(
     return zeros(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, methods="new_ones")
 def new_ones(
     input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -58,7 +58,7 @@ def new_ones(
     return ones(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, methods="new_empty")
 def new_empty(
     input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -68,7 +68,7 @@ def new_empty(
     return empty(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, methods="new_full")
 def new_full(
     input: Tensor, size: int | Sequence[int], fill_value: float, *, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -79,7 +79,7 @@ def new_full(
     return full(size, fill_value, dtype or input.array.dtype, requires_grad, **options)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, methods="new_empty_strided")
 def new_empty_strided(
     input: Tensor, size: Sequence[int], stride: Sequence[int], dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -220,9 +220,3 @@ def frombuffer(
         )
     array = np.frombuffer(buffer, kind, count, offset)
     return Tensor(array, requires_grad)
-
-
-METHODS: dict[str, Any] = {
-    function.__name__: function
-    for function in (new, new_tensor, new_zeros, new_ones, new_empty, new_full, new_empty_strided)
-}

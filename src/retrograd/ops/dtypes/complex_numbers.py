@@ -12,7 +12,7 @@ from ..shape.shape import transpose
 __all__ = ["adjoint", "conj", "conj_physical", "imag", "is_conj", "is_neg", "real", "resolve_conj", "resolve_neg"]
 
 
-@operator
+@operator(methods="conj conj_physical resolve_conj resolve_neg")
 def real(input: Tensor) -> Tensor:
     """input itself: no Tensor holds complex numbers."""
     if interpreters and (seen := interpreted(real, locals())) is not None:
@@ -42,7 +42,7 @@ def is_conj(input: Tensor) -> bool:
 is_neg = is_conj
 
 
-@operator
+@operator(methods="adjoint")
 def adjoint(input: Tensor) -> Tensor:
     """input with its last two axes swapped."""
     if interpreters and (seen := interpreted(adjoint, locals())) is not None:
@@ -54,7 +54,5 @@ METHODS: dict[str, Any] = {
     "real": property(lambda input: real(input), doc="The tensor itself: no Tensor holds complex numbers."),
     "H": property(lambda input: adjoint(input), doc="The matrix with its axes swapped."),
     "mH": property(lambda input: adjoint(input), doc="The tensor with its last two axes swapped."),
-    "adjoint": adjoint,
-    **dict.fromkeys(("conj", "conj_physical", "resolve_conj", "resolve_neg"), real),
     **dict.fromkeys(("is_conj", "is_neg"), is_conj),
 }

@@ -54,7 +54,7 @@ def is_signed(input: Tensor) -> bool:
     return input.array.dtype.kind in "fi"
 
 
-@operator
+@operator(methods="is_nonzero")
 def is_nonzero(input: Tensor) -> bool:
     """Whether the only element of input is not 0.
 
@@ -135,5 +135,5 @@ def result_type(tensor1: Any, tensor2: Any) -> np.dtype[Any]:
 
 
 METHODS: dict[str, Any] = {
-    function.__name__: function for function in (is_complex, is_floating_point, is_nonzero, is_same_size, is_signed)
+    function.__name__: function for function in (is_complex, is_floating_point, is_same_size, is_signed)
 }

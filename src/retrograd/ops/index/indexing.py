@@ -150,7 +150,7 @@ def get(x: Tensor, places: Places) -> Tensor:
     return Reshape.apply(y, shape[:first] + picked + shape[first + len(axes) :])
 
 
-@operator
+@operator(methods="__getitem__")
 def getitem(input: Tensor, index: Any) -> Tensor:
     """``input[index]``: ints, slices, None, Ellipsis, integer arrays, lists and Tensors, masks, and tuples of them.
 
@@ -171,7 +171,7 @@ def getitem(input: Tensor, index: Any) -> Tensor:
     return get(input, places_of("getitem", input.array.shape, index))
 
 
-@operator
+@operator(methods="__iter__")
 def iterate(input: Tensor) -> Iterator[Tensor]:
     """The slices of input along its first axis.
 
@@ -185,7 +185,7 @@ def iterate(input: Tensor) -> Iterator[Tensor]:
     return (GetItem.apply(input, (i,)) for i in range(input.array.shape[0]))
 
 
-@operator
+@operator(methods="select")
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice ``index`` of input along ``dim``, without that axis: a view.
 
@@ -203,7 +203,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     return GetItem.apply(input, (slice(None),) * position + (number,))
 
 
-@operator
+@operator(methods="narrow")
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """``length`` slices of input along ``dim`` from ``start`` (negative: from the end): a view.
 
@@ -227,7 +227,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     return GetItem.apply(input, (slice(None),) * position + (slice(first, first + length),))
 
 
-@operator(Put)
+@operator(Put, methods="index_put", in_place=True)
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of input with ``values``, broadcast, at ``[indices]``, or added there with ``accumulate``.
 
@@ -278,7 +278,7 @@ def _result_shape(places: Places, shape: tuple[int, ...]) -> tuple[int, ...]:
     return form[places.advanced()].shape if places.axes else np.shape(form)
 
 
-@operator
+@operator(methods="nonzero")
 def nonzero(input: Tensor, as_tuple: bool = False) -> Any:
     """The indices of the elements that are neither 0 nor False, in C order: int64 (K, axes of input).
 
@@ -292,7 +292,7 @@ def nonzero(input: Tensor, as_tuple: bool = False) -> Any:
     return wrap(np.argwhere(input.array))
 
 
-@operator
+@operator(methods="nonzero_static")
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """``nonzero`` with a fixed number of rows: the first ``size`` ones, or all and rows of ``fill_value`` after them.
 
@@ -312,7 +312,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     return wrap(found)
 
 
-@operator
+@operator(methods="argwhere")
 def argwhere(input: Tensor) -> Tensor:
     """Alias of ``nonzero`` without ``as_tuple``."""
     if interpreters and (seen := interpreted(argwhere, locals())) is not None:

@@ -111,7 +111,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     return searchsorted(boundaries, input, out_int32=out_int32, right=as_flag("bucketize", "right", right))
 
 
-@operator
+@operator(methods="histc")
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """The number of elements in each of ``bins`` equal parts of [min, max], or of their own range if min = max.
 
@@ -140,7 +140,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     return wrap(counts.astype(x.dtype))
 
 
-@operator
+@operator(methods="bincount")
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """The number of occurrences of each of 0, 1, 2, ..., or the sum of their ``weights``; no gradient.
 
@@ -169,7 +169,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return wrap(counts.astype(weights.array.dtype if weights.array.dtype.kind == "f" else np.float64))
 
 
-@operator
+@operator(methods="histogram")
 def histogram(
     input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Histogram:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ...absent import pytorch_names
 from ...engine.inplace import Replaced, modify
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -23,16 +22,8 @@ from ..arguments.checks import as_element, as_real, is_number, require_tensor
 from ..dtypes.dtype import cast, float16
 from ..dtypes.promotion import CATEGORY, as_operand
 from ..kernel_set import kernels
-from ..pointwise import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
+from ..pointwise import piecewise
 from ..shape.broadcasting import broadcasts_to, expand
-
-# the families whose operators give a result of the shape and type of their first tensor, and of other families those
-FAMILIES = powers, rounding, transcendental, trigonometry
-OTHERS: dict[Any, tuple[str, ...]] = {
-    comparison: ("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor"),
-    elementwise: ("addcdiv", "addcmul", "lerp", "neg"),
-    piecewise: ("clamp", "clamp_max", "clamp_min", "clip", "nan_to_num"),
-}
 
 
 def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None) -> Callable[..., Tensor]:
@@ -87,7 +78,7 @@ def _rectify(array: np.ndarray) -> None:
     kernels.update(optimizers.rectified, [array])
 
 
-@operator(_RectifiedInPlace)
+@operator(_RectifiedInPlace, methods="relu_")
 def relu_(input: Tensor) -> Tensor:
     """``relu`` in the memory of input, which is returned.
 
@@ -105,7 +96,7 @@ def relu_(input: Tensor) -> Tensor:
 _relu_ = in_place(piecewise.relu)
 
 
-@operator(Replaced)
+@operator(Replaced, methods="zero_")
 def zero_(input: Tensor) -> Tensor:
     """Set every element to 0; the gradient to the old values is 0.
 
@@ -116,7 +107,7 @@ def zero_(input: Tensor) -> Tensor:
     return _fill("zero_", input, 0)
 
 
-@operator(Replaced)
+@operator(Replaced, methods="fill_")
 def fill_(input: Tensor, value: Any) -> Tensor:
     """Set every element to ``value``, a number or a tensor with one element; the gradient to the old values is 0.
 
@@ -133,7 +124,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     return _fill("fill_", input, value)
 
 
-@operator(Replaced)
+@operator(Replaced, methods="copy_")
 def copy_(input: Tensor, src: Tensor) -> Tensor:
     """Set the elements to those of ``src``, broadcast and converted; the gradient goes to ``src``.
 
@@ -201,39 +192,3 @@ def _fits(array: np.ndarray, other: Any) -> bool:
 def _quietly(ufunc: Any, array: np.ndarray, other: Any) -> None:
     with np.errstate(all="ignore"):  # as the kernels
         ufunc(array, other, out=array)
-
-
-def of_all(methods: dict[str, Any]) -> dict[str, Any]:
-    """The in-place forms that PyTorch has and the others here do not: each of the method without the underscore."""
-    names = [name for name in pytorch_names()["torch.Tensor"] if name.endswith("_") and not name.endswith("__")]
-    return {
-        name: in_place(methods[name[:-1]], name)
-        for name in (*names, "eq_")  # which is not in the table
-        if name not in methods and name[:-1] in methods
-    }
-
-
-METHODS: dict[str, Any] = {
-    f"{name}_": in_place(getattr(family, name), f"{name}_")
-    for family, names in (OTHERS | {family: family.__all__ for family in FAMILIES}).items()
-    for name in names
-    if name != "logaddexp"  # PyTorch has none in place
-}
-for _name, _sign, _ufunc in (
-    *(("add", "+=", np.add), ("sub", "-=", np.subtract)),
-    *(("mul", "*=", np.multiply), ("div", "/=", np.true_divide)),
-):
-    METHODS[f"{_name}_"] = in_place(getattr(elementwise, _name), ufunc=_ufunc)
-    METHODS["__itruediv__" if _name == "div" else f"__i{_name}__"] = in_place(
-        getattr(elementwise, _name), _sign, _ufunc
-    )
-METHODS.update(
-    (f"__i{name}__", in_place(operator, sign))
-    for name, sign, operator in (
-        *(("and", "&=", comparison.bitwise_and), ("or", "|=", comparison.bitwise_or)),
-        *(("xor", "^=", comparison.bitwise_xor), ("mod", "%=", rounding.remainder)),
-        *(("pow", "**=", powers.pow), ("floordiv", "//=", rounding.floor_divide)),
-        *(("lshift", "<<=", comparison.bitwise_left_shift), ("rshift", ">>=", comparison.bitwise_right_shift)),
-    )
-)
-METHODS.update((function.__name__, function) for function in (zero_, fill_, copy_, relu_))

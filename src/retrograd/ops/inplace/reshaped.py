@@ -27,6 +27,8 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     @functools.wraps(function)
     def change(input: Tensor, *args: Any, **options: Any) -> Tensor:
+        if interpreters and (seen := interpreted(change, locals())) is not None:
+            return seen
         require_tensor(name, input)
         recorded = input.requires_grad and thread.mode.enabled
         if recorded and input.is_leaf:
@@ -54,10 +56,10 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         f"``{function.__name__}`` of input itself, which is returned.\n\nRaises:\n    RuntimeError: gradients are "
         "recorded and input is a leaf that requires one, a view or has views."
     )
-    return change
+    return operator(change)
 
 
-@operator
+@operator(methods="resize_")
 def resize_(input: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     """Change the shape of input; elements are kept in the order of memory, more of them are uninitialized.
 
@@ -70,7 +72,7 @@ def resize_(input: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     return _resized("resize_", input, shape.sizes("resize_", "size", size))
 
 
-@operator
+@operator(methods="resize_as_")
 def resize_as_(input: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
     """``resize_`` to the shape of ``other``.
 
@@ -95,7 +97,7 @@ def _resized(name: str, x: Tensor, size: tuple[int, ...]) -> Tensor:
     return x
 
 
-@operator
+@operator(methods="set_")
 def set_(input: Tensor, source: Tensor | None = None) -> Tensor:
     """Make input show the memory of ``source``, in its shape; without it, no elements.
 
@@ -127,7 +129,7 @@ def _require_no_gradient(name: str, x: Any) -> None:
         raise RuntimeError(f"{name}: input requires a gradient, which this cannot follow; use x.detach()")
 
 
-@operator
+@operator(methods="apply_")
 def apply_(input: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element by ``callable(element)``, a Python function: slow, and without a gradient.
 
@@ -139,7 +141,7 @@ def apply_(input: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     return _mapped("apply_", input, (), callable)
 
 
-@operator
+@operator(methods="map_")
 def map_(input: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replace each element by ``callable(element, element of tensor)``; see ``apply_``.
 
@@ -151,7 +153,7 @@ def map_(input: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> 
     return _mapped("map_", input, (tensor,), callable)
 
 
-@operator
+@operator(methods="map2_")
 def map2_(input: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
     """Replace each element by ``callable`` of it and those of x and y; see ``apply_``.
 
@@ -179,7 +181,7 @@ def _mapped(name: str, x: Tensor, others: tuple[Tensor, ...], function: Callable
     return x
 
 
-@operator
+@operator(methods="fill_diagonal_")
 def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """Set the elements whose indices are equal to ``fill_value``; the gradient to the old ones is 0.
 
@@ -207,9 +209,5 @@ METHODS: dict[str, Any] = {
     **{
         f"{name}_": _in_place(getattr(shape, name))
         for name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze")
-    },
-    **{
-        function.__name__: function
-        for function in (resize_, resize_as_, set_, apply_, map_, map2_, fill_diagonal_)
     },
 }

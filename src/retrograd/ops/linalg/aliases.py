@@ -47,7 +47,7 @@ class SVDWithV(NamedTuple):
     V: Tensor
 
 
-@operator(Inverse)
+@operator(Inverse, methods="inverse")
 def inverse(input: Tensor) -> Tensor:
     """``linalg.inv``
 
@@ -59,7 +59,7 @@ def inverse(input: Tensor) -> Tensor:
     return Inverse.apply(input, "inverse")
 
 
-@operator
+@operator(methods="cholesky")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """``linalg.cholesky``; ``upper`` may be given by position.
 
@@ -71,7 +71,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     return lower_or_upper("cholesky", input, upper)
 
 
-@operator
+@operator(methods="lu")
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """(LU, pivots): ``linalg.lu_factor``; if ``get_infos``, (LU, pivots, info): ``linalg.lu_factor_ex``.
 
@@ -85,7 +85,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, 
     return factors_with_info("lu", A, pivot, get_infos)
 
 
-@operator
+@operator(methods="lu_solve")
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """``linalg.lu_solve(LU_data, LU_pivots, b)``
 
@@ -96,7 +96,7 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     return solved("lu_solve", {"LU_data": LU_data, "LU_pivots": LU_pivots, "b": b}, True, False)
 
 
-@operator(Geqrf)
+@operator(Geqrf, methods="geqrf")
 def geqrf(input: Tensor) -> Reflections:
     """(a, tau): the QR factorization as LAPACK holds it, input = Q R with R in the upper triangle of a.
 
@@ -114,7 +114,7 @@ def geqrf(input: Tensor) -> Reflections:
     return Reflections(*Geqrf.apply(input))
 
 
-@operator
+@operator(methods="orgqr")
 def orgqr(input: Tensor, tau: Tensor) -> Tensor:
     """``linalg.householder_product``
 
@@ -125,7 +125,7 @@ def orgqr(input: Tensor, tau: Tensor) -> Tensor:
     return columns_of_product("orgqr", "input", input, tau)
 
 
-@operator
+@operator(methods="ormqr")
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q other, or other Q if not ``left``, with Q (M, M) the product of the reflections that ``geqrf`` gives.
 
@@ -142,7 +142,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     return multiplied("ormqr", input, tau, other, left, transpose)
 
 
-@operator
+@operator(methods="qr")
 def qr(input: Tensor, some: bool = True) -> QR:
     """``linalg.qr`` in mode "reduced", or "complete" if not ``some``.
 
@@ -154,7 +154,7 @@ def qr(input: Tensor, some: bool = True) -> QR:
     return orthogonal("qr", input, "reduced" if as_flag("qr", "some", some) else "complete")
 
 
-@operator(Svd)
+@operator(Svd, methods="svd")
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SVDWithV:
     """(U, S, V) with input = U diag(S) VT; U (..., M, K) and V (..., N, K), or all their columns if not ``some``.
 

@@ -207,7 +207,7 @@ def solve_triangular(
     return _solved("solve_triangular", triangle, B, as_flag("solve_triangular", "left", left), False)
 
 
-@operator(Solve)
+@operator(Solve, methods="triangular_solve")
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolution:
@@ -228,7 +228,7 @@ def triangular_solve(
     return TriangularSolution(solution, expand(A, solution.array.shape[:-2] + A.array.shape[-2:]).clone())
 
 
-@operator(Solve)
+@operator(Solve, methods="cholesky_solve")
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X with L LT X = B, or LT L X = B for an ``upper`` triangle L (..., N, N); B (..., N, K).
 
@@ -241,7 +241,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     return _of_cholesky("cholesky_solve", L, B, upper)
 
 
-@operator(Solve)
+@operator(Solve, methods="cholesky_inverse")
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of L LT, or of LT L for an ``upper`` triangle L (..., N, N).
 
@@ -276,7 +276,7 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     return PseudoInverse.apply(A, *tolerances("pinv", A, atol, rtol if rcond is None else rcond))
 
 
-@operator(PseudoInverse)
+@operator(PseudoInverse, methods="pinverse")
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """``linalg.pinv`` with the relative limit ``rcond``.
 

@@ -71,7 +71,7 @@ def is_shared(input: Tensor) -> bool:
     return False
 
 
-@operator
+@operator(methods="share_memory_")
 def share_memory_(input: Tensor) -> Tensor:
     """input itself: no memory is shared between processes."""
     if interpreters and (seen := interpreted(share_memory_, locals())) is not None:
@@ -100,7 +100,7 @@ def is_contiguous(input: Tensor, memory_format: Any = None) -> bool:
     return shapes.is_contiguous(input)
 
 
-@operator
+@operator(methods="contiguous")
 def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     """input itself if its elements lie in memory in C order, or in that of a ``memory_format``; else a copy.
 
@@ -123,7 +123,7 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     return shapes.permute(last, (0, ndim - 1, *range(1, ndim - 1)))
 
 
-@operator
+@operator(methods="clone")
 def clone(input: Tensor, memory_format: Any = None) -> Tensor:
     """A copy of input, whose elements lie in memory as those of input or in the order of a ``memory_format``.
 
@@ -135,7 +135,7 @@ def clone(input: Tensor, memory_format: Any = None) -> Tensor:
     return copied if memory_format is None else contiguous(copied, memory_format)
 
 
-@operator
+@operator(methods="view")
 def view(input: Tensor, *shape: Any) -> Tensor:
     """input in another shape, see ``reshape``; or its bytes as elements of another type: ``x.view(dtype)``.
 
@@ -155,7 +155,7 @@ def view(input: Tensor, *shape: Any) -> Tensor:
     return wrap(input.array.view(shape[0]))
 
 
-@operator
+@operator(methods="__contains__")
 def contains(input: Tensor, element: Any) -> bool:
     """Whether an element of input equals ``element``, a number or a tensor.
 
@@ -179,7 +179,7 @@ def _reversed(input: Tensor) -> Tensor:
     return flip(input, (0,)) if input.array.ndim else input
 
 
-@operator
+@operator(methods="sum_to_size")
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """input summed to a shape that broadcasts to it; integers and truth values sum to int64.
 
@@ -202,7 +202,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     return total(input, axes).reshape(target) if axes else input
 
 
-@operator
+@operator(methods="__dlpack__")
 def dlpack(input: Tensor, **options: Any) -> Any:
     """The capsule of the DLPack protocol: ``numpy.from_dlpack(x)`` shares the memory.
 
@@ -241,13 +241,11 @@ METHODS: dict[str, Any] = {
         function.__name__: function
         for function in (
             *(stride, storage_offset, data_ptr, element_size, untyped_storage, storage, is_set_to, is_shared),
-            *(share_memory_, dim_order, is_contiguous, contiguous, clone, view, sum_to_size),
+            *(dim_order, is_contiguous),
         )
     },
     "nelement": Tensor.numel,
     "ndimension": Tensor.dim,
-    "__contains__": contains,
-    "__dlpack__": dlpack,
     "__dlpack_device__": dlpack_device,
     "__reversed__": _reversed,
     "itemsize": _doc("itemsize", element_size, "Bytes of an element."),

@@ -86,7 +86,7 @@ def _multiplied(x: np.ndarray, y: np.ndarray, *bias: np.ndarray | None) -> np.nd
     return multiply(x, y, *bias) if x.ndim > 1 else multiply(x[np.newaxis], y, *bias)[0]
 
 
-@operator(MatMul)
+@operator(MatMul, methods="matmul __matmul__")
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """The matrix product of input and other; leading axes broadcast.
 

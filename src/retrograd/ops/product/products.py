@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-@operator(MatMul)
+@operator(MatMul, methods="mm")
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices: input (M, K), mat2 (K, N) -> (M, N); one of them may be sparse.
 
@@ -55,7 +55,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     return MatMul.apply(input, mat2)
 
 
-@operator(MatMul)
+@operator(MatMul, methods="bmm")
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Products of B pairs of matrices: input (B, M, K), mat2 (B, K, N) -> (B, M, N)
 
@@ -69,7 +69,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     return MatMul.apply(input, mat2)
 
 
-@operator
+@operator(methods="mv")
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Product of a matrix and a vector: input (M, K), vec (K,) -> (M,)
 
@@ -83,7 +83,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     return matmul(input, vec)
 
 
-@operator
+@operator(methods="dot")
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """Sum of the products of two vectors' elements: input (K,), tensor (K,) -> ()
 
@@ -97,7 +97,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     return matmul(input, tensor)
 
 
-@operator(Linear)
+@operator(Linear, methods="inner")
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last axis of both: input (*A, K), other (*B, K) -> (*A, *B); a 0-d operand scales.
 
@@ -118,7 +118,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     return reshape(Linear.apply(rows, reshape(other, _size(sy[:-1]), sy[-1]), None), sx[:-1] + sy[:-1])
 
 
-@operator
+@operator(methods="vdot")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """``dot``: input (K,), other (K,) -> ()
 
@@ -130,7 +130,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     return matmul(input, other)
 
 
-@operator
+@operator(methods="kron")
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: other times each element of input, as blocks; extents multiply, types promote.
 
@@ -151,7 +151,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     return reshape(x * y, tuple(m * n for m, n in zip(sx, sy, strict=True)))
 
 
-@operator
+@operator(methods="outer")
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of two vectors' elements: input (M,), vec2 (N,) -> (M, N); types promote.
 
@@ -165,7 +165,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     return unsqueeze(input, 1) * vec2
 
 
-@operator
+@operator(methods="ger")
 def ger(input: Tensor, vec2: Tensor) -> Tensor:
     """Alias of ``outer``."""
     if interpreters and (seen := interpreted(ger, locals())) is not None:
@@ -174,7 +174,7 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
     return unsqueeze(input, 1) * vec2
 
 
-@operator(MatMul)
+@operator(MatMul, methods="addmm", in_place=True)
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -193,7 +193,7 @@ def addmm(
     return _sum("addmm", input, MatMul.apply(mat1, mat2), beta, alpha)
 
 
-@operator
+@operator(methods="addmv", in_place=True)
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -210,7 +210,7 @@ def addmv(
     return _sum("addmv", input, matmul(mat, vec), beta, alpha)
 
 
-@operator(MatMul)
+@operator(MatMul, methods="addbmm", in_place=True)
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -232,7 +232,7 @@ def addbmm(
     return _sum("addbmm", input, together, beta, alpha)
 
 
-@operator(MatMul)
+@operator(MatMul, methods="baddbmm", in_place=True)
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -251,7 +251,7 @@ def baddbmm(
     return _sum("baddbmm", input, MatMul.apply(batch1, batch2), beta, alpha)
 
 
-@operator
+@operator(methods="addr", in_place=True)
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -280,7 +280,7 @@ def addr(
     return cast(_added(input, product, beta, alpha), dtype)
 
 
-@operator(MatMul)
+@operator(MatMul, methods="tensordot")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """The sum of products over pairs of axes: the last ``dims`` of a, the first of b; or dims[0] of a, dims[1] of b.
 
@@ -329,7 +329,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     return reshape(MatMul.apply(x, y), rows + columns)
 
 
-@operator
+@operator(methods="cross")
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross products of vectors of three elements along ``dim`` (the first axis of extent 3 if None).
 

@@ -195,7 +195,7 @@ def normal(
     return Tensor(np.asarray(source.standard_normal(shape) * s + m).astype(kind), requires_grad)
 
 
-@operator(Constant)
+@operator(Constant, methods="bernoulli")
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
     """1 with probability input, or ``p`` if given, else 0; in input's type; the gradient is 0.
 
@@ -231,7 +231,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     return Constant.apply(input, drawn.astype(input.array.dtype))
 
 
-@operator
+@operator(methods="multinomial")
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
     """Indices drawn by the weights in each row of input; int64, input (M, N) or (N,) -> (M, K) or (K,)
 

@@ -19,7 +19,7 @@ from .norms import vector_norm_of
 __all__ = ["corrcoef", "cov", "dist", "renorm"]
 
 
-@operator
+@operator(methods="cov")
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
@@ -74,7 +74,7 @@ def cov(
     return reshape(found, ()) if found.array.size == 1 else found
 
 
-@operator
+@operator(methods="corrcoef")
 def corrcoef(input: Tensor) -> Tensor:
     """The matrix (M, M) of the correlations of M variables, the rows of input (M, N), from -1 to 1; see ``cov``.
 
@@ -92,7 +92,7 @@ def corrcoef(input: Tensor) -> Tensor:
     return (found / spread.unsqueeze(1) / spread).clamp(-1, 1)
 
 
-@operator
+@operator(methods="dist")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other over all elements; shapes broadcast.
 
@@ -107,7 +107,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     return vector_norm_of("dist", x - y, p, None, False, None)
 
 
-@operator
+@operator(methods="renorm", in_place=True)
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """input with each slice along ``dim`` whose p-norm is above ``maxnorm`` scaled to that norm.
 

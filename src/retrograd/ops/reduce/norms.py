@@ -75,7 +75,7 @@ class Norm2(Function):
         return x * Reshape.apply(quotient_or_zero(g, y), kept), None, None
 
 
-@operator
+@operator(methods="norm")
 def norm(input: Tensor, p: Any = "fro", dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """(sum |input|^p)^(1/p) over ``dim`` (all axes if None); "fro" and None are 2; see ``linalg.vector_norm``.
 

@@ -80,7 +80,7 @@ class NanToZero(Function):
         return (g * wrap(kept.astype(g.array.dtype)),)
 
 
-@operator(Sum)
+@operator(Sum, methods="sum")
 def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum of input over ``dim`` (all axes if None); integers and truth values sum to int64.
 
@@ -99,7 +99,7 @@ def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = N
     return wrap(np.asarray(input.array.sum(axis=over, keepdims=keepdim, dtype=_wide(input, dtype))))
 
 
-@operator(Mean)
+@operator(Mean, methods="mean")
 def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean of input over ``dim`` (all axes if None); NaN over no elements.
 
@@ -115,7 +115,7 @@ def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
     return Mean.apply(*operands("mean", input, dim, keepdim, dtype, floating=True))
 
 
-@operator(Prod)
+@operator(Prod, methods="prod")
 def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Product of input over ``dim`` (all axes if None); 1 over no elements; integers multiply to int64.
 
@@ -138,7 +138,7 @@ def _wide(x: Tensor, dtype: Any) -> Any:
     return np.int64 if dtype is None else x.array.dtype
 
 
-@operator(Sum, NanToZero)
+@operator(Sum, NanToZero, methods="nansum")
 def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """As ``sum``, with NaN counted as 0, without gradient.
 
@@ -152,7 +152,7 @@ def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any 
     return sum(input, dim, keepdim, dtype=dtype)
 
 
-@operator(Sum, NanToZero)
+@operator(Sum, NanToZero, methods="nanmean")
 def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean of the elements over ``dim`` that are not NaN; NaN where there is none.
 
@@ -165,7 +165,7 @@ def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any
     return Sum.apply(NanToZero.apply(input), over, keepdim) / wrap(count)
 
 
-@operator
+@operator(methods="count_nonzero")
 def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
     """The number of nonzero elements over ``dim`` (all axes if None), NaN included. int64, no gradient.
 
@@ -180,7 +180,7 @@ def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
     return wrap(np.asarray(np.count_nonzero(input.array, axis=over), np.int64))
 
 
-@operator
+@operator(methods="all")
 def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether no element of input over ``dim`` (all axes if None) is 0 or False. ``dim=()`` tells it of each element.
 
@@ -193,7 +193,7 @@ def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     return wrap(np.asarray(np.all(input.array, axis=over, keepdims=keepdim)))
 
 
-@operator
+@operator(methods="any")
 def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether some element of input over ``dim`` (all axes if None) is neither 0 nor False.
 

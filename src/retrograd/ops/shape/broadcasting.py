@@ -49,7 +49,7 @@ class Expand(View):
         return sum_to(g, ctx.input_shape), None
 
 
-@operator
+@operator(methods="expand")
 def expand(input: Tensor, *shape: int | tuple[int, ...], size: tuple[int, ...] | None = None) -> Tensor:
     """input broadcast to ``shape``; -1 keeps an extent.
 
@@ -78,7 +78,7 @@ def expand(input: Tensor, *shape: int | tuple[int, ...], size: tuple[int, ...] |
     return Expand.apply(input, full)
 
 
-@operator
+@operator(methods="broadcast_to")
 def broadcast_to(input: Tensor, shape: int | tuple[int, ...]) -> Tensor:
     """Alias of ``expand``."""
     if interpreters and (seen := interpreted(broadcast_to, locals())) is not None:
@@ -86,7 +86,7 @@ def broadcast_to(input: Tensor, shape: int | tuple[int, ...]) -> Tensor:
     return expand(input, shape)
 
 
-@operator
+@operator(methods="expand_as")
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """input broadcast to the shape of ``other``.
 

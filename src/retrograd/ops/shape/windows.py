@@ -68,7 +68,7 @@ class AddWindows(Function):
         return Windows.apply(v, *ctx.geometry), None, None, None, None, None
 
 
-@operator
+@operator(methods="unfold")
 def sliding(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """All windows of ``size`` elements along axis ``dimension``, every ``step``: a read-only view, the window last.
 

@@ -126,7 +126,7 @@ class I1e(Special):
         return Gap.apply(x) - _quotient(x, y, 0.5)
 
 
-@operator(I0)
+@operator(I0, methods="i0", in_place=True)
 def i0(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind of order 0.
 

@@ -121,7 +121,7 @@ class Polygamma(Special):
         return polygamma(n + 1, x)
 
 
-@operator(LogGamma)
+@operator(LogGamma, methods="lgamma", in_place=True)
 def lgamma(input: Tensor) -> Tensor:
     """log |gamma(input)|; inf at 0 and the negative integers
 
@@ -133,7 +133,7 @@ def lgamma(input: Tensor) -> Tensor:
     return applied(LogGamma, "lgamma", input)
 
 
-@operator(Polygamma)
+@operator(Polygamma, methods="digamma", in_place=True)
 def digamma(input: Tensor) -> Tensor:
     """The derivative of ``lgamma``; NaN at the negative integers.
 
@@ -163,7 +163,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     return applied(Polygamma, "polygamma", input, n)
 
 
-@operator
+@operator(methods="mvlgamma", in_place=True)
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """The multivariate lgamma: p (p - 1) / 4 log(pi) + the sum over j < p of lgamma(input - j / 2)
 
@@ -218,7 +218,7 @@ class IncompleteGamma(Function):
         return None, sum_to(g * (-slope if ctx.upper else slope), x.array.shape), None
 
 
-@operator(IncompleteGamma)
+@operator(IncompleteGamma, methods="igamma", in_place=True)
 def igamma(input: Tensor, other: Tensor) -> Tensor:
     """The integral of t**(input - 1) exp(-t) from 0 to other, divided by gamma(input); shapes broadcast.
 
@@ -233,7 +233,7 @@ def igamma(input: Tensor, other: Tensor) -> Tensor:
     return _of_both("igamma", input, other, False)
 
 
-@operator(IncompleteGamma)
+@operator(IncompleteGamma, methods="igammac", in_place=True)
 def igammac(input: Tensor, other: Tensor) -> Tensor:
     """1 - igamma(input, other), accurate where that is small; it has a gradient to other.
 

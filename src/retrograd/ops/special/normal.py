@@ -153,7 +153,7 @@ class Entropy(Special):
         return -(x.log() + 1)
 
 
-@operator(ErfInv)
+@operator(ErfInv, methods="erfinv", in_place=True)
 def erfinv(input: Tensor) -> Tensor:
     """The inverse of ``erf``: inf at 1, -inf at -1, NaN beyond.
 
