@@ -49,10 +49,13 @@ class Operator:
     functions: the Functions that it records itself; none if it is made of other operators, or has no gradient.
     domains: for each operand of an operator of single elements, between which numbers examples and tests draw it.
     methods: the names under which it is a method of Tensor. in_place: there are methods ``name_``, too.
+    numpy: the names of NumPy's functions of single elements that are this operator of a Tensor.
     by_shape: its result depends on the shapes, types and numbers that it is given, and on no element of a Tensor.
     """
 
-    __slots__ = ("_parameters", "by_shape", "domains", "function", "functions", "in_place", "methods", "name")
+    __slots__ = (
+        *("_parameters", "by_shape", "domains", "function", "functions", "in_place", "methods", "name", "numpy"),
+    )
 
     def __init__(
         self,
@@ -61,10 +64,11 @@ class Operator:
         domains: tuple[Domain, ...] = (),
         methods: str = "",
         in_place: bool = False,
+        numpy: str = "",
         by_shape: bool = False,
     ) -> None:
         self.function, self.functions, self.domains, self.by_shape = function, functions, domains, by_shape
-        self.methods, self.in_place = (*methods.split(),), in_place
+        self.methods, self.in_place, self.numpy = (*methods.split(),), in_place, (*numpy.split(),)
         self.name: str = function.__name__
         self._parameters: tuple[list[str], str, list[str], str] | None = None
 
@@ -140,6 +144,7 @@ def operator(
     domains: tuple[Domain, ...] = (),
     methods: str = "",
     in_place: bool = False,
+    numpy: str = "",
     by_shape: bool = False,
 ) -> Callable[[_F], _F]: ...
 def operator(*functions: Any, **about: Any) -> Any:

@@ -12,7 +12,7 @@ from ..shape.shape import transpose
 __all__ = ["adjoint", "conj", "conj_physical", "imag", "is_conj", "is_neg", "real", "resolve_conj", "resolve_neg"]
 
 
-@operator(methods="conj conj_physical resolve_conj resolve_neg")
+@operator(methods="conj conj_physical resolve_conj resolve_neg", numpy="conjugate")
 def real(input: Tensor) -> Tensor:
     """input itself: no Tensor holds complex numbers."""
     if interpreters and (seen := interpreted(real, locals())) is not None:

@@ -94,7 +94,7 @@ class LerpNumber(Pointwise, Binary, formula="lerp_number"):
     """As ``lerp``, with one weight for all."""
 
 
-@operator(Add, methods="add __add__", in_place=True)
+@operator(Add, methods="add __add__", in_place=True, numpy="add")
 def add(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: float = 1) -> Tensor:
     """input + alpha * other; shapes broadcast, types promote as in PyTorch, a Python number takes the tensor's type.
 
@@ -109,7 +109,7 @@ def add(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: flo
     return binary(Add, "add", input, other if alpha == 1 else _scaled(Add, "add", input, other, alpha))
 
 
-@operator(Sub, methods="sub subtract __sub__", in_place=True)
+@operator(Sub, methods="sub subtract __sub__", in_place=True, numpy="subtract")
 def sub(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: float = 1) -> Tensor:
     """input - alpha * other; as ``add``, but not for truth values.
 
@@ -134,7 +134,7 @@ def _scaled(operator: type[Binary], name: str, x: Any, y: Any, alpha: Any) -> Te
     return mul(y, bool(alpha) if kind == "b" else convert(name, "alpha", alpha))
 
 
-@operator(Scale, Mul, methods="mul multiply __mul__", in_place=True)
+@operator(Scale, Mul, methods="mul multiply __mul__", in_place=True, numpy="multiply")
 def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
     """input * other; as ``add``."""
     if interpreters and (seen := interpreted(mul, locals())) is not None:
@@ -147,7 +147,7 @@ def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
     return binary(Mul, "mul", input, other)
 
 
-@operator(Div, methods="div divide __truediv__", in_place=True)
+@operator(Div, methods="div divide __truediv__", in_place=True, numpy="divide")
 def div(input: Tensor | float, other: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
     """input / other; as ``add``, but integers give float32.
 
@@ -172,7 +172,7 @@ def scale(input: Tensor, factor: float) -> Tensor:
     return Scale.apply(input, factor)
 
 
-@operator(Neg, methods="neg negative __neg__", in_place=True)
+@operator(Neg, methods="neg negative __neg__", in_place=True, numpy="negative")
 def neg(input: Tensor) -> Tensor:
     """-input"""
     if interpreters and (seen := interpreted(neg, locals())) is not None:
@@ -180,7 +180,7 @@ def neg(input: Tensor) -> Tensor:
     return unary_exact(Neg, "neg", np.negative, input)
 
 
-@operator(methods="positive __pos__")
+@operator(methods="positive __pos__", numpy="positive")
 def positive(input: Tensor) -> Tensor:
     """input itself.
 

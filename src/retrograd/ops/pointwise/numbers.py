@@ -74,7 +74,7 @@ class Copysign(Pointwise, Binary, formula="copysign"):
     """|x| with the sign of y, also of -0.0"""
 
 
-@operator(Copysign, domains=((0.5, 2.0), (-2.0, -0.5)), methods="copysign", in_place=True)
+@operator(Copysign, domains=((0.5, 2.0), (-2.0, -0.5)), methods="copysign", in_place=True, numpy="copysign")
 def copysign(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The size of input with the sign of other, whose -0.0 counts as negative and NaN as positive; shapes broadcast."""
     if interpreters and (seen := interpreted(copysign, locals())) is not None:
@@ -82,7 +82,7 @@ def copysign(input: Tensor | float, other: Tensor | float) -> Tensor:
     return binary(Copysign, "copysign", input, other)
 
 
-@operator(methods="deg2rad", in_place=True)
+@operator(methods="deg2rad", in_place=True, numpy="deg2rad radians")
 def deg2rad(input: Tensor) -> Tensor:
     """input * pi / 180
 
@@ -94,7 +94,7 @@ def deg2rad(input: Tensor) -> Tensor:
     return as_float("deg2rad", input) * (math.pi / 180)
 
 
-@operator(methods="rad2deg", in_place=True)
+@operator(methods="rad2deg", in_place=True, numpy="rad2deg degrees")
 def rad2deg(input: Tensor) -> Tensor:
     """input * 180 / pi
 
@@ -106,7 +106,7 @@ def rad2deg(input: Tensor) -> Tensor:
     return as_float("rad2deg", input) * (180 / math.pi)
 
 
-@operator(methods="float_power", in_place=True)
+@operator(methods="float_power", in_place=True, numpy="float_power")
 def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     """``pow`` in float64: input**exponent; one of them may be a number.
 
@@ -119,7 +119,7 @@ def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     return pow(cast(x, float64), cast(y, float64))
 
 
-@operator(methods="ldexp", in_place=True)
+@operator(methods="ldexp", in_place=True, numpy="ldexp")
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2**other; shapes broadcast, integers become floating point.
 
@@ -147,7 +147,7 @@ def frexp(input: Tensor) -> MantissaAndExponent:
     return MantissaAndExponent(*Frexp.apply(input))
 
 
-@operator(methods="gcd", in_place=True)
+@operator(methods="gcd", in_place=True, numpy="gcd")
 def gcd(input: Tensor, other: Tensor | int) -> Tensor:
     """The greatest common divisors of integers, at least 0; shapes broadcast.
 
@@ -160,7 +160,7 @@ def gcd(input: Tensor, other: Tensor | int) -> Tensor:
     return _of_integers("gcd", np.gcd, input, other)
 
 
-@operator(methods="lcm", in_place=True)
+@operator(methods="lcm", in_place=True, numpy="lcm")
 def lcm(input: Tensor, other: Tensor | int) -> Tensor:
     """The least common multiples of integers, at least 0; shapes broadcast.
 
@@ -173,7 +173,7 @@ def lcm(input: Tensor, other: Tensor | int) -> Tensor:
     return _of_integers("lcm", np.lcm, input, other)
 
 
-@operator(methods="heaviside", in_place=True)
+@operator(methods="heaviside", in_place=True, numpy="heaviside")
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """1 where input is above 0, ``values`` where it is 0, 0 elsewhere. Shapes broadcast; no gradient to input.
 
@@ -192,7 +192,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     return where(wrap(np.asarray(x == 0)), values, wrap(np.asarray((x > 0).astype(x.dtype))))
 
 
-@operator(NextAfter, methods="nextafter", in_place=True)
+@operator(NextAfter, methods="nextafter", in_place=True, numpy="nextafter")
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """The next floating-point number after input towards other; shapes broadcast.
 

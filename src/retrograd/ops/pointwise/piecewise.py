@@ -91,7 +91,7 @@ class Maximum(Pointwise, Binary, formula="maximum"):
     exact = np.maximum
 
 
-@operator(Maximum, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="maximum")
+@operator(Maximum, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="maximum", numpy="maximum")
 def maximum(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The larger of the two, element by element; NaN wins; ties share the gradient evenly."""
     if interpreters and (seen := interpreted(maximum, locals())) is not None:
@@ -105,7 +105,7 @@ class Minimum(Pointwise, Binary, formula="minimum"):
     exact = np.minimum
 
 
-@operator(Minimum, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="minimum")
+@operator(Minimum, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="minimum", numpy="minimum")
 def minimum(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The smaller of the two, element by element; NaN wins; ties share the gradient evenly."""
     if interpreters and (seen := interpreted(minimum, locals())) is not None:
@@ -119,7 +119,7 @@ class Fmax(Pointwise, Binary, formula="fmax"):
     exact = np.fmax
 
 
-@operator(Fmax, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmax")
+@operator(Fmax, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmax", numpy="fmax")
 def fmax(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The larger of the two, element by element; numbers win over NaN; of ties, input gets the gradient."""
     if interpreters and (seen := interpreted(fmax, locals())) is not None:
@@ -133,7 +133,7 @@ class Fmin(Pointwise, Binary, formula="fmin"):
     exact = np.fmin
 
 
-@operator(Fmin, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmin")
+@operator(Fmin, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmin", numpy="fmin")
 def fmin(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The smaller of the two, element by element; numbers win over NaN; of ties, input gets the gradient."""
     if interpreters and (seen := interpreted(fmin, locals())) is not None:

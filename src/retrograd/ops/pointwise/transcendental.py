@@ -33,7 +33,7 @@ class Exp(Pointwise, formula="exp"):
     """e**x"""
 
 
-@operator(Exp, domains=((-2.0, 2.0),), methods="exp", in_place=True)
+@operator(Exp, domains=((-2.0, 2.0),), methods="exp", in_place=True, numpy="exp")
 def exp(input: Tensor) -> Tensor:
     """e**input"""
     if interpreters and (seen := interpreted(exp, locals())) is not None:
@@ -45,7 +45,7 @@ class Exp2(Pointwise, formula="exp2"):
     """2**x"""
 
 
-@operator(Exp2, domains=((-2.0, 2.0),), methods="exp2", in_place=True)
+@operator(Exp2, domains=((-2.0, 2.0),), methods="exp2", in_place=True, numpy="exp2")
 def exp2(input: Tensor) -> Tensor:
     """2**input"""
     if interpreters and (seen := interpreted(exp2, locals())) is not None:
@@ -57,7 +57,7 @@ class Expm1(Pointwise, formula="expm1"):
     """e**x - 1, accurate near 0"""
 
 
-@operator(Expm1, domains=((-2.0, 2.0),), methods="expm1", in_place=True)
+@operator(Expm1, domains=((-2.0, 2.0),), methods="expm1", in_place=True, numpy="expm1")
 def expm1(input: Tensor) -> Tensor:
     """e**input - 1, accurate for small input"""
     if interpreters and (seen := interpreted(expm1, locals())) is not None:
@@ -69,7 +69,7 @@ class Log(Pointwise, formula="log"):
     """The natural logarithm: -inf at 0, NaN below."""
 
 
-@operator(Log, domains=((0.5, 2.0),), methods="log", in_place=True)
+@operator(Log, domains=((0.5, 2.0),), methods="log", in_place=True, numpy="log")
 def log(input: Tensor) -> Tensor:
     """The natural logarithm of input: -inf at 0, NaN below."""
     if interpreters and (seen := interpreted(log, locals())) is not None:
@@ -81,7 +81,7 @@ class Log2(Pointwise, formula="log2"):
     """The logarithm to the base 2."""
 
 
-@operator(Log2, domains=((0.5, 2.0),), methods="log2", in_place=True)
+@operator(Log2, domains=((0.5, 2.0),), methods="log2", in_place=True, numpy="log2")
 def log2(input: Tensor) -> Tensor:
     """The logarithm of input to the base 2: -inf at 0, NaN below."""
     if interpreters and (seen := interpreted(log2, locals())) is not None:
@@ -93,7 +93,7 @@ class Log10(Pointwise, formula="log10"):
     """The logarithm to the base 10."""
 
 
-@operator(Log10, domains=((0.5, 2.0),), methods="log10", in_place=True)
+@operator(Log10, domains=((0.5, 2.0),), methods="log10", in_place=True, numpy="log10")
 def log10(input: Tensor) -> Tensor:
     """The logarithm of input to the base 10: -inf at 0, NaN below."""
     if interpreters and (seen := interpreted(log10, locals())) is not None:
@@ -105,7 +105,7 @@ class Log1p(Pointwise, formula="log1p"):
     """log(1 + x), accurate near 0"""
 
 
-@operator(Log1p, domains=((0.5, 2.0),), methods="log1p", in_place=True)
+@operator(Log1p, domains=((0.5, 2.0),), methods="log1p", in_place=True, numpy="log1p")
 def log1p(input: Tensor) -> Tensor:
     """log(1 + input), accurate for small input"""
     if interpreters and (seen := interpreted(log1p, locals())) is not None:
@@ -171,7 +171,7 @@ class Logaddexp(Pointwise, Binary, formula="logaddexp"):
     integers = False
 
 
-@operator(Logaddexp, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="logaddexp")
+@operator(Logaddexp, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="logaddexp", numpy="logaddexp")
 def logaddexp(input: Tensor | float, other: Tensor | float) -> Tensor:
     """log(exp(input) + exp(other)) without overflow; shapes broadcast, and one operand must be floating-point.
 
@@ -190,7 +190,7 @@ class Logaddexp2(Pointwise, Binary, formula="logaddexp2"):
     integers = False
 
 
-@operator(Logaddexp2, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="logaddexp2", in_place=True)
+@operator(Logaddexp2, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="logaddexp2", in_place=True, numpy="logaddexp2")
 def logaddexp2(input: Tensor | float, other: Tensor | float) -> Tensor:
     """log2(2**input + 2**other) without overflow; shapes broadcast, and one operand must be floating-point.
 
