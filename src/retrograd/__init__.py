@@ -19,6 +19,7 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
+from .engine.operator import operator
 from .engine.rule import override_backward, register_backward_rule, without_backward_rules
 from .engine.size import Size
 from .engine.tensor import Tensor
@@ -163,6 +164,7 @@ __all__ = [
     "no_grad",
     "onnx",
     "optim",
+    "operator",
     "override_backward",
     "per_sample_gradients",
     "random",
