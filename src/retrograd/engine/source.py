@@ -9,6 +9,7 @@ from typing import Any
 
 from .function import Function
 from .node import Node
+from .operator import Operator
 from .tensor import Tensor
 
 
@@ -16,17 +17,21 @@ def backward_source(tensor_or_function: Any) -> str:
     """The source text of the backward that will run, or of the rule that replaces it.
 
     Args:
-        tensor_or_function: a result of an operation, its `grad_fn`, a Function, or a Function's `apply`.
+        tensor_or_function: a result of an operation, its `grad_fn`, an operator, a Function, or a Function's `apply`.
+            Of an operator that may record several Functions, the text of each, under a line with its name.
 
     Raises:
-        ValueError: a tensor without history.
+        ValueError: a tensor without history, or an operator that is made of others and has no backward of its own.
         TypeError: something else.
         OSError: Python has no source text for it, for example because it was typed into an interactive
             session.
     """
     target = tensor_or_function
+    operator = getattr(target, "operator", None)
+    if isinstance(operator, Operator):
+        return _of_operator(operator)
     if not isinstance(target, (Tensor, Node, type)):
-        target = getattr(target, "function", target)  # an operator that is made of its Function
+        target = getattr(target, "function", target)  # of a user's formula
     if isinstance(target, Tensor):
         if target.grad_fn is None:
             raise ValueError(
@@ -45,6 +50,26 @@ def backward_source(tensor_or_function: Any) -> str:
             "backward_source: expected a Tensor, its grad_fn or a Function, got "
             f"{type(tensor_or_function).__name__}"
         )
+    return _of_function(target)
+
+
+def _of_operator(operator: Operator) -> str:
+    if not operator.functions:
+        raise ValueError(
+            f"backward_source: {operator.name} is made of other operators, whose backwards run one after the other; "
+            f"its own text is {operator.function.__module__}.{operator.function.__name__}. Pass a result to see the "
+            "last one"
+        )
+    texts = [_of_function(each) for each in operator.functions]
+    if len(texts) == 1:
+        return texts[0]
+    return "\n\n".join(
+        f"# {function.__name__}: {inspect.getdoc(function)}\n{text}"
+        for function, text in zip(operator.functions, texts, strict=True)
+    )
+
+
+def _of_function(target: Any) -> str:
     if target.backward is Function.backward:
         raise TypeError(f"backward_source: {target.__name__} defines no backward")
     # an operator that is made of formulas has one gradient, or one to each operand
