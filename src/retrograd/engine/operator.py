@@ -163,6 +163,16 @@ def operator(*functions: Any, **about: Any) -> Any:
     return functools.partial(_described, functions, about)
 
 
+def form_of(other: Any) -> Callable[[_F], _F]:
+    """Declare that a function is another form of an operator, which it calls: rules for the one are rules for it."""
+
+    def declare(function: _F) -> _F:
+        function.operator = other.operator  # type: ignore[attr-defined]
+        return function
+
+    return declare
+
+
 def _described(functions: tuple[type[Function], ...], about: dict[str, Any], function: Any) -> Any:
     if not inspect.isfunction(function):
         raise TypeError(f"operator: got {function!r}, expected a function written with def")

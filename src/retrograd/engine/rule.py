@@ -316,6 +316,14 @@ def overridden() -> dict[str, str]:
     return {override.name: override.rule.name for override in overrides}
 
 
+def ruled(*parts: Any) -> bool:
+    """Whether a rule holds for one of these operators: then a fused operator that is made of them runs in that form."""
+    held = Held.now()
+    overridden = {override.of for override in held.of_operators()} | {*held.functions}
+    operators = [part.operator for part in parts]
+    return not overridden.isdisjoint([*operators, *[each for operator in operators for each in operator.functions]])
+
+
 def run_with_rule(
     rule: Rule, name: str, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], own: Own
 ) -> Any:

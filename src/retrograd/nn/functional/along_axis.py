@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...engine.operator import interpreted, interpreters, operator
+from ...engine.operator import form_of
 from ...engine.tensor import Tensor
 from ...ops.normalization import softmax as along
 
 __all__ = ["log_softmax", "softmax"]
 
 
-@operator
+@form_of(along.softmax)
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """exp(input) / sum(exp(input)) along axis ``dim``, computed without overflow.
 
@@ -22,18 +22,14 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
         TypeError: input is not floating-point after the conversion.
         IndexError: input has no axis ``dim``.
     """
-    if interpreters and (seen := interpreted(softmax, locals())) is not None:
-        return seen
     return along.softmax(input, along.axis_of("softmax", input, dim, _stacklevel), dtype)
 
 
-@operator
+@form_of(along.log_softmax)
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """input - log(sum(exp(input))) along axis ``dim``, computed without overflow; see ``softmax``.
 
     Raises: as ``softmax``.
     """
-    if interpreters and (seen := interpreted(log_softmax, locals())) is not None:
-        return seen
     return along.log_softmax(input, along.axis_of("log_softmax", input, dim, _stacklevel), dtype)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
+from ...engine.rule import ruled
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_real, require_float, require_same
 from ..dtypes.dtype import cast, int64
@@ -184,6 +185,8 @@ def cross_entropy(
     check_reduction(name, reduction)
     if isinstance(target, Tensor) and target.array.dtype.kind == "f":
         return _against_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
+    if interpreters and ruled(log_softmax, nll_loss):
+        return _composed(input, target, weight, ignore_index, reduction, label_smoothing)
     return _against_labels(name, CrossEntropy, input, target, weight, ignore_index, reduction, label_smoothing)
 
 
@@ -210,6 +213,25 @@ def nll_loss(
         return seen
     require_float("nll_loss", input)
     return _against_labels("nll_loss", NegativeLogLikelihood, input, target, weight, ignore_index, reduction, None)
+
+
+def _composed(
+    x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, smoothing: float
+) -> Tensor:
+    """``cross_entropy`` against labels, composed of operators; ``CrossEntropy`` must equal it."""
+    axis = 1 if x.array.ndim > 1 else 0
+    log_p = log_softmax(x, axis)
+    if not smoothing:
+        return nll_loss(log_p, target, weight, ignore_index=ignore_index, reduction=reduction)
+    losses = nll_loss(log_p, target, weight, ignore_index=ignore_index, reduction="none")
+    counts = np.asarray(target.array != ignore_index, x.array.dtype)
+    spread = sum(log_p if weight is None else log_p * _along_classes(weight, x), axis) * wrap(counts)
+    losses = losses * (1.0 - smoothing) - spread * (smoothing / x.array.shape[axis])
+    if reduction != "mean":
+        return reduce("cross_entropy", losses, reduction)
+    if weight is not None:
+        counts = counts * weight.array[np.where(counts != 0, target.array, 0)]
+    return sum(losses) / wrap(np.asarray(counts.sum()))
 
 
 def _against_labels(

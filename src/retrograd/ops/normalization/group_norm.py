@@ -9,14 +9,17 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
+from ...engine.rule import ruled
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_real, is_number, require_float, require_number, require_same
 from ..kernel_set import kernels
+from ..pointwise.elementwise import add, mul, sub
+from ..pointwise.powers import rsqrt
 from ..pointwise.rounding import floor_divide
 from ..pointwise.transcendental import exp, log
 from ..product.matmul import matmul
 from ..reduce.norms import vector_norm_of
-from ..reduce.reduction import axes
+from ..reduce.reduction import axes, mean
 from ..shape.broadcasting import Sum
 from ..shape.shape import Permute, sizes
 from .norm import Gradients, Norm, or_constant, per_channel
@@ -256,9 +259,22 @@ def _last_axes(
             _require_shape(name, x, extents, weight=weight, bias=bias)
     if type(eps) is not float and not is_number(eps):
         raise TypeError(f"{name}: eps={eps!r} must be a number")
+    if interpreters and ruled(mean, rsqrt, sub, mul, add):
+        return _composed(x, len(extents), weight, bias, eps, centred)
     affine = weight is not None or bias is not None
     weight, bias = or_constant(weight, x, extents, 1.0), or_constant(bias, x, extents, 0.0)
     return LayerNorm.apply(x, weight, bias, eps, centred, affine)
+
+
+def _composed(
+    x: Tensor, ndim: int, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool
+) -> Tensor:
+    """``layer_norm`` or ``rms_norm``, composed of operators; ``LayerNorm`` must equal it."""
+    over = tuple(range(-ndim, 0))
+    away = x - mean(x, over, True) if centred else x
+    y = away * rsqrt(mean(away * away, over, True) + eps)
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
 
 
 def _require_shape(name: str, x: Tensor, extents: tuple[int, ...], **given: Tensor | None) -> None:

@@ -15,13 +15,15 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.operator import interpreted, interpreters, operator
+from ...engine.rule import ruled
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_probability, as_real, require_same
 from ..dtypes.dtype import bool_
 from ..index.indexing import PadSlice
 from ..kernel_set import kernels
-from ..normalization.softmax import SoftmaxGrad
+from ..normalization.softmax import SoftmaxGrad, softmax
 from ..pointwise.elementwise import Scale
+from ..pointwise.piecewise import where
 from ..random.dropout import dropout
 from ..shape.broadcasting import Expand, Sum
 from ..shape.shape import Reshape
@@ -105,6 +107,9 @@ def attention_weights(q: Tensor, k: Tensor, bias: Tensor | None, scale: float, c
         scores = scores + wrap(np.where(visible, 0.0, -np.inf).astype(q.array.dtype))
     if bias is not None:
         scores = scores + bias
+    if interpreters and ruled(softmax):
+        alone = wrap(np.isneginf(scores.array).all(-1, keepdims=True))
+        return where(alone, 0.0, softmax(where(alone, 0.0, scores), -1))
     return MaskedSoftmax.apply(scores)
 
 
@@ -174,6 +179,8 @@ def scaled_dot_product_attention(
     factor = (1.0 / math.sqrt(depth) if depth else 1.0) if scale is None else as_real(name, "scale", scale)
     same = query.array.shape[:-2] == lead and key.array.shape[:-2] == value.array.shape[:-2]
     same = same and (key.array.shape[:-2] == lead or (enable_gqa and key.array.shape[:-3] == lead[:-1]))
+    if interpreters and ruled(softmax, matmul):
+        same = False
     if not same or dropout_p or (bias is not None and bias.requires_grad and is_grad_enabled()):
         return _composed(query, key, value, bias, factor, is_causal, dropout_p, enable_gqa)
     fixed = None if bias is None else np.broadcast_to(bias.array, rows)
