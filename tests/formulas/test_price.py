@@ -55,7 +55,7 @@ class SineSquared(Pointwise, formula="sine_squared"):
     """sin(x)**2"""
 
 
-@operator(SineSquared, domains=((-2.0, 2.0),), methods="sine_squared")
+@operator(records=SineSquared, domains=((-2.0, 2.0),), methods="sine_squared")
 def sine_squared(input: Tensor) -> Tensor:
     """sin(input)**2"""
     if interpreters and (seen := interpreted(sine_squared, locals())) is not None:
@@ -70,7 +70,7 @@ class SineOfProduct(Pointwise, Binary, formula="sine_of_product"):
     """sin(x y)"""
 
 
-@operator(SineOfProduct, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="sine_of_product")
+@operator(records=SineOfProduct, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="sine_of_product")
 def sine_of_product(input: Tensor | float, other: Tensor | float) -> Tensor:
     """sin(input * other)"""
     if interpreters and (seen := interpreted(sine_of_product, locals())) is not None:

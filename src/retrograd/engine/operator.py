@@ -2,7 +2,7 @@
 
 An operator is an ordinary function with a description above it. Its first statement lets interpreters see the call:
 
-    @operator(Silu)
+    @operator(records=Silu)
     def silu(input: Tensor) -> Tensor:
         '''input * sigmoid(input).'''
         if interpreters and (found := interpreted(silu, locals())) is not None:
@@ -140,37 +140,28 @@ def _of(function: Any) -> Operator:
 def operator(function: _F, /) -> _F: ...
 @overload
 def operator(
-    *functions: type[Function],
+    *,
+    records: type[Function] | tuple[type[Function], ...] = (),
     domains: tuple[Domain, ...] = (),
     methods: str = "",
     in_place: bool = False,
     numpy: str = "",
     by_shape: bool = False,
 ) -> Callable[[_F], _F]: ...
-def operator(*functions: Any, **about: Any) -> Any:
-    """Make a function an operator: ``@operator`` or ``@operator(Softmax)``, with the Functions that it records.
+def operator(function: Any = None, /, *, records: Any = (), **about: Any) -> Any:
+    """Make a function an operator: ``@operator`` or ``@operator(records=Softmax)``, with the Functions that it records.
 
     Rules, exports and other interpreters then see its calls as one: ``override_backward(my_operator, rule)``.
 
     Raises:
-        TypeError: an argument is not a Function, or what is decorated is not a function.
+        TypeError: records holds anything but Functions, or what is decorated is not a function.
     """
-    if len(functions) == 1 and inspect.isroutine(functions[0]):
-        return _described((), about, functions[0])
+    functions = records if isinstance(records, tuple) else (records,)
     for each in functions:
         if not (isinstance(each, type) and hasattr(each, "apply")):
-            raise TypeError(f"operator: got {each!r}, expected the Functions that the operator records")
-    return functools.partial(_described, functions, about)
-
-
-def form_of(other: Any) -> Callable[[_F], _F]:
-    """Declare that a function is another form of an operator, which it calls: rules for the one are rules for it."""
-
-    def declare(function: _F) -> _F:
-        function.operator = other.operator  # type: ignore[attr-defined]
-        return function
-
-    return declare
+            raise TypeError(f"operator: records={each!r} must be a Function, or a tuple of several")
+    declare = functools.partial(_described, functions, about)
+    return declare if function is None else declare(function)
 
 
 def _described(functions: tuple[type[Function], ...], about: dict[str, Any], function: Any) -> Any:

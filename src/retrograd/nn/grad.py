@@ -36,7 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@operator(Conv, ConvInputGrad, ConvWeightGrad)
+@operator(records=(Conv, ConvInputGrad, ConvWeightGrad))
 def conv_backward(
     grad_output: Tensor,
     input: Tensor | Sequence[int],
@@ -134,7 +134,7 @@ def _conv_transpose_weight(
 
 
 @advised
-@operator(ConvInputGrad)
+@operator(records=ConvInputGrad)
 def conv1d_input(
     input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
     dilation: Extent = 1, groups: int = 1, *, algorithm: str = "auto", workspace: float | None = None,
@@ -152,7 +152,7 @@ def conv1d_input(
 
 
 @advised
-@operator(ConvInputGrad)
+@operator(records=ConvInputGrad)
 def conv2d_input(
     input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
     dilation: Extent = 1, groups: int = 1, *, algorithm: str = "auto", workspace: float | None = None,
@@ -176,7 +176,7 @@ def conv2d_input(
 
 
 @advised
-@operator(ConvInputGrad)
+@operator(records=ConvInputGrad)
 def conv3d_input(
     input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
     dilation: Extent = 1, groups: int = 1, *, algorithm: str = "auto", workspace: float | None = None,
@@ -194,7 +194,7 @@ def conv3d_input(
 
 
 @advised
-@operator(ConvWeightGrad)
+@operator(records=ConvWeightGrad)
 def conv1d_weight(
     input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
     dilation: Extent = 1, groups: int = 1, *, per_sample: bool = False, algorithm: str = "auto",
@@ -213,7 +213,7 @@ def conv1d_weight(
 
 
 @advised
-@operator(ConvWeightGrad)
+@operator(records=ConvWeightGrad)
 def conv2d_weight(
     input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
     dilation: Extent = 1, groups: int = 1, *, per_sample: bool = False, algorithm: str = "auto",
@@ -239,7 +239,7 @@ def conv2d_weight(
 
 
 @advised
-@operator(ConvWeightGrad)
+@operator(records=ConvWeightGrad)
 def conv3d_weight(
     input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
     dilation: Extent = 1, groups: int = 1, *, per_sample: bool = False, algorithm: str = "auto",
@@ -258,7 +258,7 @@ def conv3d_weight(
 
 
 @advised
-@operator(Sum)
+@operator(records=Sum)
 def conv1d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
     """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over one axis to its bias, (Co,).
 
@@ -270,7 +270,7 @@ def conv1d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
 
 
 @advised
-@operator(Sum)
+@operator(records=Sum)
 def conv2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
     """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over two axes to its bias, (Co,).
 
@@ -286,7 +286,7 @@ def conv2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
 
 
 @advised
-@operator(Sum)
+@operator(records=Sum)
 def conv3d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
     """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over three axes to its bias, (Co,).
 
@@ -298,7 +298,7 @@ def conv3d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
 
 
 @advised
-@operator(Conv)
+@operator(records=Conv)
 def conv_transpose1d_input(
     input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
     output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, algorithm: str = "auto",
@@ -317,7 +317,7 @@ def conv_transpose1d_input(
 
 
 @advised
-@operator(Conv)
+@operator(records=Conv)
 def conv_transpose2d_input(
     input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
     output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, algorithm: str = "auto",
@@ -341,7 +341,7 @@ def conv_transpose2d_input(
 
 
 @advised
-@operator(Conv)
+@operator(records=Conv)
 def conv_transpose3d_input(
     input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
     output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, algorithm: str = "auto",
@@ -360,7 +360,7 @@ def conv_transpose3d_input(
 
 
 @advised
-@operator(ConvWeightGrad)
+@operator(records=ConvWeightGrad)
 def conv_transpose1d_weight(
     input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
     output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, per_sample: bool = False,
@@ -379,7 +379,7 @@ def conv_transpose1d_weight(
 
 
 @advised
-@operator(ConvWeightGrad)
+@operator(records=ConvWeightGrad)
 def conv_transpose2d_weight(
     input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
     output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, per_sample: bool = False,
@@ -405,7 +405,7 @@ def conv_transpose2d_weight(
 
 
 @advised
-@operator(ConvWeightGrad)
+@operator(records=ConvWeightGrad)
 def conv_transpose3d_weight(
     input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
     output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, per_sample: bool = False,
@@ -424,7 +424,7 @@ def conv_transpose3d_weight(
 
 
 @advised
-@operator(Sum)
+@operator(records=Sum)
 def conv_transpose1d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
     """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over one axis to its bias, (Co,).
 
@@ -436,7 +436,7 @@ def conv_transpose1d_bias(grad_output: Tensor, *, per_sample: bool = False) -> T
 
 
 @advised
-@operator(Sum)
+@operator(records=Sum)
 def conv_transpose2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
     """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over two axes to its bias, (Co,).
 
@@ -452,7 +452,7 @@ def conv_transpose2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> T
 
 
 @advised
-@operator(Sum)
+@operator(records=Sum)
 def conv_transpose3d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
     """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over three axes to its bias, (Co,).
 

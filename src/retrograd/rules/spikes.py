@@ -25,7 +25,7 @@ class SpikeStep(Pointwise, formula="spike"):
     """1 where x >= 0, 0 below; NaN stays; the gradient is ``fast_sigmoid_grad`` with slope 25"""
 
 
-@operator(SpikeStep)
+@operator(records=SpikeStep)
 def spike(input: Tensor) -> Tensor:
     """1 where input >= 0, 0 elsewhere; the gradient is that of ``FastSigmoid(slope=25)``.
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...engine.operator import form_of
 from ...engine.tensor import Tensor
 from ...ops.normalization import softmax as along
 
 __all__ = ["log_softmax", "softmax"]
 
 
-@form_of(along.softmax)
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """exp(input) / sum(exp(input)) along axis ``dim``, computed without overflow.
 
@@ -25,7 +23,6 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     return along.softmax(input, along.axis_of("softmax", input, dim, _stacklevel), dtype)
 
 
-@form_of(along.log_softmax)
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """input - log(sum(exp(input))) along axis ``dim``, computed without overflow; see ``softmax``.
 
@@ -33,3 +30,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     """
     return along.log_softmax(input, along.axis_of("log_softmax", input, dim, _stacklevel), dtype)
 
+
+# rules for the one form are rules for the other
+softmax.operator = along.softmax.operator  # type: ignore[attr-defined]
+log_softmax.operator = along.log_softmax.operator  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ __all__ = [
 
 
 @advised
-@operator(Conv)
+@operator(records=Conv)
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
     dilation: Extent = 1, groups: int = 1, *, padding_mode: str = "zeros", algorithm: str = "auto",
@@ -45,7 +45,7 @@ def conv1d(
 
 
 @advised
-@operator(Conv)
+@operator(records=Conv)
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
     dilation: Extent = 1, groups: int = 1, *, padding_mode: str = "zeros", algorithm: str = "auto",
@@ -86,7 +86,7 @@ def conv2d(
 
 
 @advised
-@operator(Conv)
+@operator(records=Conv)
 def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
     dilation: Extent = 1, groups: int = 1, *, padding_mode: str = "zeros", algorithm: str = "auto",
@@ -109,7 +109,7 @@ def conv3d(
 
 
 @advised
-@operator(ConvInputGrad)
+@operator(records=ConvInputGrad)
 def conv_transpose1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
     output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, padding_mode: str = "zeros",
@@ -134,7 +134,7 @@ def conv_transpose1d(
 
 
 @advised
-@operator(ConvInputGrad)
+@operator(records=ConvInputGrad)
 def conv_transpose2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
     output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, padding_mode: str = "zeros",
@@ -175,7 +175,7 @@ def conv_transpose2d(
 
 
 @advised
-@operator(ConvInputGrad)
+@operator(records=ConvInputGrad)
 def conv_transpose3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
     output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, padding_mode: str = "zeros",

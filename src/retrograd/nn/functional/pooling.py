@@ -41,7 +41,7 @@ __all__ = [
 
 
 @advised
-@operator(MaxPool)
+@operator(records=MaxPool)
 def max_pool1d(
     input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, dilation: Extent = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -60,7 +60,7 @@ def max_pool1d(
 
 
 @advised
-@operator(MaxPool)
+@operator(records=MaxPool)
 def max_pool2d(
     input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, dilation: Extent = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -81,7 +81,7 @@ def max_pool2d(
 
 
 @advised
-@operator(MaxPool)
+@operator(records=MaxPool)
 def max_pool3d(
     input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, dilation: Extent = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -100,7 +100,7 @@ def max_pool3d(
 
 
 @advised
-@operator(AvgPool)
+@operator(records=AvgPool)
 def avg_pool1d(
     input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -118,7 +118,7 @@ def avg_pool1d(
 
 
 @advised
-@operator(AvgPool)
+@operator(records=AvgPool)
 def avg_pool2d(
     input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -143,7 +143,7 @@ def avg_pool2d(
 
 
 @advised
-@operator(AvgPool)
+@operator(records=AvgPool)
 def avg_pool3d(
     input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -163,7 +163,7 @@ def avg_pool3d(
 
 
 @advised
-@operator(AvgPool, Mean)
+@operator(records=(AvgPool, Mean))
 def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
     """The mean of O windows per axis, over one axis, that divide the input evenly.
 
@@ -178,7 +178,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 @advised
-@operator(AvgPool, Mean)
+@operator(records=(AvgPool, Mean))
 def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
     """The mean of O windows per axis, over two axes, that divide the input evenly.
 
@@ -195,7 +195,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 @advised
-@operator(AvgPool, Mean)
+@operator(records=(AvgPool, Mean))
 def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
     """The mean of O windows per axis, over three axes, that divide the input evenly.
 
@@ -210,7 +210,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 @advised
-@operator(MaxPool)
+@operator(records=MaxPool)
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
     """The largest element of O windows per axis, over one axis, that divide the input evenly.
 
@@ -224,7 +224,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
 
 
 @advised
-@operator(MaxPool)
+@operator(records=MaxPool)
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
     """The largest element of O windows per axis, over two axes, that divide the input evenly.
 
@@ -238,7 +238,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
 
 
 @advised
-@operator(MaxPool)
+@operator(records=MaxPool)
 def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
     """The largest element of O windows per axis, over three axes, that divide the input evenly.
 
@@ -305,7 +305,7 @@ def lp_pool3d(
 
 
 @advised
-@operator(MaxPool)
+@operator(records=MaxPool)
 def fractional_max_pool2d(
     input: Tensor, kernel_size: Extent, output_size: Extent | None = None,
     output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
@@ -334,7 +334,7 @@ def fractional_max_pool2d(
 
 
 @advised
-@operator(MaxPool)
+@operator(records=MaxPool)
 def fractional_max_pool3d(
     input: Tensor, kernel_size: Extent, output_size: Extent | None = None,
     output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,

@@ -184,7 +184,7 @@ def _regular(window: Window) -> list[np.ndarray]:
     return found
 
 
-@operator(DeformConv)
+@operator(records=DeformConv)
 def deform_conv2d(
     input: Tensor,
     offset: Tensor,

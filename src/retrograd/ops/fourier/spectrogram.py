@@ -25,7 +25,7 @@ __all__ = ["istft", "stft"]
 _SMALLEST = 1e-11  # of the sum of the squared windows, by which the inverse divides
 
 
-@operator(ComplexFft, RealFft, methods="stft")
+@operator(records=(ComplexFft, RealFft), methods="stft")
 def stft(
     input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect", normalized: bool = False,
@@ -90,7 +90,7 @@ def stft(
     return y if len(shape) > 1 else y[0]
 
 
-@operator(AddWindows, methods="istft")
+@operator(records=AddWindows, methods="istft")
 def istft(
     input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Tensor | None = None, center: bool = True, normalized: bool = False, onesided: bool | None = None,

@@ -75,7 +75,7 @@ class _BagMaxGrad(Function):
         return Gather.apply(v, np.maximum(places, 0), 0) * kept, None, None
 
 
-@operator(Embedding)
+@operator(records=Embedding)
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -118,7 +118,7 @@ def embedding(
     return reshape(Embedding.apply(weight, matrix, weighted), *indices.shape, weight.array.shape[1])
 
 
-@operator(SparseProduct, BagMax, Embedding)
+@operator(records=(SparseProduct, BagMax, Embedding))
 def embedding_bag(
     input: Tensor,
     weight: Tensor,

@@ -95,7 +95,7 @@ class Extreme(Function):
         return gx, gs, None, None, None, None
 
 
-@operator(Gather, methods="gather")
+@operator(records=Gather, methods="gather")
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """y[i, j, k] = input[i, index[i, j, k], k] for ``dim`` = 1, and likewise for other axes; y has index's shape.
 
@@ -150,7 +150,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     return gather(x, position, wrap(wide))
 
 
-@operator(Put, methods="scatter", in_place=True)
+@operator(records=Put, methods="scatter", in_place=True)
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Tensor:
@@ -185,7 +185,7 @@ def scatter(
     return _put(input, values, indices, position, reduce == "add")
 
 
-@operator(Put, methods="scatter_add", in_place=True)
+@operator(records=Put, methods="scatter_add", in_place=True)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """A copy of input with y[i, index[i, j, k], k] += src[i, j, k] for ``dim`` = 1; see ``scatter``.
 
@@ -203,7 +203,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return _put(input, _source("scatter_add", input, indices, src), indices, position, True)
 
 
-@operator(Extreme, Put, methods="scatter_reduce", in_place=True)
+@operator(records=(Extreme, Put), methods="scatter_reduce", in_place=True)
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:

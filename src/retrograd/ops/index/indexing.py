@@ -227,7 +227,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     return GetItem.apply(input, (slice(None),) * position + (slice(first, first + length),))
 
 
-@operator(Put, methods="index_put", in_place=True)
+@operator(records=Put, methods="index_put", in_place=True)
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of input with ``values``, broadcast, at ``[indices]``, or added there with ``accumulate``.
 

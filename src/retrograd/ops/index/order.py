@@ -54,7 +54,7 @@ class MedianOfAll(Function):
         return Amax.backward(ctx, g)
 
 
-@operator(Pick, methods="sort")
+@operator(records=Pick, methods="sort")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Ordered:
     """(values, indices): the elements of each line along ``dim`` in order, and their indices.
 
@@ -103,7 +103,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
     return wrap(order_of(input.array, along, descending, stable))
 
 
-@operator(Pick, methods="topk")
+@operator(records=Pick, methods="topk")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Ordered:
     """(values, indices) of the k largest (or smallest) elements of each line along ``dim``, in order.
 
@@ -132,7 +132,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return _picked(input, indices, along)
 
 
-@operator(Pick, methods="kthvalue")
+@operator(records=Pick, methods="kthvalue")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ordered:
     """(values, indices) of the k-th smallest element (counted from 1) of each line along ``dim``.
 
@@ -153,7 +153,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ord
     return _one_each(input, _kth(input.array, k - 1, along), along, keepdim)
 
 
-@operator(MedianOfAll, Pick, methods="median")
+@operator(records=(MedianOfAll, Pick), methods="median")
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of all elements, or (values, indices) of the medians along ``dim``; the lower one of two.
 
@@ -170,7 +170,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     return _median("median", input, dim, keepdim, False)
 
 
-@operator(MedianOfAll, Pick, methods="nanmedian")
+@operator(records=(MedianOfAll, Pick), methods="nanmedian")
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """``median`` of the elements that are not NaN; NaN if there are none.
 
@@ -181,7 +181,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     return _median("nanmedian", input, dim, keepdim, True)
 
 
-@operator(Pick, methods="mode")
+@operator(records=Pick, methods="mode")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
     """(values, indices): the most frequent element of each line along ``dim``, the smallest of several; its last index.
 
@@ -203,7 +203,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
     return _one_each(input, np.moveaxis(index, -1, along), along, keepdim)
 
 
-@operator(WithoutGradient, methods="unique")
+@operator(records=WithoutGradient, methods="unique")
 def unique(
     input: Tensor,
     sorted: bool = True,

@@ -17,7 +17,7 @@ from .order import order_of, require_elements
 __all__ = ["nanquantile", "quantile"]
 
 
-@operator(Gather, methods="quantile")
+@operator(records=Gather, methods="quantile")
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
@@ -39,7 +39,7 @@ def quantile(
     return _along("quantile", input, q, dim, keepdim, interpolation, False)
 
 
-@operator(Gather, methods="nanquantile")
+@operator(records=Gather, methods="nanquantile")
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:

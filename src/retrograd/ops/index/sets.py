@@ -38,7 +38,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     return wrap(np.asarray(np.isin(x, y, invert=as_flag("isin", "invert", invert))))
 
 
-@operator(WithoutGradient, methods="unique_consecutive")
+@operator(records=WithoutGradient, methods="unique_consecutive")
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:

@@ -78,7 +78,7 @@ def _rectify(array: np.ndarray) -> None:
     kernels.update(optimizers.rectified, [array])
 
 
-@operator(_RectifiedInPlace, methods="relu_")
+@operator(records=_RectifiedInPlace, methods="relu_")
 def relu_(input: Tensor) -> Tensor:
     """``relu`` in the memory of input, which is returned.
 
@@ -96,7 +96,7 @@ def relu_(input: Tensor) -> Tensor:
 _relu_ = in_place(piecewise.relu)
 
 
-@operator(Replaced, methods="zero_")
+@operator(records=Replaced, methods="zero_")
 def zero_(input: Tensor) -> Tensor:
     """Set every element to 0; the gradient to the old values is 0.
 
@@ -107,7 +107,7 @@ def zero_(input: Tensor) -> Tensor:
     return _fill("zero_", input, 0)
 
 
-@operator(Replaced, methods="fill_")
+@operator(records=Replaced, methods="fill_")
 def fill_(input: Tensor, value: Any) -> Tensor:
     """Set every element to ``value``, a number or a tensor with one element; the gradient to the old values is 0.
 
@@ -124,7 +124,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     return _fill("fill_", input, value)
 
 
-@operator(Replaced, methods="copy_")
+@operator(records=Replaced, methods="copy_")
 def copy_(input: Tensor, src: Tensor) -> Tensor:
     """Set the elements to those of ``src``, broadcast and converted; the gradient goes to ``src``.
 

@@ -47,7 +47,7 @@ class SVDWithV(NamedTuple):
     V: Tensor
 
 
-@operator(Inverse, methods="inverse")
+@operator(records=Inverse, methods="inverse")
 def inverse(input: Tensor) -> Tensor:
     """``linalg.inv``
 
@@ -96,7 +96,7 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     return solved("lu_solve", {"LU_data": LU_data, "LU_pivots": LU_pivots, "b": b}, True, False)
 
 
-@operator(Geqrf, methods="geqrf")
+@operator(records=Geqrf, methods="geqrf")
 def geqrf(input: Tensor) -> Reflections:
     """(a, tau): the QR factorization as LAPACK holds it, input = Q R with R in the upper triangle of a.
 
@@ -154,7 +154,7 @@ def qr(input: Tensor, some: bool = True) -> QR:
     return orthogonal("qr", input, "reduced" if as_flag("qr", "some", some) else "complete")
 
 
-@operator(Svd, methods="svd")
+@operator(records=Svd, methods="svd")
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SVDWithV:
     """(U, S, V) with input = U diag(S) VT; U (..., M, K) and V (..., N, K), or all their columns if not ``some``.
 

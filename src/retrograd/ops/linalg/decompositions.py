@@ -200,7 +200,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
     return SVD(u, s, transposed(v))
 
 
-@operator(Svd)
+@operator(records=Svd)
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values (..., min(M, N)) of A (..., M, N), from the largest down.
 
@@ -216,7 +216,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     return values
 
 
-@operator(Eigh)
+@operator(records=Eigh)
 def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
     """(eigenvalues, eigenvectors) of symmetric matrices A (..., N, N): (..., N), ascending; (..., N, N), as columns.
 
@@ -235,7 +235,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
     return Eigen(*Eigh.apply(A, "eigh", _upper("eigh", UPLO)))
 
 
-@operator(Eigh)
+@operator(records=Eigh)
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues (..., N) of symmetric matrices A (..., N, N), in ascending order.
 

@@ -122,7 +122,7 @@ class MatrixExp(Function):
         return block[..., :n, n:]
 
 
-@operator(Determinant, methods="det")
+@operator(records=Determinant, methods="det")
 def det(A: Tensor) -> Tensor:
     """The determinants (...,) of A (..., N, N); the gradient is right for singular matrices too.
 
@@ -136,7 +136,7 @@ def det(A: Tensor) -> Tensor:
     return Determinant.apply(A)
 
 
-@operator(LogDeterminant, methods="slogdet")
+@operator(records=LogDeterminant, methods="slogdet")
 def slogdet(A: Tensor) -> SignAndLogarithm:
     """(sign, logabsdet): the signs of the determinants of A (..., N, N), and log |det(A)|.
 
@@ -150,7 +150,7 @@ def slogdet(A: Tensor) -> SignAndLogarithm:
     return SignAndLogarithm(*LogDeterminant.apply(A))
 
 
-@operator(LogDeterminant, methods="logdet")
+@operator(records=LogDeterminant, methods="logdet")
 def logdet(input: Tensor) -> Tensor:
     """log(det(input)) of matrices (..., N, N): -inf if it is 0, NaN if it is negative.
 
@@ -166,7 +166,7 @@ def logdet(input: Tensor) -> Tensor:
     return found
 
 
-@operator(MatrixExp, methods="matrix_exp")
+@operator(records=MatrixExp, methods="matrix_exp")
 def matrix_exp(A: Tensor) -> Tensor:
     """The exponentials of the matrices A (..., N, N): 1 + A + A A / 2 + ...
 
@@ -182,7 +182,7 @@ def matrix_exp(A: Tensor) -> Tensor:
     return MatrixExp.apply(A)
 
 
-@operator(Constant, Inverse, methods="matrix_power")
+@operator(records=(Constant, Inverse), methods="matrix_power")
 def matrix_power(A: Tensor, n: int) -> Tensor:
     """The products of n factors A (..., N, N), of its inverse if n is negative; the unit matrix for n = 0.
 
@@ -240,7 +240,7 @@ def chain_matmul(*matrices: Any) -> Tensor:
     return _chain("chain_matmul", given)
 
 
-@operator(Constant, Svd, Inverse)
+@operator(records=(Constant, Svd, Inverse))
 def cond(A: Tensor, p: Any = None) -> Tensor:
     """The condition numbers (...,) of A (..., M, N): norm(A, p) norm(inverse of A, p), inf where A is singular.
 

@@ -85,7 +85,7 @@ class Ldl(Function):
         return rows_in_order(transposed(rows_in_order((gx + transposed(gx)) * 0.5, back)), back)
 
 
-@operator(Ldl)
+@operator(records=Ldl)
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactors:
     """(LD, pivots) of symmetric matrices A (..., N, N), for ``linalg.ldl_solve``; they need not be definite.
 
@@ -106,7 +106,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactors:
     return LDLFactors(*_factored("ldl_factor", A, hermitian, True)[:2])
 
 
-@operator(Ldl)
+@operator(records=Ldl)
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorsAndInfo:
     """(LD, pivots, info): ``ldl_factor``, and info (...,), int32: the position, from 1, of the first block of D that is
     0; 0 if there is none.
@@ -122,7 +122,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     return LDLFactorsAndInfo(*_factored("ldl_factor_ex", A, hermitian, check))
 
 
-@operator(Solve)
+@operator(records=Solve)
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
     """X with A X = B, from ``linalg.ldl_factor(A)``; LD (..., N, N), pivots (..., N), B (..., N, K).
 

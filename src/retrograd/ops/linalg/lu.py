@@ -84,7 +84,7 @@ class Lu(Function):
         return rows_in_order(gx, ctx.inverse_order), None
 
 
-@operator(Lu)
+@operator(records=Lu)
 def lu(A: Tensor, *, pivot: bool = True) -> LU:
     """(P, L, U) with A = P L U: a permutation, a lower triangle with ones on its diagonal, and an upper triangle.
 
@@ -106,7 +106,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> LU:
     return LU(wrap(permutation), _lower(found), _upper(found))
 
 
-@operator(Lu)
+@operator(records=Lu)
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
     """(LU, pivots): the factors of ``lu`` in one matrix, for ``linalg.lu_solve``.
 
@@ -126,7 +126,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
     return LUFactors(*_factored("lu_factor", A, pivot, True)[:2])
 
 
-@operator(Lu)
+@operator(records=Lu)
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorsAndInfo:
     """(LU, pivots, info): ``lu_factor``, and info (...,), int32: the position, from 1, of the first 0 on the diagonal
     of U; 0 if there is none.

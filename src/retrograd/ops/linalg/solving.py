@@ -116,7 +116,7 @@ class PseudoInverse(Function):
         return gx, None, None
 
 
-@operator(Inverse)
+@operator(records=Inverse)
 def inv(A: Tensor) -> Tensor:
     """The inverses of the matrices A (..., N, N).
 
@@ -131,7 +131,7 @@ def inv(A: Tensor) -> Tensor:
     return Inverse.apply(A, "inv")
 
 
-@operator(Inverse)
+@operator(records=Inverse)
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseAndInfo:
     """(inverse, info): the inverses, NaN where a matrix is singular, and info (...,), int32, which is not 0 there.
 
@@ -148,7 +148,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseAndInfo:
     return InverseAndInfo(_nan_where(info, Inverse.apply(regular, "inv_ex")), wrap(info))
 
 
-@operator(Solve)
+@operator(records=Solve)
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A X = B, or X A = B if not ``left``; A (..., N, N), B (..., N, K) or (N,) or (..., N).
 
@@ -165,7 +165,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return _solved("solve", A, B, as_flag("solve", "left", left), True)
 
 
-@operator(Solve)
+@operator(records=Solve)
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolutionAndInfo:
     """(result, info): ``solve``, NaN where a matrix is singular, and info (...,), int32, which is not 0 there.
 
@@ -186,7 +186,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     return SolutionAndInfo(_nan_where(info, found), wrap(info))
 
 
-@operator(Solve)
+@operator(records=Solve)
 def solve_triangular(
     A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
@@ -207,7 +207,7 @@ def solve_triangular(
     return _solved("solve_triangular", triangle, B, as_flag("solve_triangular", "left", left), False)
 
 
-@operator(Solve, methods="triangular_solve")
+@operator(records=Solve, methods="triangular_solve")
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolution:
@@ -228,7 +228,7 @@ def triangular_solve(
     return TriangularSolution(solution, expand(A, solution.array.shape[:-2] + A.array.shape[-2:]).clone())
 
 
-@operator(Solve, methods="cholesky_solve")
+@operator(records=Solve, methods="cholesky_solve")
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X with L LT X = B, or LT L X = B for an ``upper`` triangle L (..., N, N); B (..., N, K).
 
@@ -241,7 +241,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     return _of_cholesky("cholesky_solve", L, B, upper)
 
 
-@operator(Solve, methods="cholesky_inverse")
+@operator(records=Solve, methods="cholesky_inverse")
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of L LT, or of LT L for an ``upper`` triangle L (..., N, N).
 
@@ -253,7 +253,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     return _of_cholesky("cholesky_inverse", L, wrap(np.eye(L.array.shape[-1], dtype=L.array.dtype)), upper)
 
 
-@operator(PseudoInverse)
+@operator(records=PseudoInverse)
 def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The Moore-Penrose inverses (..., N, M) of the matrices A (..., M, N).
 
@@ -276,7 +276,7 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     return PseudoInverse.apply(A, *tolerances("pinv", A, atol, rtol if rcond is None else rcond))
 
 
-@operator(PseudoInverse, methods="pinverse")
+@operator(records=PseudoInverse, methods="pinverse")
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """``linalg.pinv`` with the relative limit ``rcond``.
 
@@ -288,7 +288,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     return PseudoInverse.apply(input, *tolerances("pinverse", input, None, rcond))
 
 
-@operator(PseudoInverse)
+@operator(records=PseudoInverse)
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
     """(solution, residuals, rank, singular_values): X that minimises the norm of A X - B; A (..., M, N), B (..., M, K).
 
@@ -332,7 +332,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     )
 
 
-@operator(Inverse)
+@operator(records=Inverse)
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of A as a map of its last axes to its first ``ind`` ones, for ``tensordot``.
 
@@ -354,7 +354,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return reshape(Inverse.apply(reshape(A, rows, columns), "tensorinv"), shape[ind:] + shape[:ind])
 
 
-@operator(Solve)
+@operator(records=Solve)
 def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B.
 

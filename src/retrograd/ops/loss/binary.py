@@ -30,7 +30,7 @@ class WeightedBinaryCrossEntropyWithLogits(ElementLoss, term="weighted_binary_cr
 
 
 @averaged
-@operator(BinaryCrossEntropy)
+@operator(records=BinaryCrossEntropy)
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
@@ -65,7 +65,7 @@ def binary_cross_entropy(
 
 
 @averaged
-@operator(BinaryCrossEntropyWithLogits, WeightedBinaryCrossEntropyWithLogits)
+@operator(records=(BinaryCrossEntropyWithLogits, WeightedBinaryCrossEntropyWithLogits))
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -102,7 +102,7 @@ def binary_cross_entropy_with_logits(
 
 
 @averaged
-@operator(BinaryCrossEntropyWithLogits)
+@operator(records=BinaryCrossEntropyWithLogits)
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:

@@ -154,7 +154,7 @@ class NegativeLogLikelihoodGrad(Function):
 
 
 @averaged
-@operator(CrossEntropy)
+@operator(records=CrossEntropy)
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -191,7 +191,7 @@ def cross_entropy(
 
 
 @averaged
-@operator(CrossEntropy, NegativeLogLikelihood)
+@operator(records=(CrossEntropy, NegativeLogLikelihood))
 def nll_loss(
     input: Tensor,
     target: Tensor,

@@ -45,7 +45,7 @@ class CTC(Function):
         return wrap(kernels.ctc_loss_grad(g.array, x.array, *ctx.labels, loss, alpha, ctx.zero_infinity)), None, None
 
 
-@operator(CTC)
+@operator(records=CTC)
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,

@@ -43,7 +43,7 @@ class Gaussian(ElementLoss, term="gaussian"):
 
 
 @averaged
-@operator(KullbackLeiblerOfLogs, KullbackLeibler)
+@operator(records=(KullbackLeiblerOfLogs, KullbackLeibler))
 def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target (log(target) - input): the divergence of target from the distribution whose logarithm is input.
 
@@ -77,7 +77,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
 
 
 @averaged
-@operator(PoissonOfLogs, Poisson)
+@operator(records=(PoissonOfLogs, Poisson))
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -116,7 +116,7 @@ def poisson_nll_loss(
     return loss + reduce(name, stirling * choice(t.array, large, 1, 0), reduction)
 
 
-@operator(Gaussian)
+@operator(records=Gaussian)
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,

@@ -72,7 +72,7 @@ class MultilabelMargin(Function):
 
 
 @averaged
-@operator(SoftMargin)
+@operator(records=SoftMargin)
 def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target input)) for targets of 1 and -1, averaged, summed or unreduced; computed without overflow.
 
@@ -95,7 +95,7 @@ def _require_classes(name: str, shape: tuple[int, ...], classes: int) -> None:
 
 
 @averaged
-@operator(MultiMargin)
+@operator(records=MultiMargin)
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -143,7 +143,7 @@ def multi_margin_loss(
 
 
 @averaged
-@operator(MultilabelMargin)
+@operator(records=MultilabelMargin)
 def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """sum over targets j and other classes i of max(0, 1 - input[j] + input[i]) / C in each row.
 

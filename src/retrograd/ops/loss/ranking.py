@@ -48,7 +48,7 @@ class Ranking(ElementLoss, term="ranking"):
 
 
 @averaged
-@operator(Hinge)
+@operator(records=Hinge)
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
     """input where the target is 1, max(0, margin - input) where it is -1; averaged, summed or unreduced.
 
@@ -72,7 +72,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, 
 
 
 @averaged
-@operator(Ranking)
+@operator(records=Ranking)
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
@@ -142,7 +142,7 @@ def cosine_embedding_loss(
 
 
 @averaged
-@operator(Ranking)
+@operator(records=Ranking)
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -172,7 +172,7 @@ def triplet_margin_loss(
     return _triplet("triplet_margin_loss", anchor, positive, negative, metric, margin, swap, reduction)
 
 
-@operator(Ranking)
+@operator(records=Ranking)
 def triplet_margin_with_distance_loss(
     anchor: Tensor,
     positive: Tensor,

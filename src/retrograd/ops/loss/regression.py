@@ -32,7 +32,7 @@ class Huber(ElementLoss, term="huber"):
 
 
 @averaged
-@operator(SquaredError)
+@operator(records=SquaredError)
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """(input - target)^2, averaged ("mean"), summed ("sum") or unreduced ("none").
 
@@ -49,7 +49,7 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
 
 
 @averaged
-@operator(AbsoluteError)
+@operator(records=AbsoluteError)
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """|input - target|, averaged, summed or unreduced; its slope is 0 where they are equal. Otherwise as ``mse_loss``.
 
@@ -70,7 +70,7 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: T
 
 
 @averaged
-@operator(SmoothAbsoluteError, AbsoluteError)
+@operator(records=(SmoothAbsoluteError, AbsoluteError))
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """0.5 z^2 / beta where z = |input - target| < beta, else z - 0.5 beta; averaged, summed or unreduced.
 
@@ -88,7 +88,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     return _distance("smooth_l1_loss", loss, numbers, input, target, reduction, None)
 
 
-@operator(Huber)
+@operator(records=Huber)
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:

@@ -99,7 +99,7 @@ class Unit(Function):
         return (g - y * along) / size, None, None
 
 
-@operator(LayerNorm)
+@operator(records=LayerNorm)
 def layer_norm(
     input: Tensor,
     normalized_shape: int | tuple[int, ...] | list[int],
@@ -121,7 +121,7 @@ def layer_norm(
     return _last_axes("layer_norm", input, normalized_shape, weight, bias, eps, True)
 
 
-@operator(LayerNorm)
+@operator(records=LayerNorm)
 def rms_norm(
     input: Tensor,
     normalized_shape: int | tuple[int, ...] | list[int],
@@ -143,7 +143,7 @@ def rms_norm(
     return _last_axes("rms_norm", input, normalized_shape, weight, None, eps, False)
 
 
-@operator(GroupNorm)
+@operator(records=GroupNorm)
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
@@ -178,7 +178,7 @@ def group_norm(
     return y
 
 
-@operator(Unit)
+@operator(records=Unit)
 def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Tensor:
     """input / max(norm, eps), the p-norm along axis ``dim`` (or several).
 

@@ -111,7 +111,7 @@ def fixed_batch_norm(x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor, 
     return ChannelAffine.apply(x, *FixedScale.apply(mean, variance, weight, bias, eps))
 
 
-@operator(ChannelAffine, BatchNorm)
+@operator(records=(ChannelAffine, BatchNorm))
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -164,7 +164,7 @@ def batch_norm(
     return y
 
 
-@operator(ChannelAffine, GroupNorm)
+@operator(records=(ChannelAffine, GroupNorm))
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,

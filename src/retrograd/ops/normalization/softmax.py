@@ -89,7 +89,7 @@ class LogSoftmaxGrad(Function):
         return gg, gy, None
 
 
-@operator(Softmax, methods="softmax")
+@operator(records=Softmax, methods="softmax")
 def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """exp(input) / sum(exp(input)) along axis ``dim``, computed without overflow.
 
@@ -106,7 +106,7 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     return Softmax.apply(input, axis("softmax", "dim", dim, ndim)) if ndim else of_line(softmax, input, dim)
 
 
-@operator(LogSoftmax, methods="log_softmax")
+@operator(records=LogSoftmax, methods="log_softmax")
 def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """input - log(sum(exp(input))) along axis ``dim``, computed without overflow.
 

@@ -61,7 +61,7 @@ class Elu(Pointwise, formula="elu"):
     """scale x where x > 0, alpha (exp(rate x) - 1) elsewhere: elu, selu and celu"""
 
 
-@operator(Silu)
+@operator(records=Silu)
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """input * sigmoid(input), also called swish.
 
@@ -75,7 +75,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     return unary_float(Silu, "silu", input)
 
 
-@operator(Mish)
+@operator(records=Mish)
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """input * tanh(softplus(input)).
 
@@ -91,7 +91,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return unary_float(Mish, "mish", input)
 
 
-@operator(GeluTanh, Gelu)
+@operator(records=(GeluTanh, Gelu))
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """input * P(X <= input) for a normal X: input * (1 + erf(input / sqrt(2))) / 2.
 
@@ -110,7 +110,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     return unary_float(GeluTanh if approximate == "tanh" else Gelu, "gelu", input)
 
 
-@operator(Softplus)
+@operator(records=Softplus)
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta * input)) / beta, and input itself where beta * input > threshold.
 
@@ -125,7 +125,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     )
 
 
-@operator(LogSigmoid)
+@operator(records=LogSigmoid)
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(input)), computed without overflow.
 
@@ -137,7 +137,7 @@ def logsigmoid(input: Tensor) -> Tensor:
     return unary_float(LogSigmoid, "logsigmoid", input)
 
 
-@operator(Softsign)
+@operator(records=Softsign)
 def softsign(input: Tensor) -> Tensor:
     """input / (1 + |input|).
 
@@ -150,7 +150,7 @@ def softsign(input: Tensor) -> Tensor:
     return unary(Softsign, "softsign", input)
 
 
-@operator(Tanhshrink)
+@operator(records=Tanhshrink)
 def tanhshrink(input: Tensor) -> Tensor:
     """input - tanh(input).
 
@@ -163,7 +163,7 @@ def tanhshrink(input: Tensor) -> Tensor:
     return unary(Tanhshrink, "tanhshrink", input)
 
 
-@operator(Elu)
+@operator(records=Elu)
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """input where it is above 0, alpha * (exp(input) - 1) elsewhere.
 
@@ -180,7 +180,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return Elu.apply(input, as_real("elu", "alpha", alpha), 1.0, 1.0)
 
 
-@operator(Elu)
+@operator(records=Elu)
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """scale * elu(input, alpha) with the fixed alpha = 1.6733 and scale = 1.0507.
 
@@ -197,7 +197,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     return Elu.apply(input, _SELU_ALPHA * _SELU_SCALE, _SELU_SCALE, 1.0)
 
 
-@operator(Elu)
+@operator(records=Elu)
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """input where it is above 0, alpha * (exp(input / alpha) - 1) elsewhere.
 

@@ -94,7 +94,7 @@ class LerpNumber(Pointwise, Binary, formula="lerp_number"):
     """As ``lerp``, with one weight for all."""
 
 
-@operator(Add, methods="add __add__", in_place=True, numpy="add")
+@operator(records=Add, methods="add __add__", in_place=True, numpy="add")
 def add(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: float = 1) -> Tensor:
     """input + alpha * other; shapes broadcast, types promote as in PyTorch, a Python number takes the tensor's type.
 
@@ -109,7 +109,7 @@ def add(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: flo
     return binary(Add, "add", input, other if alpha == 1 else _scaled(Add, "add", input, other, alpha))
 
 
-@operator(Sub, methods="sub subtract __sub__", in_place=True, numpy="subtract")
+@operator(records=Sub, methods="sub subtract __sub__", in_place=True, numpy="subtract")
 def sub(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: float = 1) -> Tensor:
     """input - alpha * other; as ``add``, but not for truth values.
 
@@ -134,7 +134,7 @@ def _scaled(operator: type[Binary], name: str, x: Any, y: Any, alpha: Any) -> Te
     return mul(y, bool(alpha) if kind == "b" else convert(name, "alpha", alpha))
 
 
-@operator(Scale, Mul, methods="mul multiply __mul__", in_place=True, numpy="multiply")
+@operator(records=(Scale, Mul), methods="mul multiply __mul__", in_place=True, numpy="multiply")
 def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
     """input * other; as ``add``."""
     if interpreters and (seen := interpreted(mul, locals())) is not None:
@@ -147,7 +147,7 @@ def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
     return binary(Mul, "mul", input, other)
 
 
-@operator(Div, methods="div divide __truediv__", in_place=True, numpy="divide")
+@operator(records=Div, methods="div divide __truediv__", in_place=True, numpy="divide")
 def div(input: Tensor | float, other: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
     """input / other; as ``add``, but integers give float32.
 
@@ -172,7 +172,7 @@ def scale(input: Tensor, factor: float) -> Tensor:
     return Scale.apply(input, factor)
 
 
-@operator(Neg, methods="neg negative __neg__", in_place=True, numpy="negative")
+@operator(records=Neg, methods="neg negative __neg__", in_place=True, numpy="negative")
 def neg(input: Tensor) -> Tensor:
     """-input"""
     if interpreters and (seen := interpreted(neg, locals())) is not None:
@@ -195,7 +195,7 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
-@operator(LerpNumber, Lerp, methods="lerp", in_place=True)
+@operator(records=(LerpNumber, Lerp), methods="lerp", in_place=True)
 def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     """input + weight * (end - input); three operands are broadcast.
 
@@ -216,7 +216,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     return Lerp.apply(input, end, weight)
 
 
-@operator(Addcmul, methods="addcmul", in_place=True)
+@operator(records=Addcmul, methods="addcmul", in_place=True)
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: float = 1) -> Tensor:
     """input + value * tensor1 * tensor2; three operands are broadcast, and their types promote.
 
@@ -237,7 +237,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, val
     return x + y * z * whole("addcmul", "value", value)
 
 
-@operator(Addcdiv, methods="addcdiv", in_place=True)
+@operator(records=Addcdiv, methods="addcdiv", in_place=True)
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: float = 1) -> Tensor:
     """input + value * tensor1 / tensor2; three operands are broadcast, and their types promote.
 

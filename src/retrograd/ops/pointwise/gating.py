@@ -55,7 +55,7 @@ class StraightThrough(Function):
         return g, None
 
 
-@operator(Glu)
+@operator(records=Glu)
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """a * sigmoid(b), where a and b are the halves of input along axis ``dim``.
 
@@ -75,7 +75,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return Glu.apply(input, place)
 
 
-@operator(StraightThrough)
+@operator(records=StraightThrough)
 def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """softmax((logits + noise) / tau) along axis ``dim``, with Gumbel noise: a soft sample.
 

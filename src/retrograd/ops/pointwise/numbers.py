@@ -74,7 +74,7 @@ class Copysign(Pointwise, Binary, formula="copysign"):
     """|x| with the sign of y, also of -0.0"""
 
 
-@operator(Copysign, domains=((0.5, 2.0), (-2.0, -0.5)), methods="copysign", in_place=True, numpy="copysign")
+@operator(records=Copysign, domains=((0.5, 2.0), (-2.0, -0.5)), methods="copysign", in_place=True, numpy="copysign")
 def copysign(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The size of input with the sign of other, whose -0.0 counts as negative and NaN as positive; shapes broadcast."""
     if interpreters and (seen := interpreted(copysign, locals())) is not None:
@@ -134,7 +134,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     return as_float("ldexp", x) * as_float("ldexp", y).exp2()
 
 
-@operator(Frexp, methods="frexp")
+@operator(records=Frexp, methods="frexp")
 def frexp(input: Tensor) -> MantissaAndExponent:
     """(mantissa, exponent): input = mantissa * 2**exponent with |mantissa| from 1/2 to 1, or 0; exponents are int32.
 
@@ -192,7 +192,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     return where(wrap(np.asarray(x == 0)), values, wrap(np.asarray((x > 0).astype(x.dtype))))
 
 
-@operator(NextAfter, methods="nextafter", in_place=True, numpy="nextafter")
+@operator(records=NextAfter, methods="nextafter", in_place=True, numpy="nextafter")
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """The next floating-point number after input towards other; shapes broadcast.
 

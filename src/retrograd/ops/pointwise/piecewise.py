@@ -91,7 +91,7 @@ class Maximum(Pointwise, Binary, formula="maximum"):
     exact = np.maximum
 
 
-@operator(Maximum, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="maximum", numpy="maximum")
+@operator(records=Maximum, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="maximum", numpy="maximum")
 def maximum(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The larger of the two, element by element; NaN wins; ties share the gradient evenly."""
     if interpreters and (seen := interpreted(maximum, locals())) is not None:
@@ -105,7 +105,7 @@ class Minimum(Pointwise, Binary, formula="minimum"):
     exact = np.minimum
 
 
-@operator(Minimum, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="minimum", numpy="minimum")
+@operator(records=Minimum, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="minimum", numpy="minimum")
 def minimum(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The smaller of the two, element by element; NaN wins; ties share the gradient evenly."""
     if interpreters and (seen := interpreted(minimum, locals())) is not None:
@@ -119,7 +119,7 @@ class Fmax(Pointwise, Binary, formula="fmax"):
     exact = np.fmax
 
 
-@operator(Fmax, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmax", numpy="fmax")
+@operator(records=Fmax, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmax", numpy="fmax")
 def fmax(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The larger of the two, element by element; numbers win over NaN; of ties, input gets the gradient."""
     if interpreters and (seen := interpreted(fmax, locals())) is not None:
@@ -133,7 +133,7 @@ class Fmin(Pointwise, Binary, formula="fmin"):
     exact = np.fmin
 
 
-@operator(Fmin, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmin", numpy="fmin")
+@operator(records=Fmin, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmin", numpy="fmin")
 def fmin(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The smaller of the two, element by element; numbers win over NaN; of ties, input gets the gradient."""
     if interpreters and (seen := interpreted(fmin, locals())) is not None:
@@ -144,7 +144,7 @@ def fmin(input: Tensor | float, other: Tensor | float) -> Tensor:
 _positive_part = partial(np.maximum, 0)
 
 
-@operator(Relu, methods="relu")
+@operator(records=Relu, methods="relu")
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(input, 0)
 
@@ -158,7 +158,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return unary_exact(Relu, "relu", _positive_part, input)
 
 
-@operator(Clamp, ClampTensors, methods="clamp clip", in_place=True)
+@operator(records=(Clamp, ClampTensors), methods="clamp clip", in_place=True)
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """min(max(input, min), max); a limit is None, a number, or a tensor that broadcasts with input.
 
@@ -227,7 +227,7 @@ def clamp_max(input: Tensor, max: Any) -> Tensor:
     return clamp(input, None, max)
 
 
-@operator(Where)
+@operator(records=Where)
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """input where the condition holds, other elsewhere: Tensors or numbers, all three broadcast, types promote.
 
@@ -256,7 +256,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     return wrap(np.asarray(np.where(condition.array, x.array, y.array)))
 
 
-@operator(NanToNum, methods="nan_to_num", in_place=True)
+@operator(records=NanToNum, methods="nan_to_num", in_place=True)
 def nan_to_num(
     input: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:

@@ -27,7 +27,7 @@ class Sqrt(Pointwise, formula="sqrt"):
     """The square root; NaN below 0."""
 
 
-@operator(Sqrt, domains=((0.5, 2.0),), methods="sqrt", in_place=True, numpy="sqrt")
+@operator(records=Sqrt, domains=((0.5, 2.0),), methods="sqrt", in_place=True, numpy="sqrt")
 def sqrt(input: Tensor) -> Tensor:
     """The square root of input: NaN below 0."""
     if interpreters and (seen := interpreted(sqrt, locals())) is not None:
@@ -39,7 +39,7 @@ class Rsqrt(Pointwise, formula="rsqrt"):
     """1 / sqrt(x)"""
 
 
-@operator(Rsqrt, domains=((0.5, 2.0),), methods="rsqrt", in_place=True)
+@operator(records=Rsqrt, domains=((0.5, 2.0),), methods="rsqrt", in_place=True)
 def rsqrt(input: Tensor) -> Tensor:
     """1 / sqrt(input)"""
     if interpreters and (seen := interpreted(rsqrt, locals())) is not None:
@@ -51,7 +51,7 @@ class Reciprocal(Pointwise, formula="reciprocal"):
     """1 / x"""
 
 
-@operator(Reciprocal, domains=((0.5, 2.0),), methods="reciprocal", in_place=True, numpy="reciprocal")
+@operator(records=Reciprocal, domains=((0.5, 2.0),), methods="reciprocal", in_place=True, numpy="reciprocal")
 def reciprocal(input: Tensor) -> Tensor:
     """1 / input"""
     if interpreters and (seen := interpreted(reciprocal, locals())) is not None:
@@ -79,7 +79,7 @@ class Hypot(Pointwise, Binary, formula="hypot"):
     integers = False
 
 
-@operator(Hypot, domains=((0.5, 2.0), (0.5, 2.0)), methods="hypot", in_place=True, numpy="hypot")
+@operator(records=Hypot, domains=((0.5, 2.0), (0.5, 2.0)), methods="hypot", in_place=True, numpy="hypot")
 def hypot(input: Tensor | float, other: Tensor | float) -> Tensor:
     """sqrt(input**2 + other**2) without intermediate overflow; as ``add``, but one operand must be floating-point.
 
@@ -100,7 +100,7 @@ def square(input: Tensor) -> Tensor:
     return pow(input, 2)
 
 
-@operator(Pow, PowOfNumber, PowTensors, methods="pow __pow__", in_place=True, numpy="power")
+@operator(records=(Pow, PowOfNumber, PowTensors), methods="pow __pow__", in_place=True, numpy="power")
 def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     """input**exponent; one of them may be a number. The gradient to input is 0 where the exponent is 0.
 

@@ -74,7 +74,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     return hardtanh(input, 0.0, 6.0, inplace is not False and as_truth("relu6", "inplace", inplace))
 
 
-@operator(Hardtanh)
+@operator(records=Hardtanh)
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """min(max(input, min_val), max_val); the gradient at the limits is 0. For integers the limits are truncated.
 
@@ -96,7 +96,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     return Hardtanh.apply(input, low, high)
 
 
-@operator(Hardsigmoid)
+@operator(records=Hardsigmoid)
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(input + 3, 0), 6) / 6.
 
@@ -110,7 +110,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     return unary_float(Hardsigmoid, "hardsigmoid", input)
 
 
-@operator(Hardswish)
+@operator(records=Hardswish)
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """input * hardsigmoid(input).
 
@@ -126,7 +126,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return unary_float(Hardswish, "hardswish", input)
 
 
-@operator(Hardshrink)
+@operator(records=Hardshrink)
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """input where |input| > lambd, 0 elsewhere.
 
@@ -139,7 +139,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return Hardshrink.apply(input, as_real("hardshrink", "lambd", lambd))
 
 
-@operator(Softshrink)
+@operator(records=Softshrink)
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """input - lambd above lambd, input + lambd below -lambd, 0 between.
 
@@ -156,7 +156,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return Softshrink.apply(input, lambd)
 
 
-@operator(Threshold)
+@operator(records=Threshold)
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """input where it is above ``threshold``, ``value`` elsewhere; for integers both numbers are truncated.
 
@@ -175,7 +175,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     return Threshold.apply(input, as_real("threshold", "threshold", threshold), as_real("threshold", "value", value))
 
 
-@operator(LeakyRelu)
+@operator(records=LeakyRelu)
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """input where it is above 0, negative_slope * input elsewhere.
 
@@ -190,7 +190,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return LeakyRelu.apply(input, as_real("leaky_relu", "negative_slope", negative_slope))
 
 
-@operator(Prelu)
+@operator(records=Prelu)
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """input where it is above 0, weight * input elsewhere.
 
@@ -219,7 +219,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return Prelu.apply(input, weight)
 
 
-@operator(Prelu)
+@operator(records=Prelu)
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:

@@ -24,7 +24,7 @@ __all__ = ["affine_grid", "grid_sample"]
 _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
 
-@operator(Gather, Constant)
+@operator(records=(Gather, Constant))
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:

@@ -60,7 +60,7 @@ class SumBoxes(Function):
         return Repeat.apply(v, ctx.factors), None
 
 
-@operator(Repeat, SparseProducts, SparseProduct)
+@operator(records=(Repeat, SparseProducts, SparseProduct))
 def interpolate(
     input: Tensor,
     size: int | tuple[int, ...] | None = None,

@@ -140,7 +140,7 @@ def append_row(x: Tensor, row: Tensor | None, axis: int = 2) -> Tensor:
     return y if row is None else y + PadSlice.apply(row, tuple(shape), (*before, slice(extent, extent + 1)))
 
 
-@operator(Attention)
+@operator(records=Attention)
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,

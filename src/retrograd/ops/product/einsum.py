@@ -25,7 +25,7 @@ __all__ = ["einsum"]
 _LETTERS = string.ascii_letters
 
 
-@operator(MatMul)
+@operator(records=MatMul)
 def einsum(equation: str, *operands: Any) -> Tensor:
     """Sum of products over the letters that are not in the output: "bij,bjk->bik" is a batched matrix product.
 

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-@operator(MatMul, methods="mm")
+@operator(records=MatMul, methods="mm")
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices: input (M, K), mat2 (K, N) -> (M, N); one of them may be sparse.
 
@@ -55,7 +55,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     return MatMul.apply(input, mat2)
 
 
-@operator(MatMul, methods="bmm")
+@operator(records=MatMul, methods="bmm")
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Products of B pairs of matrices: input (B, M, K), mat2 (B, K, N) -> (B, M, N)
 
@@ -97,7 +97,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     return matmul(input, tensor)
 
 
-@operator(Linear, methods="inner")
+@operator(records=Linear, methods="inner")
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last axis of both: input (*A, K), other (*B, K) -> (*A, *B); a 0-d operand scales.
 
@@ -174,7 +174,7 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
     return unsqueeze(input, 1) * vec2
 
 
-@operator(MatMul, methods="addmm", in_place=True)
+@operator(records=MatMul, methods="addmm", in_place=True)
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -210,7 +210,7 @@ def addmv(
     return _sum("addmv", input, matmul(mat, vec), beta, alpha)
 
 
-@operator(MatMul, methods="addbmm", in_place=True)
+@operator(records=MatMul, methods="addbmm", in_place=True)
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -232,7 +232,7 @@ def addbmm(
     return _sum("addbmm", input, together, beta, alpha)
 
 
-@operator(MatMul, methods="baddbmm", in_place=True)
+@operator(records=MatMul, methods="baddbmm", in_place=True)
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -280,7 +280,7 @@ def addr(
     return cast(_added(input, product, beta, alpha), dtype)
 
 
-@operator(MatMul, methods="tensordot")
+@operator(records=MatMul, methods="tensordot")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """The sum of products over pairs of axes: the last ``dims`` of a, the first of b; or dims[0] of a, dims[1] of b.
 

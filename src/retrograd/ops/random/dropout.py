@@ -60,7 +60,7 @@ class DropoutGrad(Function):
         return DropoutGrad.apply(v, *ctx.saved_tensors, ctx.p), None, None
 
 
-@operator(Dropout)
+@operator(records=Dropout)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """In training, each element is zeroed with probability p and the others are scaled by 1/(1 - p).
 

@@ -195,7 +195,7 @@ def normal(
     return Tensor(np.asarray(source.standard_normal(shape) * s + m).astype(kind), requires_grad)
 
 
-@operator(Constant, methods="bernoulli")
+@operator(records=Constant, methods="bernoulli")
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
     """1 with probability input, or ``p`` if given, else 0; in input's type; the gradient is 0.
 
@@ -214,7 +214,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     return Constant.apply(input, drawn.astype(input.array.dtype))
 
 
-@operator(Constant)
+@operator(records=Constant)
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Poisson random numbers with rates input, in input's type; the gradient is 0.
 

@@ -75,7 +75,7 @@ class ExtremeAlong(Function):
         return Place.apply(kept, np.expand_dims(indices, along), along, shape, ctx.memory), None, None
 
 
-@operator(Amax, ExtremeAlong, methods="max")
+@operator(records=(Amax, ExtremeAlong), methods="max")
 def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The largest element of input, or (values, indices) along axis ``dim``. NaN counts as the largest.
 
@@ -96,7 +96,7 @@ def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *
     return _extreme("max", input, dim, keepdim, False)
 
 
-@operator(Amax, ExtremeAlong, methods="min")
+@operator(records=(Amax, ExtremeAlong), methods="min")
 def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The smallest element of input, or (values, indices) along axis ``dim``, or ``minimum(input, other)``; as ``max``.
 
@@ -109,7 +109,7 @@ def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *
     return _extreme("min", input, dim, keepdim, True)
 
 
-@operator(Amax, methods="amax")
+@operator(records=Amax, methods="amax")
 def amax(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """The largest element of input over ``dim`` (all axes if None); ties share the gradient evenly.
 
@@ -123,7 +123,7 @@ def amax(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     return _over("amax", input, dim, keepdim, False)
 
 
-@operator(Amax, methods="amin")
+@operator(records=Amax, methods="amin")
 def amin(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """The smallest element of input over ``dim`` (all axes if None); ties share the gradient evenly.
 
@@ -134,7 +134,7 @@ def amin(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     return _over("amin", input, dim, keepdim, True)
 
 
-@operator(Amax, methods="aminmax")
+@operator(records=Amax, methods="aminmax")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
     """(min, max): ``amin`` and ``amax`` along one axis, or of all elements.
 

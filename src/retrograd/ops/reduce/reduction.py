@@ -80,7 +80,7 @@ class NanToZero(Function):
         return (g * wrap(kept.astype(g.array.dtype)),)
 
 
-@operator(Sum, methods="sum")
+@operator(records=Sum, methods="sum")
 def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum of input over ``dim`` (all axes if None); integers and truth values sum to int64.
 
@@ -99,7 +99,7 @@ def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = N
     return wrap(np.asarray(input.array.sum(axis=over, keepdims=keepdim, dtype=_wide(input, dtype))))
 
 
-@operator(Mean, methods="mean")
+@operator(records=Mean, methods="mean")
 def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean of input over ``dim`` (all axes if None); NaN over no elements.
 
@@ -115,7 +115,7 @@ def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
     return Mean.apply(*operands("mean", input, dim, keepdim, dtype, floating=True))
 
 
-@operator(Prod, methods="prod")
+@operator(records=Prod, methods="prod")
 def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Product of input over ``dim`` (all axes if None); 1 over no elements; integers multiply to int64.
 
@@ -138,7 +138,7 @@ def _wide(x: Tensor, dtype: Any) -> Any:
     return np.int64 if dtype is None else x.array.dtype
 
 
-@operator(Sum, NanToZero, methods="nansum")
+@operator(records=(Sum, NanToZero), methods="nansum")
 def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """As ``sum``, with NaN counted as 0, without gradient.
 
@@ -152,7 +152,7 @@ def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any 
     return sum(input, dim, keepdim, dtype=dtype)
 
 
-@operator(Sum, NanToZero, methods="nanmean")
+@operator(records=(Sum, NanToZero), methods="nanmean")
 def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean of the elements over ``dim`` that are not NaN; NaN where there is none.
 

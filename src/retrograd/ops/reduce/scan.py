@@ -153,7 +153,7 @@ def prefix_products(x: Tensor, axis: int, reverse: bool) -> Tensor:
     return CumProd.apply(shifted(x, axis, 1, 1.0), axis)
 
 
-@operator(CumSum, methods="cumsum", in_place=True)
+@operator(records=CumSum, methods="cumsum", in_place=True)
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """y[i] = input[0] + ... + input[i] along axis ``dim``; integers and truth values sum to int64.
 
@@ -173,7 +173,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     return _of_integers(np.cumsum(input.array, along, np.int64), input, dtype)
 
 
-@operator(CumProd, methods="cumprod", in_place=True)
+@operator(records=CumProd, methods="cumprod", in_place=True)
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """y[i] = input[0] * ... * input[i] along axis ``dim``; the gradient is correct also at zeros.
 
@@ -196,7 +196,7 @@ def _of_integers(found: np.ndarray, x: Tensor, dtype: Any) -> Tensor:
     return wrap(found if dtype is None else found.astype(x.array.dtype, copy=False))
 
 
-@operator(LogCumSumExp, methods="logcumsumexp")
+@operator(records=LogCumSumExp, methods="logcumsumexp")
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """y[i] = log(exp(input[0]) + ... + exp(input[i])) along axis ``dim``, computed without overflow.
 
@@ -212,7 +212,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     return LogCumSumExp.apply(input, axis("logcumsumexp", "dim", dim, input.array.ndim))
 
 
-@operator(CumExtreme, methods="cummax")
+@operator(records=CumExtreme, methods="cummax")
 def cummax(input: Tensor, dim: int) -> CumulativeMaximum:
     """(values, indices): the largest of input[0] ... input[i] along axis ``dim``, and its last index.
 
@@ -227,7 +227,7 @@ def cummax(input: Tensor, dim: int) -> CumulativeMaximum:
     return _extreme("cummax", input, dim, False)
 
 
-@operator(CumExtreme, methods="cummin")
+@operator(records=CumExtreme, methods="cummin")
 def cummin(input: Tensor, dim: int) -> CumulativeMaximum:
     """(values, indices): the smallest of input[0] ... input[i] along axis ``dim``; as ``cummax``.
 

@@ -125,7 +125,7 @@ def quotient_or_zero(x: Tensor, y: Tensor) -> Tensor:
     return x * kept / (y * kept + wrap(np.asarray(zero, y.array.dtype)))
 
 
-@operator(VarMean, methods="var")
+@operator(records=VarMean, methods="var")
 def var(
     input: Tensor,
     dim: Any = None,
@@ -148,7 +148,7 @@ def var(
     return VarMean.apply(*_arguments("var", input, dim, unbiased, keepdim, correction, False))[0]
 
 
-@operator(VarMean, methods="std")
+@operator(records=VarMean, methods="std")
 def std(
     input: Tensor,
     dim: Any = None,
@@ -166,7 +166,7 @@ def std(
     return VarMean.apply(*_arguments("std", input, dim, unbiased, keepdim, correction, True))[0]
 
 
-@operator(VarMean, methods="var_mean")
+@operator(records=VarMean, methods="var_mean")
 def var_mean(
     input: Tensor,
     dim: Any = None,
@@ -184,7 +184,7 @@ def var_mean(
     return VarMean.apply(*_arguments("var_mean", input, dim, unbiased, keepdim, correction, False))
 
 
-@operator(VarMean, methods="std_mean")
+@operator(records=VarMean, methods="std_mean")
 def std_mean(
     input: Tensor,
     dim: Any = None,
@@ -202,7 +202,7 @@ def std_mean(
     return VarMean.apply(*_arguments("std_mean", input, dim, unbiased, keepdim, correction, True))
 
 
-@operator(LogSumExp, methods="logsumexp")
+@operator(records=LogSumExp, methods="logsumexp")
 def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     """log(sum(exp(input))) over ``dim``, computed without overflow; -inf over no elements.
 

@@ -61,7 +61,7 @@ class Triangle(Function):
         return Triangle.apply(g, ctx.diagonal, ctx.lower), None, None
 
 
-@operator(Triangle, methods="tril", in_place=True)
+@operator(records=Triangle, methods="tril", in_place=True)
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangles of input (..., M, N), 0 above the ``diagonal`` (0 the main one, 1 that above it).
 
@@ -75,7 +75,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     return Triangle.apply(input, _diagonal("tril", input, diagonal), True)
 
 
-@operator(Triangle, methods="triu", in_place=True)
+@operator(records=Triangle, methods="triu", in_place=True)
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangles of input (..., M, N), 0 below the ``diagonal`` (0 the main one, 1 that above it).
 
@@ -109,7 +109,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return Diagonal.apply(input, nearest_offset("diagonal", "offset", offset, shape[a], shape[b]), a, b)
 
 
-@operator(DiagonalFill, methods="diag_embed")
+@operator(records=DiagonalFill, methods="diag_embed")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Square matrices in axes ``dim1`` and ``dim2`` of the result, with input's last axis on their diagonal ``offset``.
 

@@ -124,7 +124,7 @@ def concatenate(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return joined_along("concatenate", tensors, dim)
 
 
-@operator(Stack)
+@operator(records=Stack)
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape along a new axis ``dim``.
 

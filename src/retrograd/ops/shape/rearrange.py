@@ -76,7 +76,7 @@ class Rearrange(Function):
         return Rearrange.apply(g, *ctx.geometry), None, None, None
 
 
-@operator(Flip, methods="flip")
+@operator(records=Flip, methods="flip")
 def flip(input: Tensor, *over: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
     """input reversed along the axes ``over``, or by name ``dims``.
 
@@ -91,7 +91,7 @@ def flip(input: Tensor, *over: int | tuple[int, ...], dims: tuple[int, ...] | No
     return Flip.apply(input, over) if input.array.ndim else clone(input)
 
 
-@operator(Flip, methods="fliplr")
+@operator(records=Flip, methods="fliplr")
 def fliplr(input: Tensor) -> Tensor:
     """input (M, N, ...) with its columns reversed.
 
@@ -106,7 +106,7 @@ def fliplr(input: Tensor) -> Tensor:
     return Flip.apply(input, (1,))
 
 
-@operator(Flip, methods="flipud")
+@operator(records=Flip, methods="flipud")
 def flipud(input: Tensor) -> Tensor:
     """input (M, ...) with its rows reversed.
 
@@ -121,7 +121,7 @@ def flipud(input: Tensor) -> Tensor:
     return Flip.apply(input, (0,))
 
 
-@operator(Roll, methods="roll")
+@operator(records=Roll, methods="roll")
 def roll(input: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None) -> Tensor:
     """input shifted by ``shifts`` along ``dims``; elements shifted out at one end come in at the other.
 
@@ -145,7 +145,7 @@ def roll(input: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ..
     return Roll.apply(input, by, tuple(axis("roll", "dims", d, input.array.ndim) for d in over))
 
 
-@operator(Flip, methods="rot90")
+@operator(records=Flip, methods="rot90")
 def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] | list[int] = (0, 1)) -> Tensor:
     """input rotated by k times 90 degrees in the plane of two axes, from the first towards the second.
 
@@ -213,7 +213,7 @@ def _repeated(x: Tensor, counts: tuple[int, ...]) -> Tensor:
     return unshared(reshape(expand(reshape(x, apart), wide), joined), x)
 
 
-@operator(SparseProduct, methods="repeat_interleave")
+@operator(records=SparseProduct, methods="repeat_interleave")
 def repeat_interleave(
     input: Tensor, repeats: int | Tensor, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:

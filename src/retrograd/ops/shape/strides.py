@@ -155,7 +155,7 @@ def _view_of(x: Tensor, layout: Layout) -> Tensor:
     return view
 
 
-@operator(Rearranged, methods="as_strided_scatter")
+@operator(records=Rearranged, methods="as_strided_scatter")
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
 ) -> Tensor:

@@ -127,7 +127,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     return reshape(y, y.array.shape[1:]) if single else y
 
 
-@operator(AddWindows)
+@operator(records=AddWindows)
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:

@@ -121,7 +121,7 @@ class Polygamma(Special):
         return polygamma(n + 1, x)
 
 
-@operator(LogGamma, methods="lgamma", in_place=True)
+@operator(records=LogGamma, methods="lgamma", in_place=True)
 def lgamma(input: Tensor) -> Tensor:
     """log |gamma(input)|; inf at 0 and the negative integers
 
@@ -133,7 +133,7 @@ def lgamma(input: Tensor) -> Tensor:
     return applied(LogGamma, "lgamma", input)
 
 
-@operator(Polygamma, methods="digamma", in_place=True)
+@operator(records=Polygamma, methods="digamma", in_place=True)
 def digamma(input: Tensor) -> Tensor:
     """The derivative of ``lgamma``; NaN at the negative integers.
 
@@ -145,7 +145,7 @@ def digamma(input: Tensor) -> Tensor:
     return applied(Polygamma, "digamma", input, 0)
 
 
-@operator(Polygamma)
+@operator(records=Polygamma)
 def polygamma(n: int, input: Tensor) -> Tensor:
     """The derivative of order n of ``digamma``.
 
@@ -218,7 +218,7 @@ class IncompleteGamma(Function):
         return None, sum_to(g * (-slope if ctx.upper else slope), x.array.shape), None
 
 
-@operator(IncompleteGamma, methods="igamma", in_place=True)
+@operator(records=IncompleteGamma, methods="igamma", in_place=True)
 def igamma(input: Tensor, other: Tensor) -> Tensor:
     """The integral of t**(input - 1) exp(-t) from 0 to other, divided by gamma(input); shapes broadcast.
 
@@ -233,7 +233,7 @@ def igamma(input: Tensor, other: Tensor) -> Tensor:
     return _of_both("igamma", input, other, False)
 
 
-@operator(IncompleteGamma, methods="igammac", in_place=True)
+@operator(records=IncompleteGamma, methods="igammac", in_place=True)
 def igammac(input: Tensor, other: Tensor) -> Tensor:
     """1 - igamma(input, other), accurate where that is small; it has a gradient to other.
 
@@ -272,7 +272,7 @@ class Zeta(Function):
         return None, sum_to(g * -s * Zeta.apply(s + 1, q), q.array.shape)
 
 
-@operator(Zeta)
+@operator(records=Zeta)
 def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The Hurwitz zeta function, the sum of (other + k)**-input over k from 0 on; one operand may be a number.
 

@@ -153,7 +153,7 @@ class Entropy(Special):
         return -(x.log() + 1)
 
 
-@operator(ErfInv, methods="erfinv", in_place=True)
+@operator(records=ErfInv, methods="erfinv", in_place=True)
 def erfinv(input: Tensor) -> Tensor:
     """The inverse of ``erf``: inf at 1, -inf at -1, NaN beyond.
 
@@ -177,7 +177,7 @@ def ndtr(input: Tensor) -> Tensor:
     return erfc(as_float("ndtr", input) * -_ROOT) * 0.5
 
 
-@operator(NormalQuantile)
+@operator(records=NormalQuantile)
 def ndtri(input: Tensor) -> Tensor:
     """The inverse of ``ndtr``, the quantile of the standard normal distribution; NaN outside [0, 1].
 
@@ -189,7 +189,7 @@ def ndtri(input: Tensor) -> Tensor:
     return applied(NormalQuantile, "ndtri", input)
 
 
-@operator(LogNormalCdf)
+@operator(records=LogNormalCdf)
 def log_ndtr(input: Tensor) -> Tensor:
     """log(ndtr(input)), accurate for small probabilities
 
@@ -201,7 +201,7 @@ def log_ndtr(input: Tensor) -> Tensor:
     return applied(LogNormalCdf, "log_ndtr", input)
 
 
-@operator(Entropy)
+@operator(records=Entropy)
 def entr(input: Tensor) -> Tensor:
     """-input log(input), the term of an entropy: 0 at 0, -inf below
 
