@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from .engine.source import backward_source
     from .explanation.explain import explain
     from .explanation.graph.graph import graph
+    from .explanation.where import source_map
     from .interop.packed import load_packed
     from .interop.pt import load, save
     from .kernels.machine.launch import get_num_threads, set_num_threads
@@ -221,6 +222,7 @@ _ELSEWHERE = {
     "GradScaler": ".amp",
     "autocast": ".amp",
     "backward_source": ".engine.source",
+    "source_map": ".explanation.where",
     "compile": ".compiler",
     "explain": ".explanation.explain",
     "formula": ".ops.pointwise.formula",
