@@ -172,7 +172,7 @@ SOLVING = [
     ]),
     Op("linalg.pinv", linalg.pinv, TALL, oracle=pseudo, errors=REFUSALS[1:]),
     Op("linalg.pinv: symmetric", linalg.pinv, S, kwargs={"hermitian": True}, oracle=lambda a, hermitian: inverse(a)),
-    Op("linalg.pinv: of a lower rank", lambda x: linalg.pinv(x @ x.transpose(-1, -2)), TALL, batch=(),
+    Op("linalg.pinv: of a lower rank", lambda x: linalg.pinv(x @ retrograd.transpose(x, -1, -2)), TALL, batch=(),
        oracle=lambda x: pseudo(x.swapaxes(-1, -2)) @ pseudo(x), rtol=1e-8, single=1e-2),
     Op("linalg.pinv: limits", lambda x, rtol=None: linalg.pinv(x, rtol=rtol), TALL, oracle=pseudo,
        errors=[Refusal(ValueError, "pinv: rtol.shape=(3,) must broadcast to (2,), one for each matrix", TALL, V[0, :3]),
