@@ -182,11 +182,25 @@ class _ConvTranspose(_Convolution):
         )  # fmt: skip
 
 
-# fmt: off
-class Conv1d(_Conv, ndim=1): ...
-class Conv2d(_Conv, ndim=2): ...
-class Conv3d(_Conv, ndim=3): ...
-class ConvTranspose1d(_ConvTranspose, ndim=1): ...
-class ConvTranspose2d(_ConvTranspose, ndim=2): ...
-class ConvTranspose3d(_ConvTranspose, ndim=3): ...
-# fmt: on
+class Conv1d(_Conv, ndim=1):
+    """``functional.conv1d`` as a layer with the parameters weight and bias."""
+
+
+class Conv2d(_Conv, ndim=2):
+    """``functional.conv2d`` as a layer with the parameters weight and bias."""
+
+
+class Conv3d(_Conv, ndim=3):
+    """``functional.conv3d`` as a layer with the parameters weight and bias."""
+
+
+class ConvTranspose1d(_ConvTranspose, ndim=1):
+    """``functional.conv_transpose1d`` as a layer with the parameters weight and bias; forward takes output_size."""
+
+
+class ConvTranspose2d(_ConvTranspose, ndim=2):
+    """``functional.conv_transpose2d`` as a layer with the parameters weight and bias; forward takes output_size."""
+
+
+class ConvTranspose3d(_ConvTranspose, ndim=3):
+    """``functional.conv_transpose3d`` as a layer with the parameters weight and bias; forward takes output_size."""

@@ -214,24 +214,77 @@ class _MaxUnpool(OverAxes, Module):
         return self.run(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
-# fmt: off
-class MaxPool1d(_MaxPool, ndim=1): ...
-class MaxPool2d(_MaxPool, ndim=2): ...
-class MaxPool3d(_MaxPool, ndim=3): ...
-class AvgPool2d(_AvgPool, ndim=2): ...
-class AvgPool3d(_AvgPool, ndim=3): ...
-class LPPool1d(_LPPool, ndim=1): ...
-class LPPool2d(_LPPool, ndim=2): ...
-class LPPool3d(_LPPool, ndim=3): ...
-class AdaptiveAvgPool1d(_AdaptiveAvgPool, ndim=1): ...
-class AdaptiveAvgPool2d(_AdaptiveAvgPool, ndim=2): ...
-class AdaptiveAvgPool3d(_AdaptiveAvgPool, ndim=3): ...
-class AdaptiveMaxPool1d(_AdaptiveMaxPool, ndim=1): ...
-class AdaptiveMaxPool2d(_AdaptiveMaxPool, ndim=2): ...
-class AdaptiveMaxPool3d(_AdaptiveMaxPool, ndim=3): ...
-class FractionalMaxPool2d(_FractionalMaxPool, ndim=2): ...
-class FractionalMaxPool3d(_FractionalMaxPool, ndim=3): ...
-class MaxUnpool1d(_MaxUnpool, ndim=1): ...
-class MaxUnpool2d(_MaxUnpool, ndim=2): ...
-class MaxUnpool3d(_MaxUnpool, ndim=3): ...
-# fmt: on
+class MaxPool1d(_MaxPool, ndim=1):
+    """``functional.max_pool1d`` as a layer: x (N, C, I)."""
+
+
+class MaxPool2d(_MaxPool, ndim=2):
+    """``functional.max_pool2d`` as a layer: x (N, C, H, W)."""
+
+
+class MaxPool3d(_MaxPool, ndim=3):
+    """``functional.max_pool3d`` as a layer: x (N, C, D, H, W)."""
+
+
+class AvgPool2d(_AvgPool, ndim=2):
+    """``functional.avg_pool2d`` as a layer: x (N, C, H, W)."""
+
+
+class AvgPool3d(_AvgPool, ndim=3):
+    """``functional.avg_pool3d`` as a layer: x (N, C, D, H, W)."""
+
+
+class LPPool1d(_LPPool, ndim=1):
+    """``functional.lp_pool1d`` as a layer: x (N, C, I)."""
+
+
+class LPPool2d(_LPPool, ndim=2):
+    """``functional.lp_pool2d`` as a layer: x (N, C, H, W)."""
+
+
+class LPPool3d(_LPPool, ndim=3):
+    """``functional.lp_pool3d`` as a layer: x (N, C, D, H, W)."""
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool, ndim=1):
+    """``functional.adaptive_avg_pool1d`` as a layer: x (N, C, I)."""
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPool, ndim=2):
+    """``functional.adaptive_avg_pool2d`` as a layer: x (N, C, H, W)."""
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPool, ndim=3):
+    """``functional.adaptive_avg_pool3d`` as a layer: x (N, C, D, H, W)."""
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool, ndim=1):
+    """``functional.adaptive_max_pool1d`` as a layer: x (N, C, I)."""
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPool, ndim=2):
+    """``functional.adaptive_max_pool2d`` as a layer: x (N, C, H, W)."""
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool, ndim=3):
+    """``functional.adaptive_max_pool3d`` as a layer: x (N, C, D, H, W)."""
+
+
+class FractionalMaxPool2d(_FractionalMaxPool, ndim=2):
+    """``functional.fractional_max_pool2d`` as a layer: x (N, C, H, W)."""
+
+
+class FractionalMaxPool3d(_FractionalMaxPool, ndim=3):
+    """``functional.fractional_max_pool3d`` as a layer: x (N, C, D, H, W)."""
+
+
+class MaxUnpool1d(_MaxUnpool, ndim=1):
+    """``functional.max_unpool1d`` as a layer of input (N, C, I), indices and perhaps output_size."""
+
+
+class MaxUnpool2d(_MaxUnpool, ndim=2):
+    """``functional.max_unpool2d`` as a layer of input (N, C, H, W), indices and perhaps output_size."""
+
+
+class MaxUnpool3d(_MaxUnpool, ndim=3):
+    """``functional.max_unpool3d`` as a layer of input (N, C, D, H, W), indices and perhaps output_size."""
