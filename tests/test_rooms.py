@@ -105,6 +105,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "__init__.py": ("kernels.machine.launch",),  # set_num_threads and get_num_threads
     # the text that the page steps through
     "explanation/operators/algorithms.py": ("textbook.convolution", "textbook.algorithms"),
+    "explanation/where.py": ("kernels", "textbook"),  # where the texts of kernels stand
     # the kernels of formulas, one of which the page breaks
     "explanation/mutations.py": ("textbook.loss", "textbook.pointwise"),
     "cli/__init__.py": ("__version__",),
@@ -124,6 +125,7 @@ DOORS: dict[str, tuple[str, ...]] = {
 
 # (file, what it imports when it is called): what a lower room offers of a higher one
 ON_CALL = {
+    ("autograd/__init__.py", "explanation.source.backward_source"),  # our path to it, on first use
     ("data/distributed_sampler.py", "distributed.processes.world.world"),  # how many processes there are
     ("engine/rule.py", "rules"),  # the ready rules, when one is asked for by its name
     ("engine/tensor.py", "explanation.notebook.as_html"),  # what a notebook shows

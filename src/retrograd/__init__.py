@@ -78,9 +78,9 @@ if TYPE_CHECKING:
     )
     from .amp import GradScaler, autocast
     from .compiler import compile
-    from .engine.source import backward_source
     from .explanation.explain import explain
     from .explanation.graph.graph import graph
+    from .explanation.source import backward_source
     from .explanation.where import source_map
     from .interop.packed import load_packed
     from .interop.pt import load, save
@@ -221,7 +221,7 @@ _SUBPACKAGES = {
 _ELSEWHERE = {
     "GradScaler": ".amp",
     "autocast": ".amp",
-    "backward_source": ".engine.source",
+    "backward_source": ".explanation.source",
     "source_map": ".explanation.where",
     "compile": ".compiler",
     "explain": ".explanation.explain",

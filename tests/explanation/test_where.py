@@ -53,7 +53,7 @@ def test_of_a_tensor_the_algorithm_too() -> None:
     y = F.conv2d(rg.ones(2, 64, 28, 28, requires_grad=True), rg.ones(64, 64, 3, 3), padding=1)
     shown = source_map(y)
     assert shown.startswith("Function             Conv") and "the algorithm for these shapes" in shown
-    plan = rg.conv_plan((2, 64, 28, 28), (64, 64, 3, 3), padding=1)
+    plan = F.conv_plan((2, 64, 28, 28), (64, 64, 3, 3), padding=1)
     assert re.search(rf"  conv +{plan.output.algorithm} .*direct [\d,]+", shown)
     assert re.search(rf"  conv_weight_grad +{plan.weight_gradient.algorithm} ", shown)
     assert "algorithm" not in source_map(rg.exp(rg.ones(2, requires_grad=True)))

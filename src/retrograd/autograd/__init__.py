@@ -28,7 +28,7 @@ from .variable import Variable
 
 if TYPE_CHECKING:
     from ..engine.gradcheck import GradcheckError, gradcheck, gradgradcheck
-    from ..engine.source import backward_source
+    from ..explanation.source import backward_source
     from . import functional
 
 __all__ = [
@@ -58,7 +58,7 @@ __all__ = [
 # Imported on first use, to keep "import retrograd" fast.
 _ON_FIRST_USE = {
     "GradcheckError": "..engine.gradcheck",
-    "backward_source": "..engine.source",
+    "backward_source": "..explanation.source",
     "gradcheck": "..engine.gradcheck",
     "gradgradcheck": "..engine.gradcheck",
 }

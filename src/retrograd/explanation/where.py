@@ -30,7 +30,7 @@ from ..nn.module import Module
 from ..ops.convolution.plan import passes_of
 from ..options import Options
 
-__all__ = ["Stop", "source_map", "stops_of"]
+__all__ = ["Stop", "functions_in", "kernels_in", "place_of", "referred", "source_map", "stops_of", "textbook_of"]
 
 _ROOT = Path(__file__).parents[1]
 _COMPILED, _TEXTBOOK = "retrograd.kernels", "retrograd.textbook"
@@ -130,7 +130,7 @@ def _of_text(function: Any, layer: type | None, depth: int, seen: set[Any]) -> I
     found: dict[int, Operator] = {}
     while waiting:
         text = waiting.pop(0)
-        for value in _referred(text, layer):
+        for value in referred(text, layer):
             operator = getattr(value, "operator", None)
             if isinstance(operator, Operator):
                 if value is not function and operator.function is not function:
@@ -140,7 +140,7 @@ def _of_text(function: Any, layer: type | None, depth: int, seen: set[Any]) -> I
                 waiting.append(value)
                 if not value.__name__.startswith("_"):
                     yield _stop(depth, "by", value.__name__, value)
-        for other in _functions_in(text):
+        for other in functions_in(text):
             yield from _of_function(other, depth, seen)
     for operator in found.values():
         yield _stop(depth, "calls", operator.name, operator.function)
@@ -164,10 +164,10 @@ def _of_function(function: type[Function], depth: int, seen: set[Any], backward:
     for name in ("forward", "backward") if backward else ("forward",):
         passes = inspect.unwrap(getattr(function, name))
         yield _stop(depth + 1, name, function.__name__, passes)
-        for kernel in _kernels_in(function, passes):
+        for kernel in kernels_in(passes):
             yield from _of_kernel(kernel, depth + 2, seen)
         if name == "backward":
-            for other in _functions_in(passes):
+            for other in functions_in(passes):
                 yield from _of_function(other, depth + 2, seen, False)
 
 
@@ -200,7 +200,7 @@ def _handles_of(function: FunctionType, seen: set[Any]) -> Iterator[str]:
     if function in seen:
         return
     seen.add(function)
-    for value in _referred(function):
+    for value in referred(function):
         for each in value if isinstance(value, tuple) else (value,):
             path = getattr(each, "path", None)
             if isinstance(path, str) and path.count(".") == 2 and isinstance(each, dict):
@@ -221,7 +221,7 @@ def _tree(function: Any) -> ast.AST:
         return ast.Module([], [])
 
 
-def _referred(function: Any, layer: type | None = None) -> list[Any]:
+def referred(function: Any, layer: type | None = None) -> list[Any]:
     """What the names, ``module.name`` and ``self.name`` in a function's text stand for, each once, in order."""
     inside = vars(inspect.getmodule(function) or object)
     found: dict[int, Any] = {}
@@ -237,10 +237,10 @@ def _referred(function: Any, layer: type | None = None) -> list[Any]:
     return [*found.values()]
 
 
-def _functions_in(function: Any) -> list[type[Function]]:
+def functions_in(function: Any) -> list[type[Function]]:
     """The Functions that a text applies, itself or as ``conv_input_grad = ConvInputGrad.apply`` of its module."""
     found = []
-    for value in _referred(function):
+    for value in referred(function):
         own = value.__self__ if inspect.ismethod(value) and value.__name__ == "apply" else value
         if isinstance(own, type) and issubclass(own, Function) and own is not Function and not own.moves:
             found.append(own)
@@ -262,7 +262,7 @@ def _algorithms(node: Node) -> list[str]:
     return lines
 
 
-def _kernels_in(function: type[Function], passes: Any) -> list[str]:
+def kernels_in(passes: Any) -> list[str]:
     """The names of the kernels that a pass calls: ``kernels.softmax``, ``convolution_kernel("conv", ...)``."""
     found: dict[str, None] = {}
     for node in ast.walk(_tree(passes)):
@@ -271,6 +271,18 @@ def _kernels_in(function: type[Function], passes: Any) -> list[str]:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _BY_NAME and node.args:
             found[str(getattr(node.args[0], "value", ""))] = None
     return [name for name in found if name]
+
+
+def textbook_of(name: str) -> FunctionType | None:
+    """The kernel of the textbook set, if it is a function with a text."""
+    found = getattr(importlib.import_module(_TEXTBOOK), name, None)
+    return found if isinstance(found, FunctionType) else None
+
+
+def place_of(thing: Any) -> str:
+    """``file:line`` of a function or class."""
+    stop = _stop(0, "", "", inspect.unwrap(thing))
+    return f"{stop.file}:{stop.line}"
 
 
 def _stop(depth: int, role: str, name: str, thing: Any) -> Stop:

@@ -1,4 +1,7 @@
-"""backward_source: the text of the backward that computes a gradient."""
+"""backward_source: the text of the backward that computes a gradient.
+
+Where a hand-written kernel computes it, its text in plain NumPy comes first: that is the mathematics.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,18 @@ import re
 import textwrap
 from typing import Any
 
-from .function import Function
-from .node import Node
-from .operator import Operator
-from .tensor import Tensor
+from ..engine.function import Function
+from ..engine.node import Node
+from ..engine.operator import Operator
+from ..engine.tensor import Tensor
+from .where import functions_in, kernels_in, place_of, referred, textbook_of
 
 
 def backward_source(tensor_or_function: Any) -> str:
     """The source text of the backward that will run, or of the rule that replaces it.
+
+    Where the backward is one call of a kernel, what that computes comes first, in plain NumPy: the textbook kernel,
+    which the compiled one equals.
 
     Args:
         tensor_or_function: a result of an operation, its `grad_fn`, an operator, a Function, or a Function's `apply`.
@@ -76,7 +83,28 @@ def _of_function(target: Any) -> str:
     owner = next(each for each in target.__mro__ if "backward" in vars(each))  # a subclass may have its own backward
     formulas = [text for text in vars(owner).get("formulas", ()) if "_grad" in text.__name__]
     texts = [_text(each, f"{target.__qualname__}.backward") for each in formulas or [inspect.unwrap(target.backward)]]
-    return "\n\n".join(re.sub(r"\A@(formula|like\(.*\))\n", "", text) for text in texts)
+    text = "\n\n".join(re.sub(r"\A@(formula|like\(.*\))\n", "", text) for text in texts)
+    return text if formulas else _mathematics(target) + text
+
+
+def _mathematics(target: Any) -> str:
+    """What the kernels of a backward compute, if it calls some, itself or through the one Function that it applies.
+
+    If it calls them otherwise: the gradient composed of operators, which stands beside it.
+    """
+    passes = inspect.unwrap(target.backward)
+    names = kernels_in(passes)
+    others = functions_in(passes)
+    if not names and len(others) == 1 and others[0].__name__ == f"{target.__name__}Grad":
+        names = kernels_in(inspect.unwrap(others[0].forward))
+    found = [("in plain NumPy", text) for name in names if (text := textbook_of(name)) is not None]
+    if not found:
+        beside = [each for each in referred(passes) if inspect.isfunction(each) and each.__name__.endswith("_grad")]
+        found = [("composed of operators", each) for each in beside]
+    if not found:
+        return ""
+    parts = [f"# {how}, {place_of(text)}\n{_text(text, text.__name__)}\n" for how, text in found]
+    return "\n".join(parts) + f"\n# the backward that runs, {place_of(passes)}\n"
 
 
 def _text(function: Any, name: str) -> str:
