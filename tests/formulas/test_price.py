@@ -60,7 +60,7 @@ def sine_squared(input: Tensor) -> Tensor:
     """sin(input)**2"""
     if interpreters and (seen := interpreted(sine_squared, locals())) is not None:
         return seen
-    return unary(SineSquared, "sine_squared", input)
+    return SineSquared.apply(as_float("sine_squared", input))
 ''',
     ),
     "sine_of_product": (

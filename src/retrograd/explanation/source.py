@@ -99,12 +99,17 @@ def _mathematics(target: Any) -> str:
         names = kernels_in(inspect.unwrap(others[0].forward))
     found = [("in plain NumPy", text) for name in names if (text := textbook_of(name)) is not None]
     if not found:
-        beside = [each for each in referred(passes) if inspect.isfunction(each) and each.__name__.endswith("_grad")]
+        beside = [each for each in referred(passes) if _is_gradient(each)]
         found = [("composed of operators", each) for each in beside]
     if not found:
         return ""
     parts = [f"# {how}, {place_of(text)}\n{_text(text, text.__name__)}\n" for how, text in found]
     return "\n".join(parts) + f"\n# the backward that runs, {place_of(passes)}\n"
+
+
+def _is_gradient(thing: Any) -> bool:
+    name = getattr(thing, "__name__", "")
+    return inspect.isfunction(thing) and name.endswith("_grad") and not name.startswith("_")
 
 
 def _text(function: Any, name: str) -> str:

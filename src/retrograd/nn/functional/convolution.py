@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...ops.arguments.binding import advised
-from ...ops.convolution.arguments import Extent, Padding
-from ...ops.convolution.convolution import Conv, ConvInputGrad, conv_nd
+from ...ops.convolution.arguments import Extent, Padding, frozen
+from ...ops.convolution.convolution import Conv, ConvInputGrad, convolved
 from ...ops.convolution.mxnet import conv_transpose_nd
 
 __all__ = [
@@ -39,9 +39,8 @@ def conv1d(
     """
     if interpreters and (seen := interpreted(conv1d, locals())) is not None:
         return seen
-    return conv_nd(
-        "conv1d", 1, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace,
-    )  # fmt: skip
+    call = frozen("conv1d", 1, stride, padding, dilation, groups, False, 0, algorithm, workspace, padding_mode)
+    return convolved(Conv, call, input, weight, bias)
 
 
 @advised
@@ -80,9 +79,8 @@ def conv2d(
     """
     if interpreters and (seen := interpreted(conv2d, locals())) is not None:
         return seen
-    return conv_nd(
-        "conv2d", 2, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace,
-    )  # fmt: skip
+    call = frozen("conv2d", 2, stride, padding, dilation, groups, False, 0, algorithm, workspace, padding_mode)
+    return convolved(Conv, call, input, weight, bias)
 
 
 @advised
@@ -103,9 +101,8 @@ def conv3d(
     """
     if interpreters and (seen := interpreted(conv3d, locals())) is not None:
         return seen
-    return conv_nd(
-        "conv3d", 3, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace,
-    )  # fmt: skip
+    call = frozen("conv3d", 3, stride, padding, dilation, groups, False, 0, algorithm, workspace, padding_mode)
+    return convolved(Conv, call, input, weight, bias)
 
 
 @advised

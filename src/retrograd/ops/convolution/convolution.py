@@ -122,7 +122,7 @@ def conv_nd(
 ) -> Tensor:
     """``nn.functional.conv2d``, which explains the arguments, for ``ndim`` axes; messages begin with ``name``."""
     call = frozen(name, ndim, stride, padding, dilation, groups, False, 0, algorithm, workspace, padding_mode)
-    return _convolved(Conv, call, x, w, b)
+    return convolved(Conv, call, x, w, b)
 
 
 def conv_transpose_nd(
@@ -143,10 +143,10 @@ def conv_transpose_nd(
 ) -> Tensor:
     """``nn.functional.conv_transpose2d``, which explains the arguments, for ``ndim`` axes; see ``conv_nd``."""
     options = groups, True, output_padding, algorithm, workspace, padding_mode, output_size
-    return _convolved(ConvInputGrad, frozen(name, ndim, stride, padding, dilation, *options), x, w, b)
+    return convolved(ConvInputGrad, frozen(name, ndim, stride, padding, dilation, *options), x, w, b)
 
 
-def _convolved(function: type[Function], call: Call, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+def convolved(function: type[Function], call: Call, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
     """``function`` of checked operands, x perhaps without a batch axis."""
     xs, bs = check_operands(call.name, x, w, b)
     window, extension = window_of(call, xs, w.array.shape, bs)

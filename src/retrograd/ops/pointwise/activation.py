@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
-from ..arguments.checks import as_real, as_truth, require_float, require_number
+from ..arguments.checks import as_float, as_real, as_truth, require_float, require_number
 from ..inplace.inplace import in_place
-from .operands import unary, unary_float
+from .operands import unary_float
 from .pointwise import Pointwise
 
 __all__ = [
@@ -147,7 +147,9 @@ def softsign(input: Tensor) -> Tensor:
     if interpreters and (seen := interpreted(softsign, locals())) is not None:
         return seen
     require_number("softsign", input)
-    return unary(Softsign, "softsign", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Softsign.apply(input)
+    return Softsign.apply(as_float("softsign", input))
 
 
 @operator(records=Tanhshrink)
@@ -160,7 +162,9 @@ def tanhshrink(input: Tensor) -> Tensor:
     if interpreters and (seen := interpreted(tanhshrink, locals())) is not None:
         return seen
     require_number("tanhshrink", input)
-    return unary(Tanhshrink, "tanhshrink", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Tanhshrink.apply(input)
+    return Tanhshrink.apply(as_float("tanhshrink", input))
 
 
 @operator(records=Elu)

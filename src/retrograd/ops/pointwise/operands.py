@@ -17,8 +17,7 @@ from ..dtypes.promotion import promote
 from ..shape.broadcasting import broadcast_shape
 
 __all__ = [
-    "Binary", "Constant", "Gradients", "WithoutGradient", "binary", "promoted", "recording", "unary", "unary_exact",
-    "unary_float",
+    "Binary", "Constant", "Gradients", "WithoutGradient", "binary", "promoted", "recording", "unary_exact", "unary_float",
 ]  # fmt: skip
 
 Gradients = tuple[Tensor | None, ...]
@@ -56,17 +55,6 @@ class WithoutGradient(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         raise NotImplementedError(f"{ctx.operator}: it has no gradient; use input.detach()")
-
-
-def unary(operator: type[Function], name: str, x: Tensor) -> Tensor:
-    """The operator of a Tensor; integers and truth values become the default type.
-
-    Raises:
-        TypeError: x is not a Tensor.
-    """
-    if isinstance(x, Tensor) and x.array.dtype.char in "fd":
-        return operator.apply(x)
-    return operator.apply(as_float(name, x))
 
 
 def unary_float(operator: type[Function], name: str, x: Tensor) -> Tensor:

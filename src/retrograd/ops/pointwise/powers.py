@@ -8,9 +8,9 @@ import numpy as np
 
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_real, is_number
+from ..arguments.checks import as_float, as_real, is_number
 from ..dtypes.promotion import promote
-from .operands import Binary, binary, unary
+from .operands import Binary, binary
 from .pointwise import Pointwise
 
 __all__ = [
@@ -32,7 +32,9 @@ def sqrt(input: Tensor) -> Tensor:
     """The square root of input: NaN below 0."""
     if interpreters and (seen := interpreted(sqrt, locals())) is not None:
         return seen
-    return unary(Sqrt, "sqrt", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Sqrt.apply(input)
+    return Sqrt.apply(as_float("sqrt", input))
 
 
 class Rsqrt(Pointwise, formula="rsqrt"):
@@ -44,7 +46,9 @@ def rsqrt(input: Tensor) -> Tensor:
     """1 / sqrt(input)"""
     if interpreters and (seen := interpreted(rsqrt, locals())) is not None:
         return seen
-    return unary(Rsqrt, "rsqrt", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Rsqrt.apply(input)
+    return Rsqrt.apply(as_float("rsqrt", input))
 
 
 class Reciprocal(Pointwise, formula="reciprocal"):
@@ -56,7 +60,9 @@ def reciprocal(input: Tensor) -> Tensor:
     """1 / input"""
     if interpreters and (seen := interpreted(reciprocal, locals())) is not None:
         return seen
-    return unary(Reciprocal, "reciprocal", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Reciprocal.apply(input)
+    return Reciprocal.apply(as_float("reciprocal", input))
 
 
 class Pow(Pointwise, formula="power"):  # of a Tensor to a Python number

@@ -7,7 +7,7 @@ import math
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import as_float, as_real
-from .operands import Binary, binary, unary
+from .operands import Binary, binary
 from .pointwise import Pointwise
 
 __all__ = [
@@ -38,7 +38,9 @@ def exp(input: Tensor) -> Tensor:
     """e**input"""
     if interpreters and (seen := interpreted(exp, locals())) is not None:
         return seen
-    return unary(Exp, "exp", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Exp.apply(input)
+    return Exp.apply(as_float("exp", input))
 
 
 class Exp2(Pointwise, formula="exp2"):
@@ -50,7 +52,9 @@ def exp2(input: Tensor) -> Tensor:
     """2**input"""
     if interpreters and (seen := interpreted(exp2, locals())) is not None:
         return seen
-    return unary(Exp2, "exp2", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Exp2.apply(input)
+    return Exp2.apply(as_float("exp2", input))
 
 
 class Expm1(Pointwise, formula="expm1"):
@@ -62,7 +66,9 @@ def expm1(input: Tensor) -> Tensor:
     """e**input - 1, accurate for small input"""
     if interpreters and (seen := interpreted(expm1, locals())) is not None:
         return seen
-    return unary(Expm1, "expm1", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Expm1.apply(input)
+    return Expm1.apply(as_float("expm1", input))
 
 
 class Log(Pointwise, formula="log"):
@@ -74,7 +80,9 @@ def log(input: Tensor) -> Tensor:
     """The natural logarithm of input: -inf at 0, NaN below."""
     if interpreters and (seen := interpreted(log, locals())) is not None:
         return seen
-    return unary(Log, "log", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Log.apply(input)
+    return Log.apply(as_float("log", input))
 
 
 class Log2(Pointwise, formula="log2"):
@@ -86,7 +94,9 @@ def log2(input: Tensor) -> Tensor:
     """The logarithm of input to the base 2: -inf at 0, NaN below."""
     if interpreters and (seen := interpreted(log2, locals())) is not None:
         return seen
-    return unary(Log2, "log2", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Log2.apply(input)
+    return Log2.apply(as_float("log2", input))
 
 
 class Log10(Pointwise, formula="log10"):
@@ -98,7 +108,9 @@ def log10(input: Tensor) -> Tensor:
     """The logarithm of input to the base 10: -inf at 0, NaN below."""
     if interpreters and (seen := interpreted(log10, locals())) is not None:
         return seen
-    return unary(Log10, "log10", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Log10.apply(input)
+    return Log10.apply(as_float("log10", input))
 
 
 class Log1p(Pointwise, formula="log1p"):
@@ -110,7 +122,9 @@ def log1p(input: Tensor) -> Tensor:
     """log(1 + input), accurate for small input"""
     if interpreters and (seen := interpreted(log1p, locals())) is not None:
         return seen
-    return unary(Log1p, "log1p", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Log1p.apply(input)
+    return Log1p.apply(as_float("log1p", input))
 
 
 class Sigmoid(Pointwise, formula="sigmoid"):
@@ -122,7 +136,9 @@ def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + exp(-input))"""
     if interpreters and (seen := interpreted(sigmoid, locals())) is not None:
         return seen
-    return unary(Sigmoid, "sigmoid", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Sigmoid.apply(input)
+    return Sigmoid.apply(as_float("sigmoid", input))
 
 
 class Sinc(Pointwise, formula="sinc"):
@@ -134,7 +150,9 @@ def sinc(input: Tensor) -> Tensor:
     """sin(pi input) / (pi input), and 1 at 0"""
     if interpreters and (seen := interpreted(sinc, locals())) is not None:
         return seen
-    return unary(Sinc, "sinc", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Sinc.apply(input)
+    return Sinc.apply(as_float("sinc", input))
 
 
 class Erf(Pointwise, formula="erf"):
@@ -146,7 +164,9 @@ def erf(input: Tensor) -> Tensor:
     """The error function of input, from -1 to 1."""
     if interpreters and (seen := interpreted(erf, locals())) is not None:
         return seen
-    return unary(Erf, "erf", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Erf.apply(input)
+    return Erf.apply(as_float("erf", input))
 
 
 class Erfc(Pointwise, formula="erfc"):
@@ -158,7 +178,9 @@ def erfc(input: Tensor) -> Tensor:
     """1 - erf(input), accurate for large input"""
     if interpreters and (seen := interpreted(erfc, locals())) is not None:
         return seen
-    return unary(Erfc, "erfc", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Erfc.apply(input)
+    return Erfc.apply(as_float("erfc", input))
 
 
 class Logit(Pointwise, formula="logit"):

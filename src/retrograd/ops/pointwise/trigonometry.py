@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
-from .operands import Binary, binary, unary
+from ..arguments.checks import as_float
+from .operands import Binary, binary
 from .pointwise import Pointwise
 
 __all__ = [
@@ -40,7 +41,9 @@ def sin(input: Tensor) -> Tensor:
     """The sine of input, an angle in radians."""
     if interpreters and (seen := interpreted(sin, locals())) is not None:
         return seen
-    return unary(Sin, "sin", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Sin.apply(input)
+    return Sin.apply(as_float("sin", input))
 
 
 class Cos(Pointwise, formula="cos"):
@@ -52,7 +55,9 @@ def cos(input: Tensor) -> Tensor:
     """The cosine of input, an angle in radians."""
     if interpreters and (seen := interpreted(cos, locals())) is not None:
         return seen
-    return unary(Cos, "cos", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Cos.apply(input)
+    return Cos.apply(as_float("cos", input))
 
 
 class Tan(Pointwise, formula="tan"):
@@ -64,7 +69,9 @@ def tan(input: Tensor) -> Tensor:
     """The tangent of input, an angle in radians."""
     if interpreters and (seen := interpreted(tan, locals())) is not None:
         return seen
-    return unary(Tan, "tan", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Tan.apply(input)
+    return Tan.apply(as_float("tan", input))
 
 
 class Asin(Pointwise, formula="asin"):
@@ -76,7 +83,9 @@ def asin(input: Tensor) -> Tensor:
     """The angle from -pi/2 to pi/2 whose sine is input; NaN beyond -1 and 1."""
     if interpreters and (seen := interpreted(asin, locals())) is not None:
         return seen
-    return unary(Asin, "asin", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Asin.apply(input)
+    return Asin.apply(as_float("asin", input))
 
 
 class Acos(Pointwise, formula="acos"):
@@ -88,7 +97,9 @@ def acos(input: Tensor) -> Tensor:
     """The angle from 0 to pi whose cosine is input; NaN beyond -1 and 1."""
     if interpreters and (seen := interpreted(acos, locals())) is not None:
         return seen
-    return unary(Acos, "acos", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Acos.apply(input)
+    return Acos.apply(as_float("acos", input))
 
 
 class Atan(Pointwise, formula="atan"):
@@ -100,7 +111,9 @@ def atan(input: Tensor) -> Tensor:
     """The angle from -pi/2 to pi/2 whose tangent is input."""
     if interpreters and (seen := interpreted(atan, locals())) is not None:
         return seen
-    return unary(Atan, "atan", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Atan.apply(input)
+    return Atan.apply(as_float("atan", input))
 
 
 class Sinh(Pointwise, formula="sinh"):
@@ -112,7 +125,9 @@ def sinh(input: Tensor) -> Tensor:
     """(exp(input) - exp(-input)) / 2"""
     if interpreters and (seen := interpreted(sinh, locals())) is not None:
         return seen
-    return unary(Sinh, "sinh", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Sinh.apply(input)
+    return Sinh.apply(as_float("sinh", input))
 
 
 class Cosh(Pointwise, formula="cosh"):
@@ -124,7 +139,9 @@ def cosh(input: Tensor) -> Tensor:
     """(exp(input) + exp(-input)) / 2"""
     if interpreters and (seen := interpreted(cosh, locals())) is not None:
         return seen
-    return unary(Cosh, "cosh", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Cosh.apply(input)
+    return Cosh.apply(as_float("cosh", input))
 
 
 class Tanh(Pointwise, formula="tanh"):
@@ -136,7 +153,9 @@ def tanh(input: Tensor) -> Tensor:
     """The hyperbolic tangent of input."""
     if interpreters and (seen := interpreted(tanh, locals())) is not None:
         return seen
-    return unary(Tanh, "tanh", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Tanh.apply(input)
+    return Tanh.apply(as_float("tanh", input))
 
 
 class Asinh(Pointwise, formula="asinh"):
@@ -148,7 +167,9 @@ def asinh(input: Tensor) -> Tensor:
     """log(input + sqrt(input**2 + 1)), the inverse of sinh."""
     if interpreters and (seen := interpreted(asinh, locals())) is not None:
         return seen
-    return unary(Asinh, "asinh", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Asinh.apply(input)
+    return Asinh.apply(as_float("asinh", input))
 
 
 class Acosh(Pointwise, formula="acosh"):
@@ -160,7 +181,9 @@ def acosh(input: Tensor) -> Tensor:
     """log(input + sqrt(input**2 - 1)), the inverse of cosh; NaN below 1."""
     if interpreters and (seen := interpreted(acosh, locals())) is not None:
         return seen
-    return unary(Acosh, "acosh", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Acosh.apply(input)
+    return Acosh.apply(as_float("acosh", input))
 
 
 class Atanh(Pointwise, formula="atanh"):
@@ -172,7 +195,9 @@ def atanh(input: Tensor) -> Tensor:
     """log((1 + input) / (1 - input)) / 2, the inverse of tanh; NaN beyond -1 and 1."""
     if interpreters and (seen := interpreted(atanh, locals())) is not None:
         return seen
-    return unary(Atanh, "atanh", input)
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Atanh.apply(input)
+    return Atanh.apply(as_float("atanh", input))
 
 
 class Atan2(Pointwise, Binary, formula="atan2"):
