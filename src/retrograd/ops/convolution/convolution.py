@@ -42,6 +42,8 @@ Gradients = tuple[Tensor | None, ...]
 class Conv(Function):
     """y[o] = sum x[i] w[r] + b"""
 
+    gradient = "x: conv_input_grad(g, w); w: conv_weight_grad(x, g); b: g summed over all axes but 1"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, window: Window, options: Options) -> Tensor:
         ctx.save_for_backward(x, w)
@@ -62,6 +64,8 @@ class Conv(Function):
 class ConvInputGrad(Function):
     """x[i] = sum g[o] w[r] + b: the gradient of Conv to x, and the transposed convolution of g"""
 
+    gradient = "g: conv(v, w); w: conv_weight_grad(v, g); b: v summed over all axes but 1"
+
     @staticmethod
     def forward(ctx: Any, g: Tensor, w: Tensor, b: Tensor | None, window: Window, options: Options) -> Tensor:
         ctx.save_for_backward(g, w)
@@ -81,6 +85,8 @@ class ConvInputGrad(Function):
 
 class ConvWeightGrad(Function):
     """w[r] = sum x[i] g[o]: the gradient of Conv to w"""
+
+    gradient = "x: conv_input_grad(g, v); g: conv(x, v)"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, g: Tensor, window: Window, options: Options) -> Tensor:

@@ -54,6 +54,11 @@ class DeformConv(Function):
     x (N, Ci, *I), offset (N, D*R*axes, *O), mask (N, D*R, *O) or None, w (Co, Ci//groups, *R) -> (N, Co, *O)
     """
 
+    gradient = (
+        "x, offset, mask: through the bilinear samples; w: g times these samples; b: g summed over all "
+        "axes but 1"
+    )
+
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, offset: Tensor, mask: Tensor | None, w: Tensor, b: Tensor | None, window: Window,

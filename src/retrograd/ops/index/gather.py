@@ -63,6 +63,8 @@ def _neutral(dtype: np.dtype[Any]) -> tuple[Any, Any]:
 class Extreme(Function):
     """The largest (sign 1) or smallest (-1) of x and the elements of src scattered there; ties share the gradient."""
 
+    gradient = "x: g / count where it is the extreme; src: g / count, read from the place that it went to"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, src: Tensor, indices: np.ndarray, axis: int, sign: int, include: bool) -> Tensor:
         y = x.array.copy(order="K")

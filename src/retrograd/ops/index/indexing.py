@@ -81,6 +81,8 @@ class Places(NamedTuple):
 class Put(Function):
     """x with v at ``places``, or added there; without adding, the last value of a repeated index counts."""
 
+    gradient = "x: g, with 0 in the places that v went to, unless accumulate; v: g read from these places"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, v: Tensor, places: Places, accumulate: bool) -> Tensor:
         ctx.places, ctx.accumulate, ctx.value_shape = places, accumulate, v.array.shape

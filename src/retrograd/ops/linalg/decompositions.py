@@ -98,6 +98,8 @@ class Eigh(Function):
     The gradient of the vectors of equal eigenvalues, which are not unique, is not finite. Source: M. Giles, 2008.
     """
 
+    gradient = "x: v (glambda + F (vT gv)) vT, F = 1 / (lambda_j - lambda_i), made symmetric"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, name: str, upper: bool) -> tuple[Tensor, Tensor]:
         found = lapack(name, "is not finite", np.linalg.eigh, x.array, "U" if upper else "L")

@@ -84,6 +84,8 @@ class LogDeterminant(Function):
     The gradient of the logarithm is g x^-T, that of the sign 0.
     """
 
+    gradient = "x: g x**-T"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x)
@@ -106,6 +108,8 @@ class MatrixExp(Function):
     The gradient is the upper right block of exp([[xT, g], [0, xT]]): R. Mathias, "A chain rule for matrix functions and
     applications", 1996.
     """
+
+    gradient = "x: the upper right block of exp([[xT, g], [0, xT]])"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -37,6 +37,8 @@ class Geqrf(Function):
     S. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra functions", 2010.
     """
 
+    gradient = "x: (gQ + Q M) R**-T with M of gR and QT gQ, as for the factors Q and R"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         found, scales = np.linalg.qr(x.array, "raw")

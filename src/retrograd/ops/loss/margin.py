@@ -30,6 +30,8 @@ class SoftMargin(ElementLoss, term="soft_margin"):
 class MultiMargin(Function):
     """sum over c != labels[n] of max(0, z[n, c])^p / C with z[n, c] = margin - x[n, labels[n]] + x[n, c]"""
 
+    gradient = "x: g p max(0, z)**(p - 1) / C for the other classes, minus their sum for the label's"
+
     piecewise_linear = True
 
     @staticmethod

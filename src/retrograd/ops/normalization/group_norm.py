@@ -78,6 +78,8 @@ class Unit(Function):
     gx = (g - y * sum(g * y)) / size + gsize * y, and g / eps where the norm is below eps.
     """
 
+    gradient = "x: (g - y sum(g y)) / size where the norm exceeds eps, g / eps elsewhere"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
         norm = kernels.norm(x.array, 2, axes, True)

@@ -48,6 +48,8 @@ class Constant(Function):
 class WithoutGradient(Function):
     """y, computed from x by the operator ``name``, which has no gradient: a backward through it is an error."""
 
+    gradient = "none: a backward through it is an error"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: np.ndarray, name: str) -> Tensor:
         ctx.operator = name

@@ -53,6 +53,8 @@ class NanToNum(Pointwise, formula="nan_to_num"):
 class ClampTensors(Function):
     """min(max(x, low), high) of three tensors; a limit gets the gradient where it is the result and x is not"""
 
+    gradient = "x: g where low <= x <= high; a limit: g where it is the result and x is not"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
         ctx.save_for_backward(x.array, low.array, high.array)

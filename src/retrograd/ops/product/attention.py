@@ -42,6 +42,8 @@ class Attention(Function):
     Source: A. Vaswani et al., "Attention Is All You Need", 2017, arXiv:1706.03762.
     """
 
+    gradient = "q: scale d k; k: scale dT q; v: pT g, with the weights p and d = p (g vT - sum(g y))"
+
     @staticmethod
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: np.ndarray | None, scale: float, causal: bool

@@ -69,6 +69,8 @@ class RowNorm(Function):
 class EuclideanDistance(Function):
     """sqrt(sum (x - y + eps)^2) of rows x, y (N, D) -> (N,); the gradient at 0 is 0"""
 
+    gradient = "x: g (x - y) / d, summed over the pairs, 0 where d is 0; y: its negative"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, eps: float) -> Tensor:
         d = wrap(np.asarray(np.sqrt(kernels.row_squares(x.array, y.array, eps))))

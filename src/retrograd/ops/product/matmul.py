@@ -31,6 +31,8 @@ __all__ = ["matmul"]
 class Linear(Function):
     """x wT + b; x (..., Ci), w (Co, Ci), b (Co,) or None -> (..., Co)"""
 
+    gradient = "x: g w; w: gT x; b: g, the last two summed over all leading axes"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, w)
@@ -65,6 +67,8 @@ class LinearWeightGrad(Function):
 
 class MatMul(Function):
     """x y with broadcast leading axes; x (..., M, K), y (..., K, N) -> (..., M, N); x (K,), y (K, N) -> (N,)"""
+
+    gradient = "x: g yT; y: xT g; each summed over the axes that were broadcast"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:

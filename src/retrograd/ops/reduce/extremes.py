@@ -38,6 +38,8 @@ class MinMax(NamedTuple):
 class Amax(Function):
     """The largest (smallest) element over ``axes``; the gradient is shared evenly among ties."""
 
+    gradient = "x: g, shared evenly among the elements that are the extreme"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, smallest: bool) -> Tensor:
         y = (kernels.amin if smallest else kernels.amax)(x.array, axes, keepdims)

@@ -27,6 +27,8 @@ Dim = int | tuple[int, ...] | list[int] | None
 class Mean(Function):
     """Mean over ``axes`` (sorted, non-negative); NaN over no elements."""
 
+    gradient = "x: g / count, repeated over the axes of the mean"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
         ctx.input_shape, ctx.axes, ctx.keepdims = x.array.shape, axes, keepdims
@@ -41,6 +43,8 @@ class Mean(Function):
 
 class Prod(Function):
     """Product over ``axes`` (sorted, non-negative); the gradient is correct also at zeros."""
+
+    gradient = "x: g times the product of the other elements"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:

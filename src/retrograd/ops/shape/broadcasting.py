@@ -22,6 +22,8 @@ __all__ = ["broadcast_to", "expand", "expand_as"]
 class Sum(Function):
     """Sum over ``axes`` (sorted, non-negative)."""
 
+    gradient = "x: g, repeated over the axes that were summed"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
         ctx.input_shape, ctx.axes, ctx.keepdims = x.array.shape, axes, keepdims

@@ -67,6 +67,8 @@ class Split(View):
 class Stack(Function):
     """Tensors of one shape along a new axis."""
 
+    gradient = "each piece: its slice of g"
+
     @staticmethod
     def forward(ctx: Any, axis: int, *tensors: Tensor) -> Tensor:
         ctx.axis, new = axis, (*(slice(None),) * axis, None)

@@ -199,6 +199,8 @@ class GammaDensity(Function):
 class IncompleteGamma(Function):
     """The regularised lower, or upper, incomplete gamma function of a and x; it has no gradient to a."""
 
+    gradient = "x: g x**(a - 1) exp(-x) / gamma(a), and its negative for the upper one"
+
     @staticmethod
     def forward(ctx: Any, a: Tensor, x: Tensor, upper: bool) -> Tensor:
         b, z = np.broadcast_arrays(a.array.astype(np.float64), x.array.astype(np.float64))
@@ -246,6 +248,8 @@ def igammac(input: Tensor, other: Tensor) -> Tensor:
 
 class Zeta(Function):
     """The sum of (q + k)**-s over k from 0 on; the gradient to q is -s zeta(s + 1, q), and there is none to s."""
+
+    gradient = "q: -g s zeta(s + 1, q)"
 
     @staticmethod
     def forward(ctx: Any, s: Tensor, q: Tensor) -> Tensor:
