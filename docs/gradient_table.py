@@ -16,10 +16,10 @@ from retrograd.explanation.where import functions_in, place_of
 _LONGEST = 110  # characters of a gradient that is read off the backward
 _HEAD = """# Every operator and its gradient
 
-One line for each operator and Function: g is the gradient of the result y, and names are those of the Function's forward.
-Gradients of single elements are formulas; the others are what backward returns, with the steps between put in, or what
-its author says where that would be long. `rg.backward_source(operator)` prints the whole text. Operators that are made of
-others have the gradients of these, and are not listed.
+One line for each operator and Function: g is the gradient of the result y, and names are those of the Function's
+forward. Gradients of single elements are formulas; the others are what backward returns, with the steps between put in,
+or what its author says where that would be long. `rg.backward_source(operator)` prints the whole text. Operators that
+are made of others have the gradients of these, and are not listed.
 
 | operator | Function | gradient |
 | --- | --- | --- |
