@@ -127,6 +127,9 @@ DOORS: dict[str, tuple[str, ...]] = {
 ON_CALL = {
     ("autograd/__init__.py", "explanation.source.backward_source"),  # our path to it, on first use
     ("data/distributed_sampler.py", "distributed.processes.world.world"),  # how many processes there are
+    ("engine/operator.py", "explanation.source.gradient_of"),  # operator.mathematics, as text
+    ("engine/operator.py", "explanation.where.stops_of"),  # operator.textbook
+    ("engine/operator.py", "explanation.where.textbook_of"),
     ("engine/rule.py", "rules"),  # the ready rules, when one is asked for by its name
     ("engine/tensor.py", "explanation.notebook.as_html"),  # what a notebook shows
     ("engine/tensor.py", "ops.memory.device.as_device"),  # Tensor(..., device="cpu")

@@ -36,7 +36,8 @@ def test_every_stop_of_every_operator_is_there() -> None:
                 continue
             seen.add(stop)
             name = stop.role if stop.role in ("forward", "backward") else stop.name.rpartition(".")[2]
-            assert re.search(rf"\b{re.escape(name)}\b|^def (for|back)ward_of|^    def forward\(", text_at(stop)), stop
+            inner = r"^    def ((for|back)ward\b|(for|back)ward_of_|of_(one|two|three))"  # made by another function
+            assert re.search(rf"\b{re.escape(name)}\b|{inner}", text_at(stop)), stop
     assert len(seen) > 1500
 
 
@@ -46,7 +47,7 @@ def test_the_way_of_a_convolution() -> None:
     assert names(stops, "textbook") == names(stops, "kernel") == ["conv", "conv_input_grad", "conv_weight_grad"]
     assert {"convolution.convolution.gather", "convolution.winograd.multiply_pairs"} <= {*names(stops, "compiled")}
     (textbook, *_) = [stop for stop in stops if stop.role == "textbook"]
-    assert textbook.file == "textbook/convolution.py" and text_at(textbook).startswith("def conv(")
+    assert textbook.file == "textbook/convolution.py" and "def conv(" in text_at(textbook)
 
 
 def test_of_a_tensor_the_algorithm_too() -> None:

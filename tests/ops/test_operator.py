@@ -49,6 +49,19 @@ def test_an_operator_stays_a_function() -> None:
     assert rg.sum.operator is rg.Tensor.sum.operator  # though functions around them read NumPy's names of arguments
 
 
+def test_its_mathematics_and_its_textbook_functions() -> None:
+    assert F.softmax.operator.mathematics.splitlines() == [
+        "y: exp(input) / sum(exp(input)) along axis ``dim``, computed without overflow.",
+        "x: y * (g - sum(g * y))",
+    ]
+    assert rg.mul.operator.mathematics.splitlines()[-1] == "x: g y; y: g x"
+    assert [each.__name__ for each in F.softmax.operator.textbook] == ["softmax", "softmax_grad"]
+    assert not rg.exp.operator.moves and rg.reshape.operator.in_place is False
+    assert rg.sin.operator.methods == ("sin",) and rg.sin.operator.numpy == ("sin",) and rg.sin.operator.in_place
+    for operator in OPERATORS:
+        assert operator.mathematics.startswith("y: ")
+
+
 def test_every_operator_begins_with_the_question() -> None:
     """The first statement after the docstring is the same in all, with the function's own name."""
     found = 0

@@ -78,6 +78,29 @@ class Operator:
     def __reduce__(self) -> Any:
         return _of, (self.function,)
 
+    @property
+    def moves(self) -> bool:
+        """Whether it only moves, copies or converts elements."""
+        return bool(self.functions) and all(each.moves for each in self.functions)
+
+    @property
+    def mathematics(self) -> str:
+        """What it computes, then the gradient of each Function that it records, a line each."""
+        from ..explanation.source import gradient_of
+
+        lines = [f"y: {(inspect.getdoc(self.function) or '').partition(chr(10))[0]}"]
+        for each in self.functions:
+            lines.append("; ".join(f"{name}: {text}" if name else text for name, text in gradient_of(each)))
+        return "\n".join(lines)
+
+    @property
+    def textbook(self) -> tuple[Callable[..., Any], ...]:
+        """The functions in plain NumPy that its Functions run on the kernel set "textbook"."""
+        from ..explanation.where import stops_of, textbook_of
+
+        names = dict.fromkeys([stop.name for stop in stops_of(self.function) if stop.role == "textbook"])
+        return tuple([found for name in names if (found := textbook_of(name)) is not None])
+
     def run(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], leave_out: Callable[[Interpreter], bool] = lambda _: False
     ) -> Any:

@@ -201,12 +201,12 @@ def _handles_of(function: FunctionType, seen: set[Any]) -> Iterator[str]:
         return
     seen.add(function)
     for value in referred(function):
-        for each in value if isinstance(value, tuple) else (value,):
-            path = getattr(each, "path", None)
-            if isinstance(path, str) and path.count(".") == 2 and isinstance(each, dict):
+        table = isinstance(value, dict) and not hasattr(value, "path")  # a handle is a dict, too
+        for each in value.values() if table else value if isinstance(value, tuple) else (value,):
+            if isinstance(each, dict) and isinstance(path := getattr(each, "path", None), str):
                 yield path
-        if isinstance(value, FunctionType) and _folder(value) == _folder(function):
-            yield from _handles_of(value, seen)
+            elif isinstance(each, FunctionType) and _folder(each) == _folder(function):
+                yield from _handles_of(each, seen)
 
 
 def _folder(function: FunctionType) -> str:
