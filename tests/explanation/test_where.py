@@ -36,6 +36,8 @@ def test_every_stop_of_every_operator_is_there() -> None:
                 continue
             seen.add(stop)
             name = stop.role if stop.role in ("forward", "backward") else stop.name.rpartition(".")[2]
+            if stop.line == 1 and stop.role == "compiled":
+                continue  # made in a loop
             inner = r"^    def ((for|back)ward\b|(for|back)ward_of_|of_(one|two|three))"  # made by another function
             assert re.search(rf"\b{re.escape(name)}\b|{inner}", text_at(stop)), stop
     assert len(seen) > 1500
