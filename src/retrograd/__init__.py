@@ -177,6 +177,7 @@ __all__ = [
     "set_grad_enabled",
     "set_num_threads",
     "signal",
+    "source_map",
     "sparse",
     "special",
     "summary",
