@@ -41,7 +41,7 @@ help:
 	@echo 'make bench     measure speed and memory side by side with PyTorch 2.13'
 	@echo 'make docs      build the pages into docs/_build/html; their code is run'
 	@echo 'make onnx-table  write which tests of ONNX pass into docs/onnx_table.md'
-	@echo 'make lint      ruff, mypy, and which room may import which'
+	@echo 'make lint      ruff, mypy, what editors show, and which room may import which'
 	@echo 'make clean     remove what these commands made'
 	@echo 'ARGS="..." is handed on, as in: make test ARGS="-k conv", make bench ARGS="--only networks"'
 
@@ -111,7 +111,7 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/mypy --allow-untyped-defs --allow-untyped-calls --allow-any-generics examples/*.py
-	$(BIN)/python -m pytest -q tests/test_rooms.py
+	$(BIN)/python -m pytest -q tests/test_rooms.py tests/test_editors.py
 
 clean:
 	rm -rf docs/_build docs/operators .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import gradient_table
 import migration
 
 import retrograd
@@ -54,7 +55,7 @@ def functions_behind(thing: Any, seen: set[Any]) -> Iterator[type[Function]]:
         yield thing
     if hasattr(thing, "formulas"):
         return
-    if hasattr(thing, "function"):  # an operator made of its formulas
+    if hasattr(thing, "function"):  # a user's formula
         yield from functions_behind(thing.function, seen)
         return
     globals_ = vars(inspect.getmodule(thing))
@@ -116,6 +117,7 @@ def write_pages() -> None:
     """Write operators/*.md; a page whose family is gone is removed, one that is as before is not touched."""
     OPERATORS.mkdir(exist_ok=True)
     wanted = {f"{page}.md": family_page(page, operators) for page, operators in families().items()}
+    wanted["every_operator.md"] = gradient_table.text()
     for path in OPERATORS.glob("*.md"):
         if path.name not in wanted:
             path.unlink()

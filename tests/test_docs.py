@@ -14,6 +14,7 @@ import pytest
 import retrograd
 from retrograd.absent import pytorch_names
 from retrograd.autograd import Function
+from retrograd.engine.operator import OPERATORS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 WRITTEN = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob("*.md"))
@@ -28,6 +29,7 @@ def _pages() -> ModuleType:
 
 
 pages = _pages()
+gradient_table = pages.gradient_table
 migration = pages.migration
 FAMILIES = pages.families()
 
@@ -139,3 +141,18 @@ def test_the_names_of_pytorch_are_a_table() -> None:
         assert re.search(rf"^## {re.escape(namespace)}: \d+ of {len(some)}$", text, re.MULTILINE)
     there, _, missing = text.partition("## torch.nn.functional: ")[2].partition("Not there: ")
     assert "`ctc_loss`" in there and "`ctc_loss`" not in missing.partition("##")[0]
+
+
+def test_every_operator_with_a_backward_has_a_line() -> None:
+    """With a gradient in it, and none that is a mere name."""
+    rows = re.findall(r"^\| `(\w+)` \| (\w+), \S+:\d+ \| (.+) \|$", gradient_table.text(), re.MULTILINE)
+    listed = {(name, function) for name, function, _ in rows}
+    for operator in OPERATORS:
+        if operator.name.isidentifier() and not operator.name.startswith("_"):
+            assert {(operator.name, function.__name__) for function in operator.functions} <= listed, operator
+    lines = {(name, function): line for name, function, line in rows}
+    assert lines["softmax", "Softmax"] == "x: `y * (g - sum(g * y))`"
+    assert lines["mul", "Mul"] == "x: `g y`; y: `g x`"
+    assert lines["matmul", "MatMul"] == "x: g yT; y: xT g; each summed over the axes that were broadcast"
+    assert lines["cumsum", "CumSum"] == "x: `CumSum(g, axis, not reverse)`"
+    assert all(not re.fullmatch(r"(\w+: `?\w{2,}`?(; )?)+", line) for _, _, line in rows)

@@ -19,8 +19,8 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
-from .engine.later import LATER
-from .engine.rule import READY, override_backward, register_backward_rule, without_backward_rules
+from .engine.operator import operator
+from .engine.rule import override_backward, register_backward_rule, without_backward_rules
 from .engine.size import Size
 from .engine.tensor import Tensor
 from .ops import *
@@ -78,9 +78,10 @@ if TYPE_CHECKING:
     )
     from .amp import GradScaler, autocast
     from .compiler import compile
-    from .engine.source import backward_source
     from .explanation.explain import explain
     from .explanation.graph.graph import graph
+    from .explanation.source import backward_source
+    from .explanation.where import source_map
     from .interop.packed import load_packed
     from .interop.pt import load, save
     from .kernels.machine.launch import get_num_threads, set_num_threads
@@ -164,6 +165,7 @@ __all__ = [
     "no_grad",
     "onnx",
     "optim",
+    "operator",
     "override_backward",
     "per_sample_gradients",
     "random",
@@ -175,6 +177,7 @@ __all__ = [
     "set_grad_enabled",
     "set_num_threads",
     "signal",
+    "source_map",
     "sparse",
     "special",
     "summary",
@@ -219,7 +222,8 @@ _SUBPACKAGES = {
 _ELSEWHERE = {
     "GradScaler": ".amp",
     "autocast": ".amp",
-    "backward_source": ".engine.source",
+    "backward_source": ".explanation.source",
+    "source_map": ".explanation.where",
     "compile": ".compiler",
     "explain": ".explanation.explain",
     "formula": ".ops.pointwise.formula",
@@ -279,16 +283,8 @@ for _path in ("signal", "signal.windows"):
     _package, _, _name = f"{__name__}.{_path}".rpartition(".")
     alias_modules(_package, (_name,), f"{__name__}.ops.{_path}")
     attach_to_module(f"{__name__}.{_path}")
-READY.append(functools.partial(importlib.import_module, ".rules", __name__))
-LATER["as_device"] = lambda: _device.as_device
-LATER["pack"] = lambda: importlib.import_module(".lowbit", __name__).pack
 after_import("einops._backends", functools.partial(importlib.import_module, ".interop.einops_backend", __name__))
 after_import("tensorboardX.x2num", functools.partial(importlib.import_module, ".interop.tensorboardx", __name__))
-LATER["as_html"] = lambda: importlib.import_module(".explanation.notebook", __name__).as_html
-LATER["save_packed"] = lambda: importlib.import_module(".interop.packed", __name__).save_packed
-LATER["world"] = lambda: importlib.import_module(".distributed.processes.world", __name__).world()
-LATER["DistributedDataParallel"] = lambda: importlib.import_module(".distributed", __name__).DistributedDataParallel
-LATER["SyncBatchNorm"] = lambda: importlib.import_module(".distributed", __name__).SyncBatchNorm
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .absent import attach_to_module
+from .engine.operator import interpreted, interpreters, operator
 from .engine.tensor import Tensor
 from .ops.linalg.decompositions import cholesky, cholesky_ex, eigh, eigvalsh, matrix_rank, qr, svd, svdvals
 from .ops.linalg.functions import (
@@ -83,6 +84,7 @@ __all__ = [
 ]
 
 
+@operator
 def vector_norm(x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """(sum |x|^ord)^(1/ord) over ``dim`` (all axes if None); max |x| for inf, min |x| for -inf, count x != 0 for 0.
 
@@ -95,9 +97,12 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = Fals
         ValueError: ``ord`` is not a number or needs an element where x is empty, or an axis is repeated.
         IndexError: x has no such axis.
     """
+    if interpreters and (seen := interpreted(vector_norm, locals())) is not None:
+        return seen
     return vector_norm_of("vector_norm", x, ord, dim, keepdim, dtype)
 
 
+@operator
 def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
@@ -113,9 +118,12 @@ def matrix_norm(
         ValueError: ``ord`` is not one of these, ``dim`` does not name two axes, or A is empty.
         IndexError: A has no such axis.
     """
+    if interpreters and (seen := interpreted(matrix_norm, locals())) is not None:
+        return seen
     return matrix_norm_of("matrix_norm", A, ord, dim, keepdim, dtype)
 
 
+@operator
 def norm(A: Tensor, ord: Any = None, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The 2-norm over ``dim`` (all axes if None); with ``ord`` ``vector_norm`` over one axis, ``matrix_norm`` over two.
 
@@ -127,6 +135,8 @@ def norm(A: Tensor, ord: Any = None, dim: Dim = None, keepdim: bool = False, *, 
             repeated.
         IndexError: A has no such axis.
     """
+    if interpreters and (seen := interpreted(norm, locals())) is not None:
+        return seen
     if ord is None:
         return vector_norm_of("norm", A, 2, dim, keepdim, dtype)
     over = tuple(range(getattr(A, "ndim", 0))) if dim is None else tuple(dim) if isinstance(dim, (tuple, list)) else dim

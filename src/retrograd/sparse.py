@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .absent import attach_to_module
+from .engine.operator import interpreted, interpreters, operator
 from .engine.tensor import Tensor
 from .ops.arguments.checks import require_tensor
 from .ops.creation.creation import as_tensor
@@ -14,6 +15,7 @@ from .ops.sparse.coo import SparseTensor, sparse_coo_tensor, spmm
 __all__ = ["DoubleTensor", "FloatTensor", "addmm", "mm", "sum"]
 
 
+@operator
 def mm(mat1: SparseTensor, mat2: Tensor) -> Tensor:
     """The product of a sparse matrix (R, C) and a dense one (C, D); either may be the sparse one.
 
@@ -21,18 +23,24 @@ def mm(mat1: SparseTensor, mat2: Tensor) -> Tensor:
         TypeError: neither is a SparseTensor, or the types differ.
         ValueError: the extents do not fit.
     """
+    if interpreters and (seen := interpreted(mm, locals())) is not None:
+        return seen
     return spmm(mat1, mat2)
 
 
+@operator
 def addmm(mat: Tensor, mat1: SparseTensor, mat2: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * mat + alpha * (mat1 @ mat2)
 
     Raises: as ``mm``.
     """
+    if interpreters and (seen := interpreted(addmm, locals())) is not None:
+        return seen
     require_tensor("addmm", mat, "mat")
     return mat * beta + spmm(mat1, mat2) * alpha
 
 
+@operator
 def sum(input: SparseTensor, dim: int | None = None, dtype: Any = None) -> Tensor:
     """The sum of all elements, or over one axis; the result is dense.
 
@@ -40,25 +48,33 @@ def sum(input: SparseTensor, dim: int | None = None, dtype: Any = None) -> Tenso
         TypeError: input is not a SparseTensor.
         IndexError: there is no such axis.
     """
+    if interpreters and (seen := interpreted(sum, locals())) is not None:
+        return seen
     if not isinstance(input, SparseTensor):
         raise TypeError(f"sparse.sum: input is {type(input).__name__}, needs a SparseTensor; write input.sum()")
     result: Tensor = input.sum(dim)
     return result if dtype is None else cast(result, dtype)
 
 
+@operator
 def FloatTensor(indices: Any, values: Any, size: Any = None) -> SparseTensor:  # noqa: N802  PyTorch's name
     """``sparse_coo_tensor`` of float32, PyTorch's older form.
 
     Raises: as ``sparse_coo_tensor``.
     """
+    if interpreters and (seen := interpreted(FloatTensor, locals())) is not None:
+        return seen
     return sparse_coo_tensor(indices, cast(as_tensor(values), float32), size)
 
 
+@operator
 def DoubleTensor(indices: Any, values: Any, size: Any = None) -> SparseTensor:  # noqa: N802  PyTorch's name
     """``sparse_coo_tensor`` of float64, PyTorch's older form.
 
     Raises: as ``sparse_coo_tensor``.
     """
+    if interpreters and (seen := interpreted(DoubleTensor, locals())) is not None:
+        return seen
     return sparse_coo_tensor(indices, cast(as_tensor(values), float64), size)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import retrograd
 from conformance.table import Op, Refusal, distinct, normal, uniform
 from retrograd import textbook
-from retrograd.ops.pointwise.pointwise import ROWS
+from retrograd.engine.operator import OPERATORS as ALL
 
 X, Y = normal(3, 5), normal(3, 5, seed=1)
 FAR, OTHER = uniform(0.5, 2.0, 3, 5), uniform(0.5, 2.0, 3, 5, seed=1)  # from 0
@@ -76,14 +76,17 @@ ORACLES = {
 }
 
 
+ROWS = {each.name: each for each in ALL if each.domains}
+
+
 def of_row(name):
     """The case of an operator that is one row, with operands from the domains that stand there."""
-    operator = ROWS[name]
+    row = ROWS[name]
     draws = [
-        tuple(uniform(*domain, *shape, seed=seed) for seed, domain in enumerate(operator.domains))
+        tuple(uniform(*domain, *shape, seed=seed) for seed, domain in enumerate(row.domains))
         for shape in ((3, 5), (40, 1000))
     ]
-    make = unary if len(operator.domains) == 1 else binary
+    make = unary if len(row.domains) == 1 else binary
     return make(name, *draws[0], ORACLES.get(name, getattr(textbook, name)), draws[1])
 
 

@@ -1,4 +1,4 @@
-"""What a pointwise operator costs: its formula and its row. Everything else of it is there at once."""
+"""What a pointwise operator costs: its formula and its registration. Everything else of it is there at once."""
 
 from __future__ import annotations
 
@@ -48,8 +48,36 @@ def sine_of_product_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
 gradients("sine_of_product", sine_of_product_grad_x, sine_of_product_grad_y)
 '''
 ROWS = {
-    "sine_squared": (ONE, 'sine_squared = operator("sine_squared", "sin(input)**2")\n'),
-    "sine_of_product": (TWO, 'sine_of_product = operator_of_two("sine_of_product", "sin(input * other)")\n'),
+    "sine_squared": (
+        ONE,
+        '''
+class SineSquared(Pointwise, formula="sine_squared"):
+    """sin(x)**2"""
+
+
+@operator(records=SineSquared, domains=((-2.0, 2.0),), methods="sine_squared")
+def sine_squared(input: Tensor) -> Tensor:
+    """sin(input)**2"""
+    if interpreters and (seen := interpreted(sine_squared, locals())) is not None:
+        return seen
+    return SineSquared.apply(as_float("sine_squared", input))
+''',
+    ),
+    "sine_of_product": (
+        TWO,
+        '''
+class SineOfProduct(Pointwise, Binary, formula="sine_of_product"):
+    """sin(x y)"""
+
+
+@operator(records=SineOfProduct, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="sine_of_product")
+def sine_of_product(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """sin(input * other)"""
+    if interpreters and (seen := interpreted(sine_of_product, locals())) is not None:
+        return seen
+    return binary(SineOfProduct, "sine_of_product", input, other)
+''',
+    ),
 }
 
 FOUND = """
@@ -71,7 +99,7 @@ assert any(handle.path == f"pointwise.pointwise.{name}" for handle in retrograd.
 page = pages.family_page("trigonometry", pages.families()["trigonometry"])
 assert f"## {name}\\n" in page and f":pyobject: {name}\\n" in page and f":pyobject: {name}_grad" in page
 
-count = len(operator.domains)
+count = len(operator.operator.domains)
 arrays = [np.linspace(-1.5, 1.5, 37) + place for place in range(count)]
 outcomes = []
 for kernels in ("compiled", "textbook"):

@@ -202,7 +202,7 @@ class Model:
     def launch(self, record: int, tasks: int) -> None:
         """What the compiled ``launch`` does."""
         self._left[record] = set(range(tasks))
-        if self.pool._words[text.READY] == 0:
+        if self.pool._words[text.STARTED] == 0:
             self.pool.start()
         text.run(self.pool.address, -record, tasks, record)
         if self._left[record]:

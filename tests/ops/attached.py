@@ -1,15 +1,15 @@
-"""Writes engine/attached.py, what type checkers see of Tensor: run it after a change of methods."""
+"""Writes engine/attached.pyi, what type checkers see of Tensor: run it after a change of methods."""
 
 from __future__ import annotations
 
 import inspect
 from pathlib import Path
 
-from retrograd.engine import attached
+import retrograd
 from retrograd.engine.methods import METHODS as ENGINE
 from retrograd.ops.methods import METHODS
 
-FILE = Path(inspect.getfile(attached))
+FILE = Path(retrograd.__file__).parent / "engine" / "attached.pyi"
 # what does not return a Tensor
 RETURNS = {
     **dict.fromkeys(("__iadd__", "__isub__", "__imul__", "__itruediv__"), "Self"),
@@ -23,18 +23,18 @@ RETURNS = {
 
 def text() -> str:
     """The file with a line for each method."""
-    head, mark, _ = FILE.read_text(encoding="utf-8").partition("    if TYPE_CHECKING:\n\n")
+    head, mark, _ = FILE.read_text(encoding="utf-8").partition("    __slots__ = ()\n\n")
     lines = []
     for name, method in ENGINE.items():
-        lines.append(f"        def {name}({_parameters(name, method)}) -> {_returns(method)}: ...")
+        lines.append(f"    def {name}({_parameters(name, method)}) -> {_returns(method)}: ...")
     for name, method in METHODS.items():
         if isinstance(method, property):
             returns = RETURNS.get(name) or ("builtins.bool" if name.startswith("is_") else "Tensor")
             noted = "  # noqa: N802" * name[-1].isupper()
-            lines += ["        @property", f"        def {name}(self) -> {returns}: ...{noted}"]
+            lines += ["    @property", f"    def {name}(self) -> {returns}: ...{noted}"]
             continue
         returns = RETURNS.get(name) or ("Tensor" if _returns(method) == "Tensor" else "Any")
-        line = f"        def {name}({_parameters(name, method)}) -> {returns}: ..."
+        line = f"    def {name}({_parameters(name, method)}) -> {returns}: ..."
         lines.append(line)
     return head + mark + "\n".join(lines) + "\n"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 import warnings
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -640,3 +641,54 @@ def test_the_registry() -> None:
     layer = nn.ReLU()
     layer.backward_rule = "test: rule"
     assert repr(layer) == "ReLU(backward_rule=test: rule)"
+
+
+# ---- a rule on a part of a fused operator ----------------------------------------------------------------------------
+
+LABELS, CLASSES = retrograd.tensor([0, 1, -100, 2]), retrograd.tensor([1.0, 2.0, 0.5, 1.5], dtype="float64")
+
+
+@pytest.mark.parametrize(
+    ("part", "make"),
+    [
+        (retrograd.sigmoid, lambda: nn.LSTM(3, 4, dtype="float64")),
+        (retrograd.tanh, lambda: nn.LSTM(3, 4, 2, bidirectional=True, dtype="float64")),
+        (retrograd.sigmoid, lambda: nn.GRU(3, 4, dtype="float64")),
+        (F.linear, lambda: nn.GRU(3, 4, dtype="float64")),
+        (retrograd.relu, lambda: nn.RNN(3, 4, nonlinearity="relu", dtype="float64")),
+        (F.softmax, lambda: lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True)),
+        (retrograd.matmul, lambda: lambda x: F.scaled_dot_product_attention(x, x, x)),
+        (F.log_softmax, lambda: lambda x: F.cross_entropy(x[:, 0], LABELS, CLASSES[:3], label_smoothing=0.1)),
+        (F.nll_loss, lambda: lambda x: F.cross_entropy(x[:, 0], LABELS.clamp(0, 2), ignore_index=1)),
+        (retrograd.mean, lambda: lambda x: F.layer_norm(x, (3,), CLASSES[:3], CLASSES[1:])),
+        (retrograd.rsqrt, lambda: lambda x: F.rms_norm(x, (3,), CLASSES[:3])),
+    ],
+)
+def test_it_makes_the_operator_run_in_its_parts(part: Any, make: Any) -> None:
+    """With the true backward as the rule nothing changes; with twice that, the gradient does."""
+    retrograd.manual_seed(1)
+    run = make()
+    x = leaf(4, 2, 3)
+    calls: list[int] = []
+
+    def counted(true: Any, *g: Tensor) -> Any:
+        calls.append(len(g))
+        return true(*g)
+
+    def gradient(rule: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        with override_backward(part, rule) if rule is not None else nullcontext():
+            y = run(x)
+        y = y[0] if isinstance(y, tuple) else y
+        return y.array, gradients(y, x)[0]
+
+    (plain, true), (y, gx) = gradient(), gradient(counted)
+    np.testing.assert_allclose(y, plain, 1e-12, 1e-12)
+    np.testing.assert_allclose(gx, true, 1e-11, 1e-12)
+    assert calls and np.abs(gradient(doubled)[1] - true).max() > 1e-3
+
+
+def test_a_query_without_keys_gets_0_under_a_rule() -> None:
+    x, mask = leaf(3, 4), retrograd.tensor([[True, False, True], [False, False, False], [True, True, True]])
+    with override_backward(F.softmax, doubled):
+        y = F.scaled_dot_product_attention(x, x, x, mask)
+    assert (y.array[1] == 0).all() and np.isfinite(gradients(y, x)[0]).all()

@@ -28,7 +28,7 @@ from .variable import Variable
 
 if TYPE_CHECKING:
     from ..engine.gradcheck import GradcheckError, gradcheck, gradgradcheck
-    from ..engine.source import backward_source
+    from ..explanation.source import backward_source
     from . import functional
 
 __all__ = [
@@ -56,9 +56,9 @@ __all__ = [
 ]
 
 # Imported on first use, to keep "import retrograd" fast.
-_LATER = {
+_ON_FIRST_USE = {
     "GradcheckError": "..engine.gradcheck",
-    "backward_source": "..engine.source",
+    "backward_source": "..explanation.source",
     "gradcheck": "..engine.gradcheck",
     "gradgradcheck": "..engine.gradcheck",
 }
@@ -70,8 +70,8 @@ del globals()["gradcheck"]  # as an attribute it is the function, as in PyTorch
 def __getattr__(name: str) -> Any:
     if name == "functional":
         return importlib.import_module(".functional", __name__)
-    if name in _LATER:
-        return getattr(importlib.import_module(_LATER[name], __name__), name)
+    if name in _ON_FIRST_USE:
+        return getattr(importlib.import_module(_ON_FIRST_USE[name], __name__), name)
     raise missing(__name__, name)
 
 

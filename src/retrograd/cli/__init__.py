@@ -1,4 +1,4 @@
-"""The command ``retrograd``: train, predict, sample, study, explain, launch, vectors, warmup, info.
+"""The command ``retrograd``: train, predict, sample, study, explain, where, launch, vectors, warmup, info.
 
 Heavy imports happen inside the commands, so that ``--help`` and argument errors are instant.
 """

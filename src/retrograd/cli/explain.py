@@ -1,4 +1,4 @@
-"""``retrograd explain``: the page on which a gradient is taken apart, entry by entry."""
+"""``retrograd explain``: the page on which a gradient is taken apart; ``retrograd where``: where it is computed."""
 
 from __future__ import annotations
 
@@ -42,6 +42,25 @@ def add_command(commands: Any) -> None:
     explain.add_argument("--port", type=int, default=0, metavar="N", help="serve at this port (a free one)")
     explain.add_argument("--no-browser", action="store_true", help="print the link, and open no browser")
     explain.set_defaults(run=_explain)
+
+    where = commands.add_parser(
+        "where",
+        help="list the places in the sources where an operator is computed",
+        description="Print file and line of every stop on the way of an operator or a layer, forward and backward: the "
+        "function that users call, its Function, the text of its kernels in plain NumPy, and the compiled code.",
+    )
+    where.add_argument("operator", metavar="OPERATOR", help="its name, such as conv2d, softmax, LSTM")
+    where.set_defaults(run=_where)
+
+
+def _where(arguments: argparse.Namespace) -> int:
+    from ..explanation.where import source_map
+
+    try:
+        say(source_map(arguments.operator))
+    except ValueError as error:
+        raise UsageError(str(error).replace("source_map", "where")) from None
+    return 0
 
 
 def _explain(arguments: argparse.Namespace) -> int:

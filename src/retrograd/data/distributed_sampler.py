@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sized
 
 import numpy as np
 
-from ..engine.later import LATER
 from ..ops.arguments.checks import as_truth
 from .sampler import Sampler
 
@@ -41,7 +40,9 @@ class DistributedSampler(Sampler):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            world = LATER["world"]()
+            from ..distributed.processes.world import world as current
+
+            world = current()
             if world is None:
                 raise RuntimeError(
                     "DistributedSampler: there is no process group to ask; call distributed.init_process_group() "

@@ -6,9 +6,7 @@ recomputation needs as well.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from types import CodeType, TracebackType
+from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -21,27 +19,6 @@ from .node import Node
 from .tensor import Tensor
 
 _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
-
-
-class _Modules:
-    """How to find the modules that are running; nn, which the engine does not import, fills it in."""
-
-    def __init__(self) -> None:
-        self.call: CodeType | None = None  # the code of Module.__call__
-        self.describe: Callable[[list[Any]], str] = repr  # the path from the first module to the last
-
-    def running(self) -> list[Any]:
-        """The modules on the stack, outermost first."""
-        result = []
-        frame = sys._getframe(2)
-        while frame is not None:
-            if frame.f_code is self.call:
-                result.append(frame.f_locals["self"])
-            frame = frame.f_back  # type: ignore[assignment]
-        return result[::-1]
-
-
-modules = _Modules()
 
 
 class Watch:
@@ -65,7 +42,7 @@ class Watch:
             if item._edge is not None and item._edge[0].order < before:
                 node = item._edge[0]
                 node.place = user_place()
-                node.modules = modules.running()
+                node.modules = [*(mode.running or ())]
                 break
         if self.check_nan:
             for index, item in enumerate(outputs):
@@ -97,7 +74,7 @@ def describe_origin(node: Node) -> str:
     """Where a node was made, as far as that is known: its module, and the user's line."""
     running = getattr(node, "modules", None)
     place = getattr(node, "place", None)
-    text = f" in {modules.describe(running)}" if running else ""
+    text = f" in {running[0].described(running)}" if running else ""
     return text + ("" if place is None else f", called at {describe_place(place)}")
 
 
@@ -195,6 +172,7 @@ def _install(new: Watch | None) -> Watch | None:
     """Install a watch, below a running recomputation; returns the previous one."""
     previous = _watch()
     mode: Any = thread.mode
+    mode.running = None if new is None else mode.running or []
     if mode.watch is None or type(mode.watch) is Watch:
         mode.watch = new
     else:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import warnings
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .arguments import shown
-from .attached import Attached  # Tensor's base
+
+if TYPE_CHECKING:
+    from .attached import Attached as Attached
+else:
+
+    class Attached:
+        """Base of Tensor. Type checkers see the methods that it gets in attached.pyi."""
+
+        __slots__ = ()
+
 
 FLOAT32 = np.dtype(np.float32)
 FLOAT64 = np.dtype(np.float64)

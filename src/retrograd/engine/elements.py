@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from .arguments import as_flag
-from .attached import Attached
-from .convert import INT64
+from .convert import INT64, Attached
+from .operator import interpreted, interpreters, operator
 from .size import Size
 
 
@@ -59,28 +59,37 @@ class Elements(Attached):
         """The number of elements."""
         return self.array.size
 
+    @operator
     def item(self) -> Any:
         """The only element as a Python number.
 
         Raises:
             RuntimeError: the tensor does not have exactly one element.
         """
+        if interpreters and (seen := interpreted(Elements.item, locals())) is not None:
+            return seen
         if self.array.size != 1:
             raise RuntimeError(
                 f"a tensor of shape {self.array.shape} has {self.array.size} elements, expected exactly 1"
             )
         return self.array.item()
 
+    @operator
     def tolist(self) -> Any:
         """The elements as nested Python lists (a number for a tensor without axes)."""
+        if interpreters and (seen := interpreted(Elements.tolist, locals())) is not None:
+            return seen
         return self.array.tolist()
 
+    @operator
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The array, shared with the tensor.
 
         Raises:
             RuntimeError: the tensor requires a gradient, which the array could not carry, and ``force`` is not True.
         """
+        if interpreters and (seen := interpreted(Elements.numpy, locals())) is not None:
+            return seen
         if force is not False:
             force = as_flag("numpy", "force", force)
         if self._requires_grad and not force:
@@ -90,7 +99,10 @@ class Elements(Attached):
             )
         return self.array
 
+    @operator
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if interpreters and (seen := interpreted(Elements.__array__, locals())) is not None:
+            return seen
         if self._requires_grad:
             raise RuntimeError(
                 "numpy cannot take a tensor that requires grad: the result would leave the graph unnoticed; "
@@ -111,13 +123,22 @@ class Elements(Attached):
             raise TypeError("len() of a tensor without axes")
         return self.array.shape[0]
 
+    @operator
     def __float__(self) -> float:
+        if interpreters and (seen := interpreted(Elements.__float__, locals())) is not None:
+            return seen
         return float(self.item())
 
+    @operator
     def __int__(self) -> int:
+        if interpreters and (seen := interpreted(Elements.__int__, locals())) is not None:
+            return seen
         return int(self.item())
 
+    @operator
     def __bool__(self) -> bool:
+        if interpreters and (seen := interpreted(Elements.__bool__, locals())) is not None:
+            return seen
         if self.array.size != 1:
             raise RuntimeError(
                 f"bool() of a tensor of shape {self.array.shape} is ambiguous; use (tensor.array != 0).any() "
@@ -125,7 +146,10 @@ class Elements(Attached):
             )
         return bool(self.array.item())
 
+    @operator
     def __index__(self) -> int:
+        if interpreters and (seen := interpreted(Elements.__index__, locals())) is not None:
+            return seen
         if self.array.dtype is not INT64 or self.array.size != 1:
             raise TypeError(
                 f"only an int64 tensor with one element can be an index, got {self.array.dtype} of shape "

@@ -84,6 +84,7 @@ class Function:
         )
 
     piecewise_linear = False
+    gradient: str = ""  # in one line, where the text of backward does not say it: "x: g yT; y: xT g"
     moves = False  # it only moves, copies or converts elements: an operator may use it besides its own Function
 
     _depth = 1  # callers of apply that are known to be inside this package

@@ -40,20 +40,24 @@ class Delivery:
 
 
 class _Mode:
-    __slots__ = ("delivery", "enabled", "exact", "inference", "keeping", "rules", "site", "sweeping", "unruled",
-                 "waiting", "watch")  # fmt: skip
+    __slots__ = ("delivery", "enabled", "exact", "inference", "interpreter", "keeping", "level", "passed", "rules",
+                 "running", "site", "sweeping", "unruled", "waiting", "watch")  # fmt: skip
 
     def __init__(self) -> None:
         self.enabled = True
         self.inference = False
         self.exact = False  # operators leave out their faster ways that round more, see exact_convolution
         self.delivery: Delivery | None = None  # the running backward, until its gradients are delivered
+        self.running: list[Any] | None = None  # the modules that run, outermost first, if somebody asks; see anomaly.py
         self.site: Any = None  # in a layer of this package: the user's line that called it, see line.py
         self.keeping = True  # the running backward sweep keeps the saved tensors for another one
         self.unruled = False  # a sweep runs the true backwards in place of rules
         self.sweeping = False  # a backward sweep that is not recorded is running
         self.waiting: list[int] = []  # in a backward sweep: the orders of the nodes that wait for their turn
         self.rules: Any = None  # the rules that replace backwards, see rule.py
+        self.interpreter: Any = None  # the top of the stack of interpreters, see operator.py
+        self.level: Any = None  # the place on the stack of the one whose `call` runs
+        self.passed: Any = None  # a call that it hands on: the operator, and the place that sees it next
         self.watch: Callable[..., Any] | None = None  # what runs instead of Function.apply, see anomaly.py
 
 

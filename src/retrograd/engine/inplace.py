@@ -20,6 +20,7 @@ from .family import UNTRACKED, views_of
 from .function import Function
 from .grad_mode import thread
 from .node import Node
+from .operator import interpreted, interpreters, operator
 from .tensor import Tensor, alias, wrap
 from .views import rebase
 
@@ -63,7 +64,9 @@ def modify(
         write(array)
         mark((array,), operator)
         return x
-    if direct is not None and enabled and x._requires_grad and thread.mode.watch is None and thread.mode.rules is None:
+    mode = thread.mode
+    seen = mode.watch is not None or mode.rules is not None or mode.interpreter is not None
+    if direct is not None and enabled and x._requires_grad and not seen:
         _check_family(x, operator)
         mark((array,), operator)  # before the new node, which saves the new values
         rebase(x, direct(alias(x))._edge)
@@ -77,14 +80,26 @@ def modify(
             f"{array.shape}; they must be equal: write x = {instead}"
         )
     recorded = enabled and (x._requires_grad or value._requires_grad)
-    if recorded:
-        if value._edge is None:
-            value = Replaced.apply(alias(x), value)
-        _check_family(x, operator)
+    if recorded and value._edge is None:
+        value = Replaced.apply(alias(x), value)
+    return overwrite(x, value, operator, before if recorded else None)
+
+
+@operator
+def overwrite(x: Tensor, value: Tensor, name: str, before: int | None) -> Tensor:
+    """Write ``value`` into the memory of x, which is returned, for the operator ``name``.
+
+    before: if x takes over the history of value, the order that all nodes of ``value`` are younger than.
+    """
+    if interpreters and (seen := interpreted(overwrite, locals())) is not None:
+        return seen
+    array = x.array
+    if before is not None:
+        _check_family(x, name)
         _rescue(value, before, memory(array))
     arithmetic.assign(array, value.array)
-    mark((array,), operator)
-    if recorded:
+    mark((array,), name)
+    if before is not None:
         rebase(x, value._edge)
     return x
 

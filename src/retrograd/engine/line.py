@@ -51,6 +51,11 @@ def call_place() -> Place:
     return frame.f_code, frame.f_lasti
 
 
+def is_inside(depth: int) -> bool:
+    """Whether the caller ``depth`` levels above this function's own is inside the package."""
+    return inside[sys._getframe(depth + 1).f_code.co_filename]
+
+
 def line_of(place: Place) -> int:
     """The number of the line of a place."""
     code, offset = place

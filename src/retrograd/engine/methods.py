@@ -1,7 +1,7 @@
 """Gives Tensor the methods that need what is itself built on Tensor: Functions, hooks and the backward sweep.
 
 This is the one knot of the engine: node.py, saved.py and function.py call these methods without importing the files
-that define them, so the files of the engine import each other one way. attached.py shows the methods to type checkers.
+that define them, so the files of the engine import each other one way. attached.pyi shows the methods to type checkers.
 """
 
 from __future__ import annotations

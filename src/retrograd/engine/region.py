@@ -16,7 +16,7 @@ from .tensor import Tensor, wrap
 from .views import View
 
 if TYPE_CHECKING:
-    from .rule import Rule
+    from .rule import Held, Rule
 
 Own = list[tuple[dict[str, Any], str, Tensor]]  # a layer's parameters, and where each stands
 
@@ -47,11 +47,12 @@ class Region:
     rule: its rule. name: of the operator or layer. parent: the region that it is part of.
     inputs: the Tensors among its arguments, then the layer's parameters, each once. arrays: what they held.
     edges: where the gradient of each goes; None if it requires none.
-    call: the function, its arguments, the layer's parameters, and the overrides of operators that held.
+    call: the function, its arguments, the layer's parameters, and the overrides that held.
+    override: what began it, if it is a call of an operator.
     orders: of its nodes, oldest first. results: (order, output) of each result of a layer that has several.
     """
 
-    __slots__ = ("arrays", "call", "edges", "inputs", "name", "orders", "parent", "results", "rule")
+    __slots__ = ("arrays", "call", "edges", "inputs", "name", "orders", "override", "parent", "results", "rule")
 
     def __init__(
         self,
@@ -62,10 +63,11 @@ class Region:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         own: Own,
-        overrides: Mapping[Any, Any],
+        held: Held,
+        override: Any = None,
     ) -> None:
-        self.rule, self.name, self.parent = rule, name, parent
-        self.call: Any = function, args, kwargs, own, overrides
+        self.rule, self.name, self.parent, self.override = rule, name, parent, override
+        self.call: Any = function, args, kwargs, own, held
         self.orders: list[int] = []
         self.results: Sequence[Any] = ()
         tensors = tensors_in([*args, *kwargs.values(), *[each for _, _, each in own]])
@@ -95,9 +97,9 @@ class Region:
                 if tensor is x:
                     self.inputs[place] = old = wrap(x.array)
                     old._requires_grad, old._edge = x._requires_grad, x._edge
-                    function, args, kwargs, own, overrides = self.call
+                    function, args, kwargs, own, held = self.call
                     other = {id(x): old}
-                    self.call = function, replace_tensors(args, other), replace_tensors(kwargs, other), own, overrides
+                    self.call = function, replace_tensors(args, other), replace_tensors(kwargs, other), own, held
 
     def free(self) -> None:
         """Drop what the rule was given, after its last use."""

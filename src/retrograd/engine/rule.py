@@ -9,32 +9,32 @@ A rule is one of three things, told apart by the name of its first parameter:
 While a rule is active, every node that an operator or layer records is marked with the `Region` of that call. Forward
 runs as usual. The sweep runs the rule in place of the backward of all nodes of the region, see region.py.
 
-Which operator a node belongs to is read from the stack: operators carry no code for this, and cost nothing when no rule
-is active.
+An override of an operator is an interpreter, see operator.py: it sees the call and begins the region. An override of a
+Function begins one at each call of its ``apply``.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from inspect import isgenerator
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any, NamedTuple, Self, TypeVar
 from warnings import warn
 
 from .family import UNTRACKED
 from .function import Function
 from .grad_mode import OneFlag, decorate, thread
-from .line import inside
 from .node import Node, with_history
+from .operator import Interpreter, Level, Operator, at, here, without
 from .region import Constant, Identity, Own, Region, replace_tensors, tensors_in
 from .tensor import Tensor
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 REGISTRY: dict[str, Callable[..., Any]] = {}  # rules by name
-READY: list[Callable[[], Any]] = []  # what registers the ready rules; the package, which has them, fills it
 
 
 class Rule(NamedTuple):
@@ -60,8 +60,7 @@ def as_rule(caller: str, rule: Any) -> Rule:
         return rule
     if isinstance(rule, str):
         if rule not in REGISTRY:
-            for register in READY:
-                register()
+            from .. import rules as _  # noqa: F401  they register themselves
         if rule not in REGISTRY:
             names = ", ".join(sorted(REGISTRY)) or "none"
             raise ValueError(
@@ -121,118 +120,73 @@ def register_backward_rule(name: str, rule: Callable[..., Any]) -> None:
 
 # ---- which node belongs to which call ----------------------------------------------------------------------------
 
-_NAMED: set[CodeType] = set()  # code that runs several operators; its parameter `name` tells which
-
-
-def runs_operators_by_name(function: _F) -> _F:
-    """Declare that `function` runs the operator that its parameter ``name`` names."""
-    _NAMED.add(function.__code__)
-    return function
-
-
-def computed_by(cls: type[Function]) -> Callable[[_F], _F]:
-    """Declare that an operator is one call of a Function, which other operators do not use."""
-
-    def declare(operator: _F) -> _F:
-        operator.function = cls  # type: ignore[attr-defined]
-        return operator
-
-    return declare
-
-
-class _Override:
-    """An operator whose backward a rule replaces."""
-
-    __slots__ = ("count", "error", "function", "rule")
-
-    def __init__(self, function: Any, rule: Rule) -> None:
-        self.function, self.rule = function, rule
-        self.count = 0  # of calls that were recorded
-        self.error: BaseException | None = None  # that was being handled when the scope began
-
-
-_NONE: dict[Any, Any] = {}
-_REGION = "<region>"  # among the locals of an operator's frame: the region of this call
-
 
 class Active:
-    """The rules that are active in a thread: the overridden operators by key, and the layer with a rule that runs."""
+    """What is active in a thread: the overrides of Functions, and the innermost call with a rule that runs."""
 
-    __slots__ = ("overrides", "region")
+    __slots__ = ("functions", "region")
 
-    def __init__(self, overrides: dict[Any, _Override], region: Region | None) -> None:
-        self.overrides, self.region = overrides, region
+    def __init__(self, functions: Mapping[type[Function], override_backward], region: Region | None) -> None:
+        self.functions, self.region = functions, region
 
     def within(self) -> Active | None:
-        """What is active in a backward sweep: what it records is part of the layer that runs, if one does."""
+        """What is active in a backward sweep: what it records is part of the call that runs, if one does."""
         if self.region is None:
             return None
-        return Active({}, self.region) if self.overrides else self
+        return Active(_NONE, self.region) if self.functions else self
 
     def mark(self, node: Node, args: tuple[Any, ...], outputs: Any) -> None:
         """Enter a node that was just made in the region of its call, if a rule applies."""
-        region = self.region
-        if self.overrides:
-            region = self._of_operator(node.function, args, region)
+        region, cls = self.region, node.function
+        override = self.functions.get(cls)
+        if override is not None:
+            override.scope.count += 1
+            held = Held({key: other for key, other in self.functions.items() if other is not override}, here())
+            region = Region(override.rule, cls.__name__, region, cls.apply, args, {}, [], held)
         if region is not None:
             region.enter(node)
             if len(args) == len(node.edges):
                 node.kinds = (*map(type, args),)
             node.outputs = outputs  # the sweep looks at `region` only if this is set
 
-    def _of_operator(self, cls: type[Function], args: tuple[Any, ...], region: Region | None) -> Region | None:
-        calls: list[tuple[_Override, Any]] = []  # innermost first
-        frame: Any = sys._getframe(2)  # apply, or what it calls
-        while frame is not None:
-            code = frame.f_code
-            if code is run_with_rule.__code__ or not inside[code.co_filename]:
-                break
-            override = self.overrides.get(frame.f_locals.get("name") if code in _NAMED else code)
-            if override is not None:
-                if calls and calls[-1][0] is override:
-                    calls.pop()  # an operator that calls itself, or the code shared by several
-                calls.append((override, frame))
-            frame = frame.f_back
-        for override, frame in reversed(calls):
-            values = frame.f_locals  # it lives as long as the call, and a further name in it does not disturb
-            known = values.get(_REGION)
-            if known is None:
-                function, given, named = _call_of(override, frame)
-                known = self._begin(override, _name_of(override.function), region, function, given, named)
-                values[_REGION] = known
-            region = known
-        override = self.overrides.get(cls)
-        if override is not None:
-            name = _name_of(override.function) if hasattr(override.function, "function") else cls.__name__
-            region = self._begin(override, name, region, cls.apply, args, {})
-        return region
 
-    def _begin(
-        self, override: _Override, name: str, parent: Region | None,
-        function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-    ) -> Region:  # fmt: skip
-        override.count += 1
-        others = {key: other for key, other in self.overrides.items() if other is not override}
-        return Region(override.rule, name, parent, function, args, kwargs, [], others)
+_NONE: Mapping[Any, Any] = {}
 
 
-def _call_of(override: _Override, frame: Any) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """The function and the arguments of the call that a frame runs."""
-    code, values, function = frame.f_code, frame.f_locals, override.function
-    if getattr(function, "__code__", None) is not code:
-        function = FunctionType(code, frame.f_globals)
-    names = iter(code.co_varnames)
-    args = [values[next(names)] for _ in range(code.co_argcount)]
-    kwargs = {name: values[name] for _, name in zip(range(code.co_kwonlyargcount), names)}  # noqa: B905
-    if code.co_flags & inspect.CO_VARARGS:
-        args += values[next(names)]
-    if code.co_flags & inspect.CO_VARKEYWORDS:  # the Tensors in the order of the parameters
-        bound = inspect.signature(function).bind(*args, **kwargs, **values[next(names)])
-        return function, bound.args, bound.kwargs
-    return function, (*args,), kwargs
+class Held(NamedTuple):
+    """The overrides that held at a call: of Functions, and the interpreters, which have those of operators."""
+
+    functions: Mapping[type[Function], Any]
+    level: Level | None
+
+    @classmethod
+    def now(cls) -> Held:
+        """Those of this thread."""
+        active: Active | None = thread.mode.rules
+        return cls(_NONE if active is None else active.functions, here())
+
+    @contextmanager
+    def again(self, region: Region | None) -> Iterator[None]:
+        """Within it they hold, in calls that are part of ``region``."""
+        mode = thread.mode
+        before = mode.rules
+        mode.rules = Active(self.functions, region) if self.functions or region is not None else None
+        try:
+            with at(self.level):
+                yield
+        finally:
+            mode.rules = before
+
+    def of_operators(self) -> Iterator[override_backward]:
+        """The overrides of operators, innermost first."""
+        level = self.level
+        while level is not None:
+            if isinstance(level.interpreter, override_backward):
+                yield level.interpreter
+            level = level.below
 
 
-class override_backward(OneFlag):  # noqa: N801  it is used like a function
+class override_backward(Interpreter):  # noqa: N801  it is used like a function
     """Replaces the backward of an operator by a rule: ``with override_backward(F.relu, rule): ...``.
 
     The rule holds for the calls that this thread records inside, by whatever name they are called: in layers, as
@@ -240,7 +194,8 @@ class override_backward(OneFlag):  # noqa: N801  it is used like a function
     overrides of one operator the innermost holds.
 
     Args:
-        operator: a function of `retrograd` or `nn.functional`, an operator made by `formula`, or a Function.
+        operator: a function of `retrograd` or `nn.functional`, a function under `operator`, one made by `formula`, or a
+            Function.
         rule: a function, or the name of a registered rule:
             rule(true, g): `true` is the true backward. ``true(g)`` gives the gradient of each Tensor among the
                 arguments, in their order (None where it requires none), ``true.inputs`` are these Tensors, and
@@ -259,30 +214,80 @@ class override_backward(OneFlag):  # noqa: N801  it is used like a function
     """
 
     def __init__(self, operator: Callable[..., Any], rule: Callable[..., Any] | str) -> None:
-        operator = _innermost(operator)
-        self._override = _Override(operator, as_rule("override_backward", rule))
-        self._keys = _keys_of(operator)
-        super().__init__("rules", partial(_warn_without_effect, self._override))
+        self.given, self.of = operator, _of(operator)
+        self.rule = as_rule("override_backward", rule)
+        self.name = self.of.__name__ if isinstance(self.of, type) else self.of.name
+        self.scope = _Calls(self.name, self.rule.name)
+        flag = "rules" if isinstance(self.of, type) else "interpreter"
+        super().__init__(partial(_warn_without_effect, self.scope), flag)
 
     def __enter__(self) -> Self:
+        self.scope.error = sys.exception()
+        if not isinstance(self.of, type):
+            return super().__enter__()
         before: Active | None = thread.mode.rules
-        overrides = before.overrides if before is not None else {}
-        region = None if before is None else before.region
-        self._override.error = sys.exception()
-        self._set(Active(overrides | dict.fromkeys(self._keys, self._override), region))
+        functions = _NONE if before is None else before.functions
+        self._set(Active({**functions, self.of: self}, None if before is None else before.region))
         return self
 
     def __call__(self, function: _F) -> _F:
-        rule: Any = self._override.rule
-        return decorate(function, partial(override_backward, self._override.function, rule), "override_backward")
+        rule: Any = self.rule
+        return decorate(function, partial(override_backward, self.given, rule), "override_backward")
+
+    def call(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        mode = thread.mode
+        before: Active | None = mode.rules
+        parent = None if before is None else before.region
+        if operator is not self.of or not mode.enabled or (parent is not None and parent.override is self):
+            return operator.run(args, kwargs)
+        functions = _NONE if before is None else before.functions
+        held = Held(functions, without(here(), self))
+        region = Region(self.rule, operator.name, parent, operator.function, args, kwargs, [], held, self)
+        mode.rules = Active(functions, region)
+        try:
+            return operator.run(args, kwargs, self._is_outer)
+        finally:
+            mode.rules = before
+            self.scope.count += bool(region.orders)
+
+    def _is_outer(self, other: Interpreter) -> bool:
+        """Whether it is an override of the same operator, which this one replaces."""
+        return isinstance(other, override_backward) and other.of is self.of
 
 
-def _warn_without_effect(override: _Override, _: None) -> None:
+def _of(operator: Any) -> Operator | type[Function]:
+    """The operator, or the Function, that is overridden."""
+    if inspect.ismethod(operator) and operator.__name__ == "apply":
+        operator = operator.__self__
+    found = operator
+    for name in ("operator", "function"):  # of a function under ``operator``, of a formula
+        found = getattr(operator, name, found)
+    if isinstance(found, Operator) or (isinstance(found, type) and issubclass(found, Function)):
+        return found
+    kind = f"the layer {type(operator).__name__}: set its backward_rule" if hasattr(operator, "forward") else (
+        f"{operator!r}, expected an operator of this package, an operator made by formula, or a Function; for the "
+        "backward of a function of your own put it into a Module and set its backward_rule, or put @retrograd.operator "
+        "above it"
+    )  # fmt: skip
+    raise TypeError(f"override_backward: got {kind}")
+
+
+class _Calls:
+    """How many calls were recorded within an override. It is apart from the override: a cycle would keep the rule."""
+
+    __slots__ = ("count", "error", "operator", "rule")
+
+    def __init__(self, operator: str, rule: str) -> None:
+        self.operator, self.rule, self.count = operator, rule, 0
+        self.error: BaseException | None = None  # that is being handled when the scope begins
+
+
+def _warn_without_effect(calls: _Calls, _: None) -> None:
     """At the end of the scope, unless an error ends it."""
-    if not override.count and sys.exception() is override.error:
+    if not calls.count and sys.exception() is calls.error:
         warn(
-            f"override_backward: no call of {_name_of(override.function)} was recorded inside, so the rule "
-            f"{override.rule.name} has no effect; the forward pass belongs inside the scope",
+            f"override_backward: no call of {calls.operator} was recorded inside, so the rule {calls.rule} has no "
+            "effect; the forward pass belongs inside the scope",
             stacklevel=2,
         )
 
@@ -304,39 +309,19 @@ class without_backward_rules(OneFlag):  # noqa: N801
         return decorate(function, without_backward_rules, "without_backward_rules")
 
 
-def _innermost(operator: Any) -> Any:
-    """The operator itself, without the functions of the same name around it that read other forms of a call."""
-    while type(operator) is FunctionType and type(inner := getattr(operator, "__wrapped__", None)) is FunctionType:
-        if inner.__name__ != operator.__name__ or not inside[inner.__code__.co_filename]:
-            break
-        operator = inner
-    return operator
-
-
-def _keys_of(operator: Any) -> list[Any]:
-    """What the nodes of an operator are found by: its Function, its code, its name."""
-    if isinstance(operator, type) and issubclass(operator, Function):
-        return [operator]
-    if inspect.ismethod(operator) and isinstance(operator.__self__, type) and issubclass(operator.__self__, Function):
-        return [operator.__self__]
-    function = getattr(operator, "function", None)
-    if isinstance(function, type) and issubclass(function, Function):
-        return [function]
-    code = getattr(operator, "__code__", None)
-    if not isinstance(code, CodeType) or not inside[code.co_filename]:
-        kind = f"the layer {type(operator).__name__}: set its backward_rule" if hasattr(operator, "forward") else (
-            f"{operator!r}, expected an operator of this package, an operator made by formula, or a Function; for the "
-            "backward of a function of your own put it into a Module and set its backward_rule"
-        )  # fmt: skip
-        raise TypeError(f"override_backward: got {kind}")
-    return [code, operator.__name__]
-
-
 def overridden() -> dict[str, str]:
     """The operators that are overridden in this thread, and the names of the rules."""
-    active: Active | None = thread.mode.rules
-    overrides = {} if active is None else active.overrides
-    return {_name_of(override.function): override.rule.name for override in overrides.values()}
+    held = Held.now()
+    overrides = [*held.functions.values(), *reversed([*held.of_operators()])]
+    return {override.name: override.rule.name for override in overrides}
+
+
+def ruled(*parts: Any) -> bool:
+    """Whether a rule holds for one of these operators: then a fused operator that is made of them runs in that form."""
+    held = Held.now()
+    overridden = {override.of for override in held.of_operators()} | {*held.functions}
+    operators = [part.operator for part in parts]
+    return not overridden.isdisjoint([*operators, *[each for operator in operators for each in operator.functions]])
 
 
 def run_with_rule(
@@ -351,9 +336,9 @@ def run_with_rule(
     if not mode.enabled:
         return forward(*args, **kwargs)
     before: Active | None = mode.rules
-    overrides = _NONE if before is None else before.overrides
-    region = Region(rule, name, None if before is None else before.region, forward, args, kwargs, own, overrides)
-    mode.rules = Active(overrides, region)
+    held = Held.now()
+    region = Region(rule, name, None if before is None else before.region, forward, args, kwargs, own, held)
+    mode.rules = Active(held.functions, region)
     try:
         result = forward(*args, **kwargs)
         if region.arrays is None:

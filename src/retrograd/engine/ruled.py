@@ -213,22 +213,18 @@ class TrueBackward:
 
 def _again(region: Region, other: Mapping[int, Tensor]) -> Any:
     """The result of the call with other tensors, under the overrides that held, but for its own rule."""
-    function, args, kwargs, own, overrides = region.call
-    mode = thread.mode
-    rules: Active | None = mode.rules
+    function, args, kwargs, own, held = region.call
+    rules: Active | None = thread.mode.rules
     places = [members for members, _, _ in own]
     names = [name for _, name, _ in own]
     before = [members[name] for members, name, _ in own]
-    if overrides:
-        mode.rules = Active(overrides, None if rules is None else rules.region)
     try:
         for members, name, tensor in own:
             members[name] = other.get(id(tensor), tensor)
-        with enable_grad():
+        with held.again(None if rules is None else rules.region), enable_grad():
             return function(*replace_tensors(args, other), **replace_tensors(kwargs, other))
     finally:
         [*map(dict.__setitem__, places, names, before)]  # Python may raise KeyboardInterrupt in a loop
-        mode.rules = rules
 
 
 def _places(region: Region, arrived: list[Arrived]) -> Sequence[int] | None:

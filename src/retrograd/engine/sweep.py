@@ -237,7 +237,7 @@ def _sweep(
     gradient: Any
     grads: Any = upstream
     mode = thread.mode
-    previous = mode.enabled, mode.watch, mode.rules, mode.sweeping, mode.keeping, mode.waiting
+    previous = mode.enabled, mode.watch, mode.rules, mode.interpreter, mode.sweeping, mode.keeping, mode.waiting
     inspect = getattr(mode.watch, "after_backward", None)  # anomaly detection
     quiet: Set[int] = frozenset()  # nodes whose hooks the sweep around this one runs
     inside: Region | None = None  # its rule does not run in this sweep
@@ -250,7 +250,7 @@ def _sweep(
         inside, retained = inner.region, inner.outer.retained
         quiet = {edge[0].order for edge in edges} | {order for order, needs in inner.paths.items() if needs is None}
     # No call between this line and the next: Python may raise KeyboardInterrupt after one.
-    mode.rules, mode.watch = rules, None
+    mode.rules, mode.interpreter, mode.watch = rules, None, None
     mode.enabled, mode.sweeping, mode.keeping, mode.waiting = create_graph, not create_graph, keep, heap
     try:
         while True:
@@ -380,7 +380,7 @@ def _sweep(
         elif registered.leaves and inner is None:
             run_leaf_hooks(leaves.values())
     finally:
-        mode.enabled, mode.watch, mode.rules, mode.sweeping, mode.keeping, mode.waiting = previous
+        mode.enabled, mode.watch, mode.rules, mode.interpreter, mode.sweeping, mode.keeping, mode.waiting = previous
     return [*leaves.values(), *retained.values()], captured
 
 

@@ -18,7 +18,6 @@ from .convert import BOOL, FLOAT32, FLOAT64, INT64, OWN, as_allowed_array, as_ow
 from .elements import Elements
 from .family import part
 from .grad_mode import INFERENCE, thread
-from .later import LATER
 from .printing import text_of
 from .size import Size
 
@@ -77,7 +76,9 @@ class Tensor(Elements):
         self, data: Any = (), requires_grad: bool = False, dtype: Any = None, *extents: int, device: Any = None
     ) -> None:
         if device is not None:
-            LATER["as_device"]()("Tensor", device)
+            from ..ops.memory.device import as_device
+
+            as_device("Tensor", device)
         if type(data) is not _ndarray or dtype is not None or extents or OWN.get(data.dtype) is not data.dtype:
             if type(data) is Size and dtype is None:
                 data = np.zeros(data, default_dtype())
@@ -326,7 +327,9 @@ class Tensor(Elements):
 
     def _repr_html_(self) -> str:
         """What a notebook shows: shape, dtype, range and a small picture."""
-        return LATER["as_html"]()(self)
+        from ..explanation.notebook import as_html
+
+        return as_html(self)
 
 
 def wrap(array: np.ndarray) -> Tensor:

@@ -117,7 +117,7 @@ class _Recorder:
 
     def _arrays(self, frame: FrameType) -> dict[str, int]:
         found = {}
-        for name, value in frame.f_locals.items():
+        for name, value in inspect.getargvalues(frame).locals.items():
             array = _array(value)
             if array is not None and array.size <= _LARGEST:
                 found[name] = self._number(array)

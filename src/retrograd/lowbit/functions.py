@@ -11,32 +11,90 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..formulas.quantization import mean_scaled_sign_grad, scaled_sign, scaled_sign_grad
 from ..ops.kernel_set import kernels
-from ..ops.pointwise.operands import recording
-from ..ops.pointwise.pointwise import pointwise, run
+from ..ops.pointwise.operands import Binary, recording
+from ..ops.pointwise.pointwise import Pointwise, run
 from ..ops.reduce.norms import vector_norm_of
 from ..ops.reduce.reduction import mean
 
 __all__: list[str] = []
 
-SignIdentity = pointwise("sign_identity", kernel="binary_sign")
-SignClipped = pointwise("sign_clipped", kernel="binary_sign")
-SignPolynomial = pointwise("sign_polynomial", kernel="binary_sign")
-SwishSign = pointwise("swish_sign")
-RandomSign = pointwise("random_sign")
-Ternary = pointwise("ternary")
-PowerOfTwo = pointwise("power_of_two")
-RandomPowerOfTwo = pointwise("random_power_of_two")
-PowerOfTwoOrZero = pointwise("power_of_two_or_zero")
-RandomPowerOfTwoOrZero = pointwise("random_power_of_two_or_zero")
-RandomRound = pointwise("random_round")
-ShiftSign = pointwise("shift_sign")
-FixedPoint = pointwise("fixed_point")
-AffineLevels = pointwise("affine_levels")
-Uniform = pointwise("uniform")
-LearnedStep = pointwise("learned_step")
-UnitLevels = pointwise("unit_levels")
-TanhLevels = pointwise("tanh_levels")
-Pact = pointwise("pact")
+
+class SignIdentity(Pointwise, formula="sign_identity", value="binary_sign"):
+    """1 where x >= 0, also at -0, and -1 below; NaN stays"""
+
+
+class SignClipped(Pointwise, formula="sign_clipped", value="binary_sign"):
+    """1 where x >= 0, also at -0, and -1 below; NaN stays"""
+
+
+class SignPolynomial(Pointwise, formula="sign_polynomial", value="binary_sign"):
+    """1 where x >= 0, also at -0, and -1 below; NaN stays"""
+
+
+class SwishSign(Pointwise, formula="swish_sign"):
+    """binary_sign(x), whose gradient takes beta"""
+
+
+class RandomSign(Pointwise, Binary, formula="random_sign"):
+    """1 with probability (x + 1) / 2, limited to 0 and 1, else -1; y is uniform in [0, 1); NaN stays"""
+
+
+class Ternary(Pointwise, formula="ternary"):
+    """z where x > y, -z where x < -y, 0 between; y is a threshold, z a scale; NaN stays"""
+
+
+class PowerOfTwo(Pointwise, formula="power_of_two"):
+    """The power of two next to |x| on the scale of logarithms, from 2**low to 2**high, with the sign of x"""
+
+
+class RandomPowerOfTwo(Pointwise, Binary, formula="random_power_of_two"):
+    """``power_of_two`` with the exponent floor(log2(|x|)) or one more, with the probability of the part cut off"""
+
+
+class PowerOfTwoOrZero(Pointwise, formula="power_of_two_or_zero"):
+    """``power_of_two``, and 0 where the exponent would be below low; the gradient is g"""
+
+
+class RandomPowerOfTwoOrZero(Pointwise, Binary, formula="random_power_of_two_or_zero"):
+    """``random_power_of_two``, and 0 where the exponent would be below low; the gradient to x is g"""
+
+
+class RandomRound(Pointwise, Binary, formula="random_round"):
+    """floor(x), or one more with the probability x - floor(x); y is uniform in [0, 1); the gradient to x is g"""
+
+
+class ShiftSign(Pointwise, Binary, formula="shift_sign"):
+    """2**p s with p the integer next to x, from low to high, and s = -1, 0 or 1, the sign of the integer next to y"""
+
+
+class FixedPoint(Pointwise, formula="fixed_point"):
+    """floor(scale x) / scale, limited to low and high"""
+
+
+class AffineLevels(Pointwise, formula="affine_levels"):
+    """``uniform`` with a number for the step: scale times the integer next to inverse x, inverse being 1 / scale"""
+
+
+class Uniform(Pointwise, Binary, formula="uniform"):
+    """y q with q the integer next to x / y, of two the even one, limited to low and high; y is the step, which is
+    given
+    """
+
+
+class LearnedStep(Pointwise, Binary, formula="learned_step"):
+    """``uniform``, whose step y is learned; slope multiplies its gradient"""
+
+
+class UnitLevels(Pointwise, formula="unit_levels"):
+    """x limited to 0 and 1, and rounded to multiples of 1 / levels, of two to the even one"""
+
+
+class TanhLevels(Pointwise, Binary, formula="tanh_levels"):
+    """2 unit_levels(tanh(x) / (2 y) + 1/2) - 1; y is the largest |tanh(x)|"""
+
+
+class Pact(Pointwise, Binary, formula="pact"):
+    """x limited to 0 and y, and rounded to multiples of y / levels; the limit y is learned"""
 
 
 def mean_size(x: Tensor, axes: tuple[int, ...]) -> Tensor:

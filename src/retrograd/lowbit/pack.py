@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ..engine.grad_mode import no_grad
-from ..engine.later import LATER
 from ..nn.module import Module
 from ..ops.arguments.checks import as_truth
 from . import layers, recurrent
@@ -82,7 +81,9 @@ class PackedModel(Module):
 
         Raises: as ``interop.save_packed``.
         """
-        LATER["save_packed"]()(self, path)
+        from ..interop.packed import save_packed
+
+        save_packed(self, path)
 
 
 def pack(

@@ -3,7 +3,6 @@
 import sys
 
 from ..absent import attach_to_module
-from ..engine.later import LATER
 from . import functional, grad, init, utils
 from .activation import *
 from .attention import *
@@ -50,4 +49,11 @@ __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{f
 
 from . import modules  # noqa: E402  it takes all of this package
 
-attach_to_module(__name__, {"SyncBatchNorm": lambda: LATER["SyncBatchNorm"]()})
+
+def _sync_batch_norm() -> type:
+    from ..distributed import SyncBatchNorm
+
+    return SyncBatchNorm
+
+
+attach_to_module(__name__, {"SyncBatchNorm": _sync_batch_norm})

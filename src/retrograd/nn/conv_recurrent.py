@@ -118,14 +118,37 @@ class _ConvLSTM(_OverTime, ConvLSTMCell): ...
 class _ConvGRU(_OverTime, ConvGRUCell): ...
 
 
-# fmt: off
-class ConvRNN1d(_ConvRNN, ndim=1): ...
-class ConvRNN2d(_ConvRNN, ndim=2): ...
-class ConvRNN3d(_ConvRNN, ndim=3): ...
-class ConvLSTM1d(_ConvLSTM, ndim=1): ...
-class ConvLSTM2d(_ConvLSTM, ndim=2): ...
-class ConvLSTM3d(_ConvLSTM, ndim=3): ...
-class ConvGRU1d(_ConvGRU, ndim=1): ...
-class ConvGRU2d(_ConvGRU, ndim=2): ...
-class ConvGRU3d(_ConvGRU, ndim=3): ...
-# fmt: on
+class ConvRNN1d(_ConvRNN, ndim=1):
+    """A convolutional RNN over one axis: h' = tanh(W_ih * x + b_ih + W_hh * h + b_hh)."""
+
+
+class ConvRNN2d(_ConvRNN, ndim=2):
+    """A convolutional RNN over two axes: h' = tanh(W_ih * x + b_ih + W_hh * h + b_hh)."""
+
+
+class ConvRNN3d(_ConvRNN, ndim=3):
+    """A convolutional RNN over three axes: h' = tanh(W_ih * x + b_ih + W_hh * h + b_hh)."""
+
+
+class ConvLSTM1d(_ConvLSTM, ndim=1):
+    """A convolutional LSTM over one axis: c' = f c + i g, h' = o tanh(c')."""
+
+
+class ConvLSTM2d(_ConvLSTM, ndim=2):
+    """A convolutional LSTM over two axes: c' = f c + i g, h' = o tanh(c')."""
+
+
+class ConvLSTM3d(_ConvLSTM, ndim=3):
+    """A convolutional LSTM over three axes: c' = f c + i g, h' = o tanh(c')."""
+
+
+class ConvGRU1d(_ConvGRU, ndim=1):
+    """A convolutional GRU over one axis: h' = (1 - z) n + z h."""
+
+
+class ConvGRU2d(_ConvGRU, ndim=2):
+    """A convolutional GRU over two axes: h' = (1 - z) n + z h."""
+
+
+class ConvGRU3d(_ConvGRU, ndim=3):
+    """A convolutional GRU over three axes: h' = (1 - z) n + z h."""

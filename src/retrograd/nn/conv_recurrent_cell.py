@@ -82,13 +82,12 @@ class ConvCell(OverAxes, Module):
 
     gates: ClassVar[int]
 
-    def __init_subclass__(cls, ndim: int = 0, **kwargs: Any) -> None:
-        if ndim:
-            text = ConvCell.__doc__ or ""
-            for name, words in (cls._place | cls._words | {"gates": str(cls.gates)}).items():
-                text = text.replace(f"{{{name}}}", words)
-            cls.__doc__ = text
-        super().__init_subclass__(ndim=ndim, **kwargs)
+    @classmethod
+    def _general(cls) -> str:
+        text = ConvCell.__doc__ or ""
+        for name, words in (cls._place | cls._words | {"gates": str(cls.gates)}).items():
+            text = text.replace(f"{{{name}}}", words)
+        return text
 
     def _set_up(self) -> None:
         name, dtype = type(self).__name__, self.__dict__.pop("dtype")
@@ -263,14 +262,37 @@ class ConvGRUCell(ConvCell):
         return h, h
 
 
-# fmt: off
-class ConvRNNCell1d(ConvRNNCell, ndim=1): ...
-class ConvRNNCell2d(ConvRNNCell, ndim=2): ...
-class ConvRNNCell3d(ConvRNNCell, ndim=3): ...
-class ConvLSTMCell1d(ConvLSTMCell, ndim=1): ...
-class ConvLSTMCell2d(ConvLSTMCell, ndim=2): ...
-class ConvLSTMCell3d(ConvLSTMCell, ndim=3): ...
-class ConvGRUCell1d(ConvGRUCell, ndim=1): ...
-class ConvGRUCell2d(ConvGRUCell, ndim=2): ...
-class ConvGRUCell3d(ConvGRUCell, ndim=3): ...
-# fmt: on
+class ConvRNNCell1d(ConvRNNCell, ndim=1):
+    """One step of a convolutional RNN over one axis: h' = tanh(W_ih * x + b_ih + W_hh * h + b_hh)."""
+
+
+class ConvRNNCell2d(ConvRNNCell, ndim=2):
+    """One step of a convolutional RNN over two axes: h' = tanh(W_ih * x + b_ih + W_hh * h + b_hh)."""
+
+
+class ConvRNNCell3d(ConvRNNCell, ndim=3):
+    """One step of a convolutional RNN over three axes: h' = tanh(W_ih * x + b_ih + W_hh * h + b_hh)."""
+
+
+class ConvLSTMCell1d(ConvLSTMCell, ndim=1):
+    """One step of a convolutional LSTM over one axis: c' = f c + i g, h' = o tanh(c')."""
+
+
+class ConvLSTMCell2d(ConvLSTMCell, ndim=2):
+    """One step of a convolutional LSTM over two axes: c' = f c + i g, h' = o tanh(c')."""
+
+
+class ConvLSTMCell3d(ConvLSTMCell, ndim=3):
+    """One step of a convolutional LSTM over three axes: c' = f c + i g, h' = o tanh(c')."""
+
+
+class ConvGRUCell1d(ConvGRUCell, ndim=1):
+    """One step of a convolutional GRU over one axis: h' = (1 - z) n + z h."""
+
+
+class ConvGRUCell2d(ConvGRUCell, ndim=2):
+    """One step of a convolutional GRU over two axes: h' = (1 - z) n + z h."""
+
+
+class ConvGRUCell3d(ConvGRUCell, ndim=3):
+    """One step of a convolutional GRU over three axes: h' = (1 - z) n + z h."""

@@ -14,8 +14,7 @@ import numpy as np
 from ..engine.tensor import Tensor
 from ..geometry import PADDING_WORDS, as_pairs, as_tuple
 from ..ops.convolution.arguments import as_bytes, check_choices, check_word
-from ..ops.convolution.convolution import conv_nd
-from ..ops.convolution.mxnet import check_alone, conv_transpose_nd, one_name
+from ..ops.convolution.mxnet import check_alone, one_name
 from . import init
 from .arguments import check_ints
 from .folded_activation import Activation, folded
@@ -117,9 +116,9 @@ class _Conv(_Convolution):
 
     def _convolved(self, x: Tensor, w: Tensor, b: Tensor | None, *, groups: int = 0) -> Tensor:
         """The operator; groups 0: the layer's."""
-        return conv_nd(
-            self.operator, self.ndim, x, w, b, self.stride, self.padding, self.dilation, groups or self.groups,
-            self.padding_mode, self.algorithm, self.workspace,
+        return self.run(
+            x, w, b, self.stride, self.padding, self.dilation, groups or self.groups, padding_mode=self.padding_mode,
+            algorithm=self.algorithm, workspace=self.workspace,
         )  # fmt: skip
 
 
@@ -176,17 +175,32 @@ class _ConvTranspose(_Convolution):
     ) -> Tensor:
         """The operator; groups 0: the layer's."""
         output_padding = self.output_padding if output_size is None else 0
-        return conv_transpose_nd(
-            self.operator, self.ndim, x, w, b, self.stride, self.padding, output_padding, groups or self.groups,
-            self.dilation, self.padding_mode, output_size, None, self.target_shape, self.algorithm, self.workspace,
+        return self.run(
+            x, w, b, self.stride, self.padding, output_padding, groups or self.groups, self.dilation,
+            padding_mode=self.padding_mode, output_size=output_size, target_shape=self.target_shape,
+            algorithm=self.algorithm, workspace=self.workspace,
         )  # fmt: skip
 
 
-# fmt: off
-class Conv1d(_Conv, ndim=1): ...
-class Conv2d(_Conv, ndim=2): ...
-class Conv3d(_Conv, ndim=3): ...
-class ConvTranspose1d(_ConvTranspose, ndim=1): ...
-class ConvTranspose2d(_ConvTranspose, ndim=2): ...
-class ConvTranspose3d(_ConvTranspose, ndim=3): ...
-# fmt: on
+class Conv1d(_Conv, ndim=1):
+    """``functional.conv1d`` as a layer with the parameters weight and bias."""
+
+
+class Conv2d(_Conv, ndim=2):
+    """``functional.conv2d`` as a layer with the parameters weight and bias."""
+
+
+class Conv3d(_Conv, ndim=3):
+    """``functional.conv3d`` as a layer with the parameters weight and bias."""
+
+
+class ConvTranspose1d(_ConvTranspose, ndim=1):
+    """``functional.conv_transpose1d`` as a layer with the parameters weight and bias; forward takes output_size."""
+
+
+class ConvTranspose2d(_ConvTranspose, ndim=2):
+    """``functional.conv_transpose2d`` as a layer with the parameters weight and bias; forward takes output_size."""
+
+
+class ConvTranspose3d(_ConvTranspose, ndim=3):
+    """``functional.conv_transpose3d`` as a layer with the parameters weight and bias; forward takes output_size."""

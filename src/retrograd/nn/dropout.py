@@ -58,8 +58,13 @@ class _ChannelDropout(_Dropout):
     operator = "dropout{n}d"
 
 
-# fmt: off
-class Dropout1d(_ChannelDropout, ndim=1): ...
-class Dropout2d(_ChannelDropout, ndim=2): ...
-class Dropout3d(_ChannelDropout, ndim=3): ...
-# fmt: on
+class Dropout1d(_ChannelDropout, ndim=1):
+    """{functional.dropout1d}"""
+
+
+class Dropout2d(_ChannelDropout, ndim=2):
+    """{functional.dropout2d}"""
+
+
+class Dropout3d(_ChannelDropout, ndim=3):
+    """{functional.dropout3d}"""

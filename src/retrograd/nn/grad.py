@@ -19,11 +19,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..engine.arguments import as_list
+from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
 from ..geometry import as_tuple
+from ..ops.arguments.binding import advised
 from ..ops.convolution.arguments import Extent, Padding, frozen
+from ..ops.convolution.convolution import Conv, ConvInputGrad, ConvWeightGrad
 from ..ops.convolution.gradient import Gradients, bias_gradient, conv_gradients, shape_of
-from .axes import over_axes
+from ..ops.shape.broadcasting import Sum
 
 __all__ = [
     "conv1d_bias", "conv1d_input", "conv1d_weight", "conv2d_bias", "conv2d_input", "conv2d_weight", "conv3d_bias",
@@ -33,6 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@operator(records=(Conv, ConvInputGrad, ConvWeightGrad))
 def conv_backward(
     grad_output: Tensor,
     input: Tensor | Sequence[int],
@@ -70,6 +74,8 @@ def conv_backward(
     >>> gx, tuple(gw.shape), tuple(gb.shape)
     (None, (8, 4, 3, 3, 3), (8, 4))
     """
+    if interpreters and (seen := interpreted(conv_backward, locals())) is not None:
+        return seen
     name = "conv_backward"
     mask = tuple(as_list(name, "output_mask", output_mask, "three bools: for input, weight and bias"))
     if len(mask) != 3 or not all(isinstance(flag, bool) for flag in mask):
@@ -94,16 +100,6 @@ def _conv_input(
     padding: Padding = 0, dilation: Extent = 1, groups: int = 1, *, algorithm: str = "auto",
     workspace: float | None = None,
 ) -> Tensor:  # fmt: skip
-    """gx[n, c, i] = sum over k and all o, r with o*stride + r*dilation - padding = i of w[k, c, r] g[n, k, o]
-
-    The gradient of conv{n}d to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's values are
-    not needed. The options are those of the forward pass; ``padding`` takes what conv{n}d takes: numbers, pairs or
-    a word. An input may also be as large as conv_transpose{n}d with ``output_padding`` makes it of grad_output.
-
-    Raises:
-        TypeError: an operand is not a floating-point Tensor, or their types differ.
-        ValueError: the shapes do not fit each other, the groups or the window.
-    """
     call = frozen(name, ndim, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
     return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
 
@@ -113,17 +109,6 @@ def _conv_weight(
     padding: Padding = 0, dilation: Extent = 1, groups: int = 1, *, per_sample: bool = False, algorithm: str = "auto",
     workspace: float | None = None,
 ) -> Tensor:  # fmt: skip
-    """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - padding]
-
-    The gradient of conv{n}d to its weight, of shape ``weight_size`` (Co, Ci/groups, *R); the weight's values are
-    not needed. The options are those of the forward pass.
-
-    per_sample: the gradient of each sample separately, (N, Co, Ci/groups, *R).
-
-    Raises:
-        TypeError: an operand is not a floating-point Tensor, or their types differ.
-        ValueError: the shapes do not fit each other, the groups or the window; per_sample without a batch.
-    """
     call = frozen(name, ndim, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
     gradients = conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)
     return gradients[1]  # type: ignore[return-value]
@@ -134,15 +119,6 @@ def _conv_transpose_input(
     padding: Padding = 0, output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, algorithm: str = "auto",
     workspace: float | None = None,
 ) -> Tensor:  # fmt: skip
-    """gx[n, c, i] = sum over k, r of w[c, k, r] g[n, k, i*stride + r*dilation - padding]
-
-    The gradient of conv_transpose{n}d to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's
-    values are not needed. The options are those of the forward pass.
-
-    Raises:
-        TypeError: an operand is not a floating-point Tensor, or their types differ.
-        ValueError: the shapes do not fit each other, the groups or the window.
-    """
     call = frozen(name, ndim, stride, padding, dilation, groups, True, output_padding, algorithm, workspace)
     return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
 
@@ -152,9 +128,266 @@ def _conv_transpose_weight(
     padding: Padding = 0, output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *,
     per_sample: bool = False, algorithm: str = "auto", workspace: float | None = None,
 ) -> Tensor:  # fmt: skip
+    call = frozen(name, ndim, stride, padding, dilation, groups, True, output_padding, algorithm, workspace)
+    gradients = conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)
+    return gradients[1]  # type: ignore[return-value]
+
+
+@advised
+@operator(records=ConvInputGrad)
+def conv1d_input(
+    input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
+    dilation: Extent = 1, groups: int = 1, *, algorithm: str = "auto", workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """gx[n, c, i] = sum over k and all o, r with o*stride + r*dilation - padding = i of w[k, c, r] g[n, k, o]
+
+    Of a convolution over one axis; arguments and what is raised: as ``conv2d_input``.
+    """
+    if interpreters and (seen := interpreted(conv1d_input, locals())) is not None:
+        return seen
+    return _conv_input(
+        "conv1d_input", 1, input_size, weight, grad_output, stride, padding, dilation, groups, algorithm=algorithm,
+        workspace=workspace,
+    )  # fmt: skip
+
+
+@advised
+@operator(records=ConvInputGrad)
+def conv2d_input(
+    input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
+    dilation: Extent = 1, groups: int = 1, *, algorithm: str = "auto", workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """gx[n, c, i] = sum over k and all o, r with o*stride + r*dilation - padding = i of w[k, c, r] g[n, k, o]
+
+    The gradient of conv2d to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's values are
+    not needed. The options are those of the forward pass; ``padding`` takes what conv2d takes: numbers, pairs or
+    a word. An input may also be as large as conv_transpose2d with ``output_padding`` makes it of grad_output.
+
+    Raises:
+        TypeError: an operand is not a floating-point Tensor, or their types differ.
+        ValueError: the shapes do not fit each other, the groups or the window.
+    """
+    if interpreters and (seen := interpreted(conv2d_input, locals())) is not None:
+        return seen
+    return _conv_input(
+        "conv2d_input", 2, input_size, weight, grad_output, stride, padding, dilation, groups, algorithm=algorithm,
+        workspace=workspace,
+    )  # fmt: skip
+
+
+@advised
+@operator(records=ConvInputGrad)
+def conv3d_input(
+    input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
+    dilation: Extent = 1, groups: int = 1, *, algorithm: str = "auto", workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """gx[n, c, i] = sum over k and all o, r with o*stride + r*dilation - padding = i of w[k, c, r] g[n, k, o]
+
+    Of a convolution over three axes; arguments and what is raised: as ``conv2d_input``.
+    """
+    if interpreters and (seen := interpreted(conv3d_input, locals())) is not None:
+        return seen
+    return _conv_input(
+        "conv3d_input", 3, input_size, weight, grad_output, stride, padding, dilation, groups, algorithm=algorithm,
+        workspace=workspace,
+    )  # fmt: skip
+
+
+@advised
+@operator(records=ConvWeightGrad)
+def conv1d_weight(
+    input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
+    dilation: Extent = 1, groups: int = 1, *, per_sample: bool = False, algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - padding]
+
+    Of a convolution over one axis; arguments and what is raised: as ``conv2d_weight``.
+    """
+    if interpreters and (seen := interpreted(conv1d_weight, locals())) is not None:
+        return seen
+    return _conv_weight(
+        "conv1d_weight", 1, input, weight_size, grad_output, stride, padding, dilation, groups, per_sample=per_sample,
+        algorithm=algorithm, workspace=workspace,
+    )  # fmt: skip
+
+
+@advised
+@operator(records=ConvWeightGrad)
+def conv2d_weight(
+    input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
+    dilation: Extent = 1, groups: int = 1, *, per_sample: bool = False, algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - padding]
+
+    The gradient of conv2d to its weight, of shape ``weight_size`` (Co, Ci/groups, *R); the weight's values are
+    not needed. The options are those of the forward pass.
+
+    per_sample: the gradient of each sample separately, (N, Co, Ci/groups, *R).
+
+    Raises:
+        TypeError: an operand is not a floating-point Tensor, or their types differ.
+        ValueError: the shapes do not fit each other, the groups or the window; per_sample without a batch.
+    """
+    if interpreters and (seen := interpreted(conv2d_weight, locals())) is not None:
+        return seen
+    return _conv_weight(
+        "conv2d_weight", 2, input, weight_size, grad_output, stride, padding, dilation, groups, per_sample=per_sample,
+        algorithm=algorithm, workspace=workspace,
+    )  # fmt: skip
+
+
+@advised
+@operator(records=ConvWeightGrad)
+def conv3d_weight(
+    input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
+    dilation: Extent = 1, groups: int = 1, *, per_sample: bool = False, algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - padding]
+
+    Of a convolution over three axes; arguments and what is raised: as ``conv2d_weight``.
+    """
+    if interpreters and (seen := interpreted(conv3d_weight, locals())) is not None:
+        return seen
+    return _conv_weight(
+        "conv3d_weight", 3, input, weight_size, grad_output, stride, padding, dilation, groups, per_sample=per_sample,
+        algorithm=algorithm, workspace=workspace,
+    )  # fmt: skip
+
+
+@advised
+@operator(records=Sum)
+def conv1d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
+    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over one axis to its bias, (Co,).
+
+    Arguments and what is raised: as ``conv2d_bias``.
+    """
+    if interpreters and (seen := interpreted(conv1d_bias, locals())) is not None:
+        return seen
+    return bias_gradient("conv1d_bias", 1, grad_output, per_sample=per_sample)
+
+
+@advised
+@operator(records=Sum)
+def conv2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
+    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over two axes to its bias, (Co,).
+
+    grad_output (N, Co, *O) or (Co, *O); per_sample: the gradient of each sample separately, (N, Co).
+
+    Raises:
+        TypeError: grad_output is not a Tensor.
+        ValueError: grad_output has the wrong number of axes, or per_sample is set and there is no batch.
+    """
+    if interpreters and (seen := interpreted(conv2d_bias, locals())) is not None:
+        return seen
+    return bias_gradient("conv2d_bias", 2, grad_output, per_sample=per_sample)
+
+
+@advised
+@operator(records=Sum)
+def conv3d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
+    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over three axes to its bias, (Co,).
+
+    Arguments and what is raised: as ``conv2d_bias``.
+    """
+    if interpreters and (seen := interpreted(conv3d_bias, locals())) is not None:
+        return seen
+    return bias_gradient("conv3d_bias", 3, grad_output, per_sample=per_sample)
+
+
+@advised
+@operator(records=Conv)
+def conv_transpose1d_input(
+    input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
+    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """gx[n, c, i] = sum over k, r of w[c, k, r] g[n, k, i*stride + r*dilation - padding]
+
+    Of a convolution over one axis; arguments and what is raised: as ``conv_transpose2d_input``.
+    """
+    if interpreters and (seen := interpreted(conv_transpose1d_input, locals())) is not None:
+        return seen
+    return _conv_transpose_input(
+        "conv_transpose1d_input", 1, input_size, weight, grad_output, stride, padding, output_padding, groups,
+        dilation, algorithm=algorithm, workspace=workspace,
+    )  # fmt: skip
+
+
+@advised
+@operator(records=Conv)
+def conv_transpose2d_input(
+    input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
+    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """gx[n, c, i] = sum over k, r of w[c, k, r] g[n, k, i*stride + r*dilation - padding]
+
+    The gradient of conv_transpose2d to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's
+    values are not needed. The options are those of the forward pass.
+
+    Raises:
+        TypeError: an operand is not a floating-point Tensor, or their types differ.
+        ValueError: the shapes do not fit each other, the groups or the window.
+    """
+    if interpreters and (seen := interpreted(conv_transpose2d_input, locals())) is not None:
+        return seen
+    return _conv_transpose_input(
+        "conv_transpose2d_input", 2, input_size, weight, grad_output, stride, padding, output_padding, groups,
+        dilation, algorithm=algorithm, workspace=workspace,
+    )  # fmt: skip
+
+
+@advised
+@operator(records=Conv)
+def conv_transpose3d_input(
+    input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
+    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """gx[n, c, i] = sum over k, r of w[c, k, r] g[n, k, i*stride + r*dilation - padding]
+
+    Of a convolution over three axes; arguments and what is raised: as ``conv_transpose2d_input``.
+    """
+    if interpreters and (seen := interpreted(conv_transpose3d_input, locals())) is not None:
+        return seen
+    return _conv_transpose_input(
+        "conv_transpose3d_input", 3, input_size, weight, grad_output, stride, padding, output_padding, groups,
+        dilation, algorithm=algorithm, workspace=workspace,
+    )  # fmt: skip
+
+
+@advised
+@operator(records=ConvWeightGrad)
+def conv_transpose1d_weight(
+    input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
+    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, per_sample: bool = False,
+    algorithm: str = "auto", workspace: float | None = None,
+) -> Tensor:  # fmt: skip
     """gw[c, k, r] = sum over n, i of x[n, c, i] g[n, k, i*stride + r*dilation - padding]
 
-    The gradient of conv_transpose{n}d to its weight, of shape ``weight_size`` (Ci, Co/groups, *R); the weight's
+    Of a convolution over one axis; arguments and what is raised: as ``conv_transpose2d_weight``.
+    """
+    if interpreters and (seen := interpreted(conv_transpose1d_weight, locals())) is not None:
+        return seen
+    return _conv_transpose_weight(
+        "conv_transpose1d_weight", 1, input, weight_size, grad_output, stride, padding, output_padding, groups,
+        dilation, per_sample=per_sample, algorithm=algorithm, workspace=workspace,
+    )  # fmt: skip
+
+
+@advised
+@operator(records=ConvWeightGrad)
+def conv_transpose2d_weight(
+    input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
+    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, per_sample: bool = False,
+    algorithm: str = "auto", workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """gw[c, k, r] = sum over n, i of x[n, c, i] g[n, k, i*stride + r*dilation - padding]
+
+    The gradient of conv_transpose2d to its weight, of shape ``weight_size`` (Ci, Co/groups, *R); the weight's
     values are not needed. The options are those of the forward pass.
 
     per_sample: the gradient of each sample separately, (N, Ci, Co/groups, *R).
@@ -163,13 +396,49 @@ def _conv_transpose_weight(
         TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window; per_sample without a batch.
     """
-    call = frozen(name, ndim, stride, padding, dilation, groups, True, output_padding, algorithm, workspace)
-    gradients = conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)
-    return gradients[1]  # type: ignore[return-value]
+    if interpreters and (seen := interpreted(conv_transpose2d_weight, locals())) is not None:
+        return seen
+    return _conv_transpose_weight(
+        "conv_transpose2d_weight", 2, input, weight_size, grad_output, stride, padding, output_padding, groups,
+        dilation, per_sample=per_sample, algorithm=algorithm, workspace=workspace,
+    )  # fmt: skip
 
 
-def _bias(name: str, ndim: int, grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
-    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over {axes} to its bias, (Co,).
+@advised
+@operator(records=ConvWeightGrad)
+def conv_transpose3d_weight(
+    input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
+    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, per_sample: bool = False,
+    algorithm: str = "auto", workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """gw[c, k, r] = sum over n, i of x[n, c, i] g[n, k, i*stride + r*dilation - padding]
+
+    Of a convolution over three axes; arguments and what is raised: as ``conv_transpose2d_weight``.
+    """
+    if interpreters and (seen := interpreted(conv_transpose3d_weight, locals())) is not None:
+        return seen
+    return _conv_transpose_weight(
+        "conv_transpose3d_weight", 3, input, weight_size, grad_output, stride, padding, output_padding, groups,
+        dilation, per_sample=per_sample, algorithm=algorithm, workspace=workspace,
+    )  # fmt: skip
+
+
+@advised
+@operator(records=Sum)
+def conv_transpose1d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
+    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over one axis to its bias, (Co,).
+
+    Arguments and what is raised: as ``conv_transpose2d_bias``.
+    """
+    if interpreters and (seen := interpreted(conv_transpose1d_bias, locals())) is not None:
+        return seen
+    return bias_gradient("conv_transpose1d_bias", 1, grad_output, per_sample=per_sample)
+
+
+@advised
+@operator(records=Sum)
+def conv_transpose2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
+    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over two axes to its bias, (Co,).
 
     grad_output (N, Co, *O) or (Co, *O); per_sample: the gradient of each sample separately, (N, Co).
 
@@ -177,17 +446,18 @@ def _bias(name: str, ndim: int, grad_output: Tensor, *, per_sample: bool = False
         TypeError: grad_output is not a Tensor.
         ValueError: grad_output has the wrong number of axes, or per_sample is set and there is no batch.
     """
-    return bias_gradient(name, ndim, grad_output, per_sample)
+    if interpreters and (seen := interpreted(conv_transpose2d_bias, locals())) is not None:
+        return seen
+    return bias_gradient("conv_transpose2d_bias", 2, grad_output, per_sample=per_sample)
 
 
-conv1d_input, conv2d_input, conv3d_input = over_axes("conv{n}d_input", _conv_input)
-conv1d_weight, conv2d_weight, conv3d_weight = over_axes("conv{n}d_weight", _conv_weight)
-conv1d_bias, conv2d_bias, conv3d_bias = over_axes("conv{n}d_bias", _bias)
+@advised
+@operator(records=Sum)
+def conv_transpose3d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
+    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over three axes to its bias, (Co,).
 
-conv_transpose1d_input, conv_transpose2d_input, conv_transpose3d_input = over_axes(
-    "conv_transpose{n}d_input", _conv_transpose_input
-)
-conv_transpose1d_weight, conv_transpose2d_weight, conv_transpose3d_weight = over_axes(
-    "conv_transpose{n}d_weight", _conv_transpose_weight
-)
-conv_transpose1d_bias, conv_transpose2d_bias, conv_transpose3d_bias = over_axes("conv_transpose{n}d_bias", _bias)
+    Arguments and what is raised: as ``conv_transpose2d_bias``.
+    """
+    if interpreters and (seen := interpreted(conv_transpose3d_bias, locals())) is not None:
+        return seen
+    return bias_gradient("conv_transpose3d_bias", 3, grad_output, per_sample=per_sample)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from ..ops.arguments.binding import require_bound
@@ -126,14 +127,31 @@ def _docstring(name: re.Match[str]) -> str:
     return textwrap.indent(inspect.getdoc(getattr(functional, name[1])) or "", "    ").strip()
 
 
+def _joined(own: str, general: str) -> str:
+    """The docstring of a class: its own, or the first paragraph of the general one, then the rest of that."""
+    _, _, rest = general.partition("\n\n")
+    return f"{own.rstrip()}\n\n{rest}" if own and rest else own or general
+
+
 class OverAxes(Described):
-    """Base of layers for any number of axes: ``class Conv2d(_Conv, ndim=2)`` takes its docstring from ``_Conv``."""
+    """Base of layers for any number of axes: ``class Conv2d(_Conv, ndim=2)``.
+
+    Its docstring says what the layer is; what ``_Conv`` says further, of any number of axes, follows it.
+    """
 
     ndim: ClassVar[int]
     operator: ClassVar[str] = ""  # the name of the function of ``nn.functional``
+    run: ClassVar[Callable[..., Any]]  # this function, without the advice on arguments that do not fit
 
     def __init_subclass__(cls, ndim: int = 0, **kwargs: Any) -> None:
         if ndim:
             cls.ndim, cls.operator = ndim, filled(cls.operator, ndim)
-            cls.__doc__ = filled(cls.__doc__ or cls.__bases__[0].__doc__ or "", ndim)
+            if cls.operator:
+                cls.run = staticmethod(getattr(functional, cls.operator).operator.function)
+            cls.__doc__ = _joined(cls.__doc__ or "", filled(cls._general(), ndim))
         super().__init_subclass__(**kwargs)
+
+    @classmethod
+    def _general(cls) -> str:
+        """What holds for any number of axes."""
+        return cls.__bases__[0].__doc__ or ""

@@ -275,17 +275,55 @@ class _LazyInstanceNorm(_LazyNorm):
     """
 
 
-# fmt: off
-class LazyConv1d(_LazyConv, Conv1d, ndim=1): ...
-class LazyConv2d(_LazyConv, Conv2d, ndim=2): ...
-class LazyConv3d(_LazyConv, Conv3d, ndim=3): ...
-class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d, ndim=1): ...
-class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d, ndim=2): ...
-class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d, ndim=3): ...
-class LazyBatchNorm1d(_LazyBatchNorm, BatchNorm1d, ndim=1): ...
-class LazyBatchNorm2d(_LazyBatchNorm, BatchNorm2d, ndim=2): ...
-class LazyBatchNorm3d(_LazyBatchNorm, BatchNorm3d, ndim=3): ...
-class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d, ndim=1): ...
-class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d, ndim=2): ...
-class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d, ndim=3): ...
-# fmt: on
+class LazyConv1d(_LazyConv, Conv1d, ndim=1):
+    """A Conv1d of inputs (N, Ci, I) that infers in_channels from the first; its other arguments are the same."""
+
+
+class LazyConv2d(_LazyConv, Conv2d, ndim=2):
+    """A Conv2d of inputs (N, Ci, H, W) that infers in_channels from the first; its other arguments are the same."""
+
+
+class LazyConv3d(_LazyConv, Conv3d, ndim=3):
+    """A Conv3d of inputs (N, Ci, D, H, W) that infers in_channels from the first; its other arguments are the same."""
+
+
+class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d, ndim=1):
+    """A ConvTranspose1d of inputs (N, Ci, I) that infers in_channels; its other arguments are the same."""
+
+
+class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d, ndim=2):
+    """A ConvTranspose2d of inputs (N, Ci, H, W) that infers in_channels; its other arguments are the same."""
+
+
+class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d, ndim=3):
+    """A ConvTranspose3d of inputs (N, Ci, D, H, W) that infers in_channels; its other arguments are the same."""
+
+
+class LazyBatchNorm1d(_LazyBatchNorm, BatchNorm1d, ndim=1):
+    """A BatchNorm1d that infers num_features from its first input; the other arguments are the same."""
+
+
+class LazyBatchNorm2d(_LazyBatchNorm, BatchNorm2d, ndim=2):
+    """A BatchNorm2d that infers num_features from its first input; the other arguments are the same."""
+
+
+class LazyBatchNorm3d(_LazyBatchNorm, BatchNorm3d, ndim=3):
+    """A BatchNorm3d that infers num_features from its first input; the other arguments are the same."""
+
+
+class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d, ndim=1):
+    """An InstanceNorm1d that infers num_features from its first input; the other arguments are the same, but affine
+    and track_running_stats default to True, as in PyTorch.
+    """
+
+
+class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d, ndim=2):
+    """An InstanceNorm2d that infers num_features from its first input; the other arguments are the same, but affine
+    and track_running_stats default to True, as in PyTorch.
+    """
+
+
+class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d, ndim=3):
+    """An InstanceNorm3d that infers num_features from its first input; the other arguments are the same, but affine
+    and track_running_stats default to True, as in PyTorch.
+    """

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ..absent import attach_to_class
-from ..engine import anomaly
 from ..engine.grad_mode import thread
-from ..engine.later import LATER
 from ..engine.line import inside
 from ..engine.tensor import Tensor
 from .conversion import Convertible
-from .error_path import add_module_path
+from .error_path import add_module_path, described
 from .flags import checked
 from .hooks import Hooked
 from .lookup import Lookup
@@ -62,10 +60,13 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """forward(...); the message of an exception is prefixed with this module's path."""
+        mode = thread.mode
+        running = mode.running
+        if running is not None:
+            running.append(self)
         try:
             if not self._is_plain:
                 return self._call_specially(args, kwargs)
-            mode = thread.mode
             if mode.site is None:
                 frame = _getframe(1)
                 code = frame.f_code
@@ -77,8 +78,11 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
                         mode.site = None
             return self.forward(*args, **kwargs)
         except Exception as error:
-            add_module_path(error, Module.__call__.__code__)
+            add_module_path(error, self)
             raise
+        finally:
+            if running is not None:
+                running.pop()
 
     # ------------------------------------------------------------------ registration
 
@@ -264,14 +268,17 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
                 if getattr(parameter, "grad_sample", None) is not None:
                     parameter.grad_sample = None
 
+    described = staticmethod(described)
+
     # ------------------------------------------------------------------ inference
     def pack(
         self, *, skip: Iterable[str] = (), fuse: bool = True, floats: str = "float32",
         classes: Sequence[str] | None = None, image: Mapping[str, Any] | None = None,
     ) -> Any:  # fmt: skip
         """A copy for inference whose low-bit layers are stored in their bits: ``lowbit.pack``, which explains it."""
-        return LATER["pack"]()(self, skip=skip, fuse=fuse, floats=floats, classes=classes, image=image)
+        from ..lowbit.pack import pack
+
+        return pack(self, skip=skip, fuse=fuse, floats=floats, classes=classes, image=image)
 
 
 attach_to_class(Module, "torch.nn.Module")
-anomaly.modules.call = Module.__call__.__code__

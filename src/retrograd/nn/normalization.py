@@ -178,11 +178,25 @@ class _InstanceNorm(_ChannelNorm):
         return y.reshape(shape) if single else y
 
 
-# fmt: off
-class BatchNorm1d(_BatchNorm, ndim=1): ...
-class BatchNorm2d(_BatchNorm, ndim=2): ...
-class BatchNorm3d(_BatchNorm, ndim=3): ...
-class InstanceNorm1d(_InstanceNorm, ndim=1): ...
-class InstanceNorm2d(_InstanceNorm, ndim=2): ...
-class InstanceNorm3d(_InstanceNorm, ndim=3): ...
-# fmt: on
+class BatchNorm1d(_BatchNorm, ndim=1):
+    """Batch normalisation of x (N, C, I); with one axis (N, C) is fine, too."""
+
+
+class BatchNorm2d(_BatchNorm, ndim=2):
+    """Batch normalisation of x (N, C, H, W); with one axis (N, C) is fine, too."""
+
+
+class BatchNorm3d(_BatchNorm, ndim=3):
+    """Batch normalisation of x (N, C, D, H, W); with one axis (N, C) is fine, too."""
+
+
+class InstanceNorm1d(_InstanceNorm, ndim=1):
+    """Instance normalisation of x (N, C, I) or (C, I)."""
+
+
+class InstanceNorm2d(_InstanceNorm, ndim=2):
+    """Instance normalisation of x (N, C, H, W) or (C, H, W)."""
+
+
+class InstanceNorm3d(_InstanceNorm, ndim=3):
+    """Instance normalisation of x (N, C, D, H, W) or (C, D, H, W)."""

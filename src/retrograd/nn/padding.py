@@ -90,20 +90,61 @@ class _Circular(_Padding):
     _fills, mode = "Wraps around", "circular"
 
 
-# fmt: off
-class ConstantPad1d(_Constant, ndim=1): ...
-class ConstantPad2d(_Constant, ndim=2): ...
-class ConstantPad3d(_Constant, ndim=3): ...
-class ZeroPad1d(_Zero, ndim=1): ...
-class ZeroPad2d(_Zero, ndim=2): ...
-class ZeroPad3d(_Zero, ndim=3): ...
-class ReflectionPad1d(_Reflection, ndim=1): ...
-class ReflectionPad2d(_Reflection, ndim=2): ...
-class ReflectionPad3d(_Reflection, ndim=3): ...
-class ReplicationPad1d(_Replication, ndim=1): ...
-class ReplicationPad2d(_Replication, ndim=2): ...
-class ReplicationPad3d(_Replication, ndim=3): ...
-class CircularPad1d(_Circular, ndim=1): ...
-class CircularPad2d(_Circular, ndim=2): ...
-class CircularPad3d(_Circular, ndim=3): ...
-# fmt: on
+class ConstantPad1d(_Constant, ndim=1):
+    """Fills with ``value`` beyond the ends of one axis: x (N, C, I) or without N."""
+
+
+class ConstantPad2d(_Constant, ndim=2):
+    """Fills with ``value`` beyond the ends of two axes: x (N, C, H, W) or without N."""
+
+
+class ConstantPad3d(_Constant, ndim=3):
+    """Fills with ``value`` beyond the ends of three axes: x (N, C, D, H, W) or without N."""
+
+
+class ZeroPad1d(_Zero, ndim=1):
+    """Fills with 0 beyond the ends of one axis: x (N, C, I) or without N."""
+
+
+class ZeroPad2d(_Zero, ndim=2):
+    """Fills with 0 beyond the ends of two axes: x (N, C, H, W) or without N."""
+
+
+class ZeroPad3d(_Zero, ndim=3):
+    """Fills with 0 beyond the ends of three axes: x (N, C, D, H, W) or without N."""
+
+
+class ReflectionPad1d(_Reflection, ndim=1):
+    """Mirrors at the first and the last element beyond the ends of one axis: x (N, C, I) or without N."""
+
+
+class ReflectionPad2d(_Reflection, ndim=2):
+    """Mirrors at the first and the last element beyond the ends of two axes: x (N, C, H, W) or without N."""
+
+
+class ReflectionPad3d(_Reflection, ndim=3):
+    """Mirrors at the first and the last element beyond the ends of three axes: x (N, C, D, H, W) or without N."""
+
+
+class ReplicationPad1d(_Replication, ndim=1):
+    """Repeats the first and the last element beyond the ends of one axis: x (N, C, I) or without N."""
+
+
+class ReplicationPad2d(_Replication, ndim=2):
+    """Repeats the first and the last element beyond the ends of two axes: x (N, C, H, W) or without N."""
+
+
+class ReplicationPad3d(_Replication, ndim=3):
+    """Repeats the first and the last element beyond the ends of three axes: x (N, C, D, H, W) or without N."""
+
+
+class CircularPad1d(_Circular, ndim=1):
+    """Wraps around beyond the ends of one axis: x (N, C, I) or without N."""
+
+
+class CircularPad2d(_Circular, ndim=2):
+    """Wraps around beyond the ends of two axes: x (N, C, H, W) or without N."""
+
+
+class CircularPad3d(_Circular, ndim=3):
+    """Wraps around beyond the ends of three axes: x (N, C, D, H, W) or without N."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from ..absent import missing
 from ..aliases import alias_modules
-from ..engine.later import LATER
 from .module import Module
 
 __all__ = ["DataParallel"]
@@ -45,7 +44,9 @@ class DataParallel(Module):
 
 def __getattr__(name: str) -> Any:
     if name == "DistributedDataParallel":  # it stands on this package
-        return LATER[name]()
+        from ..distributed import DistributedDataParallel
+
+        return DistributedDataParallel
     raise missing(__name__, name)
 
 

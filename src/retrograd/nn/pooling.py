@@ -7,11 +7,8 @@ from typing import Any
 
 from ..engine.tensor import Tensor
 from ..geometry import as_pairs, as_tuple
-from ..ops.pooling.adaptive_pooling import OutputSize, adaptive_avg_pool_nd, adaptive_max_pool_nd, outputs
-from ..ops.pooling.fractional_pooling import fractional_max_pool_nd, sizes
-from ..ops.pooling.lp_pooling import lp_pool_nd
-from ..ops.pooling.pooling import avg_pool_nd, max_pool_nd
-from ..ops.pooling.unpooling import max_unpool_nd
+from ..ops.pooling.adaptive_pooling import OutputSize, outputs
+from ..ops.pooling.fractional_pooling import sizes
 from .layer import OverAxes, layer
 from .module import Module
 
@@ -65,11 +62,9 @@ class _MaxPool(_Pool):
         self._check("dilation", self.dilation)
 
     def forward(self, input: Tensor) -> Any:
-        return max_pool_nd(
-            self.operator, self.ndim, input,
-            self.kernel_size, self.stride, self.padding, self.dilation,  # type: ignore[arg-type]  # lists are fine
-            self.ceil_mode, self.return_indices,
-        )  # fmt: skip
+        return self.run(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+        )
 
 
 @layer
@@ -90,11 +85,10 @@ class _AvgPool(_Pool):
     _shown = "kernel_size", "stride", "padding"
 
     def forward(self, input: Tensor) -> Tensor:
-        return avg_pool_nd(
-            self.operator, self.ndim, input,
-            self.kernel_size, self.stride, self.padding,  # type: ignore[arg-type]  # lists are fine
-            self.ceil_mode, self.count_include_pad, self.divisor_override,
-        )  # fmt: skip
+        divisor = () if self.ndim == 1 else (self.divisor_override,)
+        return self.run(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, *divisor
+        )
 
 
 class AvgPool1d(_AvgPool, ndim=1):
@@ -128,9 +122,7 @@ class _LPPool(_Pool):
             self._check("stride", self.stride)
 
     def forward(self, input: Tensor) -> Tensor:
-        size: Any = self.kernel_size
-        step: Any = self.stride
-        return lp_pool_nd(self.operator, self.ndim, input, self.norm_type, size, step, self.ceil_mode)
+        return self.run(input, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
 
 
 @layer
@@ -149,7 +141,7 @@ class _AdaptiveAvgPool(OverAxes, Module):
         outputs(type(self).__name__, self.ndim, None, self.output_size)
 
     def forward(self, input: Tensor) -> Tensor:
-        return adaptive_avg_pool_nd(self.operator, self.ndim, input, self.output_size)
+        return self.run(input, self.output_size)
 
 
 @layer
@@ -164,7 +156,7 @@ class _AdaptiveMaxPool(_AdaptiveAvgPool):
     operator = "adaptive_max_pool{n}d"
 
     def forward(self, input: Tensor) -> Any:
-        return adaptive_max_pool_nd(self.operator, self.ndim, input, self.output_size, self.return_indices)
+        return self.run(input, self.output_size, self.return_indices)
 
 
 @layer
@@ -193,9 +185,8 @@ class _FractionalMaxPool(OverAxes, Module):
                 setattr(self, name, tuple(value) if isinstance(value, (tuple, list)) else (value,) * self.ndim)
 
     def forward(self, input: Tensor) -> Any:
-        window: Any = self.kernel_size, self.output_size, self.output_ratio
-        return fractional_max_pool_nd(  # type: ignore[call-arg]
-            self.operator, self.ndim, input, *window, self.return_indices, self._random_samples
+        return self.run(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
         )
 
 
@@ -220,28 +211,80 @@ class _MaxUnpool(OverAxes, Module):
         self.padding = as_tuple(self.padding, self.ndim, f"{name}: padding", at_least=0)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        window: Any = self.kernel_size, self.stride, self.padding
-        return max_unpool_nd(self.operator, self.ndim, input, indices, *window, output_size)  # type: ignore[call-arg]
+        return self.run(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
-# fmt: off
-class MaxPool1d(_MaxPool, ndim=1): ...
-class MaxPool2d(_MaxPool, ndim=2): ...
-class MaxPool3d(_MaxPool, ndim=3): ...
-class AvgPool2d(_AvgPool, ndim=2): ...
-class AvgPool3d(_AvgPool, ndim=3): ...
-class LPPool1d(_LPPool, ndim=1): ...
-class LPPool2d(_LPPool, ndim=2): ...
-class LPPool3d(_LPPool, ndim=3): ...
-class AdaptiveAvgPool1d(_AdaptiveAvgPool, ndim=1): ...
-class AdaptiveAvgPool2d(_AdaptiveAvgPool, ndim=2): ...
-class AdaptiveAvgPool3d(_AdaptiveAvgPool, ndim=3): ...
-class AdaptiveMaxPool1d(_AdaptiveMaxPool, ndim=1): ...
-class AdaptiveMaxPool2d(_AdaptiveMaxPool, ndim=2): ...
-class AdaptiveMaxPool3d(_AdaptiveMaxPool, ndim=3): ...
-class FractionalMaxPool2d(_FractionalMaxPool, ndim=2): ...
-class FractionalMaxPool3d(_FractionalMaxPool, ndim=3): ...
-class MaxUnpool1d(_MaxUnpool, ndim=1): ...
-class MaxUnpool2d(_MaxUnpool, ndim=2): ...
-class MaxUnpool3d(_MaxUnpool, ndim=3): ...
-# fmt: on
+class MaxPool1d(_MaxPool, ndim=1):
+    """``functional.max_pool1d`` as a layer: x (N, C, I)."""
+
+
+class MaxPool2d(_MaxPool, ndim=2):
+    """``functional.max_pool2d`` as a layer: x (N, C, H, W)."""
+
+
+class MaxPool3d(_MaxPool, ndim=3):
+    """``functional.max_pool3d`` as a layer: x (N, C, D, H, W)."""
+
+
+class AvgPool2d(_AvgPool, ndim=2):
+    """``functional.avg_pool2d`` as a layer: x (N, C, H, W)."""
+
+
+class AvgPool3d(_AvgPool, ndim=3):
+    """``functional.avg_pool3d`` as a layer: x (N, C, D, H, W)."""
+
+
+class LPPool1d(_LPPool, ndim=1):
+    """``functional.lp_pool1d`` as a layer: x (N, C, I)."""
+
+
+class LPPool2d(_LPPool, ndim=2):
+    """``functional.lp_pool2d`` as a layer: x (N, C, H, W)."""
+
+
+class LPPool3d(_LPPool, ndim=3):
+    """``functional.lp_pool3d`` as a layer: x (N, C, D, H, W)."""
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool, ndim=1):
+    """``functional.adaptive_avg_pool1d`` as a layer: x (N, C, I)."""
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPool, ndim=2):
+    """``functional.adaptive_avg_pool2d`` as a layer: x (N, C, H, W)."""
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPool, ndim=3):
+    """``functional.adaptive_avg_pool3d`` as a layer: x (N, C, D, H, W)."""
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool, ndim=1):
+    """``functional.adaptive_max_pool1d`` as a layer: x (N, C, I)."""
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPool, ndim=2):
+    """``functional.adaptive_max_pool2d`` as a layer: x (N, C, H, W)."""
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool, ndim=3):
+    """``functional.adaptive_max_pool3d`` as a layer: x (N, C, D, H, W)."""
+
+
+class FractionalMaxPool2d(_FractionalMaxPool, ndim=2):
+    """``functional.fractional_max_pool2d`` as a layer: x (N, C, H, W)."""
+
+
+class FractionalMaxPool3d(_FractionalMaxPool, ndim=3):
+    """``functional.fractional_max_pool3d`` as a layer: x (N, C, D, H, W)."""
+
+
+class MaxUnpool1d(_MaxUnpool, ndim=1):
+    """``functional.max_unpool1d`` as a layer of input (N, C, I), indices and perhaps output_size."""
+
+
+class MaxUnpool2d(_MaxUnpool, ndim=2):
+    """``functional.max_unpool2d`` as a layer of input (N, C, H, W), indices and perhaps output_size."""
+
+
+class MaxUnpool3d(_MaxUnpool, ndim=3):
+    """``functional.max_unpool3d`` as a layer of input (N, C, D, H, W), indices and perhaps output_size."""

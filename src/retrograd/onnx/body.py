@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor, wrap
 from .errors import OnnxError, UnsupportedError
 from .node import Node
@@ -131,12 +132,15 @@ def _compute(step: Step, values: dict[str, Value], module: Any) -> None:
         values.pop(name, None)
 
 
+@operator
 def compute_node(node: Node, operator: Operator, inputs: list[Value], more: dict[str, Any]) -> tuple[Value, ...]:
     """What a node makes of its inputs. more: what the operator takes besides them.
 
     Raises:
         OnnxError: they do not fit, or an option is not here; the message names the node.
     """
+    if interpreters and (seen := interpreted(compute_node, locals())) is not None:
+        return seen
     half = None if operator.typed or operator.branches else _half(inputs)
     try:
         results = operator.compute(node, *(map(_widened, inputs) if half else inputs), **more)

@@ -8,7 +8,7 @@ the engine kernels for adding and copying, dtypes holds the element types, argum
 import types
 import typing
 
-from . import engine_arithmetic, methods
+from . import engine_arithmetic
 from .arguments import older
 from .convolution.plan import exact_convolution as exact_convolution
 from .creation.creation import *
@@ -65,6 +65,9 @@ from .special.bessel import *
 from .special.gamma import *
 from .special.gamma import polygamma as polygamma
 from .special.normal import *
+
+# isort: split
+from . import methods  # attaches to Tensor what the files above have registered
 
 globals().update(
     (name, older.with_numpy_names(value))

@@ -1,6 +1,6 @@
-"""Attaches operators and methods to Tensor, under PyTorch's names.
+"""Attaches operators to Tensor as methods, under the names of their registrations, and what is no operator.
 
-Every public function of the files in ``FAMILIES`` is a method; methods with another name or form are listed below.
+An operator that Python has a sign for (``methods="add __add__"``) gives the reflected form and ``x += y`` as well.
 """
 
 from __future__ import annotations
@@ -11,39 +11,31 @@ from typing import Any
 import numpy as np
 
 from ..absent import attach_to_class
+from ..engine.operator import OPERATORS, Operator
 from ..engine.tensor import Tensor
 from ..formulas import PRIMITIVES
 from . import numpy_protocols, numpy_table
 from .arguments.checks import is_number
 from .arguments.older import with_numpy_names
-from .creation import creation, made_like
+from .creation import creation, made_like  # noqa: F401  registers its methods
 from .dtypes import complex_numbers, conversion, queries
 from .dtypes.promotion import as_operand
-from .fourier import spectrogram
-from .index import assignment, gather, indexing, order, quantiles, scattering, search, selection, sets
-from .inplace import inplace, reshaped
-from .linalg import aliases
+from .index import assignment
+from .inplace import reshaped
+from .inplace.inplace import in_place
 from .memory import memory
-from .normalization import softmax
-from .pointwise import (
-    comparison,
-    elementwise,
-    numbers,
-    piecewise,
-    pointwise,
-    powers,
-    rounding,
-    transcendental,
-    trigonometry,
-)
-from .product import matmul, products
-from .random import randomized as randomize
-from .random import sampling
-from .reduce import correlation, extremes, norms, reduction, scan, statistics
-from .shape import broadcasting, diagonal, rearrange, shape, splitting, strides, windows
-from .sparse import coo
-from .special import bessel, gamma
-from .special import normal as probability
+from .pointwise import comparison, piecewise, pointwise, rounding, transcendental
+from .random import randomized, sampling  # noqa: F401
+from .shape import shape, windows  # noqa: F401
+from .special import gamma
+
+# Python's operators of two operands -> the sign of the form in place
+_SIGNS = {
+    "__add__": "+=", "__sub__": "-=", "__mul__": "*=", "__truediv__": "/=", "__pow__": "**=", "__mod__": "%=",
+    "__floordiv__": "//=", "__and__": "&=", "__or__": "|=", "__xor__": "^=", "__lshift__": "<<=", "__rshift__": ">>=",
+}  # fmt: skip
+# NumPy's functions, for changes in place that are not recorded
+_UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
 
 
 def _with_arrays(function: Any, of_arrays: Any = None) -> Any:
@@ -100,94 +92,35 @@ def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
     return piecewise.where(condition, x, other)
 
 
-FAMILIES = (
-    aliases,
-    bessel,
-    broadcasting,
-    comparison,
-    diagonal,
-    elementwise,
-    gamma,
-    gather,
-    indexing,
-    matmul,
-    numbers,
-    piecewise,
-    powers,
-    probability,
-    products,
-    rearrange,
-    reduction,
-    rounding,
-    selection,
-    shape,
-    softmax,
-    spectrogram,
-    splitting,
-    strides,
-    transcendental,
-    trigonometry,
-    correlation,
-    extremes,
-    norms,
-    order,
-    quantiles,
-    scattering,
-    scan,
-    statistics,
-)
+def _of(operator: Operator) -> dict[str, Any]:
+    """The methods of an operator."""
+    found: dict[str, Any] = {}
+    function = operator.function
+    for name in operator.methods:
+        sign = _SIGNS.get(name)
+        if sign is not None:
+            found[name], found[f"__r{name[2:]}"] = _with_arrays(function), _reflected(function)
+            found[f"__i{name[2:]}"] = in_place(function, sign, _UFUNCS.get(operator.name))
+        elif name == "__matmul__":
+            found[name] = _with_arrays(function, numpy_table.product)
+        else:
+            found[name] = function if name.startswith("__") else with_numpy_names(function)
+            if operator.in_place and not name.startswith("__"):
+                found[f"{name}_"] = in_place(found[name], f"{name}_", _UFUNCS.get(operator.name))
+    return found
 
-# operators of two operands, and those with a number on the left
-_BINARY = {
-    "add": elementwise.add,
-    "sub": elementwise.sub,
-    "mul": elementwise.mul,
-    "truediv": elementwise.div,
-    "pow": powers.pow,
-    "mod": rounding.remainder,
-    "floordiv": rounding.floor_divide,
-    "and": comparison.bitwise_and,
-    "or": comparison.bitwise_or,
-    "xor": comparison.bitwise_xor,
-    "lshift": comparison.bitwise_left_shift,
-    "rshift": comparison.bitwise_right_shift,
-}
-METHODS: dict[str, Any] = {
-    "__neg__": elementwise.neg,
-    "__abs__": rounding.abs,
-    "__pos__": elementwise.positive,
-    "__invert__": comparison.bitwise_not,
-    "__matmul__": _with_arrays(matmul.matmul, numpy_table.product),
-    "__getitem__": indexing.getitem,
-    "__iter__": indexing.iterate,
-    "unfold": windows.sliding,
-    "bincount": search.bincount,
-    "to_sparse": coo.to_sparse,
-    "bernoulli": sampling.bernoulli,
-    "histc": search.histc,
-    "histogram": search.histogram,
-    "multinomial": sampling.multinomial,
-    "unique_consecutive": sets.unique_consecutive,
-    "T": property(_transposed),
-    "mT": property(_matrices_transposed),
-}
-for _name, _function in _BINARY.items():
-    METHODS[f"__{_name}__"], METHODS[f"__r{_name}__"] = _with_arrays(_function), _reflected(_function)
+
+METHODS: dict[str, Any] = {}
+for _operator in OPERATORS:
+    METHODS.update(_of(_operator))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     METHODS[f"__{_name}__"] = _comparison(getattr(comparison, _name))
-METHODS.update(conversion.METHODS)
-METHODS.update(queries.METHODS)
-METHODS.update(inplace.METHODS)
-METHODS.update(assignment.METHODS)
-METHODS.update(randomize.METHODS)
-METHODS.update((name, with_numpy_names(getattr(family, name))) for family in FAMILIES for name in family.__all__)
-for _family in (memory, complex_numbers, made_like, reshaped):
-    METHODS.update(_family.METHODS)
-METHODS["polygamma"] = _polygamma
+for _module in (assignment, complex_numbers, conversion, memory, queries, reshaped, numpy_protocols):
+    METHODS.update(_module.METHODS)
+METHODS["T"], METHODS["mT"] = property(_transposed), property(_matrices_transposed)
+METHODS["polygamma"], METHODS["polygamma_"] = _polygamma, in_place(_polygamma, "polygamma_")
 METHODS["where"] = _where  # as a function, it begins with the condition
-
-METHODS.update(inplace.of_all(METHODS))
-METHODS.update(numpy_protocols.METHODS)
+METHODS["conj_physical_"] = in_place(METHODS["conj_physical"], "conj_physical_")
 
 for _name, _method in METHODS.items():
     if isinstance(_method, property):

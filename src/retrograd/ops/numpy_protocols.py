@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from ..engine.convert import ALLOWED
+from ..engine.operator import OPERATORS
 from ..engine.region import replace_tensors, tensors_in
 from ..engine.tensor import Tensor
 from .dtypes.promotion import as_operand
-from .numpy_table import FUNCTIONS, REDUCTIONS, RUNNING, UFUNCS, product
+from .numpy_table import FUNCTIONS, REDUCTIONS, RUNNING, product
 
 __all__: list[str] = []
 
@@ -160,7 +161,9 @@ _OPERATORS: dict[np.ufunc, Callable[..., Any]] = {np.matmul: product}
 
 def fill_operators() -> None:
     """Look the methods of Tensor up, once they are attached."""
-    _OPERATORS.update({getattr(np, name): getattr(Tensor, method) for name, method in UFUNCS.items()})
+    for operator in OPERATORS:
+        for name in operator.numpy:
+            _OPERATORS[getattr(np, name)] = getattr(Tensor, operator.methods[0])
 
 
 METHODS: dict[str, Any] = {"__array_ufunc__": array_ufunc, "__array_function__": array_function}

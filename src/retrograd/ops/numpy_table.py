@@ -24,28 +24,7 @@ from .reduce.matrix_norms import matrix_norm_of
 from .reduce.norms import vector_norm_of
 from .shape import blocks, join
 
-__all__ = ["FUNCTIONS", "REDUCTIONS", "RUNNING", "UFUNCS", "product"]
-
-# NumPy's functions of single elements -> the methods of Tensor
-UFUNCS: dict[str, str] = {
-    **{
-        name: name
-        for name in (
-            *("absolute", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh"),
-            *("bitwise_and", "bitwise_or", "bitwise_xor", "ceil", "copysign", "cos", "cosh", "deg2rad", "divide"),
-            *("exp", "exp2", "expm1", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "gcd"),
-            *("greater", "greater_equal", "heaviside", "hypot", "isfinite", "isinf", "isnan", "lcm", "ldexp"),
-            *("less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and"),
-            *("logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative"),
-            *("nextafter", "not_equal", "positive", "rad2deg", "reciprocal", "remainder", "sign", "signbit", "sin"),
-            *("sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc"),
-        )
-    },
-    "conjugate": "conj", "degrees": "rad2deg", "equal": "eq", "fabs": "abs", "invert": "bitwise_not",
-    "left_shift": "bitwise_left_shift", "power": "pow", "radians": "deg2rad", "right_shift": "bitwise_right_shift",
-    "rint": "round",
-}
-
+__all__ = ["FUNCTIONS", "REDUCTIONS", "RUNNING", "product"]
 
 def _promoted(*operands: Any) -> list[Tensor]:
     """The operands in one type, of which operators of matrices need one."""

@@ -9,28 +9,33 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..engine.rule import computed_by, register_backward_rule
+from ..engine.operator import interpreted, interpreters, operator
+from ..engine.rule import register_backward_rule
 from ..engine.tensor import Tensor
 from ..formulas.spikes import arctan_grad, fast_sigmoid_grad, triangle_grad
 from ..nn.module import Module
 from ..ops.arguments.checks import require_float
-from ..ops.pointwise.pointwise import pointwise, run
+from ..ops.pointwise.pointwise import Pointwise, run
 from .options import Options
 
 __all__ = ["Arctan", "FastSigmoid", "LIFCell", "Triangle", "spike"]
 
-_Spike = pointwise("spike", title="spike")
+
+class SpikeStep(Pointwise, formula="spike"):
+    """1 where x >= 0, 0 below; NaN stays; the gradient is ``fast_sigmoid_grad`` with slope 25"""
 
 
-@computed_by(_Spike)
+@operator(records=SpikeStep)
 def spike(input: Tensor) -> Tensor:
     """1 where input >= 0, 0 elsewhere; the gradient is that of ``FastSigmoid(slope=25)``.
 
     Raises:
         TypeError: input is not a floating-point Tensor.
     """
+    if interpreters and (seen := interpreted(spike, locals())) is not None:
+        return seen
     require_float("spike", input)
-    result: Tensor = _Spike.apply(input)
+    result: Tensor = SpikeStep.apply(input)
     return result
 
 

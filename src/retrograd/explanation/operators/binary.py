@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...engine.operator import OPERATORS as ALL
 from ...ops.pointwise import elementwise, powers
-from ...ops.pointwise.pointwise import ROWS
 from ..explanation import Case, Setting
 from ..measure import Arrays
 from .function import jacobian_case
@@ -34,7 +34,7 @@ class _Row(NamedTuple):
     """
 
     function: Callable[..., Any]
-    domains: tuple[Domain, Domain]
+    domains: tuple[Domain, ...]
     rules: tuple[str, str]
     name: str = ""
 
@@ -58,9 +58,9 @@ _TABLE = {
     "div": _Row(elementwise.div, (_WIDE, (0.5, 3.0)), ("g / b", "-g * a / b**2")),
     "power": _Row(powers.pow, ((0.5, 3.0), _WIDE), ("g * b * a ** (b - 1)", "g * log(a) * a ** b"), "pow"),
     **{
-        name: _Row(function, domains, _RULES[name])
-        for name, function in ROWS.items()
-        if len(domains := vars(function)["domains"]) == 2
+        each.name: _Row(each.function, domains, _RULES[each.name])
+        for each in ALL
+        if len(domains := each.domains) == 2
     },
 }  # fmt: skip
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...engine.operator import OPERATORS as ALL
 from ...engine.rule import override_backward
 from ...engine.tensor import Tensor
 from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ...ops.pointwise import elementwise, piecewise, powers, rounding, transcendental
-from ...ops.pointwise.pointwise import ROWS
 from ...ops.special import bessel, gamma, normal
 from ...rules import spike
 from ..curves import Curve
@@ -122,9 +122,9 @@ _TABLE = {
     "i0": _Row(bessel.i0),
     "spike": _Row(spike, rules=("fast_sigmoid", "arctan", "triangle"), exact=False),
     **{
-        name: _Row(function, domain=_WIDE if domains == ((-2.0, 2.0),) else domains[0])
-        for name, function in ROWS.items()
-        if len(domains := vars(function)["domains"]) == 1
+        each.name: _Row(each.function, domain=_WIDE if each.domains == ((-2.0, 2.0),) else each.domains[0])
+        for each in ALL
+        if len(each.domains) == 1
     },
 }  # fmt: skip
 

@@ -31,13 +31,11 @@ Launch = Callable[..., Any]
 MOST_THREADS = 1024
 NUMBA = "0.63", "0.68"  # the first and the last version whose private names ``compiler`` is known to work with
 _PATIENCE = 100_000  # nanoseconds that a thread waits for work before it sleeps
-_STOP, _THREADS, _READY, _MUTEX, _CONDITION, _WORDS = 32, 41, 42, 48, 64, 80 + 8 * 64  # as in threads_jit.py
+_STOP, _THREADS, _STARTED, _MUTEX, _CONDITION, _WORDS = 32, 41, 42, 48, 64, 80 + 8 * 64  # as in threads_jit.py
 _CPYTHON = (  # C functions that its machine code calls
     "PyLong_AsLongLong", "PyFloat_AsDouble", "PyErr_Occurred", "PyErr_SetString", "PyObject_CallNoArgs", "Py_IncRef",
     "Py_DecRef", "PyEval_SaveThread", "PyEval_RestoreThread",
 )  # fmt: skip
-_ROOT = __name__.partition(".")[0]
-_OPERATORS = f"{_ROOT}.ops.", f"{_ROOT}.nn.functional.", f"{_ROOT}.linalg", f"{_ROOT}.special"
 _loading = threading.RLock()
 _announced = False
 
@@ -155,14 +153,8 @@ def _operator_on_stack() -> str:
     """Name of the outermost public operator among the callers, for messages; empty if there is none."""
     found, frame = "", sys._getframe(2)
     while frame is not None:
-        module = frame.f_globals
-        name = frame.f_code.co_name
-        if name == "call":  # of an operator made from a formula, which knows its name
-            name = str(frame.f_locals.get("name", ""))
-        if str(module.get("__name__")).startswith(_OPERATORS) and (
-            name in module.get("__all__", ()) or name in module.get("METHODS", ()) or name in module.get("ROWS", ())
-        ):
-            found = name
+        operator = getattr(frame.f_globals.get(frame.f_code.co_name), "operator", None)
+        found = getattr(operator, "name", found)
         frame = frame.f_back  # type: ignore[assignment]
     return found
 
@@ -267,7 +259,7 @@ class _Pool:
         self._words = (ctypes.c_int64 * _WORDS).from_address(self.address)
         self._words[_THREADS] = 1
         self.threads = _default_threads()
-        self._words[_READY] = self.threads == 1
+        self._words[_STARTED] = self.threads == 1
         self._workers: list[threading.Thread] = []
         self._native: dict[str, int] = {}
 
@@ -306,7 +298,7 @@ class _Pool:
     def start(self) -> None:
         """Start all threads but the calling one."""
         with _loading:
-            if self._words[_READY]:
+            if self._words[_STARTED]:
                 return
             serve = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(self.native("serve", 4))
             self._words[_STOP] = 0
@@ -316,12 +308,12 @@ class _Pool:
                 thread.start()
                 self._workers.append(thread)
             self._words[_THREADS] = self.threads
-            self._words[_READY] = 1
+            self._words[_STARTED] = 1
 
     def use(self, threads: int) -> None:
         """Set the number of threads; only the calling one may be running."""
         self.threads = threads
-        self._words[_READY] = threads == 1
+        self._words[_STARTED] = threads == 1
 
     def stop(self) -> None:
         """End the threads; the next launch with several tasks starts them again."""
@@ -337,14 +329,14 @@ class _Pool:
                 for thread in self._workers:
                     thread.join()
                 self._workers.clear()
-            self._words[_READY] = self.threads == 1
+            self._words[_STARTED] = self.threads == 1
 
     def forget(self) -> None:
         """A forked child has no threads: start with fresh state and release the lock that the fork acquired."""
         ctypes.memset(self.address, 0, 8 * _WORDS)
         self._words[_THREADS] = 1
         self._workers.clear()
-        self._words[_READY] = self.threads == 1
+        self._words[_STARTED] = self.threads == 1
         _loading.release()
 
 

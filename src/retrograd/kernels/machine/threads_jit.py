@@ -22,7 +22,7 @@ from .compiler import DATA_OFFSET, helper
 from .simd import I64, declare
 
 # words of the pool's state; those that different threads write are in separate cache lines
-LAUNCHES, ENTRY, RECORD, TASKS, SHARES, COMPLETED, SLEEPERS, STOP, BUSY, THREADS, READY, MUTEX, CONDITION, TICKETS = (
+LAUNCHES, ENTRY, RECORD, TASKS, SHARES, COMPLETED, SLEEPERS, STOP, BUSY, THREADS, STARTED, MUTEX, CONDITION, TICKETS = (
     0,
     1,
     2,
@@ -267,7 +267,7 @@ def _size(x: int) -> int:
 @helper
 def _release(pool: int, kernel: int, tasks: int, record: int) -> bool:
     """Run the tasks without Python's global lock; False with an exception set if threads cannot be started."""
-    if tasks > 1 and get(pool, READY) == 0:
+    if tasks > 1 and get(pool, STARTED) == 0:
         result = _call_object(word(kernel, START))
         if result == 0:
             return False

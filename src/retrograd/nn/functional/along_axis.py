@@ -30,3 +30,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     """
     return along.log_softmax(input, along.axis_of("log_softmax", input, dim, _stacklevel), dtype)
 
+
+# rules for the one form are rules for the other
+softmax.operator = along.softmax.operator  # type: ignore[attr-defined]
+log_softmax.operator = along.log_softmax.operator  # type: ignore[attr-defined]

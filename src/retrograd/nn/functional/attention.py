@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...ops.arguments.checks import as_truth, require_float
 from ...ops.dtypes.dtype import bool_
@@ -38,6 +39,7 @@ class Projections(NamedTuple):
     fixed: tuple[Optional, Optional] = (None, None)  # key and value that are projected already, (N*H, S, D)
 
 
+@operator
 def multi_head_attention_forward(
     query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: Optional,
     in_proj_bias: Optional, bias_k: Optional, bias_v: Optional, add_zero_attn: bool, dropout_p: float,
@@ -55,6 +57,8 @@ def multi_head_attention_forward(
         ValueError: an argument is out of range, or shapes do not fit.
         TypeError: inputs or masks and the weights have different dtypes, or a weight is missing.
     """
+    if interpreters and (seen := interpreted(multi_head_attention_forward, locals())) is not None:
+        return seen
     name = "multi_head_attention_forward"
     training = as_truth(name, "training", training)
     separate = as_truth(name, "use_separate_proj_weight", use_separate_proj_weight)
@@ -234,8 +238,11 @@ def _joined(biases: list[Optional], batch: int, heads: int, rows: int, keys: int
     return padding + mask
 
 
+@operator(by_shape=True)  # where it makes an array
 def _bias(name: str, label: str, mask: Any, q: Tensor, shapes: list[tuple[int, ...]]) -> Optional:
     """A mask as a Tensor to add to the scores: -inf where it is True."""
+    if interpreters and (seen := interpreted(_bias, locals())) is not None:
+        return seen
     if mask is None:
         return None
     if not isinstance(mask, Tensor):

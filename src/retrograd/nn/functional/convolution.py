@@ -4,21 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
-from ...ops.convolution.arguments import Extent, Padding
-from ...ops.convolution.convolution import conv_nd
+from ...ops.arguments.binding import advised
+from ...ops.convolution.arguments import Extent, Padding, frozen
+from ...ops.convolution.convolution import Conv, ConvInputGrad, convolved
 from ...ops.convolution.mxnet import conv_transpose_nd
-from ..axes import over_axes
 
-__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+__all__ = [
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+]
 
 
-def _conv(
-    name: str, ndim: int, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1,
-    padding: Padding = 0, dilation: Extent = 1, groups: int = 1, *, padding_mode: str = "zeros",
-    algorithm: str = "auto", workspace: float | None = None,
+@advised
+@operator(records=Conv)
+def conv1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
+    dilation: Extent = 1, groups: int = 1, *, padding_mode: str = "zeros", algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:  # fmt: skip
-    """Convolution over {axes}, input (N, Ci, {extents}):
+    """Convolution over one axis, input (N, Ci, I):
+
+    y[n, co, o] = bias[co] + sum x[n, ci, o*stride + r*dilation - padding] * weight[co, ci, r]
+
+    input (N, Ci, *I) or (Ci, *I), weight (Co, Ci/groups, *R), bias (Co,) -> (N, Co, *O) or (Co, *O)
+    O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1
+
+    Arguments and what is raised: as ``conv2d``.
+    """
+    if interpreters and (seen := interpreted(conv1d, locals())) is not None:
+        return seen
+    call = frozen("conv1d", 1, stride, padding, dilation, groups, False, 0, algorithm, workspace, padding_mode)
+    return convolved(Conv, call, input, weight, bias)
+
+
+@advised
+@operator(records=Conv)
+def conv2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
+    dilation: Extent = 1, groups: int = 1, *, padding_mode: str = "zeros", algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """Convolution over two axes, input (N, Ci, H, W):
 
     y[n, co, o] = bias[co] + sum x[n, ci, o*stride + r*dilation - padding] * weight[co, ci, r]
 
@@ -45,18 +77,68 @@ def _conv(
         ValueError: the shapes do not fit each other, the groups or the window; an option is out of range; the
             algorithm cannot compute this convolution; workspace is too small.
     """
-    return conv_nd(
-        name, ndim, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace
-    )
+    if interpreters and (seen := interpreted(conv2d, locals())) is not None:
+        return seen
+    call = frozen("conv2d", 2, stride, padding, dilation, groups, False, 0, algorithm, workspace, padding_mode)
+    return convolved(Conv, call, input, weight, bias)
 
 
-def _conv_transpose(
-    name: str, ndim: int, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1,
-    padding: Padding = 0, output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *,
-    padding_mode: str = "zeros", output_size: Sequence[int] | None = None, adj: Extent | None = None,
-    target_shape: Extent | None = None, algorithm: str = "auto", workspace: float | None = None,
+@advised
+@operator(records=Conv)
+def conv3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
+    dilation: Extent = 1, groups: int = 1, *, padding_mode: str = "zeros", algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:  # fmt: skip
-    """Transposed convolution over {axes}, input (N, Ci, {extents}):
+    """Convolution over three axes, input (N, Ci, D, H, W):
+
+    y[n, co, o] = bias[co] + sum x[n, ci, o*stride + r*dilation - padding] * weight[co, ci, r]
+
+    input (N, Ci, *I) or (Ci, *I), weight (Co, Ci/groups, *R), bias (Co,) -> (N, Co, *O) or (Co, *O)
+    O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1
+
+    Arguments and what is raised: as ``conv2d``.
+    """
+    if interpreters and (seen := interpreted(conv3d, locals())) is not None:
+        return seen
+    call = frozen("conv3d", 3, stride, padding, dilation, groups, False, 0, algorithm, workspace, padding_mode)
+    return convolved(Conv, call, input, weight, bias)
+
+
+@advised
+@operator(records=ConvInputGrad)
+def conv_transpose1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
+    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, padding_mode: str = "zeros",
+    output_size: Sequence[int] | None = None, adj: Extent | None = None, target_shape: Extent | None = None,
+    algorithm: str = "auto", workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """Transposed convolution over one axis, input (N, Ci, I):
+
+    y[n, co, i*stride + r*dilation - padding] += x[n, ci, i] * weight[ci, co, r], then + bias[co]
+
+    input (N, Ci, *I) or (Ci, *I), weight (Ci, Co/groups, *R), bias (Co,) -> (N, Co, *O) or (Co, *O)
+    O = (I-1)*stride - padding on both sides + dilation*(R-1) + output_padding + 1
+
+    Arguments and what is raised: as ``conv_transpose2d``.
+    """
+    if interpreters and (seen := interpreted(conv_transpose1d, locals())) is not None:
+        return seen
+    return conv_transpose_nd(
+        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation, padding_mode,
+        output_size, adj, target_shape, algorithm, workspace,
+    )  # fmt: skip
+
+
+@advised
+@operator(records=ConvInputGrad)
+def conv_transpose2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
+    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, padding_mode: str = "zeros",
+    output_size: Sequence[int] | None = None, adj: Extent | None = None, target_shape: Extent | None = None,
+    algorithm: str = "auto", workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """Transposed convolution over two axes, input (N, Ci, H, W):
 
     y[n, co, i*stride + r*dilation - padding] += x[n, ci, i] * weight[ci, co, r], then + bias[co]
 
@@ -81,11 +163,34 @@ def _conv_transpose(
         ValueError: the shapes do not fit each other, the groups or the window; an option is out of range, or two of
             padding, output_padding, output_size, adj and target_shape contradict each other.
     """
+    if interpreters and (seen := interpreted(conv_transpose2d, locals())) is not None:
+        return seen
     return conv_transpose_nd(
-        name, ndim, input, weight, bias, stride, padding, output_padding, groups, dilation, padding_mode,
+        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation, padding_mode,
         output_size, adj, target_shape, algorithm, workspace,
     )  # fmt: skip
 
 
-conv1d, conv2d, conv3d = over_axes("conv{n}d", _conv)
-conv_transpose1d, conv_transpose2d, conv_transpose3d = over_axes("conv_transpose{n}d", _conv_transpose)
+@advised
+@operator(records=ConvInputGrad)
+def conv_transpose3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
+    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, padding_mode: str = "zeros",
+    output_size: Sequence[int] | None = None, adj: Extent | None = None, target_shape: Extent | None = None,
+    algorithm: str = "auto", workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """Transposed convolution over three axes, input (N, Ci, D, H, W):
+
+    y[n, co, i*stride + r*dilation - padding] += x[n, ci, i] * weight[ci, co, r], then + bias[co]
+
+    input (N, Ci, *I) or (Ci, *I), weight (Ci, Co/groups, *R), bias (Co,) -> (N, Co, *O) or (Co, *O)
+    O = (I-1)*stride - padding on both sides + dilation*(R-1) + output_padding + 1
+
+    Arguments and what is raised: as ``conv_transpose2d``.
+    """
+    if interpreters and (seen := interpreted(conv_transpose3d, locals())) is not None:
+        return seen
+    return conv_transpose_nd(
+        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation, padding_mode,
+        output_size, adj, target_shape, algorithm, workspace,
+    )  # fmt: skip

@@ -5,28 +5,67 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
+from ...ops.arguments.binding import advised
 from ...ops.convolution.arguments import Extent
 from ...ops.pooling.adaptive_pooling import OutputSize, adaptive_avg_pool_nd, adaptive_max_pool_nd
 from ...ops.pooling.fractional_pooling import fractional_max_pool_nd
 from ...ops.pooling.lp_pooling import lp_pool_nd
-from ...ops.pooling.pooling import Pairs, avg_pool_nd, max_pool_nd
+from ...ops.pooling.pooling import AvgPool, MaxPool, Pairs, avg_pool_nd, max_pool_nd
 from ...ops.pooling.unpooling import max_unpool_nd
-from ..axes import filled, over_axes
+from ...ops.reduce.reduction import Mean
 
 __all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
-    "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "fractional_max_pool2d", "fractional_max_pool3d",
-    "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "fractional_max_pool2d",
+    "fractional_max_pool3d",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
     "max_unpool3d",
-]  # fmt: skip
+]
 
 
-def _max_pool(
-    name: str, ndim: int, input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0,
-    dilation: Extent = 1, ceil_mode: bool = False, return_indices: bool = False,
+@advised
+@operator(records=MaxPool)
+def max_pool1d(
+    input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, dilation: Extent = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """The largest element of each window over {axes} (the first of equal ones); padding is never it, NaN always is.
+    """The largest element of each window over one axis (the first of equal ones); padding is never it, NaN always is.
+
+    input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
+    O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1, rounded up with ``ceil_mode``; stride defaults
+    to kernel_size. padding: an int, one per axis, or a pair (low, high) per axis; at most half of the kernel.
+
+    Arguments and what is raised: as ``max_pool2d``.
+    """
+    if interpreters and (seen := interpreted(max_pool1d, locals())) is not None:
+        return seen
+    return max_pool_nd("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@advised
+@operator(records=MaxPool)
+def max_pool2d(
+    input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, dilation: Extent = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window over two axes (the first of equal ones); padding is never it, NaN always is.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1, rounded up with ``ceil_mode``; stride defaults
@@ -36,14 +75,55 @@ def _max_pool(
         TypeError: input is not a floating-point Tensor.
         ValueError: an argument is out of range, or input does not fit the window.
     """
-    return max_pool_nd(name, ndim, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    if interpreters and (seen := interpreted(max_pool2d, locals())) is not None:
+        return seen
+    return max_pool_nd("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-def _avg_pool(
-    name: str, ndim: int, input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0,
-    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
+@advised
+@operator(records=MaxPool)
+def max_pool3d(
+    input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, dilation: Extent = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window over three axes (the first of equal ones); padding is never it, NaN always is.
+
+    input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
+    O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1, rounded up with ``ceil_mode``; stride defaults
+    to kernel_size. padding: an int, one per axis, or a pair (low, high) per axis; at most half of the kernel.
+
+    Arguments and what is raised: as ``max_pool2d``.
+    """
+    if interpreters and (seen := interpreted(max_pool3d, locals())) is not None:
+        return seen
+    return max_pool_nd("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@advised
+@operator(records=AvgPool)
+def avg_pool1d(
+    input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
 ) -> Tensor:  # fmt: skip
-    """The mean of each window over {axes}.
+    """The mean of each window over one axis.
+
+    input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O)
+    O = (I + padding on both sides - R)//stride + 1, rounded up with ``ceil_mode``; stride defaults to kernel_size.
+
+    Arguments and what is raised: as ``avg_pool2d``.
+    """
+    if interpreters and (seen := interpreted(avg_pool1d, locals())) is not None:
+        return seen
+    return avg_pool_nd("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+@advised
+@operator(records=AvgPool)
+def avg_pool2d(
+    input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of each window over two axes.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O)
     O = (I + padding on both sides - R)//stride + 1, rounded up with ``ceil_mode``; stride defaults to kernel_size.
@@ -55,11 +135,52 @@ def _avg_pool(
         TypeError: input is not a floating-point Tensor.
         ValueError: an argument is out of range, input does not fit the window, or divisor_override is 0.
     """
-    return avg_pool_nd(name, ndim, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    if interpreters and (seen := interpreted(avg_pool2d, locals())) is not None:
+        return seen
+    return avg_pool_nd(
+        "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override,
+    )  # fmt: skip
 
 
-def _adaptive_avg_pool(name: str, ndim: int, input: Tensor, output_size: OutputSize) -> Tensor:
-    """The mean of O windows per axis, over {axes}, that divide the input evenly.
+@advised
+@operator(records=AvgPool)
+def avg_pool3d(
+    input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of each window over three axes.
+
+    input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O)
+    O = (I + padding on both sides - R)//stride + 1, rounded up with ``ceil_mode``; stride defaults to kernel_size.
+
+    Arguments and what is raised: as ``avg_pool2d``.
+    """
+    if interpreters and (seen := interpreted(avg_pool3d, locals())) is not None:
+        return seen
+    return avg_pool_nd(
+        "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override,
+    )  # fmt: skip
+
+
+@advised
+@operator(records=(AvgPool, Mean))
+def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """The mean of O windows per axis, over one axis, that divide the input evenly.
+
+    input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O); output o is the mean of the positions floor(o*I/O) to
+    ceil((o + 1)*I/O) - 1. output_size: O for all axes or one per axis; None means I.
+
+    Arguments and what is raised: as ``adaptive_avg_pool2d``.
+    """
+    if interpreters and (seen := interpreted(adaptive_avg_pool1d, locals())) is not None:
+        return seen
+    return adaptive_avg_pool_nd("adaptive_avg_pool1d", 1, input, output_size)
+
+
+@advised
+@operator(records=(AvgPool, Mean))
+def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """The mean of O windows per axis, over two axes, that divide the input evenly.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O); output o is the mean of the positions floor(o*I/O) to
     ceil((o + 1)*I/O) - 1. output_size: O for all axes or one per axis; None means I.
@@ -68,26 +189,91 @@ def _adaptive_avg_pool(name: str, ndim: int, input: Tensor, output_size: OutputS
         TypeError: input is not a floating-point Tensor, or output_size holds anything but integers and None.
         ValueError: input or output_size has the wrong number of axes, or an extent is less than 1.
     """
-    return adaptive_avg_pool_nd(name, ndim, input, output_size)
+    if interpreters and (seen := interpreted(adaptive_avg_pool2d, locals())) is not None:
+        return seen
+    return adaptive_avg_pool_nd("adaptive_avg_pool2d", 2, input, output_size)
 
 
-def _adaptive_max_pool(
-    name: str, ndim: int, input: Tensor, output_size: OutputSize, return_indices: bool = False
-) -> Any:
-    """The largest element of O windows per axis, over {axes}, that divide the input evenly.
+@advised
+@operator(records=(AvgPool, Mean))
+def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """The mean of O windows per axis, over three axes, that divide the input evenly.
+
+    input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O); output o is the mean of the positions floor(o*I/O) to
+    ceil((o + 1)*I/O) - 1. output_size: O for all axes or one per axis; None means I.
+
+    Arguments and what is raised: as ``adaptive_avg_pool2d``.
+    """
+    if interpreters and (seen := interpreted(adaptive_avg_pool3d, locals())) is not None:
+        return seen
+    return adaptive_avg_pool_nd("adaptive_avg_pool3d", 3, input, output_size)
+
+
+@advised
+@operator(records=MaxPool)
+def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """The largest element of O windows per axis, over one axis, that divide the input evenly.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
 
-    Windows, output_size and errors are those of ``adaptive_avg_pool{n}d``; the first of equal elements counts.
+    Arguments and what is raised: as ``adaptive_max_pool2d``.
     """
-    return adaptive_max_pool_nd(name, ndim, input, output_size, return_indices)
+    if interpreters and (seen := interpreted(adaptive_max_pool1d, locals())) is not None:
+        return seen
+    return adaptive_max_pool_nd("adaptive_max_pool1d", 1, input, output_size, return_indices)
 
 
-def _lp_pool(
-    name: str, ndim: int, input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None,
-    ceil_mode: bool = False,
+@advised
+@operator(records=MaxPool)
+def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """The largest element of O windows per axis, over two axes, that divide the input evenly.
+
+    input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
+
+    Windows, output_size and errors are those of ``adaptive_avg_pool2d``; the first of equal elements counts.
+    """
+    if interpreters and (seen := interpreted(adaptive_max_pool2d, locals())) is not None:
+        return seen
+    return adaptive_max_pool_nd("adaptive_max_pool2d", 2, input, output_size, return_indices)
+
+
+@advised
+@operator(records=MaxPool)
+def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """The largest element of O windows per axis, over three axes, that divide the input evenly.
+
+    input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
+
+    Arguments and what is raised: as ``adaptive_max_pool2d``.
+    """
+    if interpreters and (seen := interpreted(adaptive_max_pool3d, locals())) is not None:
+        return seen
+    return adaptive_max_pool_nd("adaptive_max_pool3d", 3, input, output_size, return_indices)
+
+
+@advised
+@operator
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None, ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The norm (sum of input**p)**(1/p) of each window over {axes}, p = norm_type; p = inf: the largest |input|.
+    """The norm (sum of input**p)**(1/p) of each window over one axis, p = norm_type; p = inf: the largest |input|.
+
+    input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O), O = (I - R)//stride + 1, rounded up with ``ceil_mode``: a
+    truncated window counts as if it were whole with the same mean. Where a norm is 0, so is its gradient.
+
+    Arguments and what is raised: as ``lp_pool2d``.
+    """
+    if interpreters and (seen := interpreted(lp_pool1d, locals())) is not None:
+        return seen
+    return lp_pool_nd("lp_pool1d", 1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@advised
+@operator
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None, ceil_mode: bool = False,
+) -> Tensor:  # fmt: skip
+    """The norm (sum of input**p)**(1/p) of each window over two axes, p = norm_type; p = inf: the largest |input|.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O), O = (I - R)//stride + 1, rounded up with ``ceil_mode``: a
     truncated window counts as if it were whole with the same mean. Where a norm is 0, so is its gradient.
@@ -96,15 +282,36 @@ def _lp_pool(
         TypeError: input is not a floating-point Tensor, or norm_type is not a number.
         ValueError: an argument is out of range, input does not fit the window, or norm_type is 0 or NaN.
     """
-    return lp_pool_nd(name, ndim, input, norm_type, kernel_size, stride, ceil_mode)
+    if interpreters and (seen := interpreted(lp_pool2d, locals())) is not None:
+        return seen
+    return lp_pool_nd("lp_pool2d", 2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-def _fractional_max_pool(
-    name: str, ndim: int, input: Tensor, kernel_size: Extent, output_size: Extent | None = None,
+@advised
+@operator
+def lp_pool3d(
+    input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None, ceil_mode: bool = False,
+) -> Tensor:  # fmt: skip
+    """The norm (sum of input**p)**(1/p) of each window over three axes, p = norm_type; p = inf: the largest |input|.
+
+    input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O), O = (I - R)//stride + 1, rounded up with ``ceil_mode``: a
+    truncated window counts as if it were whole with the same mean. Where a norm is 0, so is its gradient.
+
+    Arguments and what is raised: as ``lp_pool2d``.
+    """
+    if interpreters and (seen := interpreted(lp_pool3d, locals())) is not None:
+        return seen
+    return lp_pool_nd("lp_pool3d", 3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@advised
+@operator(records=MaxPool)
+def fractional_max_pool2d(
+    input: Tensor, kernel_size: Extent, output_size: Extent | None = None,
     output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """The largest element of each of O windows over {axes}, at random places that cover the input evenly.
+    """The largest element of each of O windows over two axes, at random places that cover the input evenly.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
     Window o begins at floor((o + u) (I - R) / (O - 1)) - floor(u (I - R) / (O - 1)), with R the kernel_size and one
@@ -112,23 +319,68 @@ def _fractional_max_pool(
 
     output_size: O for all axes or one per axis
     output_ratio: O / I instead, rounded down: between 0 and 1, one number or one per axis
-    _random_samples: u, (N, C, {n}), by default from the default generator
+    _random_samples: u, (N, C, 2), by default from the default generator
 
     Raises:
         TypeError: input is not a floating-point Tensor, or a size is not an int.
         ValueError: an argument is out of range, both or none of output_size and output_ratio are given, or input is too
             small.
     """
+    if interpreters and (seen := interpreted(fractional_max_pool2d, locals())) is not None:
+        return seen
     return fractional_max_pool_nd(
-        name, ndim, input, kernel_size, output_size, output_ratio, return_indices, _random_samples
-    )
+        "fractional_max_pool2d", 2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples,
+    )  # fmt: skip
 
 
-def _max_unpool(
-    name: str, ndim: int, input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None,
-    padding: Extent = 0, output_size: Sequence[int] | None = None,
+@advised
+@operator(records=MaxPool)
+def fractional_max_pool3d(
+    input: Tensor, kernel_size: Extent, output_size: Extent | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """The largest element of each of O windows over three axes, at random places that cover the input evenly.
+
+    input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
+    Window o begins at floor((o + u) (I - R) / (O - 1)) - floor(u (I - R) / (O - 1)), with R the kernel_size and one
+    random u from 0 to 1 for each image, channel and axis; the last window ends with the input.
+
+    Arguments and what is raised: as ``fractional_max_pool2d``.
+    """
+    if interpreters and (seen := interpreted(fractional_max_pool3d, locals())) is not None:
+        return seen
+    return fractional_max_pool_nd(
+        "fractional_max_pool3d", 3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples,
+    )  # fmt: skip
+
+
+@advised
+@operator
+def max_unpool1d(
+    input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Extent = 0,
+    output_size: Sequence[int] | None = None,
 ) -> Tensor:  # fmt: skip
-    """Zeros with the elements of input at the positions ``max_pool{n}d(..., return_indices=True)`` took them from.
+    """Zeros with the elements of input at the positions ``max_pool1d(..., return_indices=True)`` took them from.
+
+    input, indices (N, C, *O) or (C, *O) -> (N, C, *I) or (C, *I), I = (O - 1)*stride + kernel_size - 2*padding on
+    every axis. output_size: another I, less than a stride away (pooling drops the remainder of the division); it
+    may include N and C. Where indices coincide, the last element counts.
+
+    Arguments and what is raised: as ``max_unpool2d``.
+    """
+    if interpreters and (seen := interpreted(max_unpool1d, locals())) is not None:
+        return seen
+    return max_unpool_nd("max_unpool1d", 1, input, indices, kernel_size, stride, padding, output_size)
+
+
+@advised
+@operator
+def max_unpool2d(
+    input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Extent = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """Zeros with the elements of input at the positions ``max_pool2d(..., return_indices=True)`` took them from.
 
     input, indices (N, C, *O) or (C, *O) -> (N, C, *I) or (C, *I), I = (O - 1)*stride + kernel_size - 2*padding on
     every axis. output_size: another I, less than a stride away (pooling drops the remainder of the division); it
@@ -138,21 +390,25 @@ def _max_unpool(
         TypeError: input is not a floating-point Tensor, or indices is not an int64 Tensor.
         ValueError: shapes do not fit, or an index is outside the output.
     """
-    return max_unpool_nd(name, ndim, input, indices, kernel_size, stride, padding, output_size)
+    if interpreters and (seen := interpreted(max_unpool2d, locals())) is not None:
+        return seen
+    return max_unpool_nd("max_unpool2d", 2, input, indices, kernel_size, stride, padding, output_size)
 
 
-def avg_pool1d(
-    input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True,
+@advised
+@operator
+def max_unpool3d(
+    input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Extent = 0,
+    output_size: Sequence[int] | None = None,
 ) -> Tensor:  # fmt: skip
-    return avg_pool_nd("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+    """Zeros with the elements of input at the positions ``max_pool3d(..., return_indices=True)`` took them from.
 
+    input, indices (N, C, *O) or (C, *O) -> (N, C, *I) or (C, *I), I = (O - 1)*stride + kernel_size - 2*padding on
+    every axis. output_size: another I, less than a stride away (pooling drops the remainder of the division); it
+    may include N and C. Where indices coincide, the last element counts.
 
-avg_pool1d.__doc__ = filled(_avg_pool.__doc__ or "", 1)
-_, avg_pool2d, avg_pool3d = over_axes("avg_pool{n}d", _avg_pool)
-max_pool1d, max_pool2d, max_pool3d = over_axes("max_pool{n}d", _max_pool)
-adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = over_axes("adaptive_avg_pool{n}d", _adaptive_avg_pool)
-adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = over_axes("adaptive_max_pool{n}d", _adaptive_max_pool)
-lp_pool1d, lp_pool2d, lp_pool3d = over_axes("lp_pool{n}d", _lp_pool)
-fractional_max_pool2d, fractional_max_pool3d = over_axes("fractional_max_pool{n}d", _fractional_max_pool)[1:]
-max_unpool1d, max_unpool2d, max_unpool3d = over_axes("max_unpool{n}d", _max_unpool)
+    Arguments and what is raised: as ``max_unpool2d``.
+    """
+    if interpreters and (seen := interpreted(max_unpool3d, locals())) is not None:
+        return seen
+    return max_unpool_nd("max_unpool3d", 3, input, indices, kernel_size, stride, padding, output_size)

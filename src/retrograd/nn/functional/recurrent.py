@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...ops.arguments.checks import as_flag, require_float
 from ...ops.recurrent.arguments import weight_shapes
@@ -21,6 +22,7 @@ from ..recurrent_stack import Run, run, stack
 __all__ = ["rnn"]
 
 
+@operator
 def rnn(
     data: Tensor, parameters: Tensor, state: Tensor, state_cell: Tensor | None = None,
     sequence_length: Any = None, *, mode: str, state_size: int, num_layers: int = 1, bidirectional: bool = False,
@@ -49,6 +51,8 @@ def rnn(
         TypeError: an input is not a floating-point Tensor, or their dtypes differ.
         ValueError: a shape or the length of parameters does not fit, or an option is invalid.
     """
+    if interpreters and (seen := interpreted(rnn, locals())) is not None:
+        return seen
     require_float("rnn", data, "data")
     if data.array.ndim != 3:
         raise ValueError(f"rnn: data.shape={data.array.shape}, needs (T, N, I)")

@@ -19,6 +19,7 @@ import numpy as np
 from ...engine.arguments import as_callable
 from ...engine.changes import check, next_order
 from ...engine.grad_mode import is_grad_enabled, no_grad, thread
+from ...engine.rule import Held
 from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
 from ..module import Module
@@ -226,7 +227,7 @@ class _Watch:
             if y.requires_grad and y._edge is not None:
                 # An alias: the model may change the output in place afterwards.
                 call = Call(layer, inputs[0], _result(y.array, y._edge), args=args, kwargs=kwargs, place=place)
-                call.rules, call.buffers = active, window.buffers
+                call.rules, call.buffers = Held.now(), window.buffers
                 window.outputs.add((y._edge[0].order, y._edge[1]))
                 self._watched_output(window, rule or (one_by_one, prepare_alone), call)
                 if self.steps_first and not free_axes(call):

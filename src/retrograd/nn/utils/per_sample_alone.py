@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from ...engine.changes import check
-from ...engine.grad_mode import enable_grad, thread
+from ...engine.grad_mode import enable_grad
 from ...engine.hooks import HookDict, run_leaf_hooks
+from ...engine.rule import overridden
 from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
 from ...ops.shape.shape import Reshape
@@ -47,8 +48,7 @@ Buffers = list[tuple[dict[str, Any], str, Tensor, np.ndarray]]  # members of a m
 
 def is_ruled(layer: Module) -> bool:
     """Whether a rule of the layer, or of an operator in it, holds now."""
-    rules = thread.mode.rules
-    return has_rule(layer) or (rules is not None and bool(rules.overrides))
+    return has_rule(layer) or bool(overridden())
 
 
 def own_parameters(layer: Module, recurse: bool) -> dict[str, Parameter]:
@@ -89,18 +89,16 @@ def buffers_of(layer: Module) -> Buffers:
 
 def again(call: Call, *args: Any, **kwargs: Any) -> Any:
     """The result of the layer for other arguments, under the rules that held for the call."""
-    mode, forward = thread.mode, call.layer.forward
-    before, mode.rules = mode.rules, call.rules
+    forward = call.layer.forward
     now = [(members, name, members.get(name)) for members, name, _, _ in call.buffers]
     for members, name, _, copy in call.buffers:
         members[name] = wrap(copy.copy(order="K"))
     try:
-        with enable_grad():
+        with call.rules.again(None), enable_grad():
             if has_rule(call.layer):
                 return call_with_rule(call.layer, forward, *args, **kwargs)
             return forward(*args, **kwargs)
     finally:
-        mode.rules = before
         for members, name, tensor in now:
             members[name] = tensor
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...ops.arguments.checks import as_counts, as_index, as_int, as_real, require_tensor
 from ...ops.index.indexing import in_range
@@ -180,6 +181,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     return Tensor(inverse)
 
 
+@operator
 def pack_padded_sequence(
     input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
@@ -194,6 +196,8 @@ def pack_padded_sequence(
         ValueError: input has fewer than 2 axes; there are not N lengths, or they are not in 1 to T, or they increase
             with enforce_sorted.
     """
+    if interpreters and (seen := interpreted(pack_padded_sequence, locals())) is not None:
+        return seen
     require_tensor("pack_padded_sequence", input, "input")
     shape = input.array.shape
     if len(shape) < 2:

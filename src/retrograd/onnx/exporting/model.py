@@ -151,7 +151,7 @@ def _graph(
         except UnsupportedError as error:
             raise UnsupportedError(f"onnx.export: {label}: {error} cannot be written as a graph of ONNX") from error
     try:
-        return writer, [writer.value(each) for each in found], recorder.read
+        return writer, [writer.value(each) for each in found], recorder.values_read
     except UnsupportedError as error:
         raise UnsupportedError(f"onnx.export: an output: {error} cannot be written as a graph of ONNX") from error
 

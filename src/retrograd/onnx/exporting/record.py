@@ -1,28 +1,22 @@
 """What a model does with an example: the calls of operators, in their order.
 
-Operators that are Functions are seen where the engine applies them. The others, which carry no gradient, are ordinary
-functions: they are seen by Python's profiler, for the time of this one call of the model.
+Functions are seen where the engine applies them. Operators that record none are seen as an interpreter sees them.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
-from inspect import signature
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
 
-from ...engine.anomaly import modules
 from ...engine.function import Function
 from ...engine.grad_mode import enable_grad, thread
-from ...engine.inplace import modify
+from ...engine.inplace import overwrite
+from ...engine.line import is_inside
 from ...engine.node import Node
+from ...engine.operator import Interpreter, Operator
 from ...engine.tensor import Tensor
 from ...engine.views import Overwrite
 from ...ops.index.assignment import setitem
@@ -30,33 +24,34 @@ from ...ops.index.indexing import GetItem, Put, places_of
 from ..errors import UnsupportedError
 from .origins import Call, Fixed, Known, Lost, Named, Reshaped, Result, all_arrays, array_of, arrays_in, has_known
 
+
+def operator_of(function: Any) -> Operator:
+    """The description of an operator."""
+    found: Operator = function.operator
+    return found
+
+
 _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
-_MODIFY, _PLACES = modify.__code__, places_of.__code__
-_PACKAGE = str(Path(__file__).parents[2])
-# Functions in these rooms compute what depends on an input by recorded calls, except for ...
-_WATCHED = tuple(
-    os.path.join(_PACKAGE, *room.split("/"))
-    for room in ("ops", "nn/functional", "lowbit", "linalg.py", "fft.py", "special.py", "sparse.py")
-)
-# ... those that make tensors of the shapes, types and numbers that they are given
-_CREATION = os.path.join(_PACKAGE, "ops", "creation")
-_BY_SHAPES = {"promote", "or_constant", "_number", "as_tensors", "constant", "fitting", "_bias"}
+_OVERWRITE, _PLACES = operator_of(overwrite), operator_of(places_of)
 _READ = {
-    getattr(Tensor, name).__code__: name
+    operator_of(getattr(Tensor, name))
     for name in ("item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__", "__index__")
 }
+
+
+_CALLER = 4  # of an operator, above ``Recorder.call`` and what calls that
 
 
 class _Stale:
     """In place of an origin: the memory was changed through another tensor."""
 
 
-class Recorder:
+class Recorder(Interpreter):
     """Runs a model and records its calls.
 
     named: the inputs, parameters and buffers by name. inputs: the names of inputs. paths: of modules, by their id.
     functions: those that are seen besides Functions; for each, whether a call with these arguments stands for all calls
-    inside. ``read``: where Python read values that depend on an input, as (method, path).
+    inside. ``values_read``: where Python read values that depend on an input, as (method, path).
     """
 
     def __init__(
@@ -66,11 +61,12 @@ class Recorder:
         paths: Mapping[int, str],
         functions: Mapping[Callable[..., Any], Callable[[dict[str, Any]], bool]],
     ) -> None:
+        super().__init__()
         self.calls: list[Call] = []
-        self.read: list[tuple[str, str]] = []
+        self.values_read: list[tuple[str, str]] = []
         self._paths, self._inputs = paths, {*inputs}
         self._from_inputs: set[int] = set()  # calls whose results depend on an input
-        self._functions = {function.__code__: (function, when) for function, when in functions.items()}
+        self._functions = {operator_of(function): (function, when) for function, when in functions.items()}
         self._origins: dict[int, Any] = {}  # by the id of the array
         self._arrays: dict[int, np.ndarray] = {}  # keeps them, so that an id or an address names one
         self._places: dict[tuple[int, int], int] = {}  # address and bytes -> id of the array
@@ -78,22 +74,19 @@ class Recorder:
         self._indices: dict[int, tuple[Any, Any]] = {}  # what a split index was, if it depends on an input
         self._cuts: dict[int, tuple[np.ndarray, Any]] = {}  # of a view by an index: its base, and the index
         self._hidden = 0  # calls that stand for those inside, now running
-        self._running: list[tuple[FrameType, Any, dict[str, Any]]] = []
         for name, tensor in named.items():
             self._know(tensor.array, Named(name))
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Within it, calls of this thread are recorded."""
-        mode, profile = thread.mode, sys.getprofile()
-        outer, mode.watch = mode.watch, self
-        sys.setprofile(self._on_event)
+        mode = thread.mode
+        outer, mode.watch, mode.running = mode.watch, self, []
         try:
-            with enable_grad():  # operators without a record may be computed by one kernel for several
+            with self, enable_grad():  # operators without a record may be computed by one kernel for several
                 yield
         finally:
-            sys.setprofile(profile)
-            mode.watch = outer
+            mode.watch, mode.running = outer, None
 
     def resolve(self, value: Any) -> Any:
         """An argument, with Known and Fixed in place of Tensors and of arrays that were seen."""
@@ -134,49 +127,46 @@ class Recorder:
         node.function, node.saved, node.outputs, node.needs_input_grad = cls, (), None, (False,) * len(args)
         return cls.forward(node, *args)
 
-    def _on_event(self, frame: FrameType, event: str, arg: Any) -> None:
-        code = frame.f_code
-        if event == "call":
-            if self._hidden:
-                return
-            if code in self._functions:
-                function, when = self._functions[code]
-                given = {name: self.resolve(frame.f_locals[name]) for name in signature(function).parameters}
-                if when(given):
-                    self._running.append((frame, function, given))
-                    self._hidden += 1
-            elif code in _READ and not _is_within(_caller(frame)):
-                depends = self._depends(self.resolve(frame.f_locals["self"]))
-                self.read += [(_READ[code], self._path())] * depends
-        elif event == "return":
-            if self._running and self._running[-1][0] is frame:
-                _, function, given = self._running.pop()
-                self._hidden -= 1
-                if arg is not None:
-                    self._add(function, (), given, arg)
-            elif arg is None or self._hidden:
-                return
-            elif code is _MODIFY:
-                self._change(arg, frame.f_locals)
-            elif code is _PLACES:
-                index = self.resolve(frame.f_locals["index"])
-                if self._depends(index):
-                    self._indices[id(arg)] = arg, index
-            elif _is_watched(code.co_filename):
-                self._lose(frame, arg)
+    def call(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._hidden:
+            return operator.run(args, kwargs)
+        if operator in _READ:
+            if not is_inside(_CALLER) and self._depends(self.resolve(args[0])):
+                self.values_read.append((operator.name, self._path()))
+            return operator.run(args, kwargs)
+        if operator in self._functions:
+            function, when = self._functions[operator]
+            given = {name: self.resolve(value) for name, value in operator.named(args, kwargs).items()}
+            if when(given):
+                self._hidden += 1
+                try:
+                    result = operator.run(args, kwargs)
+                finally:
+                    self._hidden -= 1
+                self._add(function, (), given, result)
+                return result
+        result = operator.run(args, kwargs)
+        if operator is _OVERWRITE:
+            self._change(result, args[1])
+        elif operator is _PLACES:
+            index = self.resolve(args[2])
+            if self._depends(index):
+                self._indices[id(result)] = result, index
+        else:
+            self._lose(operator, (*args, *kwargs.values()), result)
+        return result
 
-    def _lose(self, frame: FrameType, result: Any) -> None:
-        """Note what a function of this package made of an input without a call that is recorded."""
+    def _lose(self, operator: Operator, arguments: tuple[Any, ...], result: Any) -> None:
+        """Note what an operator made of an input without a call that is recorded."""
         new = (each for each in all_arrays(result) if each.size and id(each) not in self._fixed)
         made = [each for each in new if not self._seen(each)]
         if not made:
             return
-        code = frame.f_code
-        if code.co_name in _BY_SHAPES or code.co_filename.startswith(_CREATION):
+        if operator.by_shape:
             self._fixed.update({id(each): each for each in made})
-        elif any(self._depends(self.resolve(each)) for each in frame.f_locals.values()):
+        elif any(self._depends(self.resolve(each)) for each in arguments):
             for array in made:
-                self._know(array, Lost(code.co_name, self._path()))
+                self._know(array, Lost(operator.name, self._path()))
 
     def _depends(self, value: Any) -> bool:
         """Whether a resolved value depends on an input."""
@@ -190,7 +180,7 @@ class Recorder:
         return isinstance(origin, Lost) or origin.call in self._from_inputs
 
     def _path(self) -> str:
-        return next((found for each in reversed(modules.running()) if (found := self._paths.get(id(each)))), "")
+        return next((found for each in reversed(thread.mode.running or ()) if (found := self._paths.get(id(each)))), "")
 
     def _add(self, operator: Any, arguments: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
         """Record a call, unless nothing that it takes was seen: its results are constants."""
@@ -240,14 +230,12 @@ class Recorder:
         found = self._places.get((array.__array_interface__["data"][0], array.nbytes))
         return None if found is None or self._arrays[found].dtype != array.dtype else found
 
-    def _change(self, x: Tensor, local: dict[str, Any]) -> None:
+    def _change(self, x: Tensor, written: Tensor) -> None:
         """x was changed in place: it is the value that was written now, and what shares its memory is stale.
 
         If x is a view by an index, its base is what it was with the value in that place.
         """
-        if local.get("value") is None:
-            raise UnsupportedError("onnx.export: a tensor was changed in place by something that is not recorded")
-        value, array = self.resolve(local["value"]), x.array
+        value, array = self.resolve(written), x.array
         bases: list[tuple[np.ndarray, Any, Any]] = []
         while id(array) in self._cuts:
             base, index = self._cuts[id(array)]
@@ -290,16 +278,3 @@ class Recorder:
         else:
             self._origins.pop(id(array), None)
             self._places.pop((array.__array_interface__["data"][0], array.nbytes), None)
-
-
-@lru_cache(maxsize=4096)
-def _is_watched(file: str) -> bool:
-    return file.startswith(_WATCHED)
-
-
-def _is_within(file: str) -> bool:
-    return file.startswith(_PACKAGE)
-
-
-def _caller(frame: FrameType) -> str:
-    return frame.f_back.f_code.co_filename if frame.f_back else ""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
 
-__all__ = ["require_bound"]
+__all__ = ["advised", "require_bound"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 # other libraries' keywords: PyTorch's names for them, the first that the function has
 _SYNONYMS: dict[str, tuple[str, ...]] = {
@@ -68,3 +71,18 @@ def _suggestion(keyword: str, names: list[str]) -> str:
         return f"; {_ADVICE[keyword]}"
     close = difflib.get_close_matches(keyword, names, 1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def advised(function: _F) -> _F:
+    """The function, whose TypeErrors for arguments that do not fit suggest others; see ``require_bound``."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        try:
+            return function(*args, **given)
+        except TypeError:
+            require_bound(function.__name__, signature, args, given)
+            raise
+
+    return cast(_F, call)

@@ -27,7 +27,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...engine.function import Function
-from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor, wrap
 from ...geometry import Window
 from ...options import Options
@@ -42,6 +41,8 @@ Gradients = tuple[Tensor | None, ...]
 
 class Conv(Function):
     """y[o] = sum x[i] w[r] + b"""
+
+    gradient = "x: conv_input_grad(g, w); w: conv_weight_grad(x, g); b: g summed over all axes but 1"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, window: Window, options: Options) -> Tensor:
@@ -63,6 +64,8 @@ class Conv(Function):
 class ConvInputGrad(Function):
     """x[i] = sum g[o] w[r] + b: the gradient of Conv to x, and the transposed convolution of g"""
 
+    gradient = "g: conv(v, w); w: conv_weight_grad(v, g); b: v summed over all axes but 1"
+
     @staticmethod
     def forward(ctx: Any, g: Tensor, w: Tensor, b: Tensor | None, window: Window, options: Options) -> Tensor:
         ctx.save_for_backward(g, w)
@@ -82,6 +85,8 @@ class ConvInputGrad(Function):
 
 class ConvWeightGrad(Function):
     """w[r] = sum x[i] g[o]: the gradient of Conv to w"""
+
+    gradient = "x: conv_input_grad(g, v); g: conv(x, v)"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, g: Tensor, window: Window, options: Options) -> Tensor:
@@ -107,7 +112,6 @@ def _bias_grad(g: Tensor) -> Tensor:
 conv, conv_input_grad, conv_weight_grad = Conv.apply, ConvInputGrad.apply, ConvWeightGrad.apply
 
 
-@runs_operators_by_name
 def conv_nd(
     name: str,
     ndim: int,
@@ -124,10 +128,9 @@ def conv_nd(
 ) -> Tensor:
     """``nn.functional.conv2d``, which explains the arguments, for ``ndim`` axes; messages begin with ``name``."""
     call = frozen(name, ndim, stride, padding, dilation, groups, False, 0, algorithm, workspace, padding_mode)
-    return _convolved(Conv, call, x, w, b)
+    return convolved(Conv, call, x, w, b)
 
 
-@runs_operators_by_name
 def conv_transpose_nd(
     name: str,
     ndim: int,
@@ -146,10 +149,10 @@ def conv_transpose_nd(
 ) -> Tensor:
     """``nn.functional.conv_transpose2d``, which explains the arguments, for ``ndim`` axes; see ``conv_nd``."""
     options = groups, True, output_padding, algorithm, workspace, padding_mode, output_size
-    return _convolved(ConvInputGrad, frozen(name, ndim, stride, padding, dilation, *options), x, w, b)
+    return convolved(ConvInputGrad, frozen(name, ndim, stride, padding, dilation, *options), x, w, b)
 
 
-def _convolved(function: type[Function], call: Call, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+def convolved(function: type[Function], call: Call, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
     """``function`` of checked operands, x perhaps without a batch axis."""
     xs, bs = check_operands(call.name, x, w, b)
     window, extension = window_of(call, xs, w.array.shape, bs)

@@ -18,16 +18,17 @@ v2", 2018, arXiv:1811.11168 (the mask m).
 
 from __future__ import annotations
 
-import operator
 from functools import lru_cache, reduce
 from itertools import product
 from math import prod
+from operator import add, mul
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...geometry import Window
 from ..arguments.checks import require_same
@@ -52,6 +53,11 @@ class DeformConv(Function):
 
     x (N, Ci, *I), offset (N, D*R*axes, *O), mask (N, D*R, *O) or None, w (Co, Ci//groups, *R) -> (N, Co, *O)
     """
+
+    gradient = (
+        "x, offset, mask: through the bilinear samples; w: g times these samples; b: g summed over all "
+        "axes but 1"
+    )
 
     @staticmethod
     def forward(
@@ -129,16 +135,16 @@ def deform_conv_grad(
             Scatter.apply(gcolumns * corner.weight, index, 3, (*lead, last + 1))
             for corner, index in zip(corners, places, strict=True)
         ]
-        gx = Reshape.apply(GetItem.apply(reduce(operator.add, back), (..., slice(0, last))), x.array.shape)
+        gx = Reshape.apply(GetItem.apply(reduce(add, back), (..., slice(0, last))), x.array.shape)
     if wanted[1]:
         slopes = [
-            reduce(operator.add, [c.slopes[axis] * value for c, value in zip(corners, values, strict=True)])
+            reduce(add, [c.slopes[axis] * value for c, value in zip(corners, values, strict=True)])
             for axis in range(window.ndim)
         ]
         parts = [Reshape.apply(Sum.apply(gcolumns * s, (2,), False), (n, deformable, taps, outputs)) for s in slopes]
         goffset = Reshape.apply(stack(parts, 3), offset.array.shape)
     if wanted[2] or wanted[3]:
-        sampled = reduce(operator.add, [c.weight * value for c, value in zip(corners, values, strict=True)])
+        sampled = reduce(add, [c.weight * value for c, value in zip(corners, values, strict=True)])
         if mask is not None and wanted[2]:
             gmask = Reshape.apply(Sum.apply(flowing * sampled, (2,), False), mask.array.shape)
         if wanted[3]:
@@ -168,9 +174,9 @@ def _corners(offset: Tensor, deformable: int, window: Window) -> list[_Corner]:
             index, inside = index * extent + i, inside & (i >= 0) & (i < extent)
         weights = [weight for _, weight, _ in chosen]
         signs = enumerate(sign for _, _, sign in chosen)
-        slopes = [sign * reduce(operator.mul, weights[:axis] + weights[axis + 1 :]) for axis, sign in signs]
+        slopes = [sign * reduce(mul, weights[:axis] + weights[axis + 1 :]) for axis, sign in signs]
         index = np.where(inside, index, prod(window.input))
-        corners.append(_Corner(index, reduce(operator.mul, weights), slopes))
+        corners.append(_Corner(index, reduce(mul, weights), slopes))
     return corners
 
 
@@ -183,6 +189,7 @@ def _regular(window: Window) -> list[np.ndarray]:
     return found
 
 
+@operator(records=DeformConv)
 def deform_conv2d(
     input: Tensor,
     offset: Tensor,
@@ -217,6 +224,8 @@ def deform_conv2d(
 
     Source: ``torchvision.ops.deform_conv2d``; asymmetric padding, words, workspace and input without batch are ours.
     """
+    if interpreters and (seen := interpreted(deform_conv2d, locals())) is not None:
+        return seen
     name = "deform_conv2d"
     xs, bs = check_operands(name, input, weight, bias)
     require_same(name, "input", input, "offset", offset)

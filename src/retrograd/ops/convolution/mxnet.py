@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor
 from ...geometry import as_pairs, as_tuple
 from ..shape.padding import Pairs
@@ -12,7 +11,6 @@ from . import convolution
 from .arguments import Extent, Padding, Sizes, check_operands, check_ranks
 
 
-@runs_operators_by_name
 def conv_transpose_nd(
     name: str, ndim: int, x: Tensor, w: Tensor, b: Tensor | None, stride: Extent, padding: Padding,
     output_padding: Extent, groups: int, dilation: Extent, padding_mode: str = "zeros",

@@ -173,14 +173,14 @@ def conv_plan(
     )  # fmt: skip
     window, _ = window_of(call, xs, ws, None)
     batch = xs[0] if len(xs) == ndim + 2 else 1
-    found = _passes(window, call.options, batch, ws[1] * window.groups, ws[0], kind.char)
+    found = passes_of(window, call.options, batch, ws[1] * window.groups, ws[0], kind.char)
     first, second = ("conv_input_grad", "conv") if transposed else ("conv", "conv_input_grad")
     settings = f"{kind.name}, algorithm={call.options.algorithm!r}, {kernel_setting()[0]} kernels"
     title = f"{name}{ndim}d, input {xs}, weight {ws}, {settings}"
     return ConvPlan(title, found[first], found[second], found["conv_weight_grad"], window)
 
 
-def _passes(
+def passes_of(
     window: Window, options: Options, batch: int, inputs: int, outputs: int, dtype: str
 ) -> dict[str, ConvPass]:
     """The passes by the names of their kernels, from the place where each kernel set chooses."""

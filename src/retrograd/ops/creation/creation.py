@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ...engine.convert import as_allowed_array
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_count, as_element, as_flag, as_real, is_number, require_tensor, whole
 from ..dtypes.dtype import as_dtype, default_dtype, int64
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 
+@operator(by_shape=True)
 def tensor(
     data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None, pin_memory: bool = False
 ) -> Tensor:
@@ -51,6 +53,8 @@ def tensor(
         TypeError: the elements are not of a type that a Tensor can hold.
         RuntimeError: requires_grad is True for integers or truth values.
     """
+    if interpreters and (seen := interpreted(tensor, locals())) is not None:
+        return seen
     check_options("tensor", {"device": device, "pin_memory": pin_memory})
     kind = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
@@ -58,12 +62,15 @@ def tensor(
     return Tensor(np.array(data) if isinstance(data, np.ndarray) else as_allowed_array(data, kind), requires_grad, kind)
 
 
+@operator(by_shape=True)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` as a Tensor that shares its memory and history if possible; see ``tensor``.
 
     Raises:
         TypeError: the elements are not of a type that a Tensor can hold.
     """
+    if interpreters and (seen := interpreted(as_tensor, locals())) is not None:
+        return seen
     as_device("as_tensor", device)
     kind = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
@@ -71,6 +78,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return Tensor(as_allowed_array(data, kind))
 
 
+@operator(by_shape=True)
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -81,6 +89,8 @@ def asarray(
         ValueError: ``copy`` is False, and a copy is necessary.
         RuntimeError: requires_grad is True for integers or truth values.
     """
+    if interpreters and (seen := interpreted(asarray, locals())) is not None:
+        return seen
     as_device("asarray", device)
     copy = None if copy is None else as_flag("asarray", "copy", copy)
     found = tensor(obj, dtype) if copy else as_tensor(obj, dtype)
@@ -92,12 +102,15 @@ def asarray(
     return found
 
 
+@operator(by_shape=True)
 def from_numpy(array: np.ndarray) -> Tensor:
     """A Tensor that shares the memory of ``array``.
 
     Raises:
         TypeError: array is not an ndarray, or not of float32, float64, int64 or bool.
     """
+    if interpreters and (seen := interpreted(from_numpy, locals())) is not None:
+        return seen
     if not isinstance(array, np.ndarray):
         raise TypeError(
             f"from_numpy: array is {type(array).__name__}, needs an ndarray; retrograd.tensor(x) takes other data"
@@ -105,6 +118,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return Tensor(array)
 
 
+@operator(by_shape=True)
 def full(
     size: int | Sequence[int], fill_value: float, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -114,6 +128,8 @@ def full(
     Raises:
         ValueError: the number does not fit the type.
     """
+    if interpreters and (seen := interpreted(full, locals())) is not None:
+        return seen
     check_options("full", options)
     shape = extents_of("full", (size,))
     kind = as_dtype(dtype or type(fill_value))
@@ -136,63 +152,82 @@ def extents_of(name: str, given: tuple[Any, ...], named: Any = None) -> tuple[in
     return shape
 
 
+@operator(by_shape=True)
 def zeros(
     *extents: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """A Tensor of shape ``extents``, or by name ``size``, filled with 0."""
+    if interpreters and (seen := interpreted(zeros, locals())) is not None:
+        return seen
     if options:
         check_options("zeros", options)
     return Tensor(np.zeros(extents_of("zeros", extents, size), as_dtype(dtype, default=True)), requires_grad)
 
 
+@operator(by_shape=True)
 def ones(
     *extents: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """A Tensor of shape ``extents``, or by name ``size``, filled with 1."""
+    if interpreters and (seen := interpreted(ones, locals())) is not None:
+        return seen
     if options:
         check_options("ones", options)
     return Tensor(np.ones(extents_of("ones", extents, size), as_dtype(dtype, default=True)), requires_grad)
 
 
+@operator(by_shape=True)
 def empty(
     *extents: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """A Tensor of shape ``extents``, or by name ``size``, uninitialized."""
+    if interpreters and (seen := interpreted(empty, locals())) is not None:
+        return seen
     if options:
         check_options("empty", options)
     return Tensor(np.empty(extents_of("empty", extents, size), as_dtype(dtype, default=True)), requires_grad)
 
 
+@operator(by_shape=True)
 def zeros_like(
     input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
 ) -> Tensor:
     """Zeros of input's shape, and of its type if ``dtype`` is None."""
+    if interpreters and (seen := interpreted(zeros_like, locals())) is not None:
+        return seen
     if options:
         check_options("zeros_like", options)
     require_tensor("zeros_like", input)
     return Tensor(np.zeros_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
+@operator(by_shape=True)
 def ones_like(
     input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
 ) -> Tensor:
     """Ones of input's shape, and of its type if ``dtype`` is None."""
+    if interpreters and (seen := interpreted(ones_like, locals())) is not None:
+        return seen
     if options:
         check_options("ones_like", options)
     require_tensor("ones_like", input)
     return Tensor(np.ones_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
+@operator(by_shape=True)
 def empty_like(
     input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
 ) -> Tensor:
     """A Tensor of input's shape, and of its type if ``dtype`` is None, uninitialized."""
+    if interpreters and (seen := interpreted(empty_like, locals())) is not None:
+        return seen
     if options:
         check_options("empty_like", options)
     require_tensor("empty_like", input)
     return Tensor(np.empty_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
+@operator(by_shape=True)
 def full_like(
     input: Tensor, fill_value: float, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
 ) -> Tensor:
@@ -201,6 +236,8 @@ def full_like(
     Raises:
         ValueError: the number does not fit the type.
     """
+    if interpreters and (seen := interpreted(full_like, locals())) is not None:
+        return seen
     check_options("full_like", options)
     require_tensor("full_like", input)
     kind = as_dtype(dtype or input.array.dtype)
@@ -208,6 +245,7 @@ def full_like(
     return Tensor(np.full_like(input.array, number, kind), requires_grad)
 
 
+@operator(by_shape=True)
 def eye(
     n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -217,12 +255,15 @@ def eye(
         TypeError: an extent is not an int.
         ValueError: an extent is negative.
     """
+    if interpreters and (seen := interpreted(eye, locals())) is not None:
+        return seen
     check_options("eye", options)
     n = as_count("eye", "n", n, 0)
     n, m = extents_of("eye", (n, n if m is None else as_count("eye", "m", m, 0)))
     return Tensor(np.eye(n, m, dtype=as_dtype(dtype, default=True)), requires_grad)
 
 
+@operator(by_shape=True)
 def arange(
     start: float, end: float | None = None, step: float = 1, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -234,6 +275,8 @@ def arange(
     Raises:
         ValueError: the step is 0 or leads away from ``end``, or is too small for any memory, or an int exceeds int64.
     """
+    if interpreters and (seen := interpreted(arange, locals())) is not None:
+        return seen
     check_options("arange", options)
     start, end, step = (
         plain("arange", label, number) for label, number in (("start", start), ("end", end), ("step", step))
@@ -254,6 +297,7 @@ def arange(
     return Tensor(array, requires_grad, kind)
 
 
+@operator(by_shape=True)
 def linspace(
     start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -265,11 +309,14 @@ def linspace(
         TypeError: ``steps`` is not an int.
         ValueError: ``steps`` is negative.
     """
+    if interpreters and (seen := interpreted(linspace, locals())) is not None:
+        return seen
     check_options("linspace", options)
     kind = as_dtype(dtype, default=True)
     return Tensor(_line("linspace", start, end, steps, kind), requires_grad, kind)
 
 
+@operator(by_shape=True)
 def logspace(
     start: float, end: float, steps: int, base: float = 10.0, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -280,25 +327,33 @@ def logspace(
 
     Raises: as ``linspace``.
     """
+    if interpreters and (seen := interpreted(logspace, locals())) is not None:
+        return seen
     check_options("logspace", options)
     kind, base = as_dtype(dtype, default=True), as_real("logspace", "base", base)
     with np.errstate(over="ignore"):
         return Tensor((base ** _line("logspace", start, end, steps, kind)).astype(kind), requires_grad)
 
 
+@operator(by_shape=True)
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None, layout: Any = None
 ) -> Tensor:
     """The indices (2, K), row by row, of the lower triangle of a matrix (row, col) up to the diagonal ``offset``."""
+    if interpreters and (seen := interpreted(tril_indices, locals())) is not None:
+        return seen
     check_options("tril_indices", {"device": device, "layout": layout})
     offset = nearest_offset("tril_indices", "offset", offset, row, col)
     return wrap(np.array(np.tril_indices(row, offset, col), as_dtype(dtype)))
 
 
+@operator(by_shape=True)
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None, layout: Any = None
 ) -> Tensor:
     """The indices (2, K), row by row, of the upper triangle of a matrix (row, col) from the diagonal ``offset`` on."""
+    if interpreters and (seen := interpreted(triu_indices, locals())) is not None:
+        return seen
     check_options("triu_indices", {"device": device, "layout": layout})
     offset = nearest_offset("triu_indices", "offset", offset, row, col)
     return wrap(np.array(np.triu_indices(row, offset, col), as_dtype(dtype)))

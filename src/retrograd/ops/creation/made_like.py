@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import TOO_LONG, as_count, as_counts
 from ..dtypes.dtype import as_dtype
@@ -18,56 +19,78 @@ from .typed import made
 __all__ = ["empty_strided", "from_dlpack", "frombuffer", "range", "scalar_tensor"]
 
 
+@operator(by_shape=True, methods="new")
 def new(input: Tensor, *data: Any, device: Any = None) -> Tensor:
     """A tensor of input's type from extents, a sequence, an array or a Tensor, as ``retrograd.FloatTensor`` makes."""
+    if interpreters and (seen := interpreted(new, locals())) is not None:
+        return seen
     return made("new", input.array.dtype, data, device)
 
 
+@operator(by_shape=True, methods="new_tensor")
 def new_tensor(
     input: Tensor, data: Any, *, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """``retrograd.tensor(data)`` in input's type, or ``dtype``."""
+    if interpreters and (seen := interpreted(new_tensor, locals())) is not None:
+        return seen
     check_options("new_tensor", options)
     return tensor(data, dtype or input.array.dtype, requires_grad)
 
 
+@operator(by_shape=True, methods="new_zeros")
 def new_zeros(
     input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """Zeros of shape ``size`` in input's type, or ``dtype``."""
+    if interpreters and (seen := interpreted(new_zeros, locals())) is not None:
+        return seen
     return zeros(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
 
 
+@operator(by_shape=True, methods="new_ones")
 def new_ones(
     input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """Ones of shape ``size`` in input's type, or ``dtype``."""
+    if interpreters and (seen := interpreted(new_ones, locals())) is not None:
+        return seen
     return ones(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
 
 
+@operator(by_shape=True, methods="new_empty")
 def new_empty(
     input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """A tensor of shape ``size`` in input's type, or ``dtype``, uninitialized."""
+    if interpreters and (seen := interpreted(new_empty, locals())) is not None:
+        return seen
     return empty(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
 
 
+@operator(by_shape=True, methods="new_full")
 def new_full(
     input: Tensor, size: int | Sequence[int], fill_value: float, *, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:  # fmt: skip
     """One number in shape ``size`` and input's type, or ``dtype``."""
+    if interpreters and (seen := interpreted(new_full, locals())) is not None:
+        return seen
     return full(size, fill_value, dtype or input.array.dtype, requires_grad, **options)
 
 
+@operator(by_shape=True, methods="new_empty_strided")
 def new_empty_strided(
     input: Tensor, size: Sequence[int], stride: Sequence[int], dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:  # fmt: skip
     """``retrograd.empty_strided`` in input's type, or ``dtype``."""
+    if interpreters and (seen := interpreted(new_empty_strided, locals())) is not None:
+        return seen
     return empty_strided(size, stride, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
 
 
+@operator(by_shape=True)
 def empty_strided(
     size: Sequence[int], stride: Sequence[int], *, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -77,6 +100,8 @@ def empty_strided(
     Raises:
         ValueError: a number is negative, or there are not as many strides as extents.
     """
+    if interpreters and (seen := interpreted(empty_strided, locals())) is not None:
+        return seen
     check_options("empty_strided", options)
     extents = as_counts("empty_strided", "size", size).tolist()
     steps = as_counts("empty_strided", "stride", stride).tolist()
@@ -91,11 +116,15 @@ def empty_strided(
     return Tensor(array, requires_grad)
 
 
+@operator(by_shape=True)
 def scalar_tensor(s: float, *, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]) -> Tensor:
     """A tensor without axes of one number, of the default type if ``dtype`` is None."""
+    if interpreters and (seen := interpreted(scalar_tensor, locals())) is not None:
+        return seen
     return full((), s, as_dtype(dtype, default=True), requires_grad, **options)
 
 
+@operator(by_shape=True)
 def range(
     start: float = 0, end: Any = None, step: float = 1, *, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -107,6 +136,8 @@ def range(
     Raises:
         ValueError: as ``arange``.
     """
+    if interpreters and (seen := interpreted(range, locals())) is not None:
+        return seen
     warnings.warn(
         "range is deprecated and will be removed in a future release because its behavior is inconsistent with "
         "Python's range builtin. Instead, use arange, which produces values in [start, end).",
@@ -126,6 +157,7 @@ def range(
     return tensor(start + step * np.arange(count), as_dtype(dtype, default=True), requires_grad)
 
 
+@operator(by_shape=True)
 def from_dlpack(ext_tensor: Any) -> Tensor:
     """A tensor of the memory of another library's array, by the DLPack protocol.
 
@@ -134,6 +166,8 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
             the CPU.
         BufferError: the other library refuses, as PyTorch does for a tensor that requires a gradient.
     """
+    if interpreters and (seen := interpreted(from_dlpack, locals())) is not None:
+        return seen
     if not hasattr(ext_tensor, "__dlpack__"):
         raise TypeError(
             f"from_dlpack: ext_tensor is {type(ext_tensor).__name__}, which does not have the protocol (__dlpack__); "
@@ -153,6 +187,7 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
     return from_numpy(array)
 
 
+@operator(by_shape=True)
 def frombuffer(
     buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
@@ -164,6 +199,8 @@ def frombuffer(
         TypeError: ``buffer`` is not such an object.
         ValueError: the buffer is too short, or its length is no multiple of an element's.
     """
+    if interpreters and (seen := interpreted(frombuffer, locals())) is not None:
+        return seen
     kind = as_dtype(dtype)
     try:
         with memoryview(buffer) as view:
@@ -183,9 +220,3 @@ def frombuffer(
         )
     array = np.frombuffer(buffer, kind, count, offset)
     return Tensor(array, requires_grad)
-
-
-METHODS: dict[str, Any] = {
-    function.__name__: function
-    for function in (new, new_tensor, new_zeros, new_ones, new_empty, new_full, new_empty_strided)
-}

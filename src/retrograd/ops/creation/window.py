@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import as_flag, as_int, as_real
 from ..dtypes.dtype import as_dtype
@@ -18,6 +19,7 @@ from ..memory.layout import Options, check_options
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
 
 
+@operator(by_shape=True)
 def bartlett_window(
     window_length: int, periodic: bool = True, *, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -27,9 +29,12 @@ def bartlett_window(
     Raises:
         ValueError: window_length is negative.
     """
+    if interpreters and (seen := interpreted(bartlett_window, locals())) is not None:
+        return seen
     return _made("bartlett_window", window_length, periodic, np.bartlett, dtype, requires_grad, options)
 
 
+@operator(by_shape=True)
 def blackman_window(
     window_length: int, periodic: bool = True, *, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -39,9 +44,12 @@ def blackman_window(
     Raises:
         ValueError: window_length is negative.
     """
+    if interpreters and (seen := interpreted(blackman_window, locals())) is not None:
+        return seen
     return _made("blackman_window", window_length, periodic, np.blackman, dtype, requires_grad, options)
 
 
+@operator(by_shape=True)
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None,
     requires_grad: bool = False, **options: Unpack[Options],
@@ -51,12 +59,15 @@ def hamming_window(
     Raises:
         ValueError: window_length is negative.
     """
+    if interpreters and (seen := interpreted(hamming_window, locals())) is not None:
+        return seen
     def values(n: int) -> np.ndarray:
         return alpha - beta * np.cos(2 * np.pi * np.arange(n) / (n - 1)) if n > 1 else np.ones(n)
 
     return _made("hamming_window", window_length, periodic, values, dtype, requires_grad, options)
 
 
+@operator(by_shape=True)
 def hann_window(
     window_length: int, periodic: bool = True, *, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -66,9 +77,12 @@ def hann_window(
     Raises:
         ValueError: window_length is negative.
     """
+    if interpreters and (seen := interpreted(hann_window, locals())) is not None:
+        return seen
     return _made("hann_window", window_length, periodic, np.hanning, dtype, requires_grad, options)
 
 
+@operator(by_shape=True)
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -78,6 +92,8 @@ def kaiser_window(
     Raises:
         ValueError: window_length is negative.
     """
+    if interpreters and (seen := interpreted(kaiser_window, locals())) is not None:
+        return seen
     width = as_real("kaiser_window", "beta", beta)
     return _made("kaiser_window", window_length, periodic, lambda n: np.kaiser(n, width), dtype, requires_grad, options)
 

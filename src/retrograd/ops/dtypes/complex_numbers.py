@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import require_tensor
 from ..shape.shape import transpose
@@ -11,8 +12,11 @@ from ..shape.shape import transpose
 __all__ = ["adjoint", "conj", "conj_physical", "imag", "is_conj", "is_neg", "real", "resolve_conj", "resolve_neg"]
 
 
+@operator(methods="conj conj_physical resolve_conj resolve_neg", numpy="conjugate")
 def real(input: Tensor) -> Tensor:
     """input itself: no Tensor holds complex numbers."""
+    if interpreters and (seen := interpreted(real, locals())) is not None:
+        return seen
     require_tensor("real", input)
     return input
 
@@ -38,8 +42,11 @@ def is_conj(input: Tensor) -> bool:
 is_neg = is_conj
 
 
+@operator(methods="adjoint")
 def adjoint(input: Tensor) -> Tensor:
     """input with its last two axes swapped."""
+    if interpreters and (seen := interpreted(adjoint, locals())) is not None:
+        return seen
     return transpose(input, -2, -1)
 
 
@@ -47,7 +54,5 @@ METHODS: dict[str, Any] = {
     "real": property(lambda input: real(input), doc="The tensor itself: no Tensor holds complex numbers."),
     "H": property(lambda input: adjoint(input), doc="The matrix with its axes swapped."),
     "mH": property(lambda input: adjoint(input), doc="The tensor with its last two axes swapped."),
-    "adjoint": adjoint,
-    **dict.fromkeys(("conj", "conj_physical", "resolve_conj", "resolve_neg"), real),
     **dict.fromkeys(("is_conj", "is_neg"), is_conj),
 }

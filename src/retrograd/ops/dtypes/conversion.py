@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import as_flag, require_tensor
 from ..memory.device import CPU, as_device, is_device
@@ -90,6 +91,7 @@ def destination(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> De
     return Destination(None if dtype is None else as_dtype(dtype), copied, memory_format)
 
 
+@operator(methods="to")
 def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
     """input in another element type: ``x.to(dtype)``, ``x.to(device)``, ``x.to(device, dtype)`` or ``x.to(other)``.
 
@@ -100,6 +102,8 @@ def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
         TypeError: the arguments are none of these, or dtype is not an element type.
         RuntimeError: the device is not the CPU.
     """
+    if interpreters and (seen := interpreted(to, locals())) is not None:
+        return seen
     if len(args) == 1 and not options and isinstance(args[0], (np.dtype, type)):
         return cast(input, args[0])
     dtype, copied, order = destination("to", args, options)
@@ -109,8 +113,11 @@ def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
     return clone(result) if copied and result is input else result
 
 
+@operator(methods="cpu")
 def cpu(input: Tensor, memory_format: Any = None) -> Tensor:
     """input itself: every tensor is on the CPU."""
+    if interpreters and (seen := interpreted(cpu, locals())) is not None:
+        return seen
     as_memory_format("cpu", memory_format)
     return input
 
@@ -120,8 +127,11 @@ def cuda(input: Tensor, device: Any = None, non_blocking: Any = False, memory_fo
     raise RuntimeError("cuda: there is one device, the CPU; leave the call out, or write x.to(device) with 'cpu'")
 
 
+@operator(methods="pin_memory")
 def pin_memory(input: Tensor, device: Any = None) -> Tensor:
     """input itself: memory is pinned for copies to another device, and there is none."""
+    if interpreters and (seen := interpreted(pin_memory, locals())) is not None:
+        return seen
     as_device("pin_memory", device)
     return input
 
@@ -178,8 +188,11 @@ def _converted(name: str, dtype: np.dtype[Any], doc: str) -> Any:
     return convert
 
 
+@operator(methods="type_as")
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """input in the element type of ``other``."""
+    if interpreters and (seen := interpreted(type_as, locals())) is not None:
+        return seen
     require_tensor("type_as", other, "other")
     return cast(input, other.array.dtype)
 
@@ -190,13 +203,9 @@ def bfloat16(input: Tensor, memory_format: Any = None) -> NoReturn:
 
 
 METHODS: dict[str, Any] = {
-    "to": to,
-    "cpu": cpu,
     "cuda": cuda,
-    "pin_memory": pin_memory,
     "get_device": get_device,
     "type": type_,
-    "type_as": type_as,
     "float": _converted("float", float32, "input as float32."),
     "double": _converted("double", float64, "input as float64."),
     "half": _converted("half", float16, "input as float16, which holds numbers and does not compute."),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import is_number, require_tensor
 from .conversion import get_device as get_device
@@ -53,12 +54,15 @@ def is_signed(input: Tensor) -> bool:
     return input.array.dtype.kind in "fi"
 
 
+@operator(methods="is_nonzero")
 def is_nonzero(input: Tensor) -> bool:
     """Whether the only element of input is not 0.
 
     Raises:
         RuntimeError: input does not have one element.
     """
+    if interpreters and (seen := interpreted(is_nonzero, locals())) is not None:
+        return seen
     require_tensor("is_nonzero", input)
     return bool(input)
 
@@ -76,8 +80,11 @@ def is_inference(input: Tensor) -> bool:
     return input.is_inference()
 
 
+@operator
 def detach(input: Tensor) -> Tensor:
     """input without its history; see ``Tensor.detach``."""
+    if interpreters and (seen := interpreted(detach, locals())) is not None:
+        return seen
     require_tensor("detach", input)
     return input.detach()
 
@@ -128,5 +135,5 @@ def result_type(tensor1: Any, tensor2: Any) -> np.dtype[Any]:
 
 
 METHODS: dict[str, Any] = {
-    function.__name__: function for function in (is_complex, is_floating_point, is_nonzero, is_same_size, is_signed)
+    function.__name__: function for function in (is_complex, is_floating_point, is_same_size, is_signed)
 }

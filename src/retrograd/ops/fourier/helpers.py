@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import as_int, as_real, require_tensor
 from ..dtypes.dtype import as_dtype, default_dtype
@@ -16,6 +17,7 @@ from ..shape.shape import axes
 __all__: list[str] = []
 
 
+@operator
 def fftfreq(
     n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -25,10 +27,13 @@ def fftfreq(
         ValueError: n is below 1.
         RuntimeError: the device is not the CPU.
     """
+    if interpreters and (seen := interpreted(fftfreq, locals())) is not None:
+        return seen
     as_device("fftfreq", device)
     return _made("fftfreq", n, np.fft.fftfreq(_count("fftfreq", n), as_real("fftfreq", "d", d)), dtype, requires_grad)
 
 
+@operator
 def rfftfreq(
     n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -38,11 +43,14 @@ def rfftfreq(
         ValueError: n is below 1.
         RuntimeError: the device is not the CPU.
     """
+    if interpreters and (seen := interpreted(rfftfreq, locals())) is not None:
+        return seen
     as_device("rfftfreq", device)
     values = np.fft.rfftfreq(_count("rfftfreq", n), as_real("rfftfreq", "d", d))
     return _made("rfftfreq", n, values, dtype, requires_grad)
 
 
+@operator
 def fftshift(input: Tensor, dim: Any = None) -> Tensor:
     """input turned so that frequency 0 comes to the middle of the axes ``dim``, all by default.
 
@@ -52,14 +60,19 @@ def fftshift(input: Tensor, dim: Any = None) -> Tensor:
         TypeError: input is not a Tensor.
         IndexError: there is no such axis.
     """
+    if interpreters and (seen := interpreted(fftshift, locals())) is not None:
+        return seen
     return _turned("fftshift", input, dim, 1)
 
 
+@operator
 def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     """The inverse of ``fftshift``.
 
     Raises: as ``fftshift``.
     """
+    if interpreters and (seen := interpreted(ifftshift, locals())) is not None:
+        return seen
     return _turned("ifftshift", input, dim, -1)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_int, require_float
 from ..shape.broadcasting import expand
@@ -24,6 +25,7 @@ __all__ = ["istft", "stft"]
 _SMALLEST = 1e-11  # of the sum of the squared windows, by which the inverse divides
 
 
+@operator(records=(ComplexFft, RealFft), methods="stft")
 def stft(
     input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect", normalized: bool = False,
@@ -49,6 +51,8 @@ def stft(
         ValueError: a size is out of range, a shape does not fit, ``onesided`` is asked for of pairs, or
             ``align_to_window`` with ``center``.
     """
+    if interpreters and (seen := interpreted(stft, locals())) is not None:
+        return seen
     center, normalized = as_flag("stft", "center", center), as_flag("stft", "normalized", normalized)
     onesided, align = _choice("stft", "onesided", onesided), _choice("stft", "align_to_window", align_to_window)
     _choice("stft", "return_complex", return_complex)
@@ -86,6 +90,7 @@ def stft(
     return y if len(shape) > 1 else y[0]
 
 
+@operator(records=AddWindows, methods="istft")
 def istft(
     input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Tensor | None = None, center: bool = True, normalized: bool = False, onesided: bool | None = None,
@@ -106,6 +111,8 @@ def istft(
         ValueError: a size is out of range, a shape does not fit, ``return_complex`` is asked for of one half of the
             frequencies, or the squared windows add up to 0 somewhere.
     """
+    if interpreters and (seen := interpreted(istft, locals())) is not None:
+        return seen
     center, normalized = as_flag("istft", "center", center), as_flag("istft", "normalized", normalized)
     onesided, pairs = _choice("istft", "onesided", onesided), as_flag("istft", "return_complex", return_complex)
     require_float("istft", input)

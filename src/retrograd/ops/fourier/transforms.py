@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_float, as_int
 from ..shape.padding import pad
@@ -67,6 +68,7 @@ class HalfSum(Function):
         return RealFft.apply(v, *ctx.call), None, None, None, None
 
 
+@operator(records=ComplexFft)
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The transform along ``dim``: y[k] is the sum of x[j] exp(-2 pi i j k / n) over j; pairs -> pairs
 
@@ -77,9 +79,12 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
         ValueError: input's last axis does not have extent 2, n is not positive, or norm is unknown.
         IndexError: there is no such axis.
     """
+    if interpreters and (seen := interpreted(fft, locals())) is not None:
+        return seen
     return _of_pairs("fft", input, (n,), (dim,), norm, False)
 
 
+@operator(records=ComplexFft)
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``fft``; pairs (..., 2) -> pairs (..., 2)
 
@@ -87,9 +92,12 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
     Raises: as ``fft``.
     """
+    if interpreters and (seen := interpreted(ifft, locals())) is not None:
+        return seen
     return _of_pairs("ifft", input, (n,), (dim,), norm, True)
 
 
+@operator(records=ComplexFft)
 def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``fftn`` over two axes.
 
@@ -97,9 +105,12 @@ def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = N
 
     Raises: as ``fft``.
     """
+    if interpreters and (seen := interpreted(fft2, locals())) is not None:
+        return seen
     return _of_pairs("fft2", input, s, dim, norm, False)
 
 
+@operator(records=ComplexFft)
 def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``ifftn`` over two axes.
 
@@ -107,9 +118,12 @@ def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
 
     Raises: as ``fft``.
     """
+    if interpreters and (seen := interpreted(ifft2, locals())) is not None:
+        return seen
     return _of_pairs("ifft2", input, s, dim, norm, True)
 
 
+@operator(records=ComplexFft)
 def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """``fft`` over the axes ``dim``, all by default or the last ones that ``s`` names; pairs (..., 2) -> pairs.
 
@@ -117,9 +131,12 @@ def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None)
 
     Raises: as ``fft``.
     """
+    if interpreters and (seen := interpreted(fftn, locals())) is not None:
+        return seen
     return _of_pairs("fftn", input, s, dim, norm, False)
 
 
+@operator(records=ComplexFft)
 def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``fftn``; pairs (..., 2) -> pairs (..., 2)
 
@@ -127,9 +144,12 @@ def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
 
     Raises: as ``fft``.
     """
+    if interpreters and (seen := interpreted(ifftn, locals())) is not None:
+        return seen
     return _of_pairs("ifftn", input, s, dim, norm, True)
 
 
+@operator(records=(RealFft, ComplexFft))
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """``fft`` of real numbers: its first n // 2 + 1 elements along ``dim``, which determine the others.
 
@@ -141,9 +161,12 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
         ValueError: input has no axis, n is not positive, or norm is unknown.
         IndexError: there is no such axis.
     """
+    if interpreters and (seen := interpreted(rfft, locals())) is not None:
+        return seen
     return _of_reals("rfft", input, (n,), (dim,), norm)
 
 
+@operator(records=(ComplexFft, HalfSum))
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``rfft``; pairs (..., n // 2 + 1, ..., 2) -> (..., n, ...) real
 
@@ -151,9 +174,12 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 
     Raises: as ``fft``.
     """
+    if interpreters and (seen := interpreted(irfft, locals())) is not None:
+        return seen
     return _to_reals("irfft", input, (n,), (dim,), norm)
 
 
+@operator(records=(RealFft, ComplexFft))
 def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``rfftn`` over two axes.
 
@@ -161,9 +187,12 @@ def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
 
     Raises: as ``rfft``.
     """
+    if interpreters and (seen := interpreted(rfft2, locals())) is not None:
+        return seen
     return _of_reals("rfft2", input, s, dim, norm)
 
 
+@operator(records=(ComplexFft, HalfSum))
 def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``irfftn`` over two axes.
 
@@ -171,9 +200,12 @@ def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
 
     Raises: as ``fft``.
     """
+    if interpreters and (seen := interpreted(irfft2, locals())) is not None:
+        return seen
     return _to_reals("irfft2", input, s, dim, norm)
 
 
+@operator(records=(RealFft, ComplexFft))
 def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """``rfft`` along the last of the axes ``dim``, then ``fft`` along the others; real -> pairs
 
@@ -181,9 +213,12 @@ def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
 
     Raises: as ``rfft``.
     """
+    if interpreters and (seen := interpreted(rfftn, locals())) is not None:
+        return seen
     return _of_reals("rfftn", input, s, dim, norm)
 
 
+@operator(records=(ComplexFft, HalfSum))
 def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``rfftn``; pairs -> real
 
@@ -191,9 +226,12 @@ def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
 
     Raises: as ``fft``.
     """
+    if interpreters and (seen := interpreted(irfftn, locals())) is not None:
+        return seen
     return _to_reals("irfftn", input, s, dim, norm)
 
 
+@operator(records=(ComplexFft, HalfSum))
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """``fft`` of numbers that are symmetric, x[-j] the conjugate of x[j], of which input has the half; pairs -> real
 
@@ -201,9 +239,12 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
     Raises: as ``fft``.
     """
+    if interpreters and (seen := interpreted(hfft, locals())) is not None:
+        return seen
     return _to_reals("hfft", input, (n,), (dim,), norm, True)
 
 
+@operator(records=(RealFft, ComplexFft))
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``hfft``; real -> pairs
 
@@ -211,9 +252,12 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 
     Raises: as ``rfft``.
     """
+    if interpreters and (seen := interpreted(ihfft, locals())) is not None:
+        return seen
     return _of_reals("ihfft", input, (n,), (dim,), norm, True)
 
 
+@operator(records=(ComplexFft, HalfSum))
 def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``hfftn`` over two axes.
 
@@ -221,9 +265,12 @@ def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
 
     Raises: as ``fft``.
     """
+    if interpreters and (seen := interpreted(hfft2, locals())) is not None:
+        return seen
     return _to_reals("hfft2", input, s, dim, norm, True)
 
 
+@operator(records=(RealFft, ComplexFft))
 def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``ihfftn`` over two axes.
 
@@ -231,9 +278,12 @@ def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
 
     Raises: as ``rfft``.
     """
+    if interpreters and (seen := interpreted(ihfft2, locals())) is not None:
+        return seen
     return _of_reals("ihfft2", input, s, dim, norm, True)
 
 
+@operator(records=(ComplexFft, HalfSum))
 def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """``fft`` along all axes ``dim`` but the last, then ``hfft`` along the last one; pairs -> real
 
@@ -241,9 +291,12 @@ def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
 
     Raises: as ``fft``.
     """
+    if interpreters and (seen := interpreted(hfftn, locals())) is not None:
+        return seen
     return _to_reals("hfftn", input, s, dim, norm, True)
 
 
+@operator(records=(RealFft, ComplexFft))
 def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``hfftn``; real -> pairs
 
@@ -251,6 +304,8 @@ def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
 
     Raises: as ``rfft``.
     """
+    if interpreters and (seen := interpreted(ihfftn, locals())) is not None:
+        return seen
     return _of_reals("ihfftn", input, s, dim, norm, True)
 
 

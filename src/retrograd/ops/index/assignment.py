@@ -9,10 +9,7 @@ from typing import Any
 
 from ...engine.inplace import Replaced, modify
 from ...engine.tensor import Tensor
-from ..inplace.inplace import in_place
-from ..shape import diagonal
 from ..shape.broadcasting import expand
-from . import gather, indexing, selection
 from .indexing import GetItem, Put, fitting, places_of, put
 
 
@@ -49,22 +46,4 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     )
 
 
-METHODS: dict[str, Any] = {
-    "__setitem__": setitem,
-    **{
-        f"{function.__name__}_": in_place(function)
-        for function in (
-            diagonal.tril,
-            diagonal.triu,
-            gather.scatter,
-            gather.scatter_add,
-            gather.scatter_reduce,
-            indexing.index_put,
-            selection.index_add,
-            selection.index_copy,
-            selection.index_fill,
-            selection.masked_fill,
-            selection.masked_scatter,
-        )
-    },
-}
+METHODS: dict[str, Any] = {"__setitem__": setitem}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import operator
+from operator import index as exact_int
 from typing import Any
 
 import numpy as np
 
 from ...engine.changes import mark
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_index, as_int, require_float, require_same, require_tensor
 from ..kernel_set import kernels
@@ -74,6 +75,7 @@ class _BagMaxGrad(Function):
         return Gather.apply(v, np.maximum(places, 0), 0) * kept, None, None
 
 
+@operator(records=Embedding)
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -95,6 +97,8 @@ def embedding(
         IndexError: an index is not in [0, V), or ``padding_idx`` not in [-V, V).
         ValueError: weight is not a matrix.
     """
+    if interpreters and (seen := interpreted(embedding, locals())) is not None:
+        return seen
     indices, padding = _checked("embedding", input, weight, padding_idx, sparse, scale_grad_by_freq)
     if weight.array.dtype.kind != "f" and max_norm is None:
         return wrap(weight.array[indices])
@@ -114,6 +118,7 @@ def embedding(
     return reshape(Embedding.apply(weight, matrix, weighted), *indices.shape, weight.array.shape[1])
 
 
+@operator(records=(SparseProduct, BagMax, Embedding))
 def embedding_bag(
     input: Tensor,
     weight: Tensor,
@@ -139,6 +144,8 @@ def embedding_bag(
         IndexError: an index is not in [0, V), or ``padding_idx`` not in [-V, V).
         ValueError: the shapes or offsets do not fit, the mode is unknown, or an option does not exist for it.
     """
+    if interpreters and (seen := interpreted(embedding_bag, locals())) is not None:
+        return seen
     require_float("embedding_bag", weight, "weight")
     indices, padding = _checked("embedding_bag", input, weight, padding_idx, sparse, scale_grad_by_freq)
     if mode not in ("sum", "mean", "max"):
@@ -177,6 +184,7 @@ def embedding_bag(
     return SparseProduct.apply(picked, Matrix(np.arange(flat.size), flat.size, starts, shares), 0)
 
 
+@operator
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """y[..., c] = 1 where tensor[...] = c, else 0; int64 (*tensor.shape, num_classes), by default the largest + 1.
 
@@ -185,6 +193,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         ValueError: a class is negative or not below ``num_classes``, an empty tensor comes without ``num_classes``, or
             this is too large for any memory.
     """
+    if interpreters and (seen := interpreted(one_hot, locals())) is not None:
+        return seen
     classes = as_index("one_hot", tensor, "tensor").array
     num_classes = as_int("one_hot", "num_classes", num_classes)
     if num_classes == -1:
@@ -214,7 +224,7 @@ def _checked(
         raise ValueError(f"{name}: weight.shape={weight.array.shape}, needs (V, D)")
     rows = weight.array.shape[0]
     if padding_idx is not None:
-        if not -rows <= operator.index(padding_idx) < rows:
+        if not -rows <= exact_int(padding_idx) < rows:
             raise IndexError(f"{name}: padding_idx={padding_idx} is out of range; weight has {rows} rows")
         padding_idx = padding_idx % rows
     return in_range(name, "input", input.array, rows, f"weight.shape={weight.array.shape}", negative=False), padding_idx

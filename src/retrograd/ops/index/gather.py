@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_element, as_flag, as_index, is_number, kind_of, require_tensor
 from ..shape.shape import axis, of_line, reshape
@@ -62,6 +63,8 @@ def _neutral(dtype: np.dtype[Any]) -> tuple[Any, Any]:
 class Extreme(Function):
     """The largest (sign 1) or smallest (-1) of x and the elements of src scattered there; ties share the gradient."""
 
+    gradient = "x: g / count where it is the extreme; src: g / count, read from the place that it went to"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, src: Tensor, indices: np.ndarray, axis: int, sign: int, include: bool) -> Tensor:
         y = x.array.copy(order="K")
@@ -94,6 +97,7 @@ class Extreme(Function):
         return gx, gs, None, None, None, None
 
 
+@operator(records=Gather, methods="gather")
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """y[i, j, k] = input[i, index[i, j, k], k] for ``dim`` = 1, and likewise for other axes; y has index's shape.
 
@@ -104,6 +108,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         IndexError: input has no such axis, or an index is not in [0, extent).
         ValueError: the shape of ``index`` does not fit, or ``sparse_grad``, which is not supported, is True.
     """
+    if interpreters and (seen := interpreted(gather, locals())) is not None:
+        return seen
     require_tensor("gather", input)
     if sparse_grad is not False and as_flag("gather", "sparse_grad", sparse_grad):
         raise ValueError("gather: sparse_grad=True is not supported; leave it out")
@@ -112,6 +118,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     return reshape(y, index.array.shape)
 
 
+@operator(methods="take_along_dim")
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """``gather`` with its other axes broadcast; without ``dim``, of the flattened tensors.
 
@@ -122,6 +129,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         IndexError: input has no such axis, or an index is not in [-extent, extent).
         ValueError: the shapes do not fit.
     """
+    if interpreters and (seen := interpreted(take_along_dim, locals())) is not None:
+        return seen
     require_tensor("take_along_dim", input)
     if dim is None:
         return gather(input.ravel(), 0, as_index("take_along_dim", indices, "indices").ravel())
@@ -143,6 +152,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     return gather(x, position, wrap(wide))
 
 
+@operator(records=Put, methods="scatter", in_place=True)
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Tensor:
@@ -159,6 +169,8 @@ def scatter(
         IndexError: input has no such axis, or an index is not in [0, extent).
         ValueError: the shapes do not fit, or ``reduce`` is neither.
     """
+    if interpreters and (seen := interpreted(scatter, locals())) is not None:
+        return seen
     require_tensor("scatter", input)
     if (src is None) == (value is None):
         raise TypeError(f"scatter: src={src!r} and value={value!r}: give one of them")
@@ -175,6 +187,7 @@ def scatter(
     return _put(input, values, indices, position, reduce == "add")
 
 
+@operator(records=Put, methods="scatter_add", in_place=True)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """A copy of input with y[i, index[i, j, k], k] += src[i, j, k] for ``dim`` = 1; see ``scatter``.
 
@@ -183,6 +196,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         IndexError: input has no such axis, or an index is not in [0, extent).
         ValueError: the shapes do not fit.
     """
+    if interpreters and (seen := interpreted(scatter_add, locals())) is not None:
+        return seen
     require_tensor("scatter_add", input)
     if not input.array.ndim:
         return of_line(scatter_add, input, dim, index, src)
@@ -190,6 +205,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return _put(input, _source("scatter_add", input, indices, src), indices, position, True)
 
 
+@operator(records=(Extreme, Put), methods="scatter_reduce", in_place=True)
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -203,6 +219,8 @@ def scatter_reduce(
         IndexError: input has no such axis, or an index is not in [0, extent).
         ValueError: the shapes do not fit, or ``reduce`` is unknown.
     """
+    if interpreters and (seen := interpreted(scatter_reduce, locals())) is not None:
+        return seen
     require_tensor("scatter_reduce", input)
     include_self = as_flag("scatter_reduce", "include_self", include_self)
     if reduce not in _REDUCTIONS:

@@ -6,13 +6,14 @@ PyTorch's rule; NumPy does both in one step, which differs when ints and arrays 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
+from operator import index as exact_int
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
 from ..arguments.checks import as_element, as_flag, as_int, as_mask, is_number, require_tensor, whole
@@ -79,6 +80,8 @@ class Places(NamedTuple):
 
 class Put(Function):
     """x with v at ``places``, or added there; without adding, the last value of a repeated index counts."""
+
+    gradient = "x: g, with 0 in the places that v went to, unless accumulate; v: g read from these places"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, v: Tensor, places: Places, accumulate: bool) -> Tensor:
@@ -149,6 +152,7 @@ def get(x: Tensor, places: Places) -> Tensor:
     return Reshape.apply(y, shape[:first] + picked + shape[first + len(axes) :])
 
 
+@operator(methods="__getitem__")
 def getitem(input: Tensor, index: Any) -> Tensor:
     """``input[index]``: ints, slices, None, Ellipsis, integer arrays, lists and Tensors, masks, and tuples of them.
 
@@ -159,6 +163,8 @@ def getitem(input: Tensor, index: Any) -> Tensor:
         TypeError: a part of the index is none of these.
         IndexError: an index is out of range, there are too many, or arrays do not fit together.
     """
+    if interpreters and (seen := interpreted(getitem, locals())) is not None:
+        return seen
     if type(index) is int:
         try:
             return GetItem.apply(input, (index,))
@@ -167,23 +173,29 @@ def getitem(input: Tensor, index: Any) -> Tensor:
     return get(input, places_of("getitem", input.array.shape, index))
 
 
+@operator(methods="__iter__")
 def iterate(input: Tensor) -> Iterator[Tensor]:
     """The slices of input along its first axis.
 
     Raises:
         TypeError: input has no axis.
     """
+    if interpreters and (seen := interpreted(iterate, locals())) is not None:
+        return seen
     if not input.array.ndim:
         raise TypeError("iteration over a tensor without axes; input.item() is its value")
     return (GetItem.apply(input, (i,)) for i in range(input.array.shape[0]))
 
 
+@operator(methods="select")
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice ``index`` of input along ``dim``, without that axis: a view.
 
     Raises:
         IndexError: input has no such axis, or ``index`` is out of range.
     """
+    if interpreters and (seen := interpreted(select, locals())) is not None:
+        return seen
     require_tensor("select", input)
     shape = input.array.shape
     position = axis("select", "dim", dim, len(shape))
@@ -193,6 +205,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     return GetItem.apply(input, (slice(None),) * position + (number,))
 
 
+@operator(methods="narrow")
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """``length`` slices of input along ``dim`` from ``start`` (negative: from the end): a view.
 
@@ -200,6 +213,8 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
         IndexError: input has no such axis, or ``start`` is out of range.
         ValueError: ``length`` is negative or too large.
     """
+    if interpreters and (seen := interpreted(narrow, locals())) is not None:
+        return seen
     require_tensor("narrow", input)
     shape = input.array.shape
     position = axis("narrow", "dim", dim, len(shape))
@@ -214,6 +229,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     return GetItem.apply(input, (slice(None),) * position + (slice(first, first + length),))
 
 
+@operator(records=Put, methods="index_put", in_place=True)
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of input with ``values``, broadcast, at ``[indices]``, or added there with ``accumulate``.
 
@@ -225,6 +241,8 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
         IndexError: an index is out of range.
         ValueError: ``values`` do not broadcast to ``input[indices]``.
     """
+    if interpreters and (seen := interpreted(index_put, locals())) is not None:
+        return seen
     require_tensor("index_put", input)
     accumulate = as_flag("index_put", "accumulate", accumulate)
     if not isinstance(indices, (tuple, list)):
@@ -262,17 +280,21 @@ def _result_shape(places: Places, shape: tuple[int, ...]) -> tuple[int, ...]:
     return form[places.advanced()].shape if places.axes else np.shape(form)
 
 
+@operator(methods="nonzero")
 def nonzero(input: Tensor, as_tuple: bool = False) -> Any:
     """The indices of the elements that are neither 0 nor False, in C order: int64 (K, axes of input).
 
     as_tuple: one Tensor (K,) per axis instead, for use as an index.
     """
+    if interpreters and (seen := interpreted(nonzero, locals())) is not None:
+        return seen
     require_tensor("nonzero", input)
     if as_flag("nonzero", "as_tuple", as_tuple):
         return tuple(wrap(places) for places in np.atleast_1d(input.array).nonzero())
     return wrap(np.argwhere(input.array))
 
 
+@operator(methods="nonzero_static")
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """``nonzero`` with a fixed number of rows: the first ``size`` ones, or all and rows of ``fill_value`` after them.
 
@@ -280,6 +302,8 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
         TypeError: input is not a Tensor, or ``size`` or ``fill_value`` is not an int.
         ValueError: ``size`` is negative, or ``fill_value`` does not fit int64.
     """
+    if interpreters and (seen := interpreted(nonzero_static, locals())) is not None:
+        return seen
     require_tensor("nonzero_static", input)
     count, filler = as_int("nonzero_static", "size", size), as_int("nonzero_static", "fill_value", fill_value)
     if count < 0:
@@ -290,14 +314,20 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     return wrap(found)
 
 
+@operator(methods="argwhere")
 def argwhere(input: Tensor) -> Tensor:
     """Alias of ``nonzero`` without ``as_tuple``."""
+    if interpreters and (seen := interpreted(argwhere, locals())) is not None:
+        return seen
     require_tensor("argwhere", input)
     return wrap(np.argwhere(input.array))
 
 
+@operator
 def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
     """Split an index; TypeError if a part is not an index, IndexError if it is out of range or does not fit."""
+    if interpreters and (seen := interpreted(places_of, locals())) is not None:
+        return seen
     parts = [_part(name, part) for part in (index if type(index) is tuple else (index,))]
     used = sum(_consumed(part) for part in parts)
     dots = [i for i, part in enumerate(parts) if part is Ellipsis]
@@ -357,8 +387,11 @@ def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
     return Places(view, tuple(axes), tuple(together))
 
 
+@operator
 def in_range(name: str, label: str, index: np.ndarray, extent: int, where: str, negative: bool = True) -> np.ndarray:
     """A private copy of ``index``, counted from the front; IndexError names the first index out of range."""
+    if interpreters and (seen := interpreted(in_range, locals())) is not None:
+        return seen
     index = private(index)
     # as unsigned numbers, negative ones are huge: one comparison checks both ends
     if not index.size or np.maximum.reduce(index.view(np.uint64), axis=None) < extent:
@@ -385,7 +418,7 @@ def _part(name: str, part: Any) -> Any:
         return part
     if isinstance(part, slice):
         try:
-            return slice(*(None if n is None else operator.index(n) for n in (part.start, part.stop, part.step)))
+            return slice(*(None if n is None else exact_int(n) for n in (part.start, part.stop, part.step)))
         except TypeError:
             raise TypeError(f"{name}: {part} must consist of ints") from None
     if isinstance(part, (bool, np.bool_)):
@@ -406,7 +439,7 @@ def _part(name: str, part: Any) -> Any:
         return array.astype(np.int64, copy=False) if array.ndim else int(array)
     if not isinstance(array, np.ndarray):
         try:
-            return operator.index(part)
+            return exact_int(part)
         except TypeError:
             pass
     kind = f"{type(part).__name__}" + (f" of {array.dtype}" if isinstance(array, np.ndarray) else "")

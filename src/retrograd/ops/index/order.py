@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, require_tensor
 from ..kernel_set import kernels
@@ -32,6 +33,8 @@ class Ordered(NamedTuple):
 class MedianOfAll(Function):
     """The median of all elements, the lower one of two; ties share the gradient evenly."""
 
+    gradient = "x: g, shared evenly among the elements that are the median"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, skip: bool) -> Tensor:
         line = x.array.reshape(-1)
@@ -53,6 +56,7 @@ class MedianOfAll(Function):
         return Amax.backward(ctx, g)
 
 
+@operator(records=Pick, methods="sort")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Ordered:
     """(values, indices): the elements of each line along ``dim`` in order, and their indices.
 
@@ -62,6 +66,8 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
         TypeError: input is not a Tensor.
         IndexError: input has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(sort, locals())) is not None:
+        return seen
     descending = as_flag("sort", "descending", descending)
     stable = as_flag("sort", "stable", stable)
     along = _axis("sort", input, dim)
@@ -70,21 +76,27 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     return _picked(input, order_of(input.array, along, descending, stable), along)
 
 
+@operator(methods="msort")
 def msort(input: Tensor) -> Tensor:
     """The elements of each line along the first axis in order.
 
     Raises:
         TypeError: input is not a Tensor.
     """
+    if interpreters and (seen := interpreted(msort, locals())) is not None:
+        return seen
     require_tensor("msort", input)
     return sort(input, 0).values
 
 
+@operator(methods="argsort")
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
     """The indices that ``sort`` returns (int64, no gradient).
 
     Raises: as ``sort``.
     """
+    if interpreters and (seen := interpreted(argsort, locals())) is not None:
+        return seen
     descending = as_flag("argsort", "descending", descending)
     stable = as_flag("argsort", "stable", stable)
     along = _axis("argsort", input, dim)
@@ -93,6 +105,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
     return wrap(order_of(input.array, along, descending, stable))
 
 
+@operator(records=Pick, methods="topk")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Ordered:
     """(values, indices) of the k largest (or smallest) elements of each line along ``dim``, in order.
 
@@ -103,6 +116,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         ValueError: there are fewer than k elements.
         IndexError: input has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(topk, locals())) is not None:
+        return seen
     along = _axis("topk", input, dim)
     largest = as_flag("topk", "largest", largest)
     if sorted is not True:
@@ -119,6 +134,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return _picked(input, indices, along)
 
 
+@operator(records=Pick, methods="kthvalue")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ordered:
     """(values, indices) of the k-th smallest element (counted from 1) of each line along ``dim``.
 
@@ -127,6 +143,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ord
         ValueError: there are fewer than k elements, or k is below 1.
         IndexError: input has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(kthvalue, locals())) is not None:
+        return seen
     along = _axis("kthvalue", input, dim)
     keepdim = as_flag("kthvalue", "keepdim", keepdim)
     if not input.array.ndim:
@@ -137,6 +155,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ord
     return _one_each(input, _kth(input.array, k - 1, along), along, keepdim)
 
 
+@operator(records=(MedianOfAll, Pick), methods="median")
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of all elements, or (values, indices) of the medians along ``dim``; the lower one of two.
 
@@ -148,22 +167,30 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
         ValueError: there is no element along ``dim``.
         IndexError: input has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(median, locals())) is not None:
+        return seen
     return _median("median", input, dim, keepdim, False)
 
 
+@operator(records=(MedianOfAll, Pick), methods="nanmedian")
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """``median`` of the elements that are not NaN; NaN if there are none.
 
     Raises: as ``median``.
     """
+    if interpreters and (seen := interpreted(nanmedian, locals())) is not None:
+        return seen
     return _median("nanmedian", input, dim, keepdim, True)
 
 
+@operator(records=Pick, methods="mode")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
     """(values, indices): the most frequent element of each line along ``dim``, the smallest of several; its last index.
 
     Raises: as ``median``.
     """
+    if interpreters and (seen := interpreted(mode, locals())) is not None:
+        return seen
     along = _axis("mode", input, dim)
     keepdim = as_flag("mode", "keepdim", keepdim)
     if not input.array.ndim:
@@ -178,6 +205,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
     return _one_each(input, np.moveaxis(index, -1, along), along, keepdim)
 
 
+@operator(records=WithoutGradient, methods="unique")
 def unique(
     input: Tensor,
     sorted: bool = True,
@@ -195,6 +223,8 @@ def unique(
 
     Raises: as ``sort``.
     """
+    if interpreters and (seen := interpreted(unique, locals())) is not None:
+        return seen
     require_tensor("unique", input)
     for argument, value in (("sorted", sorted), ("return_inverse", return_inverse), ("return_counts", return_counts)):
         as_flag("unique", argument, value)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_real, is_number, require_float
 from ..pointwise.piecewise import where
@@ -16,6 +17,7 @@ from .order import order_of, require_elements
 __all__ = ["nanquantile", "quantile"]
 
 
+@operator(records=Gather, methods="quantile")
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
@@ -32,9 +34,12 @@ def quantile(
         ValueError: q is out of range or has several axes, there is no element, or the interpolation is unknown.
         IndexError: input has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(quantile, locals())) is not None:
+        return seen
     return _along("quantile", input, q, dim, keepdim, interpolation, False)
 
 
+@operator(records=Gather, methods="nanquantile")
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
@@ -42,6 +47,8 @@ def nanquantile(
 
     Raises: as ``quantile``.
     """
+    if interpreters and (seen := interpreted(nanquantile, locals())) is not None:
+        return seen
     return _along("nanquantile", input, q, dim, keepdim, interpolation, True)
 
 

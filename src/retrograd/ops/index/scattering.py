@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_index, as_int, require_tensor
 from ..pointwise.piecewise import where
@@ -17,6 +18,7 @@ from .indexing import Put, fitting, places_of
 __all__ = ["diagonal_scatter", "index_reduce", "put", "select_scatter", "slice_scatter"]
 
 
+@operator(records=Put, methods="select_scatter")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of input with src as its slice ``index`` along ``dim``.
 
@@ -25,11 +27,14 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
         IndexError: input has no such axis or slice.
         ValueError: src does not have the slice's shape.
     """
+    if interpreters and (seen := interpreted(select_scatter, locals())) is not None:
+        return seen
     position = _axis("select_scatter", input, dim)
     number = as_int("select_scatter", "index", index)
     return _replaced("select_scatter", input, src, (slice(None),) * position + (number,))
 
 
+@operator(records=Put, methods="slice_scatter")
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
@@ -40,12 +45,15 @@ def slice_scatter(
         IndexError: input has no such axis.
         ValueError: src does not have the slices' shape, or step is below 1.
     """
+    if interpreters and (seen := interpreted(slice_scatter, locals())) is not None:
+        return seen
     position = _axis("slice_scatter", input, dim)
     if as_int("slice_scatter", "step", step) < 1:
         raise ValueError(f"slice_scatter: step={step} must be at least 1")
     return _replaced("slice_scatter", input, src, (slice(None),) * position + (slice(start, end, step),))
 
 
+@operator(records=DiagonalFill, methods="diagonal_scatter")
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of input with src as ``diagonal(input, offset, dim1, dim2)``.
 
@@ -54,6 +62,8 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
         IndexError: input has no such axis.
         ValueError: src does not have the diagonal's shape, or the axes are the same.
     """
+    if interpreters and (seen := interpreted(diagonal_scatter, locals())) is not None:
+        return seen
     require_tensor("diagonal_scatter", input)
     require_tensor("diagonal_scatter", src, "src")
     shape = input.array.shape
@@ -68,6 +78,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     return where(on, DiagonalFill.apply(src, *call), input)
 
 
+@operator(records=Put, methods="put", in_place=True)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of input with source at the flat indices ``index`` (C order), or added there with ``accumulate``.
 
@@ -76,6 +87,8 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         IndexError: an index is out of range.
         ValueError: source has another number of elements than ``index``.
     """
+    if interpreters and (seen := interpreted(put, locals())) is not None:
+        return seen
     require_tensor("put", input)
     index = as_index("put", index, "index")
     require_tensor("put", source, "source")
@@ -88,6 +101,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return reshape(changed, input.array.shape)
 
 
+@operator(methods="index_reduce", in_place=True)
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -100,6 +114,8 @@ def index_reduce(
         IndexError: input has no such axis, or an index is out of range.
         ValueError: ``reduce`` is unknown, or the shapes do not fit.
     """
+    if interpreters and (seen := interpreted(index_reduce, locals())) is not None:
+        return seen
     require_tensor("index_reduce", input)
     position = axis("index_reduce", "dim", dim, max(input.array.ndim, 1))
     index = as_index("index_reduce", index, "index")

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import (
     as_flag,
@@ -36,6 +37,7 @@ class HistogramDD(NamedTuple):
     bin_edges: tuple[Tensor, ...]
 
 
+@operator
 def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Tensor | None = None,
@@ -50,6 +52,8 @@ def searchsorted(
         TypeError: sorted_sequence is not a Tensor, or input neither a Tensor nor a number.
         ValueError: the shapes do not fit, or side contradicts ``right`` or is unknown.
     """
+    if interpreters and (seen := interpreted(searchsorted, locals())) is not None:
+        return seen
     kind = np.int32 if as_flag("searchsorted", "out_int32", out_int32) else np.int64
     right = as_flag("searchsorted", "right", right)
     if not isinstance(sorted_sequence, Tensor):
@@ -87,6 +91,7 @@ def searchsorted(
     return wrap(places)
 
 
+@operator
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The number, 0 to L, of the interval between increasing ``boundaries`` (L,) in which each element lies.
 
@@ -96,6 +101,8 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
         TypeError: boundaries is not a Tensor, or input neither a Tensor nor a number.
         ValueError: boundaries does not have one axis.
     """
+    if interpreters and (seen := interpreted(bucketize, locals())) is not None:
+        return seen
     if not isinstance(boundaries, Tensor):
         raise TypeError(f"bucketize: boundaries is {type(boundaries).__name__}, needs a Tensor")
     if boundaries.array.ndim != 1:
@@ -104,6 +111,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     return searchsorted(boundaries, input, out_int32=out_int32, right=as_flag("bucketize", "right", right))
 
 
+@operator(methods="histc")
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """The number of elements in each of ``bins`` equal parts of [min, max], or of their own range if min = max.
 
@@ -113,6 +121,8 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         TypeError: input is not a floating-point Tensor.
         ValueError: bins is below 1 or too large for any memory, or the range is empty or not finite.
     """
+    if interpreters and (seen := interpreted(histc, locals())) is not None:
+        return seen
     require_float("histc", input)
     if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)) or not 1 <= bins < TOO_LONG:
         raise ValueError(f"histc: bins={bins!r} must be an int from 1 to {TOO_LONG - 1}")
@@ -130,6 +140,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     return wrap(counts.astype(x.dtype))
 
 
+@operator(methods="bincount")
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """The number of occurrences of each of 0, 1, 2, ..., or the sum of their ``weights``; no gradient.
 
@@ -140,6 +151,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         ValueError: input does not have one axis or has a negative element, weights have another shape, minlength is
             negative, or an element or minlength is too large for any memory.
     """
+    if interpreters and (seen := interpreted(bincount, locals())) is not None:
+        return seen
     input = as_index("bincount", input)
     if input.array.ndim != 1 or (input.array.size and input.array.min() < 0):
         raise ValueError(f"bincount: input must have one axis and no negative element; input.shape={input.array.shape}")
@@ -156,6 +169,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return wrap(counts.astype(weights.array.dtype if weights.array.dtype.kind == "f" else np.float64))
 
 
+@operator(methods="histogram")
 def histogram(
     input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Histogram:
@@ -171,6 +185,8 @@ def histogram(
         ValueError: bins are no positive int and no increasing edges, the range is not finite or empty, or weight has
             another shape.
     """
+    if interpreters and (seen := interpreted(histogram, locals())) is not None:
+        return seen
     require_float("histogram", input)
     density = as_flag("histogram", "density", density)
     if isinstance(bins, Tensor):
@@ -205,6 +221,7 @@ def histogram(
     return Histogram(wrap(counts.astype(input.array.dtype)), wrap(edges.astype(input.array.dtype)))
 
 
+@operator
 def histogramdd(
     input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> HistogramDD:
@@ -225,6 +242,8 @@ def histogramdd(
         ValueError: a shape does not fit, bins is not positive, edges do not increase, or a range is not finite or
             descends.
     """
+    if interpreters and (seen := interpreted(histogramdd, locals())) is not None:
+        return seen
     require_float("histogramdd", input)
     density = as_flag("histogramdd", "density", density)
     shape, dtype = input.array.shape, input.array.dtype

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_element, as_index, is_number, kind_of, require_factor, require_tensor
 from ..dtypes.dtype import cast
@@ -53,6 +54,7 @@ class MaskedFill(Function):
         return gx, gv, None
 
 
+@operator(records=SparseProduct, methods="index_select")
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The slices ``index`` (a vector of int64) of input along ``dim``.
 
@@ -61,6 +63,8 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
         IndexError: input has no such axis, or an index is not in [0, extent).
         ValueError: ``index`` is not a vector.
     """
+    if interpreters and (seen := interpreted(index_select, locals())) is not None:
+        return seen
     require_tensor("index_select", input)
     indices, position = _vector("index_select", input, dim, index)
     if not input.array.ndim:
@@ -70,6 +74,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return SparseProduct.apply(input, Matrix(indices, input.array.shape[position]), position)
 
 
+@operator(records=Put, methods="index_add", in_place=True)
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """A copy of input with alpha * source[k] added to slice index[k] along ``dim``; slices may repeat.
 
@@ -79,6 +84,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         IndexError: input has no such axis, or an index is not in [0, extent).
         ValueError: the shape of ``source`` does not fit.
     """
+    if interpreters and (seen := interpreted(index_add, locals())) is not None:
+        return seen
     require_tensor("index_add", input)
     if not input.array.ndim:
         return of_line(index_add, input, dim, index, source, alpha=alpha)
@@ -89,11 +96,14 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     return Put.apply(input, source if alpha == 1 else source * alpha, _at(indices, position), True)
 
 
+@operator(records=Put, methods="index_copy", in_place=True)
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """A copy of input with source[k] as slice index[k] along ``dim``; the last one of a repeated slice counts.
 
     Raises: as ``index_add``.
     """
+    if interpreters and (seen := interpreted(index_copy, locals())) is not None:
+        return seen
     require_tensor("index_copy", input)
     if not input.array.ndim:
         return of_line(index_copy, input, dim, index, source)
@@ -102,6 +112,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     return Put.apply(input, source, _at(indices, position), False)
 
 
+@operator(records=Put, methods="index_fill", in_place=True)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """A copy of input with the number ``value`` in the slices ``index``, which may be negative, along ``dim``.
 
@@ -110,6 +121,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         IndexError: input has no such axis, or an index is out of range.
         ValueError: ``value`` has more than one element.
     """
+    if interpreters and (seen := interpreted(index_fill, locals())) is not None:
+        return seen
     require_tensor("index_fill", input)
     if not input.array.ndim:
         return of_line(index_fill, input, dim, index, value)
@@ -118,6 +131,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     return Put.apply(input, _number("index_fill", input, value), places, False)
 
 
+@operator(methods="take")
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements of input at flat indices in C order; negative ones count from the end.
 
@@ -127,6 +141,8 @@ def take(input: Tensor, index: Tensor) -> Tensor:
         TypeError: ``index`` does not hold int64.
         IndexError: an index is out of range.
     """
+    if interpreters and (seen := interpreted(take, locals())) is not None:
+        return seen
     require_tensor("take", input)
     index = as_index("take", index, "index")
     size = input.array.size
@@ -134,6 +150,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     return get(input.reshape(size), Places(None, (0,), (flat,)))
 
 
+@operator(records=MaskedFill, methods="masked_fill", in_place=True)
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """input with the number ``value`` where ``mask`` is True; the two are broadcast.
 
@@ -141,6 +158,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
         TypeError: ``mask`` does not hold truth values, or ``value`` is not a number.
         ValueError: the shapes do not broadcast, or ``value`` has more than one element.
     """
+    if interpreters and (seen := interpreted(masked_fill, locals())) is not None:
+        return seen
     require_tensor("masked_fill", input)
     shape = _require_mask("masked_fill", input, mask)
     number = _number("masked_fill", input, value)
@@ -148,6 +167,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     return MaskedFill.apply(input, number, np.broadcast_to(own, shape))
 
 
+@operator(methods="masked_select")
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of input where ``mask`` is True, in C order, as a vector; the two are broadcast.
 
@@ -155,11 +175,14 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
         TypeError: ``mask`` does not hold truth values.
         ValueError: the shapes do not broadcast.
     """
+    if interpreters and (seen := interpreted(masked_select, locals())) is not None:
+        return seen
     require_tensor("masked_select", input)
     shape = _require_mask("masked_select", input, mask)
     return expand(input, shape)[expand(mask, shape)]
 
 
+@operator(records=Put, methods="masked_scatter", in_place=True)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of input with the first elements of ``source``, in C order, where ``mask`` is True.
 
@@ -167,6 +190,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         TypeError: ``mask`` does not hold truth values, or the types of input and source differ.
         ValueError: the shapes do not broadcast, or ``source`` has too few elements.
     """
+    if interpreters and (seen := interpreted(masked_scatter, locals())) is not None:
+        return seen
     require_tensor("masked_scatter", input)
     shape = _require_mask("masked_scatter", input, mask)
     _require_type("masked_scatter", input, source)

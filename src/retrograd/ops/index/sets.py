@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_index, is_number, require_tensor
 from ..pointwise.operands import WithoutGradient
@@ -15,6 +16,7 @@ from .indexing import in_range
 __all__ = ["isin", "unique_consecutive", "unravel_index"]
 
 
+@operator
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Where an element is among ``test_elements``: Tensors, or one of the two a number; no gradient.
 
@@ -23,6 +25,8 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     Raises:
         TypeError: neither is a Tensor, or one is neither a Tensor nor a number.
     """
+    if interpreters and (seen := interpreted(isin, locals())) is not None:
+        return seen
     pair = (("elements", elements), ("test_elements", test_elements))
     for label, value in pair:
         if not isinstance(value, Tensor) and not is_number(value):
@@ -34,6 +38,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     return wrap(np.asarray(np.isin(x, y, invert=as_flag("isin", "invert", invert))))
 
 
+@operator(records=WithoutGradient, methods="unique_consecutive")
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -48,6 +53,8 @@ def unique_consecutive(
         TypeError: input is not a Tensor.
         IndexError: input has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(unique_consecutive, locals())) is not None:
+        return seen
     require_tensor("unique_consecutive", input)
     return_inverse = as_flag("unique_consecutive", "return_inverse", return_inverse)
     return_counts = as_flag("unique_consecutive", "return_counts", return_counts)
@@ -66,6 +73,7 @@ def unique_consecutive(
     return wanted[0] if len(wanted) == 1 else tuple(wanted)
 
 
+@operator
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """For each axis of ``shape``, the index along it of the flat places ``indices`` (C order): int64, indices' shape.
 
@@ -73,6 +81,8 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
         TypeError: ``indices`` does not hold int64, or shape is not an int or ints.
         IndexError: an index is out of range.
     """
+    if interpreters and (seen := interpreted(unravel_index, locals())) is not None:
+        return seen
     indices = as_index("unravel_index", indices, "indices")
     extents = sizes("unravel_index", "shape", (shape,))
     size = int(np.prod(extents))

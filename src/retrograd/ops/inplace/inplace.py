@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ...absent import pytorch_names
 from ...engine.inplace import Replaced, modify
-from ...engine.rule import runs_operators_by_name
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...formulas import optimizers
 from ..arguments.binding import require_bound
@@ -23,16 +22,8 @@ from ..arguments.checks import as_element, as_real, is_number, require_tensor
 from ..dtypes.dtype import cast, float16
 from ..dtypes.promotion import CATEGORY, as_operand
 from ..kernel_set import kernels
-from ..pointwise import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
+from ..pointwise import piecewise
 from ..shape.broadcasting import broadcasts_to, expand
-
-# the families whose operators give a result of the shape and type of their first tensor, and of other families those
-FAMILIES = powers, rounding, transcendental, trigonometry
-OTHERS: dict[Any, tuple[str, ...]] = {
-    comparison: ("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor"),
-    elementwise: ("addcdiv", "addcmul", "lerp", "neg"),
-    piecewise: ("clamp", "clamp_max", "clamp_min", "clip", "nan_to_num"),
-}
 
 
 def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None) -> Callable[..., Tensor]:
@@ -44,9 +35,10 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
     name = name or f"{function.__name__}_"
     of_python = not name.isidentifier()  # x += array; functions take Tensors alone
 
-    @runs_operators_by_name
     @functools.wraps(function)
     def change(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if interpreters and (seen := interpreted(change, locals())) is not None:
+            return seen
         require_tensor(name, input)
         if of_python and args and type(args[0]) is np.ndarray:
             args = (as_operand(args[0], (input,)),)
@@ -67,10 +59,10 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
 
     change.__name__ = change.__qualname__ = name
     change.__doc__ = f"``{function.__name__}`` in the memory of input, which is returned.\n\nRaises: as ``modify``."
-    return change
+    return operator(change)
 
 
-class _RectifiedInPlace(piecewise.Relu):  # type: ignore[misc]  # Relu is made at run time
+class _RectifiedInPlace(piecewise.Relu):
     """relu, written into the array of x; what is recorded is an ordinary Relu of the same result."""
 
     @staticmethod
@@ -86,12 +78,15 @@ def _rectify(array: np.ndarray) -> None:
     kernels.update(optimizers.rectified, [array])
 
 
+@operator(records=_RectifiedInPlace, methods="relu_")
 def relu_(input: Tensor) -> Tensor:
     """``relu`` in the memory of input, which is returned.
 
     Raises:
         TypeError: input is not a floating-point Tensor. And as ``engine.modify``.
     """
+    if interpreters and (seen := interpreted(relu_, locals())) is not None:
+        return seen
     require_tensor("relu_", input)
     if input.array.dtype.char not in "fd":
         return _relu_(input)
@@ -101,20 +96,26 @@ def relu_(input: Tensor) -> Tensor:
 _relu_ = in_place(piecewise.relu)
 
 
+@operator(records=Replaced, methods="zero_")
 def zero_(input: Tensor) -> Tensor:
     """Set every element to 0; the gradient to the old values is 0.
 
     Raises: as ``engine.modify``.
     """
+    if interpreters and (seen := interpreted(zero_, locals())) is not None:
+        return seen
     return _fill("zero_", input, 0)
 
 
+@operator(records=Replaced, methods="fill_")
 def fill_(input: Tensor, value: Any) -> Tensor:
     """Set every element to ``value``, a number or a tensor with one element; the gradient to the old values is 0.
 
     Raises:
         TypeError: ``value`` is neither of these. And as ``engine.modify``.
     """
+    if interpreters and (seen := interpreted(fill_, locals())) is not None:
+        return seen
     if isinstance(value, Tensor) and value.array.size == 1:
         return _copy("fill_", input, value if not value.array.ndim else value.reshape(()))
     if not is_number(value):
@@ -123,6 +124,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     return _fill("fill_", input, value)
 
 
+@operator(records=Replaced, methods="copy_")
 def copy_(input: Tensor, src: Tensor) -> Tensor:
     """Set the elements to those of ``src``, broadcast and converted; the gradient goes to ``src``.
 
@@ -130,6 +132,8 @@ def copy_(input: Tensor, src: Tensor) -> Tensor:
         TypeError: ``src`` is not a Tensor.
         ValueError: ``src`` does not broadcast to the shape of input. And as ``engine.modify``.
     """
+    if interpreters and (seen := interpreted(copy_, locals())) is not None:
+        return seen
     require_tensor("copy_", src, "src")
     return _copy("copy_", input, src)
 
@@ -188,39 +192,3 @@ def _fits(array: np.ndarray, other: Any) -> bool:
 def _quietly(ufunc: Any, array: np.ndarray, other: Any) -> None:
     with np.errstate(all="ignore"):  # as the kernels
         ufunc(array, other, out=array)
-
-
-def of_all(methods: dict[str, Any]) -> dict[str, Any]:
-    """The in-place forms that PyTorch has and the others here do not: each of the method without the underscore."""
-    names = [name for name in pytorch_names()["torch.Tensor"] if name.endswith("_") and not name.endswith("__")]
-    return {
-        name: in_place(methods[name[:-1]], name)
-        for name in (*names, "eq_")  # which is not in the table
-        if name not in methods and name[:-1] in methods
-    }
-
-
-METHODS: dict[str, Any] = {
-    f"{name}_": in_place(getattr(family, name), f"{name}_")
-    for family, names in (OTHERS | {family: family.__all__ for family in FAMILIES}).items()
-    for name in names
-    if name != "logaddexp"  # PyTorch has none in place
-}
-for _name, _sign, _ufunc in (
-    *(("add", "+=", np.add), ("sub", "-=", np.subtract)),
-    *(("mul", "*=", np.multiply), ("div", "/=", np.true_divide)),
-):
-    METHODS[f"{_name}_"] = in_place(getattr(elementwise, _name), ufunc=_ufunc)
-    METHODS["__itruediv__" if _name == "div" else f"__i{_name}__"] = in_place(
-        getattr(elementwise, _name), _sign, _ufunc
-    )
-METHODS.update(
-    (f"__i{name}__", in_place(operator, sign))
-    for name, sign, operator in (
-        *(("and", "&=", comparison.bitwise_and), ("or", "|=", comparison.bitwise_or)),
-        *(("xor", "^=", comparison.bitwise_xor), ("mod", "%=", rounding.remainder)),
-        *(("pow", "**=", powers.pow), ("floordiv", "//=", rounding.floor_divide)),
-        *(("lshift", "<<=", comparison.bitwise_left_shift), ("rshift", ">>=", comparison.bitwise_right_shift)),
-    )
-)
-METHODS.update((function.__name__, function) for function in (zero_, fill_, copy_, relu_))

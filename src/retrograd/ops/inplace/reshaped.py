@@ -12,6 +12,7 @@ import numpy as np
 from ...engine.changes import mark
 from ...engine.family import part, views_of
 from ...engine.grad_mode import thread
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, alias
 from ..arguments.binding import require_bound
 from ..arguments.checks import as_callable, as_flag, require_tensor
@@ -26,6 +27,8 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     @functools.wraps(function)
     def change(input: Tensor, *args: Any, **options: Any) -> Tensor:
+        if interpreters and (seen := interpreted(change, locals())) is not None:
+            return seen
         require_tensor(name, input)
         recorded = input.requires_grad and thread.mode.enabled
         if recorded and input.is_leaf:
@@ -53,24 +56,30 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         f"``{function.__name__}`` of input itself, which is returned.\n\nRaises:\n    RuntimeError: gradients are "
         "recorded and input is a leaf that requires one, a view or has views."
     )
-    return change
+    return operator(change)
 
 
+@operator(methods="resize_")
 def resize_(input: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     """Change the shape of input; elements are kept in the order of memory, more of them are uninitialized.
 
     Raises:
         RuntimeError: input requires a gradient.
     """
+    if interpreters and (seen := interpreted(resize_, locals())) is not None:
+        return seen
     as_memory_format("resize_", memory_format)
     return _resized("resize_", input, shape.sizes("resize_", "size", size))
 
 
+@operator(methods="resize_as_")
 def resize_as_(input: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
     """``resize_`` to the shape of ``other``.
 
     Raises: as ``resize_``.
     """
+    if interpreters and (seen := interpreted(resize_as_, locals())) is not None:
+        return seen
     as_memory_format("resize_as_", memory_format)
     require_tensor("resize_as_", other, "other")
     return _resized("resize_as_", input, other.array.shape)
@@ -88,6 +97,7 @@ def _resized(name: str, x: Tensor, size: tuple[int, ...]) -> Tensor:
     return x
 
 
+@operator(methods="set_")
 def set_(input: Tensor, source: Tensor | None = None) -> Tensor:
     """Make input show the memory of ``source``, in its shape; without it, no elements.
 
@@ -95,6 +105,8 @@ def set_(input: Tensor, source: Tensor | None = None) -> Tensor:
         TypeError: ``source`` is not a Tensor of input's type.
         RuntimeError: input requires a gradient.
     """
+    if interpreters and (seen := interpreted(set_, locals())) is not None:
+        return seen
     _require_no_gradient("set_", input)
     if source is None:
         _set(input, np.empty(0, input.array.dtype))
@@ -117,29 +129,38 @@ def _require_no_gradient(name: str, x: Any) -> None:
         raise RuntimeError(f"{name}: input requires a gradient, which this cannot follow; use x.detach()")
 
 
+@operator(methods="apply_")
 def apply_(input: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element by ``callable(element)``, a Python function: slow, and without a gradient.
 
     Raises:
         RuntimeError: input requires a gradient.
     """
+    if interpreters and (seen := interpreted(apply_, locals())) is not None:
+        return seen
     return _mapped("apply_", input, (), callable)
 
 
+@operator(methods="map_")
 def map_(input: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replace each element by ``callable(element, element of tensor)``; see ``apply_``.
 
     Raises:
         ValueError: the tensor does not broadcast to input. And as ``apply_``.
     """
+    if interpreters and (seen := interpreted(map_, locals())) is not None:
+        return seen
     return _mapped("map_", input, (tensor,), callable)
 
 
+@operator(methods="map2_")
 def map2_(input: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
     """Replace each element by ``callable`` of it and those of x and y; see ``apply_``.
 
     Raises: as ``map_``.
     """
+    if interpreters and (seen := interpreted(map2_, locals())) is not None:
+        return seen
     return _mapped("map2_", input, (x, y), callable)
 
 
@@ -160,6 +181,7 @@ def _mapped(name: str, x: Tensor, others: tuple[Tensor, ...], function: Callable
     return x
 
 
+@operator(methods="fill_diagonal_")
 def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """Set the elements whose indices are equal to ``fill_value``; the gradient to the old ones is 0.
 
@@ -168,6 +190,8 @@ def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tens
     Raises:
         RuntimeError: input has fewer axes, or its extents differ. And as ``engine.modify``.
     """
+    if interpreters and (seen := interpreted(fill_diagonal_, locals())) is not None:
+        return seen
     require_tensor("fill_diagonal_", input)
     wrap = as_flag("fill_diagonal_", "wrap", wrap)
     extents = input.array.shape
@@ -185,9 +209,5 @@ METHODS: dict[str, Any] = {
     **{
         f"{name}_": _in_place(getattr(shape, name))
         for name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze")
-    },
-    **{
-        function.__name__: function
-        for function in (resize_, resize_as_, set_, apply_, map_, map2_, fill_diagonal_)
     },
 }

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag
 from ..reduce.matrix_norms import Svd
@@ -46,24 +47,31 @@ class SVDWithV(NamedTuple):
     V: Tensor
 
 
+@operator(records=Inverse, methods="inverse")
 def inverse(input: Tensor) -> Tensor:
     """``linalg.inv``
 
     Raises: as ``linalg.inv``.
     """
+    if interpreters and (seen := interpreted(inverse, locals())) is not None:
+        return seen
     require_square("inverse", input, "input")
     return Inverse.apply(input, "inverse")
 
 
+@operator(methods="cholesky")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """``linalg.cholesky``; ``upper`` may be given by position.
 
     Raises: as ``linalg.cholesky``.
     """
+    if interpreters and (seen := interpreted(cholesky, locals())) is not None:
+        return seen
     require_square("cholesky", input, "input")
     return lower_or_upper("cholesky", input, upper)
 
 
+@operator(methods="lu")
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """(LU, pivots): ``linalg.lu_factor``; if ``get_infos``, (LU, pivots, info): ``linalg.lu_factor_ex``.
 
@@ -71,18 +79,24 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, 
 
     Raises: as these.
     """
+    if interpreters and (seen := interpreted(lu, locals())) is not None:
+        return seen
     require_matrices("lu", A)
     return factors_with_info("lu", A, pivot, get_infos)
 
 
+@operator(methods="lu_solve")
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """``linalg.lu_solve(LU_data, LU_pivots, b)``
 
     Raises: as ``linalg.lu_solve``.
     """
+    if interpreters and (seen := interpreted(lu_solve, locals())) is not None:
+        return seen
     return solved("lu_solve", {"LU_data": LU_data, "LU_pivots": LU_pivots, "b": b}, True, False)
 
 
+@operator(records=Geqrf, methods="geqrf")
 def geqrf(input: Tensor) -> Reflections:
     """(a, tau): the QR factorization as LAPACK holds it, input = Q R with R in the upper triangle of a.
 
@@ -94,18 +108,24 @@ def geqrf(input: Tensor) -> Reflections:
         TypeError: input is not a floating-point Tensor.
         ValueError: input has fewer than 2 axes.
     """
+    if interpreters and (seen := interpreted(geqrf, locals())) is not None:
+        return seen
     require_matrices("geqrf", input, "input")
     return Reflections(*Geqrf.apply(input))
 
 
+@operator(methods="orgqr")
 def orgqr(input: Tensor, tau: Tensor) -> Tensor:
     """``linalg.householder_product``
 
     Raises: as ``linalg.householder_product``.
     """
+    if interpreters and (seen := interpreted(orgqr, locals())) is not None:
+        return seen
     return columns_of_product("orgqr", "input", input, tau)
 
 
+@operator(methods="ormqr")
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q other, or other Q if not ``left``, with Q (M, M) the product of the reflections that ``geqrf`` gives.
 
@@ -117,18 +137,24 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
         TypeError: the operands are not floating-point Tensors of one type.
         ValueError: the shapes do not fit.
     """
+    if interpreters and (seen := interpreted(ormqr, locals())) is not None:
+        return seen
     return multiplied("ormqr", input, tau, other, left, transpose)
 
 
+@operator(methods="qr")
 def qr(input: Tensor, some: bool = True) -> QR:
     """``linalg.qr`` in mode "reduced", or "complete" if not ``some``.
 
     Raises: as ``linalg.qr``.
     """
+    if interpreters and (seen := interpreted(qr, locals())) is not None:
+        return seen
     require_matrices("qr", input, "input")
     return orthogonal("qr", input, "reduced" if as_flag("qr", "some", some) else "complete")
 
 
+@operator(records=Svd, methods="svd")
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SVDWithV:
     """(U, S, V) with input = U diag(S) VT; U (..., M, K) and V (..., N, K), or all their columns if not ``some``.
 
@@ -136,6 +162,8 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SVDWithV:
 
     Raises: as ``linalg.svd``.
     """
+    if interpreters and (seen := interpreted(svd, locals())) is not None:
+        return seen
     require_matrices("svd", input, "input")
     some = as_flag("svd", "some", some)
     if as_flag("svd", "compute_uv", compute_uv):

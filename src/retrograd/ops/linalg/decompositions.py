@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag
 from ..pointwise.piecewise import where
@@ -97,6 +98,8 @@ class Eigh(Function):
     The gradient of the vectors of equal eigenvalues, which are not unique, is not finite. Source: M. Giles, 2008.
     """
 
+    gradient = "x: v (glambda + F (vT gv)) vT, F = 1 / (lambda_j - lambda_i), made symmetric"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, name: str, upper: bool) -> tuple[Tensor, Tensor]:
         found = lapack(name, "is not finite", np.linalg.eigh, x.array, "U" if upper else "L")
@@ -116,6 +119,7 @@ class Eigh(Function):
         return vectors @ inner @ transposed(vectors), None, None
 
 
+@operator
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """The lower triangles L with A = L LT, or the upper ones U with A = UT U; A (..., N, N), positive definite.
 
@@ -126,10 +130,13 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
         ValueError: the last two extents differ.
         LinAlgError: a matrix is not positive definite.
     """
+    if interpreters and (seen := interpreted(cholesky, locals())) is not None:
+        return seen
     require_square("cholesky", A)
     return lower_or_upper("cholesky", A, upper)
 
 
+@operator
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyAndInfo:
     """(L, info): ``cholesky``, NaN where a matrix is not positive definite; info (...,), int32, is the order of its
     first leading minor that is not, else 0.
@@ -138,6 +145,8 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 
     Raises: as ``cholesky``.
     """
+    if interpreters and (seen := interpreted(cholesky_ex, locals())) is not None:
+        return seen
     require_square("cholesky_ex", A)
     info = np.zeros(A.array.shape[:-2], np.int32)
     if as_flag("cholesky_ex", "check_errors", check_errors):
@@ -154,6 +163,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     return CholeskyAndInfo(found.masked_fill(bad, np.nan), wrap(info))
 
 
+@operator
 def qr(A: Tensor, mode: str = "reduced") -> QR:
     """(Q, R) with A = Q R, Q with orthonormal columns, R an upper triangle; A (..., M, N), K = min(M, N).
 
@@ -164,10 +174,13 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:
         TypeError: A is not a floating-point Tensor.
         ValueError: A has fewer than 2 axes, or the mode is unknown.
     """
+    if interpreters and (seen := interpreted(qr, locals())) is not None:
+        return seen
     require_matrices("qr", A)
     return orthogonal("qr", A, mode)
 
 
+@operator
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
     """(U, S, Vh) with A = U diag(S) Vh, S (..., K) from the largest down, U and VhT with orthonormal columns.
 
@@ -181,12 +194,15 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
         TypeError: A is not a floating-point Tensor.
         ValueError: A has fewer than 2 axes, or a driver is given.
     """
+    if interpreters and (seen := interpreted(svd, locals())) is not None:
+        return seen
     require_matrices("svd", A)
     _refuse_driver("svd", driver)
     u, s, v = singular_vectors(A, as_flag("svd", "full_matrices", full_matrices))
     return SVD(u, s, transposed(v))
 
 
+@operator(records=Svd)
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values (..., min(M, N)) of A (..., M, N), from the largest down.
 
@@ -194,12 +210,15 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 
     Raises: as ``svd``.
     """
+    if interpreters and (seen := interpreted(svdvals, locals())) is not None:
+        return seen
     require_matrices("svdvals", A)
     _refuse_driver("svdvals", driver)
     values: Tensor = Svd.apply(A)[1]
     return values
 
 
+@operator(records=Eigh)
 def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
     """(eigenvalues, eigenvectors) of symmetric matrices A (..., N, N): (..., N), ascending; (..., N, N), as columns.
 
@@ -212,10 +231,13 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
         ValueError: the last two extents differ, or UPLO is neither "L" nor "U".
         LinAlgError: a matrix is not finite.
     """
+    if interpreters and (seen := interpreted(eigh, locals())) is not None:
+        return seen
     require_square("eigh", A)
     return Eigen(*Eigh.apply(A, "eigh", _upper("eigh", UPLO)))
 
 
+@operator(records=Eigh)
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues (..., N) of symmetric matrices A (..., N, N), in ascending order.
 
@@ -223,11 +245,14 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
 
     Raises: as ``eigh``.
     """
+    if interpreters and (seen := interpreted(eigvalsh, locals())) is not None:
+        return seen
     require_square("eigvalsh", A)
     values: Tensor = Eigh.apply(A, "eigvalsh", _upper("eigvalsh", UPLO))[0]
     return values
 
 
+@operator
 def matrix_rank(
     A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Tensor:
@@ -240,6 +265,8 @@ def matrix_rank(
 
     Raises: as ``linalg.pinv``.
     """
+    if interpreters and (seen := interpreted(matrix_rank, locals())) is not None:
+        return seen
     require_matrices("matrix_rank", A)
     if as_flag("matrix_rank", "hermitian", hermitian):
         require_square("matrix_rank", A)

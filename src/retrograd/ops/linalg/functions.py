@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_int, as_list, require_same, require_tensor
 from ..dtypes.dtype import cast, int64
@@ -83,6 +84,8 @@ class LogDeterminant(Function):
     The gradient of the logarithm is g x^-T, that of the sign 0.
     """
 
+    gradient = "x: g x**-T"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x)
@@ -106,6 +109,8 @@ class MatrixExp(Function):
     applications", 1996.
     """
 
+    gradient = "x: the upper right block of exp([[xT, g], [0, xT]])"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
@@ -121,6 +126,7 @@ class MatrixExp(Function):
         return block[..., :n, n:]
 
 
+@operator(records=Determinant, methods="det")
 def det(A: Tensor) -> Tensor:
     """The determinants (...,) of A (..., N, N); the gradient is right for singular matrices too.
 
@@ -128,10 +134,13 @@ def det(A: Tensor) -> Tensor:
         TypeError: A is not a floating-point Tensor.
         ValueError: the last two extents differ.
     """
+    if interpreters and (seen := interpreted(det, locals())) is not None:
+        return seen
     require_square("det", A)
     return Determinant.apply(A)
 
 
+@operator(records=LogDeterminant, methods="slogdet")
 def slogdet(A: Tensor) -> SignAndLogarithm:
     """(sign, logabsdet): the signs of the determinants of A (..., N, N), and log |det(A)|.
 
@@ -139,15 +148,20 @@ def slogdet(A: Tensor) -> SignAndLogarithm:
 
     Raises: as ``det``.
     """
+    if interpreters and (seen := interpreted(slogdet, locals())) is not None:
+        return seen
     require_square("slogdet", A)
     return SignAndLogarithm(*LogDeterminant.apply(A))
 
 
+@operator(records=LogDeterminant, methods="logdet")
 def logdet(input: Tensor) -> Tensor:
     """log(det(input)) of matrices (..., N, N): -inf if it is 0, NaN if it is negative.
 
     Raises: as ``linalg.det``.
     """
+    if interpreters and (seen := interpreted(logdet, locals())) is not None:
+        return seen
     require_square("logdet", input, "input")
     sign, logarithm = LogDeterminant.apply(input)
     if (sign.array < 0).any():
@@ -156,6 +170,7 @@ def logdet(input: Tensor) -> Tensor:
     return found
 
 
+@operator(records=MatrixExp, methods="matrix_exp")
 def matrix_exp(A: Tensor) -> Tensor:
     """The exponentials of the matrices A (..., N, N): 1 + A + A A / 2 + ...
 
@@ -165,10 +180,13 @@ def matrix_exp(A: Tensor) -> Tensor:
         TypeError: A is not a floating-point Tensor.
         ValueError: the last two extents differ.
     """
+    if interpreters and (seen := interpreted(matrix_exp, locals())) is not None:
+        return seen
     require_square("matrix_exp", A)
     return MatrixExp.apply(A)
 
 
+@operator(records=(Constant, Inverse), methods="matrix_power")
 def matrix_power(A: Tensor, n: int) -> Tensor:
     """The products of n factors A (..., N, N), of its inverse if n is negative; the unit matrix for n = 0.
 
@@ -177,6 +195,8 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
         ValueError: the last two extents differ.
         LinAlgError: n is negative and a matrix is singular.
     """
+    if interpreters and (seen := interpreted(matrix_power, locals())) is not None:
+        return seen
     require_square("matrix_power", A)
     n = as_int("matrix_power", "n", n)
     if n == 0:
@@ -193,6 +213,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
         factor = matmul(factor, factor)
 
 
+@operator
 def multi_dot(tensors: Any) -> Tensor:
     """The product of two or more matrices, in the order of the fewest multiplications; the first and the last may be
     vectors.
@@ -203,14 +224,19 @@ def multi_dot(tensors: Any) -> Tensor:
         TypeError: the types differ.
         ValueError: there are fewer than two, one between the ends is not a matrix, or the extents do not fit.
     """
+    if interpreters and (seen := interpreted(multi_dot, locals())) is not None:
+        return seen
     return _chain("multi_dot", as_list("multi_dot", "tensors", tensors, "a list of matrices"))
 
 
+@operator
 def chain_matmul(*matrices: Any) -> Tensor:
     """The product of matrices, see ``linalg.multi_dot``.
 
     Raises: as ``linalg.multi_dot``, but a single matrix is its own product.
     """
+    if interpreters and (seen := interpreted(chain_matmul, locals())) is not None:
+        return seen
     given = list(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], (list, tuple)) else list(matrices)
     if len(given) == 1:
         require_tensor("chain_matmul", given[0], "matrices[0]")
@@ -218,6 +244,7 @@ def chain_matmul(*matrices: Any) -> Tensor:
     return _chain("chain_matmul", given)
 
 
+@operator(records=(Constant, Svd, Inverse))
 def cond(A: Tensor, p: Any = None) -> Tensor:
     """The condition numbers (...,) of A (..., M, N): norm(A, p) norm(inverse of A, p), inf where A is singular.
 
@@ -230,6 +257,8 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
         TypeError: A is not a floating-point Tensor.
         ValueError: p is none of these, or the last two extents differ, but for 2 and -2.
     """
+    if interpreters and (seen := interpreted(cond, locals())) is not None:
+        return seen
     require_matrices("cond", A)
     if p is not None and (not isinstance(p, (str, int, float)) or p not in ORDERS):
         raise ValueError(f"cond: p={p!r} must be None or one of {', '.join(map(repr, ORDERS))}")
@@ -251,6 +280,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     return found.masked_fill(wrap(singular), inf) if singular.any() else found
 
 
+@operator
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The sums of x y along ``dim``; the other axes broadcast.
 
@@ -259,11 +289,14 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
         ValueError: the shapes do not broadcast.
         IndexError: there is no such axis.
     """
+    if interpreters and (seen := interpreted(vecdot, locals())) is not None:
+        return seen
     require_same("vecdot", "x", x, "y", y, True)
     shape = broadcast_shape("vecdot", x.array.shape, y.array.shape)
     return (x * y).sum(axis("vecdot", "dim", dim, len(shape) or 1))
 
 
+@operator
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross products of vectors of three elements along ``dim``; the other axes broadcast.
 
@@ -272,18 +305,24 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
         IndexError: there is no such axis.
         ValueError: the extent of the axis is not 3, or the shapes do not broadcast.
     """
+    if interpreters and (seen := interpreted(cross, locals())) is not None:
+        return seen
     return cross_of(input, other, dim)
 
 
+@operator
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The diagonals of the matrices in axes ``dim1`` and ``dim2``, as the last axis: a view; see ``diagonal``.
 
     Raises: as ``diagonal``.
     """
+    if interpreters and (seen := interpreted(diagonal, locals())) is not None:
+        return seen
     require_tensor("diagonal", A, "A")
     return A.diagonal(offset, dim1, dim2)
 
 
+@operator
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The powers 0 to N - 1 of x (..., M): (..., M, N), with N = M by default.
 
@@ -293,6 +332,8 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
         TypeError: x is not a Tensor.
         ValueError: N is below 1.
     """
+    if interpreters and (seen := interpreted(vander, locals())) is not None:
+        return seen
     require_tensor("vander", x, "x")
     x = x if x.array.ndim else x.reshape(1)
     count = x.array.shape[-1] if N is None else as_int("vander", "N", N)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, require_same
 from ..shape.join import cat
@@ -35,6 +36,8 @@ class Geqrf(Function):
     Sources: G. Ballard et al., "Reconstructing Householder vectors from tall-skinny QR", 2014; that of Q and R is
     S. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra functions", 2010.
     """
+
+    gradient = "x: (gQ + Q M) R**-T with M of gR and QT gQ, as for the factors Q and R"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -66,6 +69,7 @@ class Geqrf(Function):
         return cat((gx, q @ gr[..., k:]), -1) if n > k else gx
 
 
+@operator
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first N columns (..., M, N) of the product of the reflections that ``geqrf`` gives.
 
@@ -75,6 +79,8 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
         TypeError: A and tau are not floating-point Tensors of one type.
         ValueError: the shapes do not fit.
     """
+    if interpreters and (seen := interpreted(householder_product, locals())) is not None:
+        return seen
     return columns_of_product("householder_product", "A", A, tau)
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, kind_of, require_same
 from ..index.gather import take_along_dim
@@ -84,6 +85,7 @@ class Ldl(Function):
         return rows_in_order(transposed(rows_in_order((gx + transposed(gx)) * 0.5, back)), back)
 
 
+@operator(records=Ldl)
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactors:
     """(LD, pivots) of symmetric matrices A (..., N, N), for ``linalg.ldl_solve``; they need not be definite.
 
@@ -99,9 +101,12 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactors:
         ValueError: the last two extents differ.
         LinAlgError: D has a 0 on its diagonal, in a block of one row.
     """
+    if interpreters and (seen := interpreted(ldl_factor, locals())) is not None:
+        return seen
     return LDLFactors(*_factored("ldl_factor", A, hermitian, True)[:2])
 
 
+@operator(records=Ldl)
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorsAndInfo:
     """(LD, pivots, info): ``ldl_factor``, and info (...,), int32: the position, from 1, of the first block of D that is
     0; 0 if there is none.
@@ -111,10 +116,13 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
 
     Raises: as ``ldl_factor``, but LinAlgError only with ``check_errors``.
     """
+    if interpreters and (seen := interpreted(ldl_factor_ex, locals())) is not None:
+        return seen
     check = as_flag("ldl_factor_ex", "check_errors", check_errors)
     return LDLFactorsAndInfo(*_factored("ldl_factor_ex", A, hermitian, check))
 
 
+@operator(records=Solve)
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
     """X with A X = B, from ``linalg.ldl_factor(A)``; LD (..., N, N), pivots (..., N), B (..., N, K).
 
@@ -127,6 +135,8 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
         ValueError: the shapes do not fit, or pivots are not those of an LDL factorization.
         LinAlgError: D is singular.
     """
+    if interpreters and (seen := interpreted(ldl_solve, locals())) is not None:
+        return seen
     as_flag("ldl_solve", "hermitian", hermitian)
     require_square("ldl_solve", LD, "LD")
     require_matrices("ldl_solve", B, "B")

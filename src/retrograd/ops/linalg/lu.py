@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_truth, kind_of, require_same
 from ..index.gather import take_along_dim
@@ -83,6 +84,7 @@ class Lu(Function):
         return rows_in_order(gx, ctx.inverse_order), None
 
 
+@operator(records=Lu)
 def lu(A: Tensor, *, pivot: bool = True) -> LU:
     """(P, L, U) with A = P L U: a permutation, a lower triangle with ones on its diagonal, and an upper triangle.
 
@@ -95,6 +97,8 @@ def lu(A: Tensor, *, pivot: bool = True) -> LU:
         TypeError: A is not a floating-point Tensor.
         ValueError: A has fewer than 2 axes.
     """
+    if interpreters and (seen := interpreted(lu, locals())) is not None:
+        return seen
     require_matrices("lu", A)
     pivot = as_flag("lu", "pivot", pivot)
     found, pivots = Lu.apply(A, pivot)
@@ -102,6 +106,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> LU:
     return LU(wrap(permutation), _lower(found), _upper(found))
 
 
+@operator(records=Lu)
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
     """(LU, pivots): the factors of ``lu`` in one matrix, for ``linalg.lu_solve``.
 
@@ -115,10 +120,13 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
         ValueError: A has fewer than 2 axes.
         LinAlgError: the diagonal of U has a 0.
     """
+    if interpreters and (seen := interpreted(lu_factor, locals())) is not None:
+        return seen
     require_matrices("lu_factor", A)
     return LUFactors(*_factored("lu_factor", A, pivot, True)[:2])
 
 
+@operator(records=Lu)
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorsAndInfo:
     """(LU, pivots, info): ``lu_factor``, and info (...,), int32: the position, from 1, of the first 0 on the diagonal
     of U; 0 if there is none.
@@ -128,10 +136,13 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
 
     Raises: as ``lu_factor``, but LinAlgError only with ``check_errors``.
     """
+    if interpreters and (seen := interpreted(lu_factor_ex, locals())) is not None:
+        return seen
     require_matrices("lu_factor_ex", A)
     return LUFactorsAndInfo(*_factored("lu_factor_ex", A, pivot, as_flag("lu_factor_ex", "check_errors", check_errors)))
 
 
+@operator
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X with A X = B, or X A = B if not ``left``, from ``linalg.lu_factor(A)``; leading axes broadcast.
 
@@ -144,10 +155,13 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
         ValueError: the shapes do not fit, or a pivot is not a row.
         LinAlgError: the diagonal of U has a 0.
     """
+    if interpreters and (seen := interpreted(lu_solve, locals())) is not None:
+        return seen
     left, adjoint = as_flag("lu_solve", "left", left), as_flag("lu_solve", "adjoint", adjoint)
     return solved("lu_solve", {"LU": LU, "pivots": pivots, "B": B}, left, adjoint)
 
 
+@operator
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> LU:
     """(P, L, U) from the result of ``linalg.lu_factor``; see ``linalg.lu``.
 
@@ -158,6 +172,8 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
         TypeError: LU_data is not a floating-point Tensor, or LU_pivots are not integers.
         ValueError: the shapes do not fit, or a pivot is not a row.
     """
+    if interpreters and (seen := interpreted(lu_unpack, locals())) is not None:
+        return seen
     require_matrices("lu_unpack", LU_data, "LU_data")
     exchanges = _checked("lu_unpack", "LU_data", LU_data, "LU_pivots", LU_pivots)
     empty = np.empty(0, LU_data.array.dtype)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_list, require_float, require_same
 from ..pointwise.piecewise import where
@@ -115,6 +116,7 @@ class PseudoInverse(Function):
         return gx, None, None
 
 
+@operator(records=Inverse)
 def inv(A: Tensor) -> Tensor:
     """The inverses of the matrices A (..., N, N).
 
@@ -123,10 +125,13 @@ def inv(A: Tensor) -> Tensor:
         ValueError: the last two extents differ.
         LinAlgError: a matrix is singular.
     """
+    if interpreters and (seen := interpreted(inv, locals())) is not None:
+        return seen
     require_square("inv", A)
     return Inverse.apply(A, "inv")
 
 
+@operator(records=Inverse)
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseAndInfo:
     """(inverse, info): the inverses, NaN where a matrix is singular, and info (...,), int32, which is not 0 there.
 
@@ -134,6 +139,8 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseAndInfo:
 
     Raises: as ``inv``.
     """
+    if interpreters and (seen := interpreted(inv_ex, locals())) is not None:
+        return seen
     require_square("inv_ex", A)
     if as_flag("inv_ex", "check_errors", check_errors):
         return InverseAndInfo(Inverse.apply(A, "inv_ex"), wrap(np.zeros(A.array.shape[:-2], np.int32)))
@@ -141,6 +148,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseAndInfo:
     return InverseAndInfo(_nan_where(info, Inverse.apply(regular, "inv_ex")), wrap(info))
 
 
+@operator(records=Solve)
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A X = B, or X A = B if not ``left``; A (..., N, N), B (..., N, K) or (N,) or (..., N).
 
@@ -151,10 +159,13 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
         ValueError: the shapes do not fit.
         LinAlgError: a matrix is singular.
     """
+    if interpreters and (seen := interpreted(solve, locals())) is not None:
+        return seen
     require_square("solve", A)
     return _solved("solve", A, B, as_flag("solve", "left", left), True)
 
 
+@operator(records=Solve)
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolutionAndInfo:
     """(result, info): ``solve``, NaN where a matrix is singular, and info (...,), int32, which is not 0 there.
 
@@ -162,6 +173,8 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
     Raises: as ``solve``.
     """
+    if interpreters and (seen := interpreted(solve_ex, locals())) is not None:
+        return seen
     require_square("solve_ex", A)
     left = as_flag("solve_ex", "left", left)
     if as_flag("solve_ex", "check_errors", check_errors):
@@ -173,6 +186,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     return SolutionAndInfo(_nan_where(info, found), wrap(info))
 
 
+@operator(records=Solve)
 def solve_triangular(
     A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
@@ -185,12 +199,15 @@ def solve_triangular(
         ValueError: the shapes do not fit.
         LinAlgError: an element of the diagonal is 0.
     """
+    if interpreters and (seen := interpreted(solve_triangular, locals())) is not None:
+        return seen
     require_square("solve_triangular", A)
     require_matrices("solve_triangular", B, "B")
     triangle = _triangle("solve_triangular", A, upper, unitriangular)
     return _solved("solve_triangular", triangle, B, as_flag("solve_triangular", "left", left), False)
 
 
+@operator(records=Solve, methods="triangular_solve")
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolution:
@@ -200,6 +217,8 @@ def triangular_solve(
 
     Raises: as ``linalg.solve_triangular``.
     """
+    if interpreters and (seen := interpreted(triangular_solve, locals())) is not None:
+        return seen
     require_square("triangular_solve", A)
     require_matrices("triangular_solve", b, "b")
     triangle = _triangle("triangular_solve", A, upper, unitriangular)
@@ -209,25 +228,32 @@ def triangular_solve(
     return TriangularSolution(solution, expand(A, solution.array.shape[:-2] + A.array.shape[-2:]).clone())
 
 
+@operator(records=Solve, methods="cholesky_solve")
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X with L LT X = B, or LT L X = B for an ``upper`` triangle L (..., N, N); B (..., N, K).
 
     Raises: as ``linalg.solve_triangular``.
     """
+    if interpreters and (seen := interpreted(cholesky_solve, locals())) is not None:
+        return seen
     require_square("cholesky_solve", L, "L")
     require_matrices("cholesky_solve", B, "B")
     return _of_cholesky("cholesky_solve", L, B, upper)
 
 
+@operator(records=Solve, methods="cholesky_inverse")
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of L LT, or of LT L for an ``upper`` triangle L (..., N, N).
 
     Raises: as ``linalg.solve_triangular``.
     """
+    if interpreters and (seen := interpreted(cholesky_inverse, locals())) is not None:
+        return seen
     require_square("cholesky_inverse", L, "L")
     return _of_cholesky("cholesky_inverse", L, wrap(np.eye(L.array.shape[-1], dtype=L.array.dtype)), upper)
 
 
+@operator(records=PseudoInverse)
 def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The Moore-Penrose inverses (..., N, M) of the matrices A (..., M, N).
 
@@ -241,6 +267,8 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
         TypeError: A is not a floating-point Tensor.
         ValueError: the shapes do not fit, or limits do not broadcast to A's leading axes.
     """
+    if interpreters and (seen := interpreted(pinv, locals())) is not None:
+        return seen
     require_matrices("pinv", A)
     if as_flag("pinv", "hermitian", hermitian):
         require_square("pinv", A)
@@ -248,15 +276,19 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     return PseudoInverse.apply(A, *tolerances("pinv", A, atol, rtol if rcond is None else rcond))
 
 
+@operator(records=PseudoInverse, methods="pinverse")
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """``linalg.pinv`` with the relative limit ``rcond``.
 
     Raises: as ``linalg.pinv``.
     """
+    if interpreters and (seen := interpreted(pinverse, locals())) is not None:
+        return seen
     require_matrices("pinverse", input, "input")
     return PseudoInverse.apply(input, *tolerances("pinverse", input, None, rcond))
 
 
+@operator(records=PseudoInverse)
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
     """(solution, residuals, rank, singular_values): X that minimises the norm of A X - B; A (..., M, N), B (..., M, K).
 
@@ -272,6 +304,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         TypeError: A and B are not floating-point Tensors of one type.
         ValueError: the shapes do not fit, or the driver is unknown.
     """
+    if interpreters and (seen := interpreted(lstsq, locals())) is not None:
+        return seen
     require_matrices("lstsq", A)
     require_same("lstsq", "A", A, "B", B)
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
@@ -298,6 +332,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     )
 
 
+@operator(records=Inverse)
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of A as a map of its last axes to its first ``ind`` ones, for ``tensordot``.
 
@@ -306,6 +341,8 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
         ValueError: ``ind`` is not between, or the products of the extents differ.
         LinAlgError: A is singular.
     """
+    if interpreters and (seen := interpreted(tensorinv, locals())) is not None:
+        return seen
     require_float("tensorinv", A, "A")
     shape = A.array.shape
     if isinstance(ind, bool) or not isinstance(ind, int) or ind < 1:
@@ -317,6 +354,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return reshape(Inverse.apply(reshape(A, rows, columns), "tensorinv"), shape[ind:] + shape[:ind])
 
 
+@operator(records=Solve)
 def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B.
 
@@ -327,6 +365,8 @@ def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None) -> Te
         ValueError: the shapes do not fit.
         LinAlgError: A is singular.
     """
+    if interpreters and (seen := interpreted(tensorsolve, locals())) is not None:
+        return seen
     require_same("tensorsolve", "A", A, "B", B)
     if dims is not None:
         dims = tuple(as_list("tensorsolve", "dims", dims, "a tuple of axes"))

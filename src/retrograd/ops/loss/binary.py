@@ -6,22 +6,31 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import are_integers, require_float
 from ..dtypes.dtype import cast
 from ..kernel_set import kernels
 from ..shape.broadcasting import broadcast_shape, expand
-from .elements import check_reduction, constant, element_loss, reduce, same_shape, weighted
+from .elements import ElementLoss, check_reduction, constant, reduce, same_shape, weighted
 from .older import averaged
 
 __all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "multilabel_soft_margin_loss"]
 
-BinaryCrossEntropy = element_loss("binary_cross_entropy")
-BinaryCrossEntropyWithLogits = element_loss("binary_cross_entropy_with_logits")
-WeightedBinaryCrossEntropyWithLogits = element_loss("weighted_binary_cross_entropy_with_logits")
+class BinaryCrossEntropy(ElementLoss, term="binary_cross_entropy"):
+    """-t log(x) - (1 - t) log(1 - x), with logarithms of at least -100, as in PyTorch"""
+
+
+class BinaryCrossEntropyWithLogits(ElementLoss, term="binary_cross_entropy_with_logits"):
+    """(1 - t) x + log(1 + exp(-x))"""
+
+
+class WeightedBinaryCrossEntropyWithLogits(ElementLoss, term="weighted_binary_cross_entropy_with_logits"):
+    """(1 - t) x + (1 + (w - 1) t) log(1 + exp(-x)), with the weight w of positives"""
 
 
 @averaged
+@operator(records=BinaryCrossEntropy)
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
@@ -36,6 +45,8 @@ def binary_cross_entropy(
         ValueError: the shapes differ, input is outside of [0, 1], the weight requires a gradient or does not
             broadcast, or the reduction is unknown.
     """
+    if interpreters and (seen := interpreted(binary_cross_entropy, locals())) is not None:
+        return seen
     name = "binary_cross_entropy"
     check_reduction(name, reduction)
     same_shape(name, input, target)
@@ -54,6 +65,7 @@ def binary_cross_entropy(
 
 
 @averaged
+@operator(records=(BinaryCrossEntropyWithLogits, WeightedBinaryCrossEntropyWithLogits))
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -71,6 +83,8 @@ def binary_cross_entropy_with_logits(
         TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes differ, a weight requires a gradient or does not broadcast, or the reduction is unknown.
     """
+    if interpreters and (seen := interpreted(binary_cross_entropy_with_logits, locals())) is not None:
+        return seen
     name = "binary_cross_entropy_with_logits"
     check_reduction(name, reduction)
     same_shape(name, input, target)
@@ -88,6 +102,7 @@ def binary_cross_entropy_with_logits(
 
 
 @averaged
+@operator(records=BinaryCrossEntropyWithLogits)
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
@@ -100,6 +115,8 @@ def multilabel_soft_margin_loss(
         TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit, or the reduction is unknown.
     """
+    if interpreters and (seen := interpreted(multilabel_soft_margin_loss, locals())) is not None:
+        return seen
     name = "multilabel_soft_margin_loss"
     check_reduction(name, reduction)
     require_float(name, input)

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
+from ...engine.rule import ruled
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_real, require_float, require_same
 from ..dtypes.dtype import cast, int64
@@ -152,6 +154,7 @@ class NegativeLogLikelihoodGrad(Function):
 
 
 @averaged
+@operator(records=CrossEntropy)
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -173,6 +176,8 @@ def cross_entropy(
         ValueError: the shapes do not fit, the reduction is unknown, or label_smoothing is not in [0, 1].
         IndexError: a label is not a class; the message names its position.
     """
+    if interpreters and (seen := interpreted(cross_entropy, locals())) is not None:
+        return seen
     name = "cross_entropy"
     require_float(name, input)
     if not 0.0 <= as_real(name, "label_smoothing", label_smoothing) <= 1.0:
@@ -180,10 +185,13 @@ def cross_entropy(
     check_reduction(name, reduction)
     if isinstance(target, Tensor) and target.array.dtype.kind == "f":
         return _against_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
+    if interpreters and ruled(log_softmax, nll_loss):
+        return _composed(input, target, weight, ignore_index, reduction, label_smoothing)
     return _against_labels(name, CrossEntropy, input, target, weight, ignore_index, reduction, label_smoothing)
 
 
 @averaged
+@operator(records=(CrossEntropy, NegativeLogLikelihood))
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -201,8 +209,29 @@ def nll_loss(
         ValueError: the shapes do not fit, the weight requires a gradient, or the reduction is unknown.
         IndexError: a label is not a class; the message names its position.
     """
+    if interpreters and (seen := interpreted(nll_loss, locals())) is not None:
+        return seen
     require_float("nll_loss", input)
     return _against_labels("nll_loss", NegativeLogLikelihood, input, target, weight, ignore_index, reduction, None)
+
+
+def _composed(
+    x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, smoothing: float
+) -> Tensor:
+    """``cross_entropy`` against labels, composed of operators; ``CrossEntropy`` must equal it."""
+    axis = 1 if x.array.ndim > 1 else 0
+    log_p = log_softmax(x, axis)
+    if not smoothing:
+        return nll_loss(log_p, target, weight, ignore_index=ignore_index, reduction=reduction)
+    losses = nll_loss(log_p, target, weight, ignore_index=ignore_index, reduction="none")
+    counts = np.asarray(target.array != ignore_index, x.array.dtype)
+    spread = sum(log_p if weight is None else log_p * _along_classes(weight, x), axis) * wrap(counts)
+    losses = losses * (1.0 - smoothing) - spread * (smoothing / x.array.shape[axis])
+    if reduction != "mean":
+        return reduce("cross_entropy", losses, reduction)
+    if weight is not None:
+        counts = counts * weight.array[np.where(counts != 0, target.array, 0)]
+    return sum(losses) / wrap(np.asarray(counts.sum()))
 
 
 def _against_labels(

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.once import once_differentiable
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_counts, as_flag, require_float
 from ..kernel_set import kernels
@@ -44,6 +45,7 @@ class CTC(Function):
         return wrap(kernels.ctc_loss_grad(g.array, x.array, *ctx.labels, loss, alpha, ctx.zero_infinity)), None, None
 
 
+@operator(records=CTC)
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
@@ -67,6 +69,8 @@ def ctc_loss(
         ValueError: shapes or lengths do not fit, ``blank`` is not a class, or the reduction is unknown.
         IndexError: a target is not a class.
     """
+    if interpreters and (seen := interpreted(ctc_loss, locals())) is not None:
+        return seen
     name = "ctc_loss"
     check_reduction(name, reduction)
     require_float(name, log_probs, "log_probs")

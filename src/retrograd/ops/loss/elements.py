@@ -15,19 +15,32 @@ from ..dtypes.dtype import cast
 from ..dtypes.promotion import floats
 from ..kernel_set import kernels
 from ..pointwise.operands import Gradients
-from ..pointwise.pointwise import carried, made_of
+from ..pointwise.pointwise import carried
 from ..reduce.reduction import mean, sum
 from ..shape.broadcasting import broadcast_shape, expand
 
 _REDUCTIONS = ("mean", "sum", "none")
 
 
-def element_loss(name: str) -> type[Function]:
-    """The Function of the loss ``name`` of ``formulas/losses.py``: ``apply(reduction, numbers, *operands)``.
+class ElementLoss(Function):
+    """A loss of single elements, ``apply(reduction, numbers, *operands)``: ``class Huber(ElementLoss, term="huber")``.
 
-    It gives the loss of each element of operands of one shape, or their sum or mean in the same pass.
+    It gives the loss of each element of operands of one shape, or their sum or mean in the same pass. term: in
+    ``formulas/losses.py``, by name.
     """
-    term, gradients = LOSSES[name]
+
+    formulas: tuple[Any, ...]  # what the documentation and backward_source show
+
+    def __init_subclass__(cls, term: str, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        value, gradients = LOSSES[term]
+        cls.formulas, cls.__doc__ = (value, *gradients), cls.__doc__ or value.__doc__
+        forward, backward = _passes(term, gradients)
+        cls.forward, cls.backward = staticmethod(forward), staticmethod(backward)  # type: ignore[method-assign]
+
+
+def _passes(name: str, gradients: Any) -> tuple[Any, Any]:
+    """forward and backward of the loss ``name``."""
 
     def forward(ctx: Any, reduction: str, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
         size = operands[0].array.size
@@ -54,8 +67,7 @@ def element_loss(name: str) -> type[Function]:
                 found.append(gradient(of) if want else None)
         return None, None, *found
 
-    made: type[Function] = made_of((term, *gradients), name, forward, backward)
-    return made
+    return forward, backward
 
 
 def _each(g: Tensor, factor: float | None, x: Tensor) -> Tensor:

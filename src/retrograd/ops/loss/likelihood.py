@@ -9,26 +9,41 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import are_floats, as_flag, as_real, as_truth, is_number, require_float, require_same
 from ..dtypes.promotion import floats
 from ..pointwise.transcendental import log
 from ..shape.broadcasting import expand
 from ..shape.shape import Reshape
-from .elements import check_reduction, choice, element_loss, matched, of_one_shape, reduce
+from .elements import ElementLoss, check_reduction, choice, matched, of_one_shape, reduce
 from .older import averaged
 
 __all__ = ["gaussian_nll_loss", "kl_div", "poisson_nll_loss"]
 
 
-KullbackLeibler = element_loss("kullback_leibler")
-KullbackLeiblerOfLogs = element_loss("kullback_leibler_of_logs")
-Poisson = element_loss("poisson")
-PoissonOfLogs = element_loss("poisson_of_logs")
-Gaussian = element_loss("gaussian")
+class KullbackLeibler(ElementLoss, term="kullback_leibler"):
+    """t (log(t) - x), 0 where t is 0"""
+
+
+class KullbackLeiblerOfLogs(ElementLoss, term="kullback_leibler_of_logs"):
+    """exp(t) (t - x)"""
+
+
+class Poisson(ElementLoss, term="poisson"):
+    """x - t log(x + eps)"""
+
+
+class PoissonOfLogs(ElementLoss, term="poisson_of_logs"):
+    """exp(x) - t x"""
+
+
+class Gaussian(ElementLoss, term="gaussian"):
+    """(log(w) + (x - t)**2 / w) / 2, with the variance w"""
 
 
 @averaged
+@operator(records=(KullbackLeiblerOfLogs, KullbackLeibler))
 def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target (log(target) - input): the divergence of target from the distribution whose logarithm is input.
 
@@ -40,6 +55,8 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
         TypeError: an operand is not a floating-point Tensor.
         ValueError: the shapes do not broadcast, or the reduction is unknown.
     """
+    if interpreters and (seen := interpreted(kl_div, locals())) is not None:
+        return seen
     name = "kl_div"
     check_reduction(name, reduction, "batchmean")
     if reduction == "mean":
@@ -60,6 +77,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
 
 
 @averaged
+@operator(records=(PoissonOfLogs, Poisson))
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -79,6 +97,8 @@ def poisson_nll_loss(
         TypeError: an operand is not a Tensor.
         ValueError: the shapes do not broadcast, or the reduction is unknown.
     """
+    if interpreters and (seen := interpreted(poisson_nll_loss, locals())) is not None:
+        return seen
     name = "poisson_nll_loss"
     check_reduction(name, reduction)
     if not are_floats(input, target):
@@ -96,6 +116,7 @@ def poisson_nll_loss(
     return loss + reduce(name, stirling * choice(t.array, large, 1, 0), reduction)
 
 
+@operator(records=Gaussian)
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -114,6 +135,8 @@ def gaussian_nll_loss(
         TypeError: an operand is not a Tensor, var holds integers, or no operand is floating-point.
         ValueError: the shapes do not fit, a variance is negative, or the reduction is unknown.
     """
+    if interpreters and (seen := interpreted(gaussian_nll_loss, locals())) is not None:
+        return seen
     name = "gaussian_nll_loss"
     check_reduction(name, reduction)
     if isinstance(var, Tensor) and not (are_floats(input, target) and are_floats(input, var)):

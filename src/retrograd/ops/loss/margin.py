@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_index, as_real, require_float
 from ..kernel_set import kernels
@@ -16,17 +17,20 @@ from ..pointwise.piecewise import where
 from ..reduce.reduction import sum
 from ..shape.shape import Reshape
 from .classification import check_labels, refuse_labels
-from .elements import check_reduction, constant, element_loss, matched, reduce, refuse_gradient, signs
+from .elements import ElementLoss, check_reduction, constant, matched, reduce, refuse_gradient, signs
 from .older import averaged
 
 __all__ = ["multi_margin_loss", "multilabel_margin_loss", "soft_margin_loss"]
 
 
-SoftMargin = element_loss("soft_margin")
+class SoftMargin(ElementLoss, term="soft_margin"):
+    """log(1 + exp(-t x))"""
 
 
 class MultiMargin(Function):
     """sum over c != labels[n] of max(0, z[n, c])^p / C with z[n, c] = margin - x[n, labels[n]] + x[n, c]"""
+
+    gradient = "x: g p max(0, z)**(p - 1) / C for the other classes, minus their sum for the label's"
 
     piecewise_linear = True
 
@@ -70,6 +74,7 @@ class MultilabelMargin(Function):
 
 
 @averaged
+@operator(records=SoftMargin)
 def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target input)) for targets of 1 and -1, averaged, summed or unreduced; computed without overflow.
 
@@ -77,6 +82,8 @@ def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") 
         TypeError: input is not a floating-point Tensor, or target is floating-point of another type.
         ValueError: the target requires a gradient, the shapes do not broadcast, or the reduction is unknown.
     """
+    if interpreters and (seen := interpreted(soft_margin_loss, locals())) is not None:
+        return seen
     name = "soft_margin_loss"
     check_reduction(name, reduction)
     require_float(name, input)
@@ -90,6 +97,7 @@ def _require_classes(name: str, shape: tuple[int, ...], classes: int) -> None:
 
 
 @averaged
+@operator(records=MultiMargin)
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -110,6 +118,8 @@ def multi_margin_loss(
             or the reduction is unknown.
         IndexError: a label is not a class.
     """
+    if interpreters and (seen := interpreted(multi_margin_loss, locals())) is not None:
+        return seen
     name = "multi_margin_loss"
     check_reduction(name, reduction)
     require_float(name, input)
@@ -135,6 +145,7 @@ def multi_margin_loss(
 
 
 @averaged
+@operator(records=MultilabelMargin)
 def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """sum over targets j and other classes i of max(0, 1 - input[j] + input[i]) / C in each row.
 
@@ -146,6 +157,8 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
         ValueError: the shapes differ or have more than two axes, there are no classes, or the reduction is unknown.
         IndexError: a target is neither a class nor -1.
     """
+    if interpreters and (seen := interpreted(multilabel_margin_loss, locals())) is not None:
+        return seen
     name = "multilabel_margin_loss"
     check_reduction(name, reduction)
     require_float(name, input)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import (
     are_floats,
@@ -23,7 +24,7 @@ from ..dtypes.promotion import floats, promote
 from ..pointwise.piecewise import clamp, minimum, where
 from ..product.distance import as_float_pair, pairwise_distance, row_cosine
 from ..shape.broadcasting import broadcast_shape, expand
-from .elements import check_reduction, choice, element_loss, matched, reduce, refuse_gradient, signs
+from .elements import ElementLoss, check_reduction, choice, matched, reduce, refuse_gradient, signs
 from .older import averaged
 
 __all__ = [
@@ -38,11 +39,16 @@ _NEVER_ZERO = 1e-12  # added to squared lengths: PyTorch's
 Metric = Callable[[Tensor, Tensor], Tensor]
 
 
-Hinge = element_loss("hinge")
-Ranking = element_loss("ranking")
+class Hinge(ElementLoss, term="hinge"):
+    """x where t = 1, max(0, margin - x) where t = -1; another t gets both"""
+
+
+class Ranking(ElementLoss, term="ranking"):
+    """max(0, margin - w (x - t))"""
 
 
 @averaged
+@operator(records=Hinge)
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
     """input where the target is 1, max(0, margin - input) where it is -1; averaged, summed or unreduced.
 
@@ -54,6 +60,8 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, 
             integers.
         ValueError: the target requires a gradient, the shapes do not broadcast, or the reduction is unknown.
     """
+    if interpreters and (seen := interpreted(hinge_embedding_loss, locals())) is not None:
+        return seen
     name = "hinge_embedding_loss"
     check_reduction(name, reduction)
     if are_integers(input):
@@ -64,6 +72,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, 
 
 
 @averaged
+@operator(records=Ranking)
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
@@ -76,6 +85,8 @@ def margin_ranking_loss(
         TypeError: an operand is not a Tensor of numbers, or target is floating-point of another type than the inputs.
         ValueError: the shapes do not fit, or the reduction is unknown.
     """
+    if interpreters and (seen := interpreted(margin_ranking_loss, locals())) is not None:
+        return seen
     name = "margin_ranking_loss"
     check_reduction(name, reduction)
     x1, x2 = (input1, input2) if are_floats(input1, input2) else as_float_pair(name, input1=input1, input2=input2)
@@ -92,6 +103,7 @@ def margin_ranking_loss(
 
 
 @averaged
+@operator
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
@@ -104,6 +116,8 @@ def cosine_embedding_loss(
         TypeError: an operand is not a Tensor, or target is floating-point of another type than the inputs.
         ValueError: the shapes do not fit, the target requires a gradient, or the reduction is unknown.
     """
+    if interpreters and (seen := interpreted(cosine_embedding_loss, locals())) is not None:
+        return seen
     name = "cosine_embedding_loss"
     check_reduction(name, reduction)
     x1, x2 = input1, input2
@@ -128,6 +142,7 @@ def cosine_embedding_loss(
 
 
 @averaged
+@operator(records=Ranking)
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -148,6 +163,8 @@ def triplet_margin_loss(
         TypeError: an operand is not a Tensor of numbers.
         ValueError: the margin is not above 0, the shapes do not fit, or the reduction is unknown.
     """
+    if interpreters and (seen := interpreted(triplet_margin_loss, locals())) is not None:
+        return seen
 
     def metric(x: Tensor, y: Tensor) -> Tensor:
         return pairwise_distance(x, y, p, eps)
@@ -155,6 +172,7 @@ def triplet_margin_loss(
     return _triplet("triplet_margin_loss", anchor, positive, negative, metric, margin, swap, reduction)
 
 
+@operator(records=Ranking)
 def triplet_margin_with_distance_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -169,6 +187,8 @@ def triplet_margin_with_distance_loss(
 
     Raises: as ``triplet_margin_loss``.
     """
+    if interpreters and (seen := interpreted(triplet_margin_with_distance_loss, locals())) is not None:
+        return seen
     name = "triplet_margin_with_distance_loss"
     metric = pairwise_distance if distance_function is None else distance_function
     swap = as_truth(name, "swap", swap)

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import are_integers, as_real, require_float, require_number, require_same
 from ..dtypes.dtype import cast
 from ..pointwise.rounding import abs
 from ..reduce.reduction import sum
-from .elements import check_reduction, element_loss, matched, of_one_shape, reduce
+from .elements import ElementLoss, check_reduction, matched, of_one_shape, reduce
 from .older import averaged
 
 __all__ = ["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"]
 
 
-SquaredError = element_loss("squared_error")
-AbsoluteError = element_loss("absolute_error")
-SmoothAbsoluteError = element_loss("smooth_absolute_error")
-Huber = element_loss("huber")
+class SquaredError(ElementLoss, term="squared_error"):
+    """(x - t)**2"""
+
+
+class AbsoluteError(ElementLoss, term="absolute_error"):
+    """|x - t|"""
+
+
+class SmoothAbsoluteError(ElementLoss, term="smooth_absolute_error"):
+    """z**2 / (2 beta) where z = |x - t| < beta, else z - beta / 2"""
+
+
+class Huber(ElementLoss, term="huber"):
+    """z**2 / 2 where z = |x - t| < delta, else delta (z - delta / 2)"""
 
 
 @averaged
+@operator(records=SquaredError)
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """(input - target)^2, averaged ("mean"), summed ("sum") or unreduced ("none").
 
@@ -31,10 +43,13 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
         TypeError: an operand is not a Tensor, or neither input nor target is floating-point.
         ValueError: the shapes do not fit, or the reduction is unknown.
     """
+    if interpreters and (seen := interpreted(mse_loss, locals())) is not None:
+        return seen
     return _distance("mse_loss", SquaredError, (), input, target, reduction, weight)
 
 
 @averaged
+@operator(records=AbsoluteError)
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """|input - target|, averaged, summed or unreduced; its slope is 0 where they are equal. Otherwise as ``mse_loss``.
 
@@ -44,6 +59,8 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: T
         TypeError: an operand is not a Tensor of numbers, or reduction="mean" with integers.
         ValueError: the shapes do not fit, or the reduction is unknown.
     """
+    if interpreters and (seen := interpreted(l1_loss, locals())) is not None:
+        return seen
     require_number("l1_loss", input)
     require_number("l1_loss", target, "target")
     if weight is None and reduction in ("sum", "none") and are_integers(input, target):
@@ -53,6 +70,7 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: T
 
 
 @averaged
+@operator(records=(SmoothAbsoluteError, AbsoluteError))
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """0.5 z^2 / beta where z = |input - target| < beta, else z - 0.5 beta; averaged, summed or unreduced.
 
@@ -62,12 +80,15 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
         TypeError: an operand is not a Tensor, or neither is floating-point.
         ValueError: beta is negative, the shapes do not fit, or the reduction is unknown.
     """
+    if interpreters and (seen := interpreted(smooth_l1_loss, locals())) is not None:
+        return seen
     if not as_real("smooth_l1_loss", "beta", beta) >= 0:
         raise ValueError(f"smooth_l1_loss: beta={beta} must be at least 0")
     loss, numbers = (SmoothAbsoluteError, (float(beta),)) if beta else (AbsoluteError, ())
     return _distance("smooth_l1_loss", loss, numbers, input, target, reduction, None)
 
 
+@operator(records=Huber)
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
@@ -80,6 +101,8 @@ def huber_loss(
         TypeError: an operand is not a Tensor, or input is not floating-point.
         ValueError: delta is not above 0, the shapes do not fit, or the reduction is unknown.
     """
+    if interpreters and (seen := interpreted(huber_loss, locals())) is not None:
+        return seen
     if not as_real("huber_loss", "delta", delta) > 0:
         raise ValueError(f"huber_loss: delta={delta} must be above 0")
     require_float("huber_loss", input)

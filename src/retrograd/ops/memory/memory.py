@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import is_number, require_tensor
 from ..reduce.reduction import sum as total
@@ -70,8 +71,11 @@ def is_shared(input: Tensor) -> bool:
     return False
 
 
+@operator(methods="share_memory_")
 def share_memory_(input: Tensor) -> Tensor:
     """input itself: no memory is shared between processes."""
+    if interpreters and (seen := interpreted(share_memory_, locals())) is not None:
+        return seen
     return input
 
 
@@ -96,6 +100,7 @@ def is_contiguous(input: Tensor, memory_format: Any = None) -> bool:
     return shapes.is_contiguous(input)
 
 
+@operator(methods="contiguous")
 def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     """input itself if its elements lie in memory in C order, or in that of a ``memory_format``; else a copy.
 
@@ -105,6 +110,8 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
         TypeError: it is not a memory format.
         RuntimeError: it is for another number of axes.
     """
+    if interpreters and (seen := interpreted(contiguous, locals())) is not None:
+        return seen
     if memory_format in (None, contiguous_format) or is_contiguous(input, memory_format):
         return shapes.contiguous(input)
     if memory_format not in _LAST:
@@ -116,15 +123,19 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     return shapes.permute(last, (0, ndim - 1, *range(1, ndim - 1)))
 
 
+@operator(methods="clone")
 def clone(input: Tensor, memory_format: Any = None) -> Tensor:
     """A copy of input, whose elements lie in memory as those of input or in the order of a ``memory_format``.
 
     Raises: as ``contiguous``.
     """
+    if interpreters and (seen := interpreted(clone, locals())) is not None:
+        return seen
     copied = shapes.clone(input)
     return copied if memory_format is None else contiguous(copied, memory_format)
 
 
+@operator(methods="view")
 def view(input: Tensor, *shape: Any) -> Tensor:
     """input in another shape, see ``reshape``; or its bytes as elements of another type: ``x.view(dtype)``.
 
@@ -132,6 +143,8 @@ def view(input: Tensor, *shape: Any) -> Tensor:
         ValueError: the bytes cannot be shown so.
         RuntimeError: input requires a gradient.
     """
+    if interpreters and (seen := interpreted(view, locals())) is not None:
+        return seen
     try:
         return shapes.reshape(input, *shape)
     except TypeError:
@@ -142,12 +155,15 @@ def view(input: Tensor, *shape: Any) -> Tensor:
     return wrap(input.array.view(shape[0]))
 
 
+@operator(methods="__contains__")
 def contains(input: Tensor, element: Any) -> bool:
     """Whether an element of input equals ``element``, a number or a tensor.
 
     Raises:
         TypeError: it is neither.
     """
+    if interpreters and (seen := interpreted(contains, locals())) is not None:
+        return seen
     if not (is_number(element) or isinstance(element, Tensor)):
         raise TypeError(f"in: element is {type(element).__name__}, needs a number or a Tensor")
     other = element.array if isinstance(element, Tensor) else element
@@ -163,12 +179,15 @@ def _reversed(input: Tensor) -> Tensor:
     return flip(input, (0,)) if input.array.ndim else input
 
 
+@operator(methods="sum_to_size")
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """input summed to a shape that broadcasts to it; integers and truth values sum to int64.
 
     Raises:
         ValueError: ``size`` does not broadcast to the shape of input.
     """
+    if interpreters and (seen := interpreted(sum_to_size, locals())) is not None:
+        return seen
     require_tensor("sum_to_size", input)
     target, source = shapes.sizes("sum_to_size", "size", size), input.array.shape
     if not broadcasts_to(tuple(target), source):
@@ -183,6 +202,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     return total(input, axes).reshape(target) if axes else input
 
 
+@operator(methods="__dlpack__")
 def dlpack(input: Tensor, **options: Any) -> Any:
     """The capsule of the DLPack protocol: ``numpy.from_dlpack(x)`` shares the memory.
 
@@ -190,6 +210,8 @@ def dlpack(input: Tensor, **options: Any) -> Any:
         RuntimeError: input requires a gradient.
         BufferError: an axis is read backwards, which ends a process of PyTorch; or as NumPy's arrays raise.
     """
+    if interpreters and (seen := interpreted(dlpack, locals())) is not None:
+        return seen
     array = input.numpy()
     if options.get("copy"):
         array = array.copy()
@@ -219,13 +241,11 @@ METHODS: dict[str, Any] = {
         function.__name__: function
         for function in (
             *(stride, storage_offset, data_ptr, element_size, untyped_storage, storage, is_set_to, is_shared),
-            *(share_memory_, dim_order, is_contiguous, contiguous, clone, view, sum_to_size),
+            *(dim_order, is_contiguous),
         )
     },
     "nelement": Tensor.numel,
     "ndimension": Tensor.dim,
-    "__contains__": contains,
-    "__dlpack__": dlpack,
     "__dlpack_device__": dlpack_device,
     "__reversed__": _reversed,
     "itemsize": _doc("itemsize", element_size, "Bytes of an element."),

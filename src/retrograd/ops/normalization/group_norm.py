@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
+from ...engine.rule import ruled
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_real, is_number, require_float, require_number, require_same
 from ..kernel_set import kernels
+from ..pointwise.elementwise import add, mul, sub
+from ..pointwise.powers import rsqrt
 from ..pointwise.rounding import floor_divide
 from ..pointwise.transcendental import exp, log
 from ..product.matmul import matmul
 from ..reduce.norms import vector_norm_of
-from ..reduce.reduction import axes
+from ..reduce.reduction import axes, mean
 from ..shape.broadcasting import Sum
 from ..shape.shape import Permute, sizes
 from .norm import Gradients, Norm, or_constant, per_channel
@@ -74,6 +78,8 @@ class Unit(Function):
     gx = (g - y * sum(g * y)) / size + gsize * y, and g / eps where the norm is below eps.
     """
 
+    gradient = "x: (g - y sum(g y)) / size where the norm exceeds eps, g / eps elsewhere"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
         norm = kernels.norm(x.array, 2, axes, True)
@@ -95,6 +101,7 @@ class Unit(Function):
         return (g - y * along) / size, None, None
 
 
+@operator(records=LayerNorm)
 def layer_norm(
     input: Tensor,
     normalized_shape: int | tuple[int, ...] | list[int],
@@ -111,9 +118,12 @@ def layer_norm(
         TypeError: the types differ or are not floating point.
         ValueError: the shapes do not fit.
     """
+    if interpreters and (seen := interpreted(layer_norm, locals())) is not None:
+        return seen
     return _last_axes("layer_norm", input, normalized_shape, weight, bias, eps, True)
 
 
+@operator(records=LayerNorm)
 def rms_norm(
     input: Tensor,
     normalized_shape: int | tuple[int, ...] | list[int],
@@ -127,12 +137,15 @@ def rms_norm(
 
     Raises: as ``layer_norm``.
     """
+    if interpreters and (seen := interpreted(rms_norm, locals())) is not None:
+        return seen
     require_float("rms_norm", input)
     if eps is None:
         eps = float(np.finfo(input.array.dtype).eps)
     return _last_axes("rms_norm", input, normalized_shape, weight, None, eps, False)
 
 
+@operator(records=GroupNorm)
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
@@ -145,6 +158,8 @@ def group_norm(
         TypeError: the types differ or are not floating point.
         ValueError: the shapes do not fit, or one sample has groups of one element.
     """
+    if interpreters and (seen := interpreted(group_norm, locals())) is not None:
+        return seen
     require_float("group_norm", input)
     shape = input.array.shape
     if len(shape) < 2:
@@ -165,6 +180,7 @@ def group_norm(
     return y
 
 
+@operator(records=Unit)
 def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Tensor:
     """input / max(norm, eps), the p-norm along axis ``dim`` (or several).
 
@@ -173,6 +189,8 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -
         ValueError: p is not a number, or an axis is named twice.
         IndexError: input has no such axis.
     """
+    if interpreters and (seen := interpreted(normalize, locals())) is not None:
+        return seen
     over = axes("normalize", dim, getattr(input, "ndim", 0))
     if p == 2 and is_number(p):
         require_float("normalize", input)
@@ -186,6 +204,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -
     return input / norm
 
 
+@operator
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """y = x / (k + alpha/size * sum x^2)^beta, the sum over the ``size`` channels around each one.
 
@@ -198,6 +217,8 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         TypeError: input is not a Tensor of numbers.
         ValueError: size is below 1, or input has fewer than 3 axes.
     """
+    if interpreters and (seen := interpreted(local_response_norm, locals())) is not None:
+        return seen
     require_number("local_response_norm", input)
     if input.array.dtype != np.int64:
         require_float("local_response_norm", input)
@@ -240,9 +261,22 @@ def _last_axes(
             _require_shape(name, x, extents, weight=weight, bias=bias)
     if type(eps) is not float and not is_number(eps):
         raise TypeError(f"{name}: eps={eps!r} must be a number")
+    if interpreters and ruled(mean, rsqrt, sub, mul, add):
+        return _composed(x, len(extents), weight, bias, eps, centred)
     affine = weight is not None or bias is not None
     weight, bias = or_constant(weight, x, extents, 1.0), or_constant(bias, x, extents, 0.0)
     return LayerNorm.apply(x, weight, bias, eps, centred, affine)
+
+
+def _composed(
+    x: Tensor, ndim: int, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool
+) -> Tensor:
+    """``layer_norm`` or ``rms_norm``, composed of operators; ``LayerNorm`` must equal it."""
+    over = tuple(range(-ndim, 0))
+    away = x - mean(x, over, True) if centred else x
+    y = away * rsqrt(mean(away * away, over, True) + eps)
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
 
 
 def _require_shape(name: str, x: Tensor, extents: tuple[int, ...], **given: Tensor | None) -> None:

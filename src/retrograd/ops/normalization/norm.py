@@ -29,6 +29,8 @@ class Norm(Function):
     ctx.centred the mean is 0.
     """
 
+    gradient = "x: (h - mean(h) - z mean(h z)) / sqrt(variance + eps), h = g weight; weight: sum(g z); bias: sum(g)"
+
     @classmethod
     def backward(cls, ctx: Any, g: Tensor) -> Gradients:
         """The fused gradient, or the composed one where it must be differentiable or need not reach x."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, require_float
 from ..kernel_set import kernels
@@ -110,6 +111,7 @@ def fixed_batch_norm(x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor, 
     return ChannelAffine.apply(x, *FixedScale.apply(mean, variance, weight, bias, eps))
 
 
+@operator(records=(ChannelAffine, BatchNorm))
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -131,6 +133,8 @@ def batch_norm(
         ValueError: the shapes do not fit, a channel has only one element, or eps is negative, or 0 with the statistics
             of input.
     """
+    if interpreters and (seen := interpreted(batch_norm, locals())) is not None:
+        return seen
     if training is not True and training is not False:
         training = as_flag("batch_norm", "training", training)
     if isinstance(input, Tensor) and input.array.shape == (0,):  # no channel, and nothing to normalize
@@ -160,6 +164,7 @@ def batch_norm(
     return y
 
 
+@operator(records=(ChannelAffine, GroupNorm))
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -180,6 +185,8 @@ def instance_norm(
         TypeError: the types differ or are not floating point.
         ValueError: the shapes do not fit, a channel has one position, or the running statistics to use are missing.
     """
+    if interpreters and (seen := interpreted(instance_norm, locals())) is not None:
+        return seen
     running = _running("instance_norm", input, running_mean, running_var)
     weight, bias = per_channel("instance_norm", input, weight=weight, bias=bias)
     if use_input_stats is not True and not as_flag("instance_norm", "use_input_stats", use_input_stats):

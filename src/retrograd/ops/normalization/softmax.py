@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_count, require_float, require_tensor
 from ..dtypes.dtype import cast
@@ -88,6 +89,7 @@ class LogSoftmaxGrad(Function):
         return gg, gy, None
 
 
+@operator(records=Softmax, methods="softmax")
 def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """exp(input) / sum(exp(input)) along axis ``dim``, computed without overflow.
 
@@ -97,11 +99,14 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
         TypeError: input is not floating-point after the conversion.
         IndexError: input has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(softmax, locals())) is not None:
+        return seen
     input = _converted("softmax", input, dtype)
     ndim = input.array.ndim
     return Softmax.apply(input, axis("softmax", "dim", dim, ndim)) if ndim else of_line(softmax, input, dim)
 
 
+@operator(records=LogSoftmax, methods="log_softmax")
 def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """input - log(sum(exp(input))) along axis ``dim``, computed without overflow.
 
@@ -109,6 +114,8 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 
     Raises: as ``softmax``.
     """
+    if interpreters and (seen := interpreted(log_softmax, locals())) is not None:
+        return seen
     input = _converted("log_softmax", input, dtype)
     ndim = input.array.ndim
     return LogSoftmax.apply(input, axis("log_softmax", "dim", dim, ndim)) if ndim else of_line(log_softmax, input, dim)

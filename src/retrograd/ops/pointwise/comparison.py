@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_element, as_flag, as_real, is_number
 from ..dtypes.dtype import float16
@@ -49,72 +50,112 @@ __all__ = [
 ]
 
 
+@operator(methods="eq", in_place=True, numpy="equal")
 def eq(input: Tensor, other: Tensor | float) -> Tensor:
     """input == other, element by element; other is a Tensor or a number."""
+    if interpreters and (seen := interpreted(eq, locals())) is not None:
+        return seen
     return _compare("eq", np.equal, "eq", input, other)
 
 
+@operator(methods="ne not_equal", in_place=True, numpy="not_equal")
 def ne(input: Tensor, other: Tensor | float) -> Tensor:
     """input != other, element by element; other is a Tensor or a number."""
+    if interpreters and (seen := interpreted(ne, locals())) is not None:
+        return seen
     return _compare("ne", np.not_equal, "ne", input, other)
 
 
+@operator(methods="lt less", in_place=True, numpy="less")
 def lt(input: Tensor, other: Tensor | float) -> Tensor:
     """input < other, element by element; other is a Tensor or a number."""
+    if interpreters and (seen := interpreted(lt, locals())) is not None:
+        return seen
     return _compare("lt", np.less, "lt", input, other)
 
 
+@operator(methods="le less_equal", in_place=True, numpy="less_equal")
 def le(input: Tensor, other: Tensor | float) -> Tensor:
     """input <= other, element by element; other is a Tensor or a number."""
+    if interpreters and (seen := interpreted(le, locals())) is not None:
+        return seen
     return _compare("le", np.less_equal, "le", input, other)
 
 
+@operator(methods="gt greater", in_place=True, numpy="greater")
 def gt(input: Tensor, other: Tensor | float) -> Tensor:
     """input > other, element by element; other is a Tensor or a number."""
+    if interpreters and (seen := interpreted(gt, locals())) is not None:
+        return seen
     return _compare("gt", np.greater, "lt", input, other, swapped=True)
 
 
+@operator(methods="ge greater_equal", in_place=True, numpy="greater_equal")
 def ge(input: Tensor, other: Tensor | float) -> Tensor:
     """input >= other, element by element; other is a Tensor or a number."""
+    if interpreters and (seen := interpreted(ge, locals())) is not None:
+        return seen
     return _compare("ge", np.greater_equal, "le", input, other, swapped=True)
 
 
+@operator(methods="isnan", numpy="isnan")
 def isnan(input: Tensor) -> Tensor:
     """Where input is NaN."""
+    if interpreters and (seen := interpreted(isnan, locals())) is not None:
+        return seen
     return _test("isnan", input, False)
 
 
+@operator(methods="isinf", numpy="isinf")
 def isinf(input: Tensor) -> Tensor:
     """Where input is inf or -inf."""
+    if interpreters and (seen := interpreted(isinf, locals())) is not None:
+        return seen
     return _test("isinf", input, False)
 
 
+@operator(methods="isfinite", numpy="isfinite")
 def isfinite(input: Tensor) -> Tensor:
     """Where input is neither NaN nor infinite."""
+    if interpreters and (seen := interpreted(isfinite, locals())) is not None:
+        return seen
     return _test("isfinite", input, True)
 
 
+@operator(methods="isposinf")
 def isposinf(input: Tensor) -> Tensor:
     """Where input is inf."""
+    if interpreters and (seen := interpreted(isposinf, locals())) is not None:
+        return seen
     return wrap(np.asarray(np.isposinf(_pair("isposinf", input, input)[0].astype(np.float64, copy=False))))
 
 
+@operator(methods="isneginf")
 def isneginf(input: Tensor) -> Tensor:
     """Where input is -inf."""
+    if interpreters and (seen := interpreted(isneginf, locals())) is not None:
+        return seen
     return wrap(np.asarray(np.isneginf(_pair("isneginf", input, input)[0].astype(np.float64, copy=False))))
 
 
+@operator(methods="isreal")
 def isreal(input: Tensor) -> Tensor:
     """True everywhere: there are no complex numbers."""
+    if interpreters and (seen := interpreted(isreal, locals())) is not None:
+        return seen
     return wrap(np.ones(_pair("isreal", input, input)[0].shape, np.bool_))
 
 
+@operator(methods="signbit", numpy="signbit")
 def signbit(input: Tensor) -> Tensor:
     """Where input has the sign bit: it is below 0, or -0.0."""
+    if interpreters and (seen := interpreted(signbit, locals())) is not None:
+        return seen
     x = _pair("signbit", input, input)[0]
     return wrap(np.asarray(np.signbit(x) if x.dtype.kind == "f" else x < 0))
 
 
+@operator(methods="isclose")
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Where |input - other| <= atol + rtol * |other|; infinities are close to themselves alone.
 
@@ -124,6 +165,8 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
         TypeError: an operand is not a Tensor, or their types differ.
         ValueError: the shapes do not broadcast, or rtol or atol is negative or NaN.
     """
+    if interpreters and (seen := interpreted(isclose, locals())) is not None:
+        return seen
     x, y = _pair("isclose", input, other)
     equal_nan = as_flag("isclose", "equal_nan", equal_nan)
     for label, value in (("rtol", rtol), ("atol", atol)):
@@ -136,74 +179,107 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
         return wrap(np.asarray(np.isclose(x, y, rtol, atol, equal_nan)))
 
 
+@operator(methods="allclose")
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether all elements are close, see ``isclose``."""
+    if interpreters and (seen := interpreted(allclose, locals())) is not None:
+        return seen
     equal_nan = as_flag("allclose", "equal_nan", equal_nan)
     return bool(isclose(input, other, rtol, atol, equal_nan).array.all())
 
 
+@operator(methods="equal")
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether both have the same shape and the same elements; NaN is equal to nothing.
 
     Raises:
         TypeError: an operand is not a Tensor.
     """
+    if interpreters and (seen := interpreted(equal, locals())) is not None:
+        return seen
     for label, value in (("input", input), ("other", other)):
         if not isinstance(value, Tensor):
             raise TypeError(f"equal: {label} is {type(value).__name__}, needs a Tensor")
     return input.array.shape == other.array.shape and bool((input.array == other.array).all())
 
 
+@operator(methods="logical_and", in_place=True, numpy="logical_and")
 def logical_and(input: Tensor, other: Tensor) -> Tensor:
     """Where both are not 0; shapes broadcast."""
+    if interpreters and (seen := interpreted(logical_and, locals())) is not None:
+        return seen
     return wrap(np.asarray(np.logical_and(*_pair("logical_and", input, other))))
 
 
+@operator(methods="logical_or", in_place=True, numpy="logical_or")
 def logical_or(input: Tensor, other: Tensor) -> Tensor:
     """Where at least one is not 0; shapes broadcast."""
+    if interpreters and (seen := interpreted(logical_or, locals())) is not None:
+        return seen
     return wrap(np.asarray(np.logical_or(*_pair("logical_or", input, other))))
 
 
+@operator(methods="logical_xor", in_place=True, numpy="logical_xor")
 def logical_xor(input: Tensor, other: Tensor) -> Tensor:
     """Where exactly one is not 0; shapes broadcast."""
+    if interpreters and (seen := interpreted(logical_xor, locals())) is not None:
+        return seen
     return wrap(np.asarray(np.logical_xor(*_pair("logical_xor", input, other))))
 
 
+@operator(methods="logical_not", in_place=True, numpy="logical_not")
 def logical_not(input: Tensor) -> Tensor:
     """Where input is 0."""
+    if interpreters and (seen := interpreted(logical_not, locals())) is not None:
+        return seen
     return wrap(np.asarray(np.logical_not(_pair("logical_not", input, input)[0])))
 
 
+@operator(methods="bitwise_and __and__", in_place=True, numpy="bitwise_and")
 def bitwise_and(input: Tensor | int, other: Tensor | int) -> Tensor:
     """The bits that both have, of integers or truth values; shapes broadcast."""
+    if interpreters and (seen := interpreted(bitwise_and, locals())) is not None:
+        return seen
     return _bitwise("bitwise_and", np.bitwise_and, input, other)
 
 
+@operator(methods="bitwise_or __or__", in_place=True, numpy="bitwise_or")
 def bitwise_or(input: Tensor | int, other: Tensor | int) -> Tensor:
     """The bits that at least one has, of integers or truth values; shapes broadcast."""
+    if interpreters and (seen := interpreted(bitwise_or, locals())) is not None:
+        return seen
     return _bitwise("bitwise_or", np.bitwise_or, input, other)
 
 
+@operator(methods="bitwise_xor __xor__", in_place=True, numpy="bitwise_xor")
 def bitwise_xor(input: Tensor | int, other: Tensor | int) -> Tensor:
     """The bits that exactly one of them has, of integers or truth values; shapes broadcast."""
+    if interpreters and (seen := interpreted(bitwise_xor, locals())) is not None:
+        return seen
     return _bitwise("bitwise_xor", np.bitwise_xor, input, other)
 
 
+@operator(methods="bitwise_left_shift __lshift__", in_place=True, numpy="left_shift")
 def bitwise_left_shift(input: Tensor | int, other: Tensor | int) -> Tensor:
     """input * 2**other for integers, with bits beyond the type lost; shapes broadcast.
 
     Raises:
         TypeError: both hold truth values, or one is floating-point.
     """
+    if interpreters and (seen := interpreted(bitwise_left_shift, locals())) is not None:
+        return seen
     return _shifted("bitwise_left_shift", np.left_shift, input, other)
 
 
+@operator(methods="bitwise_right_shift __rshift__", in_place=True, numpy="right_shift")
 def bitwise_right_shift(input: Tensor | int, other: Tensor | int) -> Tensor:
     """input / 2**other for integers, rounded down; shapes broadcast.
 
     Raises:
         TypeError: both hold truth values, or one is floating-point.
     """
+    if interpreters and (seen := interpreted(bitwise_right_shift, locals())) is not None:
+        return seen
     return _shifted("bitwise_right_shift", np.right_shift, input, other)
 
 
@@ -214,12 +290,15 @@ def _shifted(name: str, shift: np.ufunc, input: Any, other: Any) -> Tensor:
     return _bitwise(name, shift, input, other)
 
 
+@operator(methods="bitwise_not __invert__", in_place=True, numpy="invert")
 def bitwise_not(input: Tensor) -> Tensor:
     """The inverted bits: not x for truth values, -x - 1 for integers.
 
     Raises:
         TypeError: input is floating-point.
     """
+    if interpreters and (seen := interpreted(bitwise_not, locals())) is not None:
+        return seen
     if not isinstance(input, Tensor) or input.array.dtype.kind == "f":
         kind = input.array.dtype if isinstance(input, Tensor) else type(input).__name__
         raise TypeError(f"bitwise_not: input is {kind}, needs a Tensor of int64 or bool")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from ...engine.tensor import Tensor
 from ..dtypes.dtype import cast
 from ..dtypes.promotion import promoted_type
-from .pointwise import pointwise
+from .pointwise import Pointwise
 
 __all__: list[str] = []
 
-NormalLogDensity = pointwise("normal_log_density")
+
+class NormalLogDensity(Pointwise, formula="normal_log_density"):
+    """-((x - mean) / scale)**2 / 2 - log(scale) - log(2 pi) / 2"""
 
 
 def normal_log_density(value: Tensor, mean: Tensor, scale: Tensor) -> Tensor:

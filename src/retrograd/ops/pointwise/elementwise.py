@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import (
     are_floats,
@@ -25,7 +26,7 @@ from ..dtypes.dtype import cast
 from ..dtypes.promotion import promoted_type
 from ..shape.broadcasting import broadcast_shape
 from .operands import Binary, binary, promoted, unary_exact
-from .pointwise import pointwise
+from .pointwise import Pointwise
 from .rounding import floor_divide, trunc_divide
 
 __all__ = [
@@ -46,18 +47,54 @@ __all__ = [
 ]
 
 
-Add = pointwise("add", exact=np.add)
-Sub = pointwise("sub", exact=np.subtract, truths=False)
-Mul = pointwise("mul", exact=np.multiply)
-Div = pointwise("div")
-Neg = pointwise("neg")
-Scale = pointwise("scale")  # by a Python number
-Addcmul = pointwise("addcmul")
-Addcdiv = pointwise("addcdiv")
-Lerp = pointwise("lerp")
-LerpNumber = pointwise("lerp_number")
+class Add(Pointwise, Binary, formula="add"):
+    """x + y"""
+
+    exact = np.add
 
 
+class Sub(Pointwise, Binary, formula="sub"):
+    """x - y"""
+
+    exact = np.subtract
+    truths = False
+
+
+class Mul(Pointwise, Binary, formula="mul"):
+    """x y"""
+
+    exact = np.multiply
+
+
+class Div(Pointwise, Binary, formula="div"):
+    """x / y"""
+
+
+class Neg(Pointwise, formula="neg"):
+    """-x"""
+
+
+class Scale(Pointwise, formula="scale"):  # by a Python number
+    """factor x"""
+
+
+class Addcmul(Pointwise, formula="addcmul"):
+    """x + value y z"""
+
+
+class Addcdiv(Pointwise, formula="addcdiv"):
+    """x + value y / z"""
+
+
+class Lerp(Pointwise, formula="lerp"):
+    """x + weight (y - x), from the nearer end, so that weights of 0 and 1 give x and y themselves"""
+
+
+class LerpNumber(Pointwise, Binary, formula="lerp_number"):
+    """As ``lerp``, with one weight for all."""
+
+
+@operator(records=Add, methods="add __add__", in_place=True, numpy="add")
 def add(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: float = 1) -> Tensor:
     """input + alpha * other; shapes broadcast, types promote as in PyTorch, a Python number takes the tensor's type.
 
@@ -65,11 +102,14 @@ def add(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: flo
         ValueError: the shapes do not broadcast.
         TypeError: an operand is neither a Tensor nor a number, or alpha is a float and the operands are integers.
     """
+    if interpreters and (seen := interpreted(add, locals())) is not None:
+        return seen
     if older:
         other, alpha = scaled_last("add", other, older, alpha)
     return binary(Add, "add", input, other if alpha == 1 else _scaled(Add, "add", input, other, alpha))
 
 
+@operator(records=Sub, methods="sub subtract __sub__", in_place=True, numpy="subtract")
 def sub(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: float = 1) -> Tensor:
     """input - alpha * other; as ``add``, but not for truth values.
 
@@ -78,6 +118,8 @@ def sub(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: flo
         TypeError: an operand holds truth values, or is neither a Tensor nor a number, or alpha is a float and the
             operands are integers.
     """
+    if interpreters and (seen := interpreted(sub, locals())) is not None:
+        return seen
     if older:
         other, alpha = scaled_last("sub", other, older, alpha)
     return binary(Sub, "sub", input, other if alpha == 1 else _scaled(Sub, "sub", input, other, alpha))
@@ -92,8 +134,11 @@ def _scaled(operator: type[Binary], name: str, x: Any, y: Any, alpha: Any) -> Te
     return mul(y, bool(alpha) if kind == "b" else convert(name, "alpha", alpha))
 
 
+@operator(records=(Scale, Mul), methods="mul multiply __mul__", in_place=True, numpy="multiply")
 def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
     """input * other; as ``add``."""
+    if interpreters and (seen := interpreted(mul, locals())) is not None:
+        return seen
     if not isinstance(other, Tensor):
         if isinstance(input, Tensor) and input.array.dtype.kind == "f" and is_number(other):
             return Scale.apply(input, as_real("mul", "other", other))
@@ -102,6 +147,7 @@ def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
     return binary(Mul, "mul", input, other)
 
 
+@operator(records=Div, methods="div divide __truediv__", in_place=True, numpy="divide")
 def div(input: Tensor | float, other: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
     """input / other; as ``add``, but integers give float32.
 
@@ -110,6 +156,8 @@ def div(input: Tensor | float, other: Tensor | float, *, rounding_mode: str | No
     Raises:
         ValueError: ``rounding_mode`` is unknown.
     """
+    if interpreters and (seen := interpreted(div, locals())) is not None:
+        return seen
     if rounding_mode is None:
         return binary(Div, "div", input, other)
     if rounding_mode == "floor":
@@ -124,23 +172,30 @@ def scale(input: Tensor, factor: float) -> Tensor:
     return Scale.apply(input, factor)
 
 
+@operator(records=Neg, methods="neg negative __neg__", in_place=True, numpy="negative")
 def neg(input: Tensor) -> Tensor:
     """-input"""
+    if interpreters and (seen := interpreted(neg, locals())) is not None:
+        return seen
     return unary_exact(Neg, "neg", np.negative, input)
 
 
+@operator(methods="positive __pos__", numpy="positive")
 def positive(input: Tensor) -> Tensor:
     """input itself.
 
     Raises:
         TypeError: input is not a Tensor, or holds truth values.
     """
+    if interpreters and (seen := interpreted(positive, locals())) is not None:
+        return seen
     if not isinstance(input, Tensor) or input.array.dtype.kind == "b":
         kind = "bool" if isinstance(input, Tensor) else type(input).__name__
         raise TypeError(f"positive: input is {kind}, needs a Tensor of numbers")
     return input
 
 
+@operator(records=(LerpNumber, Lerp), methods="lerp", in_place=True)
 def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     """input + weight * (end - input); three operands are broadcast.
 
@@ -148,6 +203,8 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
         ValueError: the shapes do not broadcast.
         TypeError: an operand is not a floating-point Tensor of input's type, and weight not a number either.
     """
+    if interpreters and (seen := interpreted(lerp, locals())) is not None:
+        return seen
     require_same("lerp", "input", input, "end", end)
     if is_number(weight):
         weight = as_real("lerp", "weight", weight)
@@ -159,6 +216,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     return Lerp.apply(input, end, weight)
 
 
+@operator(records=Addcmul, methods="addcmul", in_place=True)
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: float = 1) -> Tensor:
     """input + value * tensor1 * tensor2; three operands are broadcast, and their types promote.
 
@@ -168,6 +226,8 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, val
         ValueError: the shapes do not broadcast.
         TypeError: an operand is not a Tensor, or all hold truth values.
     """
+    if interpreters and (seen := interpreted(addcmul, locals())) is not None:
+        return seen
     if older:
         tensor1, tensor2, value = scaled_last("addcmul", tensor1, (tensor2, *older), value, 2)
     x, y, z = _three("addcmul", input, tensor1, tensor2)
@@ -177,6 +237,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, val
     return x + y * z * whole("addcmul", "value", value)
 
 
+@operator(records=Addcdiv, methods="addcdiv", in_place=True)
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: float = 1) -> Tensor:
     """input + value * tensor1 / tensor2; three operands are broadcast, and their types promote.
 
@@ -184,6 +245,8 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, val
         ValueError: the shapes do not broadcast.
         TypeError: an operand is not a Tensor, or neither tensor1 nor tensor2 is floating-point.
     """
+    if interpreters and (seen := interpreted(addcdiv, locals())) is not None:
+        return seen
     if older:
         tensor1, tensor2, value = scaled_last("addcdiv", tensor1, (tensor2, *older), value, 2)
     x, y, z = _three("addcdiv", input, tensor1, tensor2)
@@ -208,8 +271,11 @@ def _three(name: str, x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
     return cast(x, dtype), cast(y, dtype), cast(z, dtype)
 
 
+@operator(methods="true_divide", in_place=True)
 def true_divide(input: Tensor | float, other: Tensor | float) -> Tensor:
     """``div``"""
+    if interpreters and (seen := interpreted(true_divide, locals())) is not None:
+        return seen
     return div(input, other)
 
 

@@ -18,7 +18,7 @@ from ..arguments.checks import as_real, is_number
 from ..dtypes.promotion import floats
 from ..shape.broadcasting import broadcast_shape, expand
 from .meanings import meanings
-from .pointwise import make
+from .pointwise import made
 
 __all__: list[str] = []
 _MOST_OPERANDS, _MOST_NUMBERS = 2, 3
@@ -240,7 +240,7 @@ class Formula:
     def _make(self, parts: list[Any], fused: Any, source: Any) -> None:
         """Make the Function; backward_source shows ``source``."""
         members: dict[str, Any] = {"__doc__": self.__doc__, "__module__": self._written.__module__}
-        self.function = make(self._name, self._value, parts, fused, **members)
+        self.function = made(self._name, self._value, parts, fused, **members)
         self.function.backward.__wrapped__ = source  # type: ignore[attr-defined]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...formulas.activation import gated_grad_x, gated_grad_y
 from ..arguments.checks import as_truth, require_float, require_tensor
@@ -54,6 +55,7 @@ class StraightThrough(Function):
         return g, None
 
 
+@operator(records=Glu)
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """a * sigmoid(b), where a and b are the halves of input along axis ``dim``.
 
@@ -64,6 +66,8 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
     Source: Y. Dauphin et al., "Language Modeling with Gated Convolutional Networks", 2016.
     """
+    if interpreters and (seen := interpreted(glu, locals())) is not None:
+        return seen
     require_float("glu", input)
     place = axis("glu", "dim", dim, input.array.ndim)
     if input.array.shape[place] % 2:
@@ -71,6 +75,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return Glu.apply(input, place)
 
 
+@operator(records=StraightThrough)
 def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """softmax((logits + noise) / tau) along axis ``dim``, with Gumbel noise: a soft sample.
 
@@ -84,6 +89,8 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: fl
 
     Source: E. Jang et al., "Categorical Reparameterization with Gumbel-Softmax", 2016.
     """
+    if interpreters and (seen := interpreted(gumbel_softmax, locals())) is not None:
+        return seen
     require_float("gumbel_softmax", logits, "logits")
     hard = as_truth("gumbel_softmax", "hard", hard)
     if not tau > 0:
@@ -100,6 +107,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: fl
     return StraightThrough.apply(soft, chosen)
 
 
+@operator
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """softmax(-input) along axis ``dim``; the arguments are those of ``nn.functional.softmax``.
 
@@ -107,6 +115,8 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
         TypeError: input is not floating-point after the conversion, or holds truth values.
         IndexError: input has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(softmin, locals())) is not None:
+        return seen
     require_tensor("softmin", input)
     if dtype is None:
         require_float("softmin", input)

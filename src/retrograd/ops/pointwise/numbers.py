@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_float, require_float
 from ..dtypes.dtype import cast, float64
 from ..dtypes.promotion import floats, promote
 from ..shape.broadcasting import broadcast_shape, sum_to
+from .operands import Binary, binary
 from .piecewise import where
-from .pointwise import operator_of_two
+from .pointwise import Pointwise
 from .powers import pow
 
 __all__ = [
@@ -68,41 +70,56 @@ class NextAfter(Function):
         return sum_to(g, of_x), wrap(np.zeros(of_y, g.array.dtype)) if ctx.needs_input_grad[1] else None
 
 
-copysign = operator_of_two(
-    "copysign",
-    "The size of input with the sign of other, whose -0.0 counts as negative and NaN as positive; shapes broadcast.",
-    ((0.5, 2.0), (-2.0, -0.5)),
-)
+class Copysign(Pointwise, Binary, formula="copysign"):
+    """|x| with the sign of y, also of -0.0"""
 
 
+@operator(records=Copysign, domains=((0.5, 2.0), (-2.0, -0.5)), methods="copysign", in_place=True, numpy="copysign")
+def copysign(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """The size of input with the sign of other, whose -0.0 counts as negative and NaN as positive; shapes broadcast."""
+    if interpreters and (seen := interpreted(copysign, locals())) is not None:
+        return seen
+    return binary(Copysign, "copysign", input, other)
+
+
+@operator(methods="deg2rad", in_place=True, numpy="deg2rad radians")
 def deg2rad(input: Tensor) -> Tensor:
     """input * pi / 180
 
     Raises:
         TypeError: input is not a Tensor.
     """
+    if interpreters and (seen := interpreted(deg2rad, locals())) is not None:
+        return seen
     return as_float("deg2rad", input) * (math.pi / 180)
 
 
+@operator(methods="rad2deg", in_place=True, numpy="rad2deg degrees")
 def rad2deg(input: Tensor) -> Tensor:
     """input * 180 / pi
 
     Raises:
         TypeError: input is not a Tensor.
     """
+    if interpreters and (seen := interpreted(rad2deg, locals())) is not None:
+        return seen
     return as_float("rad2deg", input) * (180 / math.pi)
 
 
+@operator(methods="float_power", in_place=True, numpy="float_power")
 def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     """``pow`` in float64: input**exponent; one of them may be a number.
 
     Raises: as ``pow``.
     """
+    if interpreters and (seen := interpreted(float_power, locals())) is not None:
+        return seen
     x, y = promote("float_power", input, exponent, "exponent")
     broadcast_shape("float_power", x.array.shape, y.array.shape)
     return pow(cast(x, float64), cast(y, float64))
 
 
+@operator(methods="ldexp", in_place=True, numpy="ldexp")
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2**other; shapes broadcast, integers become floating point.
 
@@ -110,21 +127,27 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
         TypeError: an operand is neither a Tensor nor a number.
         ValueError: the shapes do not broadcast.
     """
+    if interpreters and (seen := interpreted(ldexp, locals())) is not None:
+        return seen
     x, y = promote("ldexp", input, other)
     broadcast_shape("ldexp", x.array.shape, y.array.shape)
     return as_float("ldexp", x) * as_float("ldexp", y).exp2()
 
 
+@operator(records=Frexp, methods="frexp")
 def frexp(input: Tensor) -> MantissaAndExponent:
     """(mantissa, exponent): input = mantissa * 2**exponent with |mantissa| from 1/2 to 1, or 0; exponents are int32.
 
     Raises:
         TypeError: input is not a floating-point Tensor.
     """
+    if interpreters and (seen := interpreted(frexp, locals())) is not None:
+        return seen
     require_float("frexp", input)
     return MantissaAndExponent(*Frexp.apply(input))
 
 
+@operator(methods="gcd", in_place=True, numpy="gcd")
 def gcd(input: Tensor, other: Tensor | int) -> Tensor:
     """The greatest common divisors of integers, at least 0; shapes broadcast.
 
@@ -132,9 +155,12 @@ def gcd(input: Tensor, other: Tensor | int) -> Tensor:
         TypeError: an operand does not hold integers.
         ValueError: the shapes do not broadcast.
     """
+    if interpreters and (seen := interpreted(gcd, locals())) is not None:
+        return seen
     return _of_integers("gcd", np.gcd, input, other)
 
 
+@operator(methods="lcm", in_place=True, numpy="lcm")
 def lcm(input: Tensor, other: Tensor | int) -> Tensor:
     """The least common multiples of integers, at least 0; shapes broadcast.
 
@@ -142,9 +168,12 @@ def lcm(input: Tensor, other: Tensor | int) -> Tensor:
         TypeError: an operand does not hold integers.
         ValueError: the shapes do not broadcast.
     """
+    if interpreters and (seen := interpreted(lcm, locals())) is not None:
+        return seen
     return _of_integers("lcm", np.lcm, input, other)
 
 
+@operator(methods="heaviside", in_place=True, numpy="heaviside")
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """1 where input is above 0, ``values`` where it is 0, 0 elsewhere. Shapes broadcast; no gradient to input.
 
@@ -152,6 +181,8 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
         TypeError: an operand is not a Tensor, or the types differ.
         ValueError: the shapes do not broadcast.
     """
+    if interpreters and (seen := interpreted(heaviside, locals())) is not None:
+        return seen
     for label, value in (("input", input), ("values", values)):
         if not isinstance(value, Tensor) or value.array.dtype != getattr(input, "dtype", None):
             raise TypeError(f"heaviside: {label} is {getattr(value, 'dtype', type(value).__name__)}; both must be "
@@ -161,6 +192,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     return where(wrap(np.asarray(x == 0)), values, wrap(np.asarray((x > 0).astype(x.dtype))))
 
 
+@operator(records=NextAfter, methods="nextafter", in_place=True, numpy="nextafter")
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """The next floating-point number after input towards other; shapes broadcast.
 
@@ -170,6 +202,8 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
         TypeError: neither operand is floating-point, or one is not a Tensor.
         ValueError: the shapes do not broadcast.
     """
+    if interpreters and (seen := interpreted(nextafter, locals())) is not None:
+        return seen
     x, y = floats("nextafter", input=input, other=other)
     broadcast_shape("nextafter", x.array.shape, y.array.shape)
     return NextAfter.apply(x, y)
@@ -181,5 +215,3 @@ def _of_integers(name: str, function: np.ufunc, x: Any, y: Any) -> Tensor:
         raise TypeError(f"{name}: input and other promote to {a.array.dtype}, needs integers; convert with .long()")
     broadcast_shape(name, a.array.shape, b.array.shape)
     return wrap(np.asarray(function(a.array, b.array)))
-
-

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled as recording
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_float, require_float
 from ..dtypes.dtype import default_dtype
@@ -16,7 +17,7 @@ from ..dtypes.promotion import promote
 from ..shape.broadcasting import broadcast_shape
 
 __all__ = [
-    "Binary", "Constant", "Gradients", "WithoutGradient", "binary", "promoted", "recording", "unary", "unary_exact",
+    "Binary", "Constant", "Gradients", "WithoutGradient", "binary", "promoted", "recording", "unary_exact",
     "unary_float",
 ]  # fmt: skip
 
@@ -47,6 +48,8 @@ class Constant(Function):
 class WithoutGradient(Function):
     """y, computed from x by the operator ``name``, which has no gradient: a backward through it is an error."""
 
+    gradient = "none: a backward through it is an error"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: np.ndarray, name: str) -> Tensor:
         ctx.operator = name
@@ -55,17 +58,6 @@ class WithoutGradient(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         raise NotImplementedError(f"{ctx.operator}: it has no gradient; use input.detach()")
-
-
-def unary(operator: type[Function], name: str, x: Tensor) -> Tensor:
-    """The operator of a Tensor; integers and truth values become the default type.
-
-    Raises:
-        TypeError: x is not a Tensor.
-    """
-    if isinstance(x, Tensor) and x.array.dtype.char in "fd":
-        return operator.apply(x)
-    return operator.apply(as_float(name, x))
 
 
 def unary_float(operator: type[Function], name: str, x: Tensor) -> Tensor:
@@ -79,12 +71,15 @@ def unary_float(operator: type[Function], name: str, x: Tensor) -> Tensor:
     return operator.apply(x)
 
 
+@operator
 def unary_exact(operator: type[Function], name: str, exact: Callable[..., Any], x: Tensor) -> Tensor:
     """The operator of a floating-point Tensor; ``exact`` computes it for integers, which carry no gradient.
 
     Raises:
         TypeError: x is not a Tensor, or holds truth values.
     """
+    if interpreters and (seen := interpreted(unary_exact, locals())) is not None:
+        return seen
     if isinstance(x, Tensor):
         dtype = x.array.dtype
         if dtype.char in "fd":
@@ -94,6 +89,7 @@ def unary_exact(operator: type[Function], name: str, exact: Callable[..., Any], 
     return unary_float(operator, name, x)
 
 
+@operator
 def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
     """The operator of two Tensors, or of a Tensor and a number: shapes broadcast, types promote.
 
@@ -101,6 +97,8 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
         ValueError: the shapes do not broadcast, or a number does not fit the type.
         TypeError: an operand is neither a Tensor nor a number, or of a type that the operator does not support.
     """
+    if interpreters and (seen := interpreted(binary, locals())) is not None:
+        return seen
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         dtype = x.array.dtype
         if y.array.dtype is dtype and dtype.kind == "f":

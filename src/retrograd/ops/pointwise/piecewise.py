@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
-from ...engine.rule import computed_by
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_element, as_mask, as_real, is_number, require_float, require_tensor
+from ..arguments.checks import as_element, as_mask, as_real, as_truth, is_number, require_float, require_tensor
 from ..dtypes.dtype import cast, uint8
 from ..dtypes.promotion import promote, promoted_type, with_number
 from ..index.indexing import nonzero
 from ..kernel_set import kernels
 from ..memory.private import private
 from ..shape.broadcasting import broadcast_shape, sum_to
-from .operands import Gradients, unary_exact
-from .pointwise import operator_of_two, pointwise
+from .operands import Binary, Gradients, binary, unary_exact
+from .pointwise import Pointwise
 
 __all__ = [
     "clamp",
@@ -38,13 +38,22 @@ __all__ = [
 _PLAIN = frozenset((float, int, type(None)))  # types of the limits that ``clamp`` mostly gets
 
 
-Relu = pointwise("relu", straight=True)
-Clamp = pointwise("clamp")
-NanToNum = pointwise("nan_to_num")
+class Relu(Pointwise, formula="relu", straight=True):
+    """max(x, 0); NaN stays"""
+
+
+class Clamp(Pointwise, formula="clamp"):
+    """min(max(x, low), high); NaN stays"""
+
+
+class NanToNum(Pointwise, formula="nan_to_num"):
+    """x with NaN, inf and -inf replaced by these numbers"""
 
 
 class ClampTensors(Function):
     """min(max(x, low), high) of three tensors; a limit gets the gradient where it is the result and x is not"""
+
+    gradient = "x: g where low <= x <= high; a limit: g where it is the result and x is not"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -78,37 +87,80 @@ class Where(Function):
         return None, gx, sum_to(Where.apply(condition, zero, g), sy) if want_y else None
 
 
-maximum = operator_of_two(
-    "maximum",
-    "The larger of the two, element by element; NaN wins; ties share the gradient evenly.",
-    exact=np.maximum,
-)
-minimum = operator_of_two(
-    "minimum",
-    "The smaller of the two, element by element; NaN wins; ties share the gradient evenly.",
-    exact=np.minimum,
-)
-fmax = operator_of_two(
-    "fmax",
-    "The larger of the two, element by element; numbers win over NaN; of ties, input gets the gradient.",
-    exact=np.fmax,
-)
-fmin = operator_of_two(
-    "fmin",
-    "The smaller of the two, element by element; numbers win over NaN; of ties, input gets the gradient.",
-    exact=np.fmin,
-)
+class Maximum(Pointwise, Binary, formula="maximum"):
+    """The larger one; NaN wins."""
+
+    exact = np.maximum
+
+
+@operator(records=Maximum, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="maximum", numpy="maximum")
+def maximum(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """The larger of the two, element by element; NaN wins; ties share the gradient evenly."""
+    if interpreters and (seen := interpreted(maximum, locals())) is not None:
+        return seen
+    return binary(Maximum, "maximum", input, other)
+
+
+class Minimum(Pointwise, Binary, formula="minimum"):
+    """The smaller one; NaN wins."""
+
+    exact = np.minimum
+
+
+@operator(records=Minimum, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="minimum", numpy="minimum")
+def minimum(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """The smaller of the two, element by element; NaN wins; ties share the gradient evenly."""
+    if interpreters and (seen := interpreted(minimum, locals())) is not None:
+        return seen
+    return binary(Minimum, "minimum", input, other)
+
+
+class Fmax(Pointwise, Binary, formula="fmax"):
+    """The larger one; numbers win over NaN."""
+
+    exact = np.fmax
+
+
+@operator(records=Fmax, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmax", numpy="fmax")
+def fmax(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """The larger of the two, element by element; numbers win over NaN; of ties, input gets the gradient."""
+    if interpreters and (seen := interpreted(fmax, locals())) is not None:
+        return seen
+    return binary(Fmax, "fmax", input, other)
+
+
+class Fmin(Pointwise, Binary, formula="fmin"):
+    """The smaller one; numbers win over NaN."""
+
+    exact = np.fmin
+
+
+@operator(records=Fmin, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmin", numpy="fmin")
+def fmin(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """The smaller of the two, element by element; numbers win over NaN; of ties, input gets the gradient."""
+    if interpreters and (seen := interpreted(fmin, locals())) is not None:
+        return seen
+    return binary(Fmin, "fmin", input, other)
 
 
 _positive_part = partial(np.maximum, 0)
 
 
-@computed_by(Relu)
-def relu(input: Tensor) -> Tensor:
-    """max(input, 0)"""
+@operator(records=Relu, methods="relu")
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(input, 0)
+
+    Raises:
+        TypeError: input is not a Tensor of numbers.
+    """
+    if interpreters and (seen := interpreted(relu, locals())) is not None:
+        return seen
+    if inplace is not False and as_truth("relu", "inplace", inplace):
+        return input.relu_()
     return unary_exact(Relu, "relu", _positive_part, input)
 
 
+@operator(records=(Clamp, ClampTensors), methods="clamp clip", in_place=True)
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """min(max(input, min), max); a limit is None, a number, or a tensor that broadcasts with input.
 
@@ -120,6 +172,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
         TypeError: input is not a Tensor, a limit is neither a number nor a Tensor, or all hold truth values, unless the
             only limit is a Tensor.
     """
+    if interpreters and (seen := interpreted(clamp, locals())) is not None:
+        return seen
     if min is None and max is None:
         raise ValueError("clamp: min and max are both missing; give at least one of them")
     if type(min) in _PLAIN and type(max) in _PLAIN and isinstance(input, Tensor) and input.array.dtype.kind == "f":
@@ -159,16 +213,23 @@ def _limit(label: str, limit: Any, dtype: np.dtype[Any]) -> Tensor | None:
     return wrap(as_element("clamp", label, limit, dtype))
 
 
+@operator(methods="clamp_min", in_place=True)
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """``clamp`` with a lower limit"""
+    if interpreters and (seen := interpreted(clamp_min, locals())) is not None:
+        return seen
     return clamp(input, min)
 
 
+@operator(methods="clamp_max", in_place=True)
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """``clamp`` with an upper limit"""
+    if interpreters and (seen := interpreted(clamp_max, locals())) is not None:
+        return seen
     return clamp(input, None, max)
 
 
+@operator(records=Where)
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """input where the condition holds, other elsewhere: Tensors or numbers, all three broadcast, types promote.
 
@@ -178,6 +239,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         TypeError: condition is not a Tensor of truth values, or input and other are neither Tensors nor numbers.
         ValueError: the shapes do not broadcast.
     """
+    if interpreters and (seen := interpreted(where, locals())) is not None:
+        return seen
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
     if isinstance(condition, Tensor) and condition.array.dtype is uint8:
@@ -195,6 +258,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     return wrap(np.asarray(np.where(condition.array, x.array, y.array)))
 
 
+@operator(records=NanToNum, methods="nan_to_num", in_place=True)
 def nan_to_num(
     input: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
@@ -202,6 +266,8 @@ def nan_to_num(
 
     Replaced elements get gradient 0.
     """
+    if interpreters and (seen := interpreted(nan_to_num, locals())) is not None:
+        return seen
     if isinstance(input, Tensor) and input.array.dtype.kind != "f":
         return wrap(input.array.copy())
     require_float("nan_to_num", input)

@@ -1,4 +1,4 @@
-"""Pointwise operators made from their formulas: the Function, and the function that users call.
+"""Pointwise operators: Functions made from their formulas.
 
 What the backward runs is the formula of the gradient: on Tensors where it is recorded, else in one kernel. ``run`` and
 ``Backward`` decide that, here alone.
@@ -6,7 +6,6 @@ What the backward runs is the formula of the gradient: on Tensors where it is re
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,15 +13,12 @@ from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...formulas import FORMULAS, FUSED, POINTWISE, form
 from ...formulas.table import gradients_of, same_grad
-from ..arguments.checks import as_float
 from ..kernel_set import kernels
 from ..shape.broadcasting import sum_to
-from .operands import Binary, binary, recording
+from .operands import Binary, recording
 
 __all__: list[str] = []
 Formula = Callable[..., Any]
-Domain = tuple[float, float]
-ROWS: dict[str, Callable[..., Tensor]] = {}  # the public functions that are made here
 on_tensors: dict[str, Callable[..., Tensor]] = {}  # the operator of each primitive; ``methods`` fills it
 
 
@@ -170,34 +166,53 @@ class Backward:
         return _Job(formula, operands, tuple([self.numbers.index(name) for name in one.numbers]), flags, places)
 
 
-def pointwise(
-    name: str, module: str = "", kernel: str = "", title: str = "", straight: bool = False, **members: Any
-) -> type[Any]:
-    """The Function of the formula ``name``; its gradients are declared in ``formulas``, or it is ``<name>_grad``.
+class Pointwise(Function):
+    """An operator of single elements, made of formulas: ``class Silu(Pointwise, formula="silu")``.
 
-    module: where the Function belongs; by default the caller's.
-    kernel: the formula, if it has another name. title: the Function's name, if it is not that in capitals.
-    straight: it is made of straight pieces, so that its second derivative is 0.
-    members: of the class, as ``exact`` of ``Binary``.
+    formula: in ``formulas``, by name; its gradients are declared there, or it is ``<name>_grad``. value: the formula of
+    the value, if several operators share it and differ in their gradients. straight: it is made of straight pieces, so
+    that its second derivative is 0. An operator of two operands is a ``Binary`` as well.
     """
-    kernel = kernel or name
-    parts = gradients_of(name)
-    # what the documentation and backward_source show
-    formulas = *[FORMULAS[each] for each in (kernel,) if each in FORMULAS], *dict.fromkeys(parts)
-    members["__module__"] = module or sys._getframe(1).f_globals["__name__"]
-    members["piecewise_linear"] = straight
-    return make(title or name, POINTWISE[kernel], parts, FUSED.get(f"{name}_grad"), formulas, **members)
+
+    formula: Any  # of the value; the export to ONNX writes it in another form
+    formulas: tuple[Any, ...] = ()  # what the documentation and backward_source show
+
+    def __init_subclass__(
+        cls, formula: str = "", value: str = "", straight: bool = False, made: _Made | None = None, **kwargs: Any
+    ) -> None:
+        super().__init_subclass__(**kwargs)
+        if made is None:
+            if not formula:
+                return  # a variant of another one
+            value, parts = value or formula, gradients_of(formula)
+            shown = *[FORMULAS[each] for each in (value,) if each in FORMULAS], *dict.fromkeys(parts)
+            made = _Made(POINTWISE[value], parts, FUSED.get(f"{formula}_grad"), shown)
+        cls.piecewise_linear = straight
+        cls.formula, cls.formulas = staticmethod(made.value), made.shown or (made.value,)
+        cls.__doc__ = cls.__doc__ or made.value.__doc__
+        forward, backward = _passes(made)
+        cls.forward, cls.backward = staticmethod(forward), staticmethod(backward)  # type: ignore[method-assign]
 
 
-def make(
-    title: str,
-    value: Any,
-    parts: Sequence[Formula],
-    fused: Formula | None,
-    formulas: tuple[Formula, ...] = (),
-    **members: Any,
-) -> type[Function]:
-    """The Function of a formula and of its gradients, see ``Backward``."""
+class _Made(NamedTuple):
+    """The formulas of an operator: of its value, of the gradients one by one and together, and those to be shown."""
+
+    value: Any
+    parts: Sequence[Formula]
+    fused: Formula | None
+    shown: tuple[Any, ...] = ()
+
+
+def made(title: str, value: Any, parts: Sequence[Formula], fused: Formula | None, **members: Any) -> type[Pointwise]:
+    """The Function of a user's formula."""
+    bases = (Pointwise, Binary) if len(form(value).operands) == 2 else (Pointwise,)
+    name = "".join(word[:1].upper() + word[1:] for word in title.split("_"))
+    return type(name, bases, members, made=_Made(value, parts, fused))
+
+
+def _passes(made: _Made) -> tuple[Any, Any]:
+    """forward and backward, see ``Backward``."""
+    value, parts, fused, _ = made
     name, (operands, numbers, *_) = value.kernel, form(value)
     count, gradients = len(operands), Backward(parts, fused, numbers)
     saved = [operands.index(each) if each in operands else -1 for each in gradients.saved]  # -1: the result
@@ -237,60 +252,8 @@ def make(
         found = gradients(g, ctx.saved_tensors, ctx.numbers, ctx.shapes, ctx.needs_input_grad[:count])
         return found + rest
 
-    run_forward, run_backward = forward, backward
     if count == 1:
-        run_forward, run_backward = forward_of_one, backward_of_one
-    elif count == 2 and not numbers and saved in ([], [0, 1]):
-        run_forward, run_backward = forward_of_two, backward_of_two
-    # ``formula`` is for whoever writes it in another form, as the export to ONNX does
-    members = {"__doc__": value.__doc__, "formula": staticmethod(value)} | members
-    shown, base = formulas or (value,), Binary if count == 2 else Function
-    function: type[Function] = made_of(shown, title, run_forward, run_backward, base, **members)
-    return function
-
-
-def made_of(
-    formulas: tuple[Any, ...], name: str, forward: Any, backward: Any, base: type[Any] = Function, **members: Any
-) -> Any:
-    """A Function; ``formulas`` are what the documentation and backward_source show."""
-    members["__module__"] = members.get("__module__") or sys._getframe(2).f_globals["__name__"]
-    members = {"__doc__": formulas[-1].__doc__, "formulas": formulas} | members
-    title = "".join(word[:1].upper() + word[1:] for word in name.split("_"))
-    return type(title, (base,), {"forward": staticmethod(forward), "backward": staticmethod(backward)} | members)
-
-
-def operator(name: str, doc: str, domain: Domain = (-2.0, 2.0)) -> Callable[[Tensor], Tensor]:
-    """The public function of a pointwise operator without numbers; integers and truth values become float32.
-
-    domain: between which numbers tests draw its operand.
-    """
-    module = sys._getframe(1).f_globals["__name__"]
-    function = pointwise(name, module)
-
-    def call(input: Tensor) -> Tensor:
-        if isinstance(input, Tensor) and input.array.dtype.char in "fd":
-            return function.apply(input)
-        return function.apply(as_float(name, input))
-
-    return _row(call, name, doc, module, function, (domain,))
-
-
-def operator_of_two(
-    name: str, doc: str, domains: tuple[Domain, Domain] = ((-2.0, 2.0), (-2.0, 2.0)), **members: Any
-) -> Callable[[Tensor | float, Tensor | float], Tensor]:
-    """The public function of a pointwise operator of two operands that broadcast; ``members`` as in ``pointwise``."""
-    module = sys._getframe(1).f_globals["__name__"]
-    function = pointwise(name, module, **members)
-
-    def call(input: Tensor | float, other: Tensor | float) -> Tensor:
-        return binary(function, name, input, other)
-
-    return _row(call, name, doc, module, function, domains)
-
-
-def _row(call: Any, name: str, doc: str, module: str, function: type[Function], domains: tuple[Domain, ...]) -> Any:
-    call.__name__ = call.__qualname__ = name
-    call.__doc__, call.__module__ = doc, module
-    call.function, call.domains = function, domains  # the documentation shows the one, tests draw from the others
-    ROWS[name] = call
-    return call
+        return forward_of_one, backward_of_one
+    if count == 2 and not numbers and saved in ([], [0, 1]):
+        return forward_of_two, backward_of_two
+    return forward, backward

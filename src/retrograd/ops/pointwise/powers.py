@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_real, is_number
+from ..arguments.checks import as_float, as_real, is_number
 from ..dtypes.promotion import promote
-from .operands import binary
-from .pointwise import operator, operator_of_two, pointwise
+from .operands import Binary, binary
+from .pointwise import Pointwise
 
 __all__ = [
     "hypot",
@@ -22,31 +23,90 @@ __all__ = [
 ]
 
 
-sqrt = operator("sqrt", "The square root of input: NaN below 0.", (0.5, 2.0))
-rsqrt = operator("rsqrt", "1 / sqrt(input)", (0.5, 2.0))
-reciprocal = operator("reciprocal", "1 / input", (0.5, 2.0))
+class Sqrt(Pointwise, formula="sqrt"):
+    """The square root; NaN below 0."""
 
-Pow = pointwise("power", title="Pow")  # of a Tensor to a Python number
-PowOfNumber = pointwise("power_of_number", title="PowOfNumber")
-PowTensors = pointwise("pow", title="PowTensors", exact=np.power)
-hypot = operator_of_two(
-    "hypot",
+
+@operator(records=Sqrt, domains=((0.5, 2.0),), methods="sqrt", in_place=True, numpy="sqrt")
+def sqrt(input: Tensor) -> Tensor:
+    """The square root of input: NaN below 0."""
+    if interpreters and (seen := interpreted(sqrt, locals())) is not None:
+        return seen
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Sqrt.apply(input)
+    return Sqrt.apply(as_float("sqrt", input))
+
+
+class Rsqrt(Pointwise, formula="rsqrt"):
+    """1 / sqrt(x)"""
+
+
+@operator(records=Rsqrt, domains=((0.5, 2.0),), methods="rsqrt", in_place=True)
+def rsqrt(input: Tensor) -> Tensor:
+    """1 / sqrt(input)"""
+    if interpreters and (seen := interpreted(rsqrt, locals())) is not None:
+        return seen
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Rsqrt.apply(input)
+    return Rsqrt.apply(as_float("rsqrt", input))
+
+
+class Reciprocal(Pointwise, formula="reciprocal"):
+    """1 / x"""
+
+
+@operator(records=Reciprocal, domains=((0.5, 2.0),), methods="reciprocal", in_place=True, numpy="reciprocal")
+def reciprocal(input: Tensor) -> Tensor:
+    """1 / input"""
+    if interpreters and (seen := interpreted(reciprocal, locals())) is not None:
+        return seen
+    if isinstance(input, Tensor) and input.array.dtype.char in "fd":
+        return Reciprocal.apply(input)
+    return Reciprocal.apply(as_float("reciprocal", input))
+
+
+class Pow(Pointwise, formula="power"):  # of a Tensor to a Python number
+    """x**exponent"""
+
+
+class PowOfNumber(Pointwise, formula="power_of_number"):
+    """base**x for a positive base, whose logarithm the gradient uses"""
+
+
+class PowTensors(Pointwise, Binary, formula="pow"):
+    """x**y; NaN for a negative x and a y that is not an integer"""
+
+    exact = np.power
+
+
+class Hypot(Pointwise, Binary, formula="hypot"):
+    """sqrt(x**2 + y**2), without overflow between"""
+
+    integers = False
+
+
+@operator(records=Hypot, domains=((0.5, 2.0), (0.5, 2.0)), methods="hypot", in_place=True, numpy="hypot")
+def hypot(input: Tensor | float, other: Tensor | float) -> Tensor:
     """sqrt(input**2 + other**2) without intermediate overflow; as ``add``, but one operand must be floating-point.
 
     Raises:
         ValueError: the shapes do not broadcast.
         TypeError: neither operand is floating-point, or one is neither a Tensor nor a number.
-    """,
-    ((0.5, 2.0), (0.5, 2.0)),
-    integers=False,
-)
+    """
+    if interpreters and (seen := interpreted(hypot, locals())) is not None:
+        return seen
+    return binary(Hypot, "hypot", input, other)
 
 
+@operator(methods="square", in_place=True, numpy="square")
 def square(input: Tensor) -> Tensor:
     """input**2"""
+    if interpreters and (seen := interpreted(square, locals())) is not None:
+        return seen
     return pow(input, 2)
 
 
+@operator(records=(Pow, PowOfNumber, PowTensors), methods="pow __pow__", in_place=True, numpy="power")
 def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     """input**exponent; one of them may be a number. The gradient to input is 0 where the exponent is 0.
 
@@ -57,6 +117,8 @@ def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
         TypeError: an operand is neither a Tensor nor a number, or both hold truth values.
         ValueError: the shapes do not broadcast, or integers have a negative integer as exponent.
     """
+    if interpreters and (seen := interpreted(pow, locals())) is not None:
+        return seen
     if isinstance(input, Tensor) and input.array.dtype.kind == "f" and is_number(exponent):
         return Pow.apply(input, as_real("pow", "exponent", exponent))
     if isinstance(exponent, Tensor) and exponent.array.dtype.kind == "f" and is_number(input) and input > 0:

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_count, require_float
 from ..dtypes.promotion import promote
 from .operands import Binary, binary, unary_exact, unary_float
-from .pointwise import pointwise
+from .pointwise import Pointwise
 
 __all__ = [
     "abs",
@@ -29,20 +30,58 @@ __all__ = [
 ]
 
 
-Abs = pointwise("abs")
+class Abs(Pointwise, formula="abs"):
+    """|x|"""
 
 
-Sign = pointwise("sign")
-Ceil = pointwise("ceil")
-Floor = pointwise("floor")
-Trunc = pointwise("trunc")
-Round = pointwise("round")
-RoundPlaces = pointwise("round_places")
-RoundTens = pointwise("round_tens")
-Frac = pointwise("frac")
-Fmod = pointwise("fmod", exact=np.fmod)
-Remainder = pointwise("remainder", exact=np.remainder)
-FloorDivide = pointwise("floor_divide", exact=np.floor_divide)
+class Sign(Pointwise, formula="sign"):
+    """1 where x > 0, -1 where x < 0, 0 elsewhere, also at NaN"""
+
+
+class Ceil(Pointwise, formula="ceil"):
+    """The least integer that is not below x."""
+
+
+class Floor(Pointwise, formula="floor"):
+    """The largest integer that is not above x."""
+
+
+class Trunc(Pointwise, formula="trunc"):
+    """The integer next to x towards 0."""
+
+
+class Round(Pointwise, formula="round"):
+    """The nearest integer; halves go to the even one."""
+
+
+class RoundPlaces(Pointwise, formula="round_places"):
+    """x rounded to decimal places: factor is 10 to their number"""
+
+
+class RoundTens(Pointwise, formula="round_tens"):
+    """x rounded to multiples of factor, a power of 10"""
+
+
+class Frac(Pointwise, formula="frac"):
+    """x - trunc(x)"""
+
+
+class Fmod(Pointwise, Binary, formula="fmod"):
+    """x - y trunc(x / y), exactly: the remainder with the sign of x"""
+
+    exact = np.fmod
+
+
+class Remainder(Pointwise, Binary, formula="remainder"):
+    """x - y floor(x / y), exactly: the remainder with the sign of y"""
+
+    exact = np.remainder
+
+
+class FloorDivide(Pointwise, Binary, formula="floor_divide"):
+    """floor(x / y) for the exact quotient; x / y where y is 0"""
+
+    exact = np.floor_divide
 
 
 def _towards_0(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -50,36 +89,55 @@ def _towards_0(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.asarray(down + ((down < 0) & (down * y != x)))
 
 
-TruncDivide = pointwise("trunc_divide", exact=_towards_0)
+class TruncDivide(Pointwise, Binary, formula="trunc_divide"):
+    """trunc(x / y)"""
+
+    exact = _towards_0
 
 
+@operator(records=Abs, methods="abs absolute __abs__", in_place=True, numpy="absolute fabs")
 def abs(input: Tensor) -> Tensor:
     """|input|; the gradient at 0 is 0."""
+    if interpreters and (seen := interpreted(abs, locals())) is not None:
+        return seen
     return unary_exact(Abs, "abs", np.abs, input)
 
 
+@operator(records=Sign, methods="sign sgn", in_place=True, numpy="sign")
 def sign(input: Tensor) -> Tensor:
     """-1, 0 or 1, and 0 for NaN; the gradient is 0. Truth values are their own sign."""
+    if interpreters and (seen := interpreted(sign, locals())) is not None:
+        return seen
     if isinstance(input, Tensor) and input.array.dtype.kind == "b":
         return wrap(input.array.copy())
     return unary_exact(Sign, "sign", np.sign, input)
 
 
+@operator(records=Ceil, methods="ceil", in_place=True, numpy="ceil")
 def ceil(input: Tensor) -> Tensor:
     """The least integer that is not below input; the gradient is 0."""
+    if interpreters and (seen := interpreted(ceil, locals())) is not None:
+        return seen
     return unary_exact(Ceil, "ceil", np.positive, input)
 
 
+@operator(records=Floor, methods="floor", in_place=True, numpy="floor")
 def floor(input: Tensor) -> Tensor:
     """The largest integer that is not above input; the gradient is 0."""
+    if interpreters and (seen := interpreted(floor, locals())) is not None:
+        return seen
     return unary_exact(Floor, "floor", np.positive, input)
 
 
+@operator(records=Trunc, methods="trunc fix", in_place=True, numpy="trunc")
 def trunc(input: Tensor) -> Tensor:
     """The integer next to input towards 0; the gradient is 0."""
+    if interpreters and (seen := interpreted(trunc, locals())) is not None:
+        return seen
     return unary_exact(Trunc, "trunc", np.positive, input)
 
 
+@operator(records=(RoundPlaces, RoundTens, Round), methods="round", in_place=True, numpy="rint")
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """input rounded to ``decimals`` decimal places (negative: left of the point), halves to the even digit.
 
@@ -88,6 +146,8 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     Raises:
         TypeError: input is neither floating-point nor int64, or decimals are given for int64.
     """
+    if interpreters and (seen := interpreted(round, locals())) is not None:
+        return seen
     decimals = as_count("round", "decimals", decimals, -308, 308)
     if isinstance(input, Tensor) and input.array.dtype.kind in "iu" and not decimals:
         return wrap(input.array.copy())
@@ -97,35 +157,47 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     return Round.apply(input)
 
 
+@operator(records=Frac, methods="frac", in_place=True)
 def frac(input: Tensor) -> Tensor:
     """input - trunc(input)"""
+    if interpreters and (seen := interpreted(frac, locals())) is not None:
+        return seen
     return unary_float(Frac, "frac", input)
 
 
+@operator(records=Fmod, methods="fmod", in_place=True, numpy="fmod")
 def fmod(input: Tensor | float, other: Tensor | float) -> Tensor:
     """input - other * trunc(input / other), with the sign of input; shapes broadcast.
 
     Raises:
         ZeroDivisionError: integers are divided by 0.
     """
+    if interpreters and (seen := interpreted(fmod, locals())) is not None:
+        return seen
     return _divided(Fmod, "fmod", input, other)
 
 
+@operator(records=Remainder, methods="remainder __mod__", in_place=True, numpy="remainder")
 def remainder(input: Tensor | float, other: Tensor | float) -> Tensor:
     """input - other * floor(input / other), with the sign of other, as Python's %; shapes broadcast.
 
     Raises:
         ZeroDivisionError: integers are divided by 0.
     """
+    if interpreters and (seen := interpreted(remainder, locals())) is not None:
+        return seen
     return _divided(Remainder, "remainder", input, other)
 
 
+@operator(records=FloorDivide, methods="floor_divide __floordiv__", in_place=True, numpy="floor_divide")
 def floor_divide(input: Tensor | float, other: Tensor | float) -> Tensor:
     """floor(input / other), as Python's //; shapes broadcast; the gradient is 0.
 
     Raises:
         ZeroDivisionError: integers are divided by 0.
     """
+    if interpreters and (seen := interpreted(floor_divide, locals())) is not None:
+        return seen
     return _divided(FloorDivide, "floor_divide", input, other)
 
 

@@ -7,7 +7,6 @@ from functools import lru_cache
 from operator import index
 from typing import Any
 
-from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor
 from ...geometry import AdaptiveWindow, Window, pool_window
 from ..arguments.checks import as_count, as_truth, require_float
@@ -18,7 +17,6 @@ from .pooling import AvgPool, MaxPool, spatial, with_batch
 OutputSize = int | None | Sequence[int | None]
 
 
-@runs_operators_by_name
 def adaptive_max_pool_nd(name: str, ndim: int, x: Tensor, output_size: OutputSize, return_indices: bool) -> Any:
     """``nn.functional.adaptive_max_pool2d`` for ``ndim`` axes; messages begin with ``name``."""
     require_float(name, x)
@@ -30,7 +28,6 @@ def adaptive_max_pool_nd(name: str, ndim: int, x: Tensor, output_size: OutputSiz
     return with_batch(MaxPool, ndim, x, window, return_indices)
 
 
-@runs_operators_by_name
 def adaptive_avg_pool_nd(name: str, ndim: int, x: Tensor, output_size: OutputSize) -> Tensor:
     """``nn.functional.adaptive_avg_pool2d`` for ``ndim`` axes."""
     require_float(name, x)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, as_tuple
 from ..arguments.checks import as_truth, is_number, require_float, require_same
@@ -22,7 +21,6 @@ from ..shape.shape import Reshape
 from .pooling import MaxPoolGather, spatial
 
 
-@runs_operators_by_name
 def fractional_max_pool_nd(
     name: str, ndim: int, x: Tensor, kernel_size: Extent, output_size: Extent | None,
     output_ratio: float | Sequence[float] | None, return_indices: bool, samples: Tensor | None,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_counts, as_flag, require_float, require_same
 from ..index.gather import Gather
@@ -23,6 +24,7 @@ __all__ = ["affine_grid", "grid_sample"]
 _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
 
+@operator(records=(Gather, Constant))
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
@@ -38,6 +40,8 @@ def grid_sample(
         TypeError: the types differ or are not floating point.
         ValueError: the shapes do not fit, an extent of input is 0, or a mode is unknown or for other axes.
     """
+    if interpreters and (seen := interpreted(grid_sample, locals())) is not None:
+        return seen
     require_same("grid_sample", "input", input, "grid", grid)
     sx, sg = input.array.shape, grid.array.shape
     count = len(sx) - 2
@@ -81,6 +85,7 @@ def grid_sample(
     return reshape(total, sx[0], sx[1], *sg[1:-1])
 
 
+@operator
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """The grid for ``grid_sample`` of an affine map: theta applied to the points of the result.
 
@@ -90,6 +95,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         TypeError: theta is not a floating-point Tensor.
         ValueError: the shapes do not fit, or an extent is below 1.
     """
+    if interpreters and (seen := interpreted(affine_grid, locals())) is not None:
+        return seen
     require_float("affine_grid", theta, "theta")
     st, extents = theta.array.shape, tuple(as_counts("affine_grid", "size", size).tolist())
     count = len(extents) - 2

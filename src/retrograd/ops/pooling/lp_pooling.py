@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
-from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_float, as_real, require_tensor
 from ..convolution.arguments import Extent
@@ -39,7 +38,6 @@ class Root(Function):
         return g * Scale.apply(y / divisor, 1.0 / ctx.p), None
 
 
-@runs_operators_by_name
 def lp_pool_nd(
     name: str, ndim: int, x: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None, ceil_mode: bool
 ) -> Tensor:

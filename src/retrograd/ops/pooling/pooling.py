@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
-from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, Window, as_pairs, as_tuple, meets, pool_window
 from ..arguments.checks import as_flag, as_truth, require_number
@@ -128,7 +127,6 @@ def with_batch(function: type[Function], ndim: int, x: Tensor, *options: Any) ->
     return (y, wrap(indices[0].array[0])) if indices else y
 
 
-@runs_operators_by_name
 def max_pool_nd(
     name: str,
     ndim: int,
@@ -150,7 +148,6 @@ def max_pool_nd(
     return with_batch(MaxPool, ndim, x, window, return_indices)
 
 
-@runs_operators_by_name
 def avg_pool_nd(
     name: str,
     ndim: int,

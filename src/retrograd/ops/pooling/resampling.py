@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...geometry import pool_window
 from ..arguments.checks import as_flag, as_truth, is_number, require_float
@@ -59,6 +60,7 @@ class SumBoxes(Function):
         return Repeat.apply(v, ctx.factors), None
 
 
+@operator(records=(Repeat, SparseProducts, SparseProduct))
 def interpolate(
     input: Tensor,
     size: int | tuple[int, ...] | None = None,
@@ -81,6 +83,8 @@ def interpolate(
         ValueError: the mode is unknown or for other axes, an option does not exist for it, not exactly one of ``size``
             and ``scale_factor`` is given, or an extent is 0.
     """
+    if interpreters and (seen := interpreted(interpolate, locals())) is not None:
+        return seen
     require_float("interpolate", input)
     shape = input.array.shape
     count = len(shape) - 2
@@ -123,6 +127,7 @@ def interpolate(
     return y if y is not input else y.clone()
 
 
+@operator
 def upsample(
     input: Tensor,
     size: int | tuple[int, ...] | None = None,
@@ -134,11 +139,14 @@ def upsample(
 
     Raises: as ``interpolate``.
     """
+    if interpreters and (seen := interpreted(upsample, locals())) is not None:
+        return seen
     if align_corners is not None:
         align_corners = as_flag("upsample", "align_corners", align_corners)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
+@operator
 def upsample_nearest(
     input: Tensor, size: int | tuple[int, ...] | None = None, scale_factor: float | tuple[float, ...] | None = None
 ) -> Tensor:
@@ -146,9 +154,12 @@ def upsample_nearest(
 
     Raises: as ``interpolate``.
     """
+    if interpreters and (seen := interpreted(upsample_nearest, locals())) is not None:
+        return seen
     return interpolate(input, size, scale_factor, "nearest")
 
 
+@operator
 def upsample_bilinear(
     input: Tensor, size: int | tuple[int, ...] | None = None, scale_factor: float | tuple[float, ...] | None = None
 ) -> Tensor:
@@ -156,6 +167,8 @@ def upsample_bilinear(
 
     Raises: as ``interpolate``.
     """
+    if interpreters and (seen := interpreted(upsample_bilinear, locals())) is not None:
+        return seen
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
-from ...engine.rule import runs_operators_by_name
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, as_tuple
 from ..arguments.checks import as_index, require_float
@@ -38,12 +38,14 @@ class MaxUnpool(Function):
         return MaxPoolGather.apply(g, indices, ctx.window), None, None
 
 
-@runs_operators_by_name
+@operator
 def max_unpool_nd(
     name: str, ndim: int, x: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None, padding: Extent,
     output_size: Sequence[int] | None,
 ) -> Tensor:  # fmt: skip
     """``nn.functional.max_unpool2d`` for ``ndim`` axes; messages begin with ``name``."""
+    if interpreters and (seen := interpreted(max_unpool_nd, locals())) is not None:
+        return seen
     require_float(name, x)
     indices = as_index(name, indices, "indices")
     shape = x.array.shape

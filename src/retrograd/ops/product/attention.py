@@ -14,13 +14,16 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
+from ...engine.operator import interpreted, interpreters, operator
+from ...engine.rule import ruled
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_probability, as_real, require_same
 from ..dtypes.dtype import bool_
 from ..index.indexing import PadSlice
 from ..kernel_set import kernels
-from ..normalization.softmax import SoftmaxGrad
+from ..normalization.softmax import SoftmaxGrad, softmax
 from ..pointwise.elementwise import Scale
+from ..pointwise.piecewise import where
 from ..random.dropout import dropout
 from ..shape.broadcasting import Expand, Sum
 from ..shape.shape import Reshape
@@ -38,6 +41,8 @@ class Attention(Function):
 
     Source: A. Vaswani et al., "Attention Is All You Need", 2017, arXiv:1706.03762.
     """
+
+    gradient = "q: scale d k; k: scale dT q; v: pT g, with the weights p and d = p (g vT - sum(g y))"
 
     @staticmethod
     def forward(
@@ -104,6 +109,9 @@ def attention_weights(q: Tensor, k: Tensor, bias: Tensor | None, scale: float, c
         scores = scores + wrap(np.where(visible, 0.0, -np.inf).astype(q.array.dtype))
     if bias is not None:
         scores = scores + bias
+    if interpreters and ruled(softmax):
+        alone = wrap(np.isneginf(scores.array).all(-1, keepdims=True))
+        return where(alone, 0.0, softmax(where(alone, 0.0, scores), -1))
     return MaskedSoftmax.apply(scores)
 
 
@@ -134,6 +142,7 @@ def append_row(x: Tensor, row: Tensor | None, axis: int = 2) -> Tensor:
     return y if row is None else y + PadSlice.apply(row, tuple(shape), (*before, slice(extent, extent + 1)))
 
 
+@operator(records=Attention)
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
@@ -153,6 +162,8 @@ def scaled_dot_product_attention(
         TypeError: query, key, value or a mask of numbers differ in type or are not floating point.
         ValueError: shapes do not fit, dropout_p is not in [0, 1], or both attn_mask and is_causal are given.
     """
+    if interpreters and (seen := interpreted(scaled_dot_product_attention, locals())) is not None:
+        return seen
     name = "scaled_dot_product_attention"
     require_same(name, "query", query, "key", key)
     require_same(name, "query", query, "value", value)
@@ -170,6 +181,8 @@ def scaled_dot_product_attention(
     factor = (1.0 / math.sqrt(depth) if depth else 1.0) if scale is None else as_real(name, "scale", scale)
     same = query.array.shape[:-2] == lead and key.array.shape[:-2] == value.array.shape[:-2]
     same = same and (key.array.shape[:-2] == lead or (enable_gqa and key.array.shape[:-3] == lead[:-1]))
+    if interpreters and ruled(softmax, matmul):
+        same = False
     if not same or dropout_p or (bias is not None and bias.requires_grad and is_grad_enabled()):
         return _composed(query, key, value, bias, factor, is_causal, dropout_p, enable_gqa)
     fixed = None if bias is None else np.broadcast_to(bias.array, rows)
@@ -206,8 +219,11 @@ def _as_four(x: Tensor) -> Tensor:
     return Reshape.apply(x, _four(x.array.shape))
 
 
+@operator(by_shape=True)  # where it makes an array
 def _bias(name: str, mask: Any, query: Tensor, rows: tuple[int, ...]) -> Tensor:
     """The mask as numbers to add: 0 where a query may attend to a key, else -inf."""
+    if interpreters and (seen := interpreted(_bias, locals())) is not None:
+        return seen
     if not isinstance(mask, Tensor):
         raise TypeError(f"{name}: attn_mask is {type(mask).__name__}, needs a Tensor; make one with retrograd.tensor")
     if mask.array.dtype != bool_ and mask.array.dtype != query.array.dtype:

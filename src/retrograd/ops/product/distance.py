@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import are_floats, are_integers, as_flag, as_float, as_real, require_number
 from ..dtypes.dtype import float32
@@ -67,6 +68,8 @@ class RowNorm(Function):
 
 class EuclideanDistance(Function):
     """sqrt(sum (x - y + eps)^2) of rows x, y (N, D) -> (N,); the gradient at 0 is 0"""
+
+    gradient = "x: g (x - y) / d, summed over the pairs, 0 where d is 0; y: its negative"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, eps: float) -> Tensor:
@@ -134,6 +137,7 @@ def row_norm(name: str, x: Tensor, p: float) -> Tensor:
     return RowNorm.apply(x, p) if p > 0 else vector_norm_of(name, x, p, -1, False, None)
 
 
+@operator(records=EuclideanDistance)
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """(sum |x1 - x2 + eps|^p)^(1/p) along the last axis.
 
@@ -144,6 +148,8 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
         TypeError: an operand is not a Tensor of numbers.
         ValueError: p is NaN, or the shapes do not broadcast or have no axes.
     """
+    if interpreters and (seen := interpreted(pairwise_distance, locals())) is not None:
+        return seen
     name = "pairwise_distance"
     if not are_floats(x1, x2):
         x1, x2 = as_float_pair(name, x1=x1, x2=x2)
@@ -175,6 +181,7 @@ def as_float_pair(name: str, **operands: Any) -> tuple[Tensor, ...]:
     return floats(name, **operands)
 
 
+@operator
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """sum x1 x2 / (max(|x1|, eps) max(|x2|, eps)) along axis ``dim``, which is removed; shapes broadcast.
 
@@ -183,6 +190,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         ValueError: the shapes do not broadcast.
         IndexError: there is no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(cosine_similarity, locals())) is not None:
+        return seen
     name = "cosine_similarity"
     eps = as_real(name, "eps", eps)
     if not are_floats(x1, x2):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import require_same, require_tensor
 from ..shape.diagonal import Diagonal
@@ -24,6 +25,7 @@ __all__ = ["einsum"]
 _LETTERS = string.ascii_letters
 
 
+@operator(records=MatMul)
 def einsum(equation: str, *operands: Any) -> Tensor:
     """Sum of products over the letters that are not in the output: "bij,bjk->bik" is a batched matrix product.
 
@@ -36,6 +38,8 @@ def einsum(equation: str, *operands: Any) -> Tensor:
             given instead of letters, which is not supported.
         ValueError: the equation is wrong or does not fit the operands.
     """
+    if interpreters and (seen := interpreted(einsum, locals())) is not None:
+        return seen
     if not isinstance(equation, str):
         raise TypeError(f'einsum: equation is {type(equation).__name__}, needs a str such as "ij,jk->ik"')
     if len(operands) == 1 and isinstance(operands[0], (tuple, list)):

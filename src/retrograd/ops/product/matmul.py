@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import require_same
 from ..kernel_set import exact, kernels
@@ -29,6 +30,8 @@ __all__ = ["matmul"]
 
 class Linear(Function):
     """x wT + b; x (..., Ci), w (Co, Ci), b (Co,) or None -> (..., Co)"""
+
+    gradient = "x: g w; w: gT x; b: g, the last two summed over all leading axes"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
@@ -65,6 +68,8 @@ class LinearWeightGrad(Function):
 class MatMul(Function):
     """x y with broadcast leading axes; x (..., M, K), y (..., K, N) -> (..., M, N); x (K,), y (K, N) -> (N,)"""
 
+    gradient = "x: g yT; y: xT g; each summed over the axes that were broadcast"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
@@ -85,6 +90,7 @@ def _multiplied(x: np.ndarray, y: np.ndarray, *bias: np.ndarray | None) -> np.nd
     return multiply(x, y, *bias) if x.ndim > 1 else multiply(x[np.newaxis], y, *bias)[0]
 
 
+@operator(records=MatMul, methods="matmul __matmul__")
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """The matrix product of input and other; leading axes broadcast.
 
@@ -95,6 +101,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         TypeError: the types differ or are bool.
         ValueError: an operand has no axis, the inner extents differ, or the leading axes do not broadcast.
     """
+    if interpreters and (seen := interpreted(matmul, locals())) is not None:
+        return seen
     try:
         require_same("matmul", "input", input, "other", other, True)
     except TypeError:
@@ -129,6 +137,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     return z if shape == z.array.shape else Reshape.apply(z, shape)
 
 
+@operator(records=Linear)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """y = input wT + bias.
 
@@ -138,6 +147,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         TypeError: the types differ or are bool.
         ValueError: the extents do not fit.
     """
+    if interpreters and (seen := interpreted(linear, locals())) is not None:
+        return seen
     require_same("linear", "input", input, "weight", weight, True)
     sx, sw = input.array.shape, weight.array.shape
     if not 0 < len(sw) < 3 or not sx or sx[-1] != sw[-1]:
@@ -156,6 +167,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return Linear.apply(input, weight, bias)
 
 
+@operator(records=(Linear, MatMul))
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """y[..., o] = sum over i and j of input1[..., i] weight[o, i, j] input2[..., j] + bias[o]
 
@@ -165,6 +177,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         TypeError: the types differ or are bool.
         ValueError: the extents do not fit.
     """
+    if interpreters and (seen := interpreted(bilinear, locals())) is not None:
+        return seen
     for label, value in (("input2", input2), ("weight", weight), ("bias", bias)):
         if value is not None:
             require_same("bilinear", "input1", input1, label, value, True)

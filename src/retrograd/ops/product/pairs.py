@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_real, require_float, require_same
 from ..shape.broadcasting import broadcast_shape, expand
@@ -16,6 +17,7 @@ __all__ = ["cdist", "pdist"]
 _MODES = "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"
 
 
+@operator
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """y[..., i, j] = (sum over k of |x1[..., i, k] - x2[..., j, k]|^p)^(1/p)
 
@@ -28,6 +30,8 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
         ValueError: an operand has fewer than two axes, M differs, the leading axes do not broadcast, p is below 0, or
             compute_mode is unknown.
     """
+    if interpreters and (seen := interpreted(cdist, locals())) is not None:
+        return seen
     require_same("cdist", "x1", x1, "x2", x2)
     s1, s2 = x1.array.shape, x2.array.shape
     if len(s1) < 2 or len(s2) < 2 or s1[-1] != s2[-1]:
@@ -42,6 +46,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     return row_norm("cdist", rows - unsqueeze(expand(x2, lead + s2[-2:]), -3), p)
 
 
+@operator
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norms of the differences of all pairs of rows, row 0 with row 1 first: input (N, M) -> (N (N - 1) / 2,)
 
@@ -51,6 +56,8 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         TypeError: input is not a floating-point Tensor.
         ValueError: input is not a matrix, or p is below 0.
     """
+    if interpreters and (seen := interpreted(pdist, locals())) is not None:
+        return seen
     require_float("pdist", input)
     if input.array.ndim != 2:
         raise ValueError(f"pdist: input.shape={input.array.shape} must have two axes: (N, M)")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import operator
+from operator import index as exact_int
 from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import is_number, require_factor, require_same, require_tensor, whole
 from ..arguments.older import factors_and_operands
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 
+@operator(records=MatMul, methods="mm")
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices: input (M, K), mat2 (K, N) -> (M, N); one of them may be sparse.
 
@@ -45,12 +47,15 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
         TypeError: the types differ or are bool.
         ValueError: an operand is not a matrix, or K differs.
     """
+    if interpreters and (seen := interpreted(mm, locals())) is not None:
+        return seen
     if isinstance(input, SparseTensor) or isinstance(mat2, SparseTensor):
         return spmm(input, mat2)
     _fit("mm", "MK KN", input=input, mat2=mat2)
     return MatMul.apply(input, mat2)
 
 
+@operator(records=MatMul, methods="bmm")
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Products of B pairs of matrices: input (B, M, K), mat2 (B, K, N) -> (B, M, N)
 
@@ -58,10 +63,13 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
         TypeError: the types differ or are bool.
         ValueError: an operand does not have three axes, or B or K differ.
     """
+    if interpreters and (seen := interpreted(bmm, locals())) is not None:
+        return seen
     _fit("bmm", "BMK BKN", input=input, mat2=mat2)
     return MatMul.apply(input, mat2)
 
 
+@operator(methods="mv")
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Product of a matrix and a vector: input (M, K), vec (K,) -> (M,)
 
@@ -69,10 +77,13 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
         TypeError: the types differ or are bool.
         ValueError: the operands are not a matrix and a vector, or K differs.
     """
+    if interpreters and (seen := interpreted(mv, locals())) is not None:
+        return seen
     _fit("mv", "MK K", input=input, vec=vec)
     return matmul(input, vec)
 
 
+@operator(methods="dot")
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """Sum of the products of two vectors' elements: input (K,), tensor (K,) -> ()
 
@@ -80,10 +91,13 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
         TypeError: the types differ or are bool.
         ValueError: an operand is not a vector, or K differs.
     """
+    if interpreters and (seen := interpreted(dot, locals())) is not None:
+        return seen
     _fit("dot", "K K", input=input, tensor=tensor)
     return matmul(input, tensor)
 
 
+@operator(records=Linear, methods="inner")
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last axis of both: input (*A, K), other (*B, K) -> (*A, *B); a 0-d operand scales.
 
@@ -91,6 +105,8 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
         TypeError: the types differ or are bool.
         ValueError: K differs.
     """
+    if interpreters and (seen := interpreted(inner, locals())) is not None:
+        return seen
     require_tensor("inner", input)
     require_tensor("inner", other, "other")
     sx, sy = input.array.shape, other.array.shape
@@ -102,15 +118,19 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     return reshape(Linear.apply(rows, reshape(other, _size(sy[:-1]), sy[-1]), None), sx[:-1] + sy[:-1])
 
 
+@operator(methods="vdot")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """``dot``: input (K,), other (K,) -> ()
 
     Raises: as ``dot``.
     """
+    if interpreters and (seen := interpreted(vdot, locals())) is not None:
+        return seen
     _fit("vdot", "K K", input=input, other=other)
     return matmul(input, other)
 
 
+@operator(methods="kron")
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: other times each element of input, as blocks; extents multiply, types promote.
 
@@ -119,6 +139,8 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     Raises:
         TypeError: an operand is not a Tensor.
     """
+    if interpreters and (seen := interpreted(kron, locals())) is not None:
+        return seen
     require_tensor("kron", input)
     require_tensor("kron", other, "other")
     sx, sy = input.array.shape, other.array.shape
@@ -129,6 +151,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     return reshape(x * y, tuple(m * n for m, n in zip(sx, sy, strict=True)))
 
 
+@operator(methods="outer")
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of two vectors' elements: input (M,), vec2 (N,) -> (M, N); types promote.
 
@@ -136,16 +159,22 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
         TypeError: an operand is not a Tensor.
         ValueError: an operand is not a vector.
     """
+    if interpreters and (seen := interpreted(outer, locals())) is not None:
+        return seen
     _require_axes("outer", "M N", input=input, vec2=vec2)
     return unsqueeze(input, 1) * vec2
 
 
+@operator(methods="ger")
 def ger(input: Tensor, vec2: Tensor) -> Tensor:
     """Alias of ``outer``."""
+    if interpreters and (seen := interpreted(ger, locals())) is not None:
+        return seen
     _require_axes("ger", "M N", input=input, vec2=vec2)
     return unsqueeze(input, 1) * vec2
 
 
+@operator(records=MatMul, methods="addmm", in_place=True)
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -155,6 +184,8 @@ def addmm(
         TypeError: the types differ or are bool, or a factor is not a number.
         ValueError: the shapes do not fit.
     """
+    if interpreters and (seen := interpreted(addmm, locals())) is not None:
+        return seen
     if older:
         given = (input, mat1, mat2, *older)
         input, mat1, mat2, beta, alpha = factors_and_operands("addmm", given, beta, alpha)
@@ -162,6 +193,7 @@ def addmm(
     return _sum("addmm", input, MatMul.apply(mat1, mat2), beta, alpha)
 
 
+@operator(methods="addmv", in_place=True)
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -169,6 +201,8 @@ def addmv(
 
     Raises: as ``addmm``.
     """
+    if interpreters and (seen := interpreted(addmv, locals())) is not None:
+        return seen
     if older:
         given = (input, mat, vec, *older)
         input, mat, vec, beta, alpha = factors_and_operands("addmv", given, beta, alpha)
@@ -176,6 +210,7 @@ def addmv(
     return _sum("addmv", input, matmul(mat, vec), beta, alpha)
 
 
+@operator(records=MatMul, methods="addbmm", in_place=True)
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -185,6 +220,8 @@ def addbmm(
 
     Raises: as ``addmm``.
     """
+    if interpreters and (seen := interpreted(addbmm, locals())) is not None:
+        return seen
     if older:
         given = (input, batch1, batch2, *older)
         input, batch1, batch2, beta, alpha = factors_and_operands("addbmm", given, beta, alpha)
@@ -195,6 +232,7 @@ def addbmm(
     return _sum("addbmm", input, together, beta, alpha)
 
 
+@operator(records=MatMul, methods="baddbmm", in_place=True)
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -204,6 +242,8 @@ def baddbmm(
 
     Raises: as ``addmm``.
     """
+    if interpreters and (seen := interpreted(baddbmm, locals())) is not None:
+        return seen
     if older:
         given = (input, batch1, batch2, *older)
         input, batch1, batch2, beta, alpha = factors_and_operands("baddbmm", given, beta, alpha)
@@ -211,6 +251,7 @@ def baddbmm(
     return _sum("baddbmm", input, MatMul.apply(batch1, batch2), beta, alpha)
 
 
+@operator(methods="addr", in_place=True)
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -222,6 +263,8 @@ def addr(
         TypeError: an operand is not a Tensor, or a factor is not a number, or a float and the operands are integers.
         ValueError: the shapes do not fit.
     """
+    if interpreters and (seen := interpreted(addr, locals())) is not None:
+        return seen
     if older:
         given = (input, vec1, vec2, *older)
         input, vec1, vec2, beta, alpha = factors_and_operands("addr", given, beta, alpha)
@@ -237,6 +280,7 @@ def addr(
     return cast(_added(input, product, beta, alpha), dtype)
 
 
+@operator(records=MatMul, methods="tensordot")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """The sum of products over pairs of axes: the last ``dims`` of a, the first of b; or dims[0] of a, dims[1] of b.
 
@@ -247,6 +291,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         IndexError: an operand has no such axis.
         ValueError: ``dims`` is negative, lists of different lengths, or repeats an axis, or paired extents differ.
     """
+    if interpreters and (seen := interpreted(tensordot, locals())) is not None:
+        return seen
     require_same("tensordot", "a", a, "b", b, True)
     sa, sb = a.array.shape, b.array.shape
     if isinstance(dims, Tensor):
@@ -254,7 +300,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     if isinstance(dims, (tuple, list)):
         over = tuple(tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in dims)
     else:
-        count = operator.index(dims)
+        count = exact_int(dims)
         most = min(len(sa), len(sb))
         if not 0 <= count <= most:
             raise ValueError(f"tensordot: dims={count} must be from 0 to {most}: a.shape={sa}, b.shape={sb}")
@@ -283,6 +329,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     return reshape(MatMul.apply(x, y), rows + columns)
 
 
+@operator(methods="cross")
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross products of vectors of three elements along ``dim`` (the first axis of extent 3 if None).
 
@@ -293,6 +340,8 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         IndexError: there is no such axis.
         ValueError: the extent of the axis is not 3, or the shapes do not broadcast.
     """
+    if interpreters and (seen := interpreted(cross, locals())) is not None:
+        return seen
     require_tensor("cross", input)
     require_tensor("cross", other, "other")
     shape = broadcast_shape("cross", input.array.shape, other.array.shape)

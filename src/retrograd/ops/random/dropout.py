@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_probability, as_truth, require_float, require_tensor
 from ..inplace.inplace import in_place
@@ -59,6 +60,7 @@ class DropoutGrad(Function):
         return DropoutGrad.apply(v, *ctx.saved_tensors, ctx.p), None, None
 
 
+@operator(records=Dropout)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """In training, each element is zeroed with probability p and the others are scaled by 1/(1 - p).
 
@@ -66,11 +68,14 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         TypeError: input is not a floating-point Tensor.
         ValueError: p is not in [0, 1].
     """
+    if interpreters and (seen := interpreted(dropout, locals())) is not None:
+        return seen
     if not _applies("dropout", input, p, training, inplace):
         return input
     return in_place(dropout)(input, p) if inplace else Dropout.apply(input, float(p), *_words())
 
 
+@operator
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``dropout`` of whole channels: input (N, C, W) or (C, W).
 
@@ -80,23 +85,32 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         TypeError: input is not a floating-point Tensor.
         ValueError: p is not in [0, 1], or input has a wrong number of axes.
     """
+    if interpreters and (seen := interpreted(dropout1d, locals())) is not None:
+        return seen
     return _channels(dropout1d, input, p, training, inplace, 1)
 
 
+@operator
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``dropout`` of whole channels: input (N, C, H, W) or (C, H, W). See ``dropout1d``.
 
     Other inputs of at least 2 axes are read as (N, C, *I) with a UserWarning, as in PyTorch: of (N, C), single
     elements are dropped.
     """
+    if interpreters and (seen := interpreted(dropout2d, locals())) is not None:
+        return seen
     return _channels(dropout2d, input, p, training, inplace, 2)
 
 
+@operator
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``dropout`` of whole channels: input (N, C, D, H, W) or (C, D, H, W). See ``dropout1d``."""
+    if interpreters and (seen := interpreted(dropout3d, locals())) is not None:
+        return seen
     return _channels(dropout3d, input, p, training, inplace, 3)
 
 
+@operator
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout that keeps mean 0 and variance 1: dropped elements become SELU's lowest value, then all are rescaled.
 
@@ -106,6 +120,8 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
     Raises: as ``dropout``.
     """
+    if interpreters and (seen := interpreted(alpha_dropout, locals())) is not None:
+        return seen
     if not _applies("alpha_dropout", input, p, training, inplace):
         return input
     if inplace:
@@ -113,6 +129,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     return _alpha(input, float(p), input.array.shape)
 
 
+@operator
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """``alpha_dropout`` of whole channels: input (N, C, *I).
 
@@ -120,6 +137,8 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
         TypeError: input is not a floating-point Tensor.
         ValueError: p is not in [0, 1], or input has fewer than 2 axes.
     """
+    if interpreters and (seen := interpreted(feature_alpha_dropout, locals())) is not None:
+        return seen
     if not _applies("feature_alpha_dropout", input, p, training, inplace):
         return input
     if inplace:

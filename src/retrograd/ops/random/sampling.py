@@ -6,6 +6,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_count, as_flag, as_real, require_float, require_tensor, whole
 from ..creation.creation import extents_of
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 
+@operator
 def rand(
     *extents: Any, size: Any = None, generator: Any = None, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -39,12 +41,15 @@ def rand(
     Raises:
         TypeError: ``dtype`` is not a floating-point type.
     """
+    if interpreters and (seen := interpreted(rand, locals())) is not None:
+        return seen
     if options:
         check_options("rand", options)
     array = chosen("rand", generator).random(extents_of("rand", extents, size), _float("rand", dtype))
     return Tensor(np.asarray(array), requires_grad)
 
 
+@operator
 def randn(
     *extents: Any, size: Any = None, generator: Any = None, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -54,6 +59,8 @@ def randn(
     Raises:
         TypeError: ``dtype`` is not a floating-point type.
     """
+    if interpreters and (seen := interpreted(randn, locals())) is not None:
+        return seen
     if options:
         check_options("randn", options)
     shape = extents_of("randn", extents, size)
@@ -61,6 +68,7 @@ def randn(
     return Tensor(np.asarray(array), requires_grad)
 
 
+@operator
 def randint(
     low: int, high: Any = None, size: Any = None, generator: Any = None, dtype: Any = int64,
     requires_grad: bool = False, **options: Unpack[Options],
@@ -70,6 +78,8 @@ def randint(
     Raises:
         ValueError: the range is empty, or ``size`` is missing.
     """
+    if interpreters and (seen := interpreted(randint, locals())) is not None:
+        return seen
     check_options("randint", options)
     if size is None or high is None:
         if size is None and high is None:
@@ -82,6 +92,7 @@ def randint(
     return Tensor(array.astype(as_dtype(dtype), copy=False), requires_grad)
 
 
+@operator
 def randperm(
     n: int, generator: Any = None, dtype: Any = int64, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -90,11 +101,14 @@ def randperm(
     Raises:
         ValueError: n is negative, or too large for any memory.
     """
+    if interpreters and (seen := interpreted(randperm, locals())) is not None:
+        return seen
     check_options("randperm", options)
     n = as_count("randperm", "n", n, 0)
     return Tensor(chosen("randperm", generator).permutation(np.arange(n, dtype=as_dtype(dtype))), requires_grad)
 
 
+@operator
 def rand_like(
     input: Tensor, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
 ) -> Tensor:
@@ -103,11 +117,14 @@ def rand_like(
     Raises:
         TypeError: the type is not a floating-point type.
     """
+    if interpreters and (seen := interpreted(rand_like, locals())) is not None:
+        return seen
     check_options("rand_like", options)
     require_tensor("rand_like", input)
     return rand(input.array.shape, generator=generator, dtype=dtype or input.array.dtype, requires_grad=requires_grad)
 
 
+@operator
 def randn_like(
     input: Tensor, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
 ) -> Tensor:
@@ -116,11 +133,14 @@ def randn_like(
     Raises:
         TypeError: the type is not a floating-point type.
     """
+    if interpreters and (seen := interpreted(randn_like, locals())) is not None:
+        return seen
     check_options("randn_like", options)
     require_tensor("randn_like", input)
     return randn(input.array.shape, generator=generator, dtype=dtype or input.array.dtype, requires_grad=requires_grad)
 
 
+@operator
 def randint_like(
     input: Tensor,
     low: int,
@@ -135,6 +155,8 @@ def randint_like(
     Raises:
         ValueError: the range is empty.
     """
+    if interpreters and (seen := interpreted(randint_like, locals())) is not None:
+        return seen
     check_options("randint_like", options)
     require_tensor("randint_like", input)
     first, last = (0, low) if high is None else (low, high)
@@ -144,6 +166,7 @@ def randint_like(
     return randint(first, last, input.array.shape, generator, dtype or input.array.dtype, requires_grad)
 
 
+@operator
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, dtype: Any = None,
     requires_grad: bool = False, **options: Unpack[Options],
@@ -154,6 +177,8 @@ def normal(
         ValueError: a standard deviation is negative, or ``size`` is missing or given with a Tensor.
         TypeError: the type is not a floating-point type.
     """
+    if interpreters and (seen := interpreted(normal, locals())) is not None:
+        return seen
     check_options("normal", options)
     source = chosen("normal", generator)
     tensors = [t for t in (mean, std) if isinstance(t, Tensor)]
@@ -170,6 +195,7 @@ def normal(
     return Tensor(np.asarray(source.standard_normal(shape) * s + m).astype(kind), requires_grad)
 
 
+@operator(records=Constant, methods="bernoulli")
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
     """1 with probability input, or ``p`` if given, else 0; in input's type; the gradient is 0.
 
@@ -177,6 +203,8 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
         TypeError: input is not a floating-point Tensor.
         ValueError: a probability is not in [0, 1].
     """
+    if interpreters and (seen := interpreted(bernoulli, locals())) is not None:
+        return seen
     require_float("bernoulli", input)
     source = chosen("bernoulli", generator)
     probability = input.array if p is None else np.asarray(as_real("bernoulli", "p", p))
@@ -186,6 +214,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     return Constant.apply(input, drawn.astype(input.array.dtype))
 
 
+@operator(records=Constant)
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Poisson random numbers with rates input, in input's type; the gradient is 0.
 
@@ -193,6 +222,8 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
         TypeError: input is not a floating-point Tensor.
         ValueError: a rate is negative or NaN.
     """
+    if interpreters and (seen := interpreted(poisson, locals())) is not None:
+        return seen
     require_float("poisson", input)
     if not (input.array >= 0).all():
         raise ValueError("poisson: rates must be at least 0")
@@ -200,6 +231,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     return Constant.apply(input, drawn.astype(input.array.dtype))
 
 
+@operator(methods="multinomial")
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
     """Indices drawn by the weights in each row of input; int64, input (M, N) or (N,) -> (M, K) or (K,)
 
@@ -210,6 +242,8 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         ValueError: input has a wrong number of axes, a weight is negative or not finite, or a row has no weight above
             0, or, without ``replacement``, fewer than ``num_samples``.
     """
+    if interpreters and (seen := interpreted(multinomial, locals())) is not None:
+        return seen
     require_float("multinomial", input)
     source = chosen("multinomial", generator)
     weights = np.atleast_2d(input.array).astype(np.float64)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...recurrence import GATES, Weights, recurrence
 from ..arguments.checks import require_float, require_tensor
@@ -19,6 +20,7 @@ from .recurrent import recurrent_layer
 __all__ = ["gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"]
 
 
+@operator
 def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
@@ -28,9 +30,12 @@ def rnn_tanh_cell(
         TypeError: types differ or are not floating point.
         ValueError: shapes do not fit.
     """
+    if interpreters and (seen := interpreted(rnn_tanh_cell, locals())) is not None:
+        return seen
     return _step("rnn_tanh_cell", "rnn_tanh", input, hx, None, w_ih, w_hh, b_ih, b_hh)[0]
 
 
+@operator
 def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
@@ -38,9 +43,12 @@ def rnn_relu_cell(
 
     Raises: as ``rnn_tanh_cell``.
     """
+    if interpreters and (seen := interpreted(rnn_relu_cell, locals())) is not None:
+        return seen
     return _step("rnn_relu_cell", "rnn_relu", input, hx, None, w_ih, w_hh, b_ih, b_hh)[0]
 
 
+@operator
 def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
@@ -50,9 +58,12 @@ def gru_cell(
 
     Raises: as ``rnn_tanh_cell``.
     """
+    if interpreters and (seen := interpreted(gru_cell, locals())) is not None:
+        return seen
     return _step("gru_cell", "gru", input, hx, None, w_ih, w_hh, b_ih, b_hh)[0]
 
 
+@operator
 def lstm_cell(
     input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
@@ -65,6 +76,8 @@ def lstm_cell(
         TypeError: types differ or are not floating point, or hx is not a pair.
         ValueError: shapes do not fit.
     """
+    if interpreters and (seen := interpreted(lstm_cell, locals())) is not None:
+        return seen
     if not isinstance(hx, (tuple, list)) or len(hx) != 2:
         raise TypeError("lstm_cell: hx must be a pair: the hidden state and the cell state")
     h, c = _step("lstm_cell", "lstm", input, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh)

@@ -26,7 +26,7 @@ from ..index.selection import MaskedFill, masked_fill
 from ..normalization.group_norm import layer_norm
 from ..pointwise.piecewise import clamp, where
 from ..pointwise.rectifier import relu
-from ..product.matmul import Linear
+from ..product.matmul import linear
 from ..random.random import default_generator
 from ..shape.join import Cat, Split, Stack, Unbind
 
@@ -84,8 +84,8 @@ class _Product(NamedTuple):
 
     def __call__(self, x: Tensor) -> Tensor:
         if self.gain is None:
-            return Linear.apply(x, self.w, self.b)
-        return layer_norm(Linear.apply(x, self.w, None), self.w.array.shape[0], self.gain, self.b, self.eps)
+            return linear(x, self.w, self.b)
+        return layer_norm(linear(x, self.w), self.w.array.shape[0], self.gain, self.b, self.eps)
 
 
 def composed(
@@ -148,7 +148,7 @@ def _lstm(a: Tensor, c: Tensor, w: Weights, spec: Recurrence) -> tuple[Tensor, T
     peephole = () if w.peephole is None else Unbind.apply(w.peephole, 0)
     clip = partial(limited, limits=spec.clip, nan_to_high=spec.clip_nan, clamp=clamp)
     _, c, h = lstm(sums, c, peephole, clip, partial(_norm, spec, w), tanh)
-    return h if w.w_hr is None else Linear.apply(h, w.w_hr, None), c
+    return h if w.w_hr is None else linear(h, w.w_hr), c
 
 
 def _norm(spec: Recurrence, w: Weights, c: Tensor) -> Tensor:

@@ -8,8 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...engine.operator import interpreters
+from ...engine.rule import ruled
 from ...engine.tensor import Tensor
 from ...recurrence import Recurrence, Weights
+from ..pointwise.elementwise import add, mul, sub
+from ..pointwise.piecewise import clamp, relu
+from ..pointwise.transcendental import sigmoid
+from ..pointwise.trigonometry import tanh
+from ..product.matmul import linear
 from .arguments import check_layer, checked_interval, checked_lengths, runs_fused
 from .checkpoint import CheckpointedLayer
 from .composed import Masks, composed, in_evaluation
@@ -50,6 +57,8 @@ def recurrent_layer(
         spec = in_evaluation(spec)
     every = None if checkpoint is None else checked_interval(name, checkpoint, x.array.shape[0])
     fused = runs_fused(name, spec, algorithm)
+    if interpreters and every is None and ruled(linear, sigmoid, tanh, relu, clamp, add, sub, mul):
+        fused = False
     if every is None and not fused:
         return composed(x, h0, c0, weights, spec, counts, cells, masks)
     flat = flattened(weights, spec)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import is_number, require_number
 from ..dtypes.dtype import cast, int64
@@ -18,6 +19,7 @@ from .scan import cumsum, diff
 __all__ = ["cumulative_trapezoid", "gradient", "trapezoid", "trapz"]
 
 
+@operator
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """The sum of (y[i] + y[i + 1]) / 2 * (x[i + 1] - x[i]) along axis ``dim``; without x the steps are dx (1).
 
@@ -28,19 +30,25 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, di
         ValueError: both x and dx are given, or the shapes do not fit.
         IndexError: y has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(trapezoid, locals())) is not None:
+        return seen
     areas, along = _areas("trapezoid", y, x, dx, dim)
     return sum(areas, along)
 
 
+@operator
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """The sums of the first 1, 2, ... terms of ``trapezoid``: one element less than y has along ``dim``.
 
     Raises: as ``trapezoid``.
     """
+    if interpreters and (seen := interpreted(cumulative_trapezoid, locals())) is not None:
+        return seen
     areas, along = _areas("cumulative_trapezoid", y, x, dx, dim)
     return cumsum(areas, along)
 
 
+@operator
 def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
     """The derivatives of the function whose values are input, along each axis of ``dim`` (all by default).
 
@@ -54,6 +62,8 @@ def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order:
         ValueError: there are too few elements along an axis, or coordinates do not fit.
         IndexError: input has no such axis.
     """
+    if interpreters and (seen := interpreted(gradient, locals())) is not None:
+        return seen
     require_number("gradient", input)
     if edge_order not in (1, 2):
         raise ValueError(f"gradient: edge_order={edge_order!r} must be 1 or 2")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_int, as_real, is_number, require_float, require_tensor
 from ..dtypes.dtype import cast, default_dtype
@@ -18,6 +19,7 @@ from .norms import vector_norm_of
 __all__ = ["corrcoef", "cov", "dist", "renorm"]
 
 
+@operator(methods="cov")
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
@@ -33,6 +35,8 @@ def cov(
         TypeError: input is not a Tensor, or fweights does not hold integers.
         ValueError: input has more than 2 axes, or weights do not have the shape (N,) or are negative.
     """
+    if interpreters and (seen := interpreted(cov, locals())) is not None:
+        return seen
     require_tensor("cov", input)
     if input.array.ndim > 2:
         raise ValueError(f"cov: input.shape={input.array.shape} must have at most 2 axes")
@@ -70,6 +74,7 @@ def cov(
     return reshape(found, ()) if found.array.size == 1 else found
 
 
+@operator(methods="corrcoef")
 def corrcoef(input: Tensor) -> Tensor:
     """The matrix (M, M) of the correlations of M variables, the rows of input (M, N), from -1 to 1; see ``cov``.
 
@@ -77,6 +82,8 @@ def corrcoef(input: Tensor) -> Tensor:
 
     Raises: as ``cov``.
     """
+    if interpreters and (seen := interpreted(corrcoef, locals())) is not None:
+        return seen
     require_tensor("corrcoef", input)
     found = cov(input)
     if not found.array.ndim:
@@ -85,6 +92,7 @@ def corrcoef(input: Tensor) -> Tensor:
     return (found / spread.unsqueeze(1) / spread).clamp(-1, 1)
 
 
+@operator(methods="dist")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other over all elements; shapes broadcast.
 
@@ -92,11 +100,14 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
         TypeError: neither operand is floating-point, or one is not a Tensor.
         ValueError: the shapes do not broadcast.
     """
+    if interpreters and (seen := interpreted(dist, locals())) is not None:
+        return seen
     x, y = floats("dist", input=input, other=other)
     broadcast_shape("dist", x.array.shape, y.array.shape)
     return vector_norm_of("dist", x - y, p, None, False, None)
 
 
+@operator(methods="renorm", in_place=True)
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """input with each slice along ``dim`` whose p-norm is above ``maxnorm`` scaled to that norm.
 
@@ -105,6 +116,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         ValueError: input has fewer than 2 axes, p is not above 0 or maxnorm is negative.
         IndexError: input has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(renorm, locals())) is not None:
+        return seen
     require_float("renorm", input)
     if input.array.ndim < 2:
         raise ValueError(f"renorm: input.shape={input.array.shape} needs at least 2 axes")

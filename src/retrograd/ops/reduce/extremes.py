@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, require_tensor
 from ..index.pick import Place, memory_order
@@ -36,6 +37,8 @@ class MinMax(NamedTuple):
 
 class Amax(Function):
     """The largest (smallest) element over ``axes``; the gradient is shared evenly among ties."""
+
+    gradient = "x: g, shared evenly among the elements that are the extreme"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, smallest: bool) -> Tensor:
@@ -74,6 +77,7 @@ class ExtremeAlong(Function):
         return Place.apply(kept, np.expand_dims(indices, along), along, shape, ctx.memory), None, None
 
 
+@operator(records=(Amax, ExtremeAlong), methods="max")
 def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The largest element of input, or (values, indices) along axis ``dim``. NaN counts as the largest.
 
@@ -87,21 +91,27 @@ def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *
         ValueError: there is no element to choose from.
         IndexError: input has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(max, locals())) is not None:
+        return seen
     if other is not None or isinstance(dim, Tensor):
         return maximum(input, _other("max", dim, keepdim, other))
     return _extreme("max", input, dim, keepdim, False)
 
 
+@operator(records=(Amax, ExtremeAlong), methods="min")
 def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The smallest element of input, or (values, indices) along axis ``dim``, or ``minimum(input, other)``; as ``max``.
 
     Raises: as ``max``.
     """
+    if interpreters and (seen := interpreted(min, locals())) is not None:
+        return seen
     if other is not None or isinstance(dim, Tensor):
         return minimum(input, _other("min", dim, keepdim, other))
     return _extreme("min", input, dim, keepdim, True)
 
 
+@operator(records=Amax, methods="amax")
 def amax(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """The largest element of input over ``dim`` (all axes if None); ties share the gradient evenly.
 
@@ -110,17 +120,23 @@ def amax(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
         ValueError: there is no element to choose from, or an axis is named twice.
         IndexError: input has no such axis.
     """
+    if interpreters and (seen := interpreted(amax, locals())) is not None:
+        return seen
     return _over("amax", input, dim, keepdim, False)
 
 
+@operator(records=Amax, methods="amin")
 def amin(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """The smallest element of input over ``dim`` (all axes if None); ties share the gradient evenly.
 
     Raises: as ``amax``.
     """
+    if interpreters and (seen := interpreted(amin, locals())) is not None:
+        return seen
     return _over("amin", input, dim, keepdim, True)
 
 
+@operator(records=Amax, methods="aminmax")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
     """(min, max): ``amin`` and ``amax`` along one axis, or of all elements.
 
@@ -129,22 +145,30 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
         ValueError: there is no element to choose from.
         IndexError: input has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(aminmax, locals())) is not None:
+        return seen
     return MinMax(_over("aminmax", input, dim, keepdim, True), _over("aminmax", input, dim, keepdim, False))
 
 
+@operator(methods="argmax")
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the first largest element along ``dim``, or among all elements in C order. int64, no gradient.
 
     Raises: as ``aminmax``.
     """
+    if interpreters and (seen := interpreted(argmax, locals())) is not None:
+        return seen
     return _place("argmax", input, dim, keepdim, False)
 
 
+@operator(methods="argmin")
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the first smallest element along ``dim``, or among all elements in C order. int64, no gradient.
 
     Raises: as ``aminmax``.
     """
+    if interpreters and (seen := interpreted(argmin, locals())) is not None:
+        return seen
     return _place("argmin", input, dim, keepdim, True)
 
 

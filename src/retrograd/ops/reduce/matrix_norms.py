@@ -29,6 +29,8 @@ class Svd(Function):
     their vectors not unique, the gradient of u and v is not finite.
     """
 
+    gradient = "x: u (gs + (J + JT) s + s (K + KT)) vT, J = F uT gu, K = F vT gv, F = 1 / (s_j**2 - s_i**2)"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, ...]:
         found = tuple(map(wrap, decomposed(x.array)))

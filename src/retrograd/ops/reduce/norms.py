@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_real, is_number, require_float
 from ..dtypes.dtype import as_dtype, cast
@@ -74,6 +75,7 @@ class Norm2(Function):
         return x * Reshape.apply(quotient_or_zero(g, y), kept), None, None
 
 
+@operator(methods="norm")
 def norm(input: Tensor, p: Any = "fro", dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """(sum |input|^p)^(1/p) over ``dim`` (all axes if None); "fro" and None are 2; see ``linalg.vector_norm``.
 
@@ -86,6 +88,8 @@ def norm(input: Tensor, p: Any = "fro", dim: Dim = None, keepdim: bool = False, 
         ValueError: ``p`` is not a number, "fro", "nuc" or None, or an axis is named twice; "nuc" is not over two axes.
         IndexError: input has no such axis.
     """
+    if interpreters and (seen := interpreted(norm, locals())) is not None:
+        return seen
     if p is None or p == "fro":
         p = 2.0
     elif p == "nuc":

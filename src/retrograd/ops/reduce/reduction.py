@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, require_float, require_tensor
 from ..dtypes.dtype import as_dtype, cast
@@ -26,6 +27,8 @@ Dim = int | tuple[int, ...] | list[int] | None
 class Mean(Function):
     """Mean over ``axes`` (sorted, non-negative); NaN over no elements."""
 
+    gradient = "x: g / count, repeated over the axes of the mean"
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
         ctx.input_shape, ctx.axes, ctx.keepdims = x.array.shape, axes, keepdims
@@ -40,6 +43,8 @@ class Mean(Function):
 
 class Prod(Function):
     """Product over ``axes`` (sorted, non-negative); the gradient is correct also at zeros."""
+
+    gradient = "x: g times the product of the other elements"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -79,6 +84,7 @@ class NanToZero(Function):
         return (g * wrap(kept.astype(g.array.dtype)),)
 
 
+@operator(records=Sum, methods="sum")
 def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum of input over ``dim`` (all axes if None); integers and truth values sum to int64.
 
@@ -89,12 +95,15 @@ def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = N
         IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
+    if interpreters and (seen := interpreted(sum, locals())) is not None:
+        return seen
     input, over, keepdim = operands("sum", input, dim, keepdim, dtype)
     if input.array.dtype.kind == "f":
         return Sum.apply(input, over, keepdim)
     return wrap(np.asarray(input.array.sum(axis=over, keepdims=keepdim, dtype=_wide(input, dtype))))
 
 
+@operator(records=Mean, methods="mean")
 def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean of input over ``dim`` (all axes if None); NaN over no elements.
 
@@ -105,9 +114,12 @@ def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
         IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
+    if interpreters and (seen := interpreted(mean, locals())) is not None:
+        return seen
     return Mean.apply(*operands("mean", input, dim, keepdim, dtype, floating=True))
 
 
+@operator(records=Prod, methods="prod")
 def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Product of input over ``dim`` (all axes if None); 1 over no elements; integers multiply to int64.
 
@@ -117,6 +129,8 @@ def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
 
     Raises: as ``sum``.
     """
+    if interpreters and (seen := interpreted(prod, locals())) is not None:
+        return seen
     input, over, keepdim = operands("prod", input, dim, keepdim, dtype)
     if input.array.dtype.kind == "f":
         return Prod.apply(input, over, keepdim)
@@ -128,27 +142,34 @@ def _wide(x: Tensor, dtype: Any) -> Any:
     return np.int64 if dtype is None else x.array.dtype
 
 
+@operator(records=(Sum, NanToZero), methods="nansum")
 def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """As ``sum``, with NaN counted as 0, without gradient.
 
     Raises: as ``sum``.
     """
+    if interpreters and (seen := interpreted(nansum, locals())) is not None:
+        return seen
     input, over, keepdim = operands("nansum", input, dim, keepdim, dtype)
     if input.array.dtype.kind == "f":
         return Sum.apply(NanToZero.apply(input), over, keepdim)
     return sum(input, dim, keepdim, dtype=dtype)
 
 
+@operator(records=(Sum, NanToZero), methods="nanmean")
 def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean of the elements over ``dim`` that are not NaN; NaN where there is none.
 
     Raises: as ``mean``.
     """
+    if interpreters and (seen := interpreted(nanmean, locals())) is not None:
+        return seen
     input, over, keepdim = operands("nanmean", input, dim, keepdim, dtype, floating=True)
     count = np.asarray((input.array == input.array).sum(axis=over, keepdims=keepdim), input.array.dtype)
     return Sum.apply(NanToZero.apply(input), over, keepdim) / wrap(count)
 
 
+@operator(methods="count_nonzero")
 def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
     """The number of nonzero elements over ``dim`` (all axes if None), NaN included. int64, no gradient.
 
@@ -157,20 +178,26 @@ def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
         IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
+    if interpreters and (seen := interpreted(count_nonzero, locals())) is not None:
+        return seen
     input, over, _ = operands("count_nonzero", input, dim)
     return wrap(np.asarray(np.count_nonzero(input.array, axis=over), np.int64))
 
 
+@operator(methods="all")
 def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether no element of input over ``dim`` (all axes if None) is 0 or False. ``dim=()`` tells it of each element.
 
     Raises: as ``count_nonzero``.
     """
+    if interpreters and (seen := interpreted(all, locals())) is not None:
+        return seen
     input, over, keepdim = operands("all", input, dim, keepdim)
     over = () if isinstance(dim, (tuple, list)) and not dim else over
     return wrap(np.asarray(np.all(input.array, axis=over, keepdims=keepdim)))
 
 
+@operator(methods="any")
 def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether some element of input over ``dim`` (all axes if None) is neither 0 nor False.
 
@@ -178,6 +205,8 @@ def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 
     Raises: as ``count_nonzero``.
     """
+    if interpreters and (seen := interpreted(any, locals())) is not None:
+        return seen
     input, over, keepdim = operands("any", input, dim, keepdim)
     over = () if isinstance(dim, (tuple, list)) and not dim else over
     return wrap(np.asarray(np.any(input.array, axis=over, keepdims=keepdim)))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import require_float, require_tensor
 from ..dtypes.dtype import as_dtype, cast
@@ -152,6 +153,7 @@ def prefix_products(x: Tensor, axis: int, reverse: bool) -> Tensor:
     return CumProd.apply(shifted(x, axis, 1, 1.0), axis)
 
 
+@operator(records=CumSum, methods="cumsum", in_place=True)
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """y[i] = input[0] + ... + input[i] along axis ``dim``; integers and truth values sum to int64.
 
@@ -161,6 +163,8 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         TypeError: input is not a Tensor, or ``dtype`` is not an element type.
         IndexError: input has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(cumsum, locals())) is not None:
+        return seen
     input, along = _checked("cumsum", input, dim, dtype)
     if not input.array.ndim:
         return of_line(cumsum, input, dim, dtype=dtype)
@@ -169,6 +173,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     return _of_integers(np.cumsum(input.array, along, np.int64), input, dtype)
 
 
+@operator(records=CumProd, methods="cumprod", in_place=True)
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """y[i] = input[0] * ... * input[i] along axis ``dim``; the gradient is correct also at zeros.
 
@@ -176,6 +181,8 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
     Raises: as ``cumsum``.
     """
+    if interpreters and (seen := interpreted(cumprod, locals())) is not None:
+        return seen
     input, along = _checked("cumprod", input, dim, dtype)
     if not input.array.ndim:
         return of_line(cumprod, input, dim, dtype=dtype)
@@ -189,6 +196,7 @@ def _of_integers(found: np.ndarray, x: Tensor, dtype: Any) -> Tensor:
     return wrap(found if dtype is None else found.astype(x.array.dtype, copy=False))
 
 
+@operator(records=LogCumSumExp, methods="logcumsumexp")
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """y[i] = log(exp(input[0]) + ... + exp(input[i])) along axis ``dim``, computed without overflow.
 
@@ -196,12 +204,15 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
         TypeError: input is not a floating-point Tensor.
         IndexError: input has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(logcumsumexp, locals())) is not None:
+        return seen
     require_float("logcumsumexp", input)
     if not input.array.ndim:
         return of_line(logcumsumexp, input, dim)
     return LogCumSumExp.apply(input, axis("logcumsumexp", "dim", dim, input.array.ndim))
 
 
+@operator(records=CumExtreme, methods="cummax")
 def cummax(input: Tensor, dim: int) -> CumulativeMaximum:
     """(values, indices): the largest of input[0] ... input[i] along axis ``dim``, and its last index.
 
@@ -211,17 +222,23 @@ def cummax(input: Tensor, dim: int) -> CumulativeMaximum:
         TypeError: input is not a Tensor.
         IndexError: input has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(cummax, locals())) is not None:
+        return seen
     return _extreme("cummax", input, dim, False)
 
 
+@operator(records=CumExtreme, methods="cummin")
 def cummin(input: Tensor, dim: int) -> CumulativeMaximum:
     """(values, indices): the smallest of input[0] ... input[i] along axis ``dim``; as ``cummax``.
 
     Raises: as ``cummax``.
     """
+    if interpreters and (seen := interpreted(cummin, locals())) is not None:
+        return seen
     return _extreme("cummin", input, dim, True)
 
 
+@operator(methods="diff")
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
@@ -235,6 +252,8 @@ def diff(
         ValueError: ``n`` is negative, prepend or append does not fit input's other axes, or input has no axis.
         IndexError: input has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(diff, locals())) is not None:
+        return seen
     input, along = _checked("diff", input, dim, None)
     if not input.array.ndim:
         raise ValueError("diff: input has no axis, needs at least 1")

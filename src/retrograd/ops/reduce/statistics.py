@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_float, is_number, require_float
 from ..kernel_set import kernels
@@ -124,6 +125,7 @@ def quotient_or_zero(x: Tensor, y: Tensor) -> Tensor:
     return x * kept / (y * kept + wrap(np.asarray(zero, y.array.dtype)))
 
 
+@operator(records=VarMean, methods="var")
 def var(
     input: Tensor,
     dim: Any = None,
@@ -141,9 +143,12 @@ def var(
         ValueError: both unbiased and correction are given, or an axis is named twice.
         IndexError: input has no such axis.
     """
+    if interpreters and (seen := interpreted(var, locals())) is not None:
+        return seen
     return VarMean.apply(*_arguments("var", input, dim, unbiased, keepdim, correction, False))[0]
 
 
+@operator(records=VarMean, methods="std")
 def std(
     input: Tensor,
     dim: Any = None,
@@ -156,9 +161,12 @@ def std(
 
     Raises: as ``var``.
     """
+    if interpreters and (seen := interpreted(std, locals())) is not None:
+        return seen
     return VarMean.apply(*_arguments("std", input, dim, unbiased, keepdim, correction, True))[0]
 
 
+@operator(records=VarMean, methods="var_mean")
 def var_mean(
     input: Tensor,
     dim: Any = None,
@@ -171,9 +179,12 @@ def var_mean(
 
     Raises: as ``var``.
     """
+    if interpreters and (seen := interpreted(var_mean, locals())) is not None:
+        return seen
     return VarMean.apply(*_arguments("var_mean", input, dim, unbiased, keepdim, correction, False))
 
 
+@operator(records=VarMean, methods="std_mean")
 def std_mean(
     input: Tensor,
     dim: Any = None,
@@ -186,9 +197,12 @@ def std_mean(
 
     Raises: as ``var``.
     """
+    if interpreters and (seen := interpreted(std_mean, locals())) is not None:
+        return seen
     return VarMean.apply(*_arguments("std_mean", input, dim, unbiased, keepdim, correction, True))
 
 
+@operator(records=LogSumExp, methods="logsumexp")
 def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     """log(sum(exp(input))) over ``dim``, computed without overflow; -inf over no elements.
 
@@ -197,6 +211,8 @@ def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
         IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
+    if interpreters and (seen := interpreted(logsumexp, locals())) is not None:
+        return seen
     return LogSumExp.apply(*operands("logsumexp", as_float("logsumexp", input), dim, keepdim))
 
 

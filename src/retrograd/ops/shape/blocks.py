@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.size import Size
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_int, require_tensor
@@ -29,35 +30,47 @@ __all__ = [
 ]
 
 
+@operator
 def atleast_1d(*tensors: Any) -> Any:
     """The tensor with at least 1 axis; of several, or of a sequence, a tuple.
 
     Raises:
         TypeError: an argument is not a Tensor.
     """
+    if interpreters and (seen := interpreted(atleast_1d, locals())) is not None:
+        return seen
     return _each("atleast_1d", tensors, 1)
 
 
+@operator
 def atleast_2d(*tensors: Any) -> Any:
     """The tensor with at least 2 axes, (N,) as (1, N); of several, or of a sequence, a tuple.
 
     Raises:
         TypeError: an argument is not a Tensor.
     """
+    if interpreters and (seen := interpreted(atleast_2d, locals())) is not None:
+        return seen
     return _each("atleast_2d", tensors, 2)
 
 
+@operator
 def atleast_3d(*tensors: Any) -> Any:
     """The tensor with at least 3 axes, (N,) as (1, N, 1), (M, N) as (M, N, 1); of several, or of a sequence, a tuple.
 
     Raises:
         TypeError: an argument is not a Tensor.
     """
+    if interpreters and (seen := interpreted(atleast_3d, locals())) is not None:
+        return seen
     return _each("atleast_3d", tensors, 3)
 
 
+@operator
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors side by side, vectors and numbers as columns; raises as ``cat``."""
+    if interpreters and (seen := interpreted(column_stack, locals())) is not None:
+        return seen
     many = [
         reshape(each, each.array.size, 1) if each.array.ndim < 2 else each
         for each in as_tensors("column_stack", tensors)
@@ -65,11 +78,15 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     return joined_along("column_stack", many, 1)
 
 
+@operator
 def row_stack(tensors: Sequence[Tensor]) -> Tensor:
     """``vstack``; raises as ``cat``."""
+    if interpreters and (seen := interpreted(row_stack, locals())) is not None:
+        return seen
     return joined_along("row_stack", [with_axes(each, 2) for each in as_tensors("row_stack", tensors)], 0)
 
 
+@operator
 def block_diag(*tensors: Tensor) -> Tensor:
     """The matrix with these blocks on its diagonal, 0 elsewhere; a vector is a row, a number (1, 1). Types promote.
 
@@ -77,6 +94,8 @@ def block_diag(*tensors: Tensor) -> Tensor:
         TypeError: an argument is not a Tensor.
         ValueError: one has more than 2 axes, or there is none.
     """
+    if interpreters and (seen := interpreted(block_diag, locals())) is not None:
+        return seen
     many = as_tensors("block_diag", list(tensors))
     for i, each in enumerate(many):
         if each.array.ndim > 2:
@@ -105,6 +124,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
     return Size(found)
 
 
+@operator
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All choices of r elements of a vector (N,), in their order: (K, r); with repetitions if ``with_replacement``.
 
@@ -112,6 +132,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         TypeError: input is not a Tensor, or r is not an int.
         ValueError: input is not a vector, or r is negative.
     """
+    if interpreters and (seen := interpreted(combinations, locals())) is not None:
+        return seen
     require_tensor("combinations", input)
     if input.array.ndim != 1:
         raise ValueError(f"combinations: input.shape={input.array.shape} must have one axis")

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
 from ..arguments.checks import require_tensor
@@ -20,6 +21,8 @@ __all__ = ["broadcast_to", "expand", "expand_as"]
 
 class Sum(Function):
     """Sum over ``axes`` (sorted, non-negative)."""
+
+    gradient = "x: g, repeated over the axes that were summed"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -48,6 +51,7 @@ class Expand(View):
         return sum_to(g, ctx.input_shape), None
 
 
+@operator(methods="expand")
 def expand(input: Tensor, *shape: int | tuple[int, ...], size: tuple[int, ...] | None = None) -> Tensor:
     """input broadcast to ``shape``; -1 keeps an extent.
 
@@ -56,6 +60,8 @@ def expand(input: Tensor, *shape: int | tuple[int, ...], size: tuple[int, ...] |
     Raises:
         ValueError: input does not broadcast to ``shape``.
     """
+    if interpreters and (seen := interpreted(expand, locals())) is not None:
+        return seen
     require_tensor("expand", input)
     target, source = sizes("expand", "size", shape, size), input.array.shape
     missing = len(target) - len(source)
@@ -74,17 +80,23 @@ def expand(input: Tensor, *shape: int | tuple[int, ...], size: tuple[int, ...] |
     return Expand.apply(input, full)
 
 
+@operator(methods="broadcast_to")
 def broadcast_to(input: Tensor, shape: int | tuple[int, ...]) -> Tensor:
     """Alias of ``expand``."""
+    if interpreters and (seen := interpreted(broadcast_to, locals())) is not None:
+        return seen
     return expand(input, shape)
 
 
+@operator(methods="expand_as")
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """input broadcast to the shape of ``other``.
 
     Raises:
         ValueError: input does not broadcast to that shape.
     """
+    if interpreters and (seen := interpreted(expand_as, locals())) is not None:
+        return seen
     require_tensor("expand_as", other, "other")
     return expand(input, other.array.shape)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
 from ..arguments.checks import as_count, as_int, require_tensor
@@ -60,6 +61,7 @@ class Triangle(Function):
         return Triangle.apply(g, ctx.diagonal, ctx.lower), None, None
 
 
+@operator(records=Triangle, methods="tril", in_place=True)
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangles of input (..., M, N), 0 above the ``diagonal`` (0 the main one, 1 that above it).
 
@@ -67,19 +69,25 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
         TypeError: ``diagonal`` is not an int.
         ValueError: input has fewer than two axes.
     """
+    if interpreters and (seen := interpreted(tril, locals())) is not None:
+        return seen
     require_tensor("tril", input)
     return Triangle.apply(input, _diagonal("tril", input, diagonal), True)
 
 
+@operator(records=Triangle, methods="triu", in_place=True)
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangles of input (..., M, N), 0 below the ``diagonal`` (0 the main one, 1 that above it).
 
     Raises: as ``tril``.
     """
+    if interpreters and (seen := interpreted(triu, locals())) is not None:
+        return seen
     require_tensor("triu", input)
     return Triangle.apply(input, _diagonal("triu", input, diagonal), False)
 
 
+@operator(methods="diagonal")
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of the matrices in axes ``dim1`` and ``dim2``, as the last axis: a view.
 
@@ -90,6 +98,8 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
         IndexError: input has no such axis.
         ValueError: the axes are the same.
     """
+    if interpreters and (seen := interpreted(diagonal, locals())) is not None:
+        return seen
     require_tensor("diagonal", input)
     ndim = input.array.ndim
     a, b = axis("diagonal", "dim1", dim1, ndim), axis("diagonal", "dim2", dim2, ndim)
@@ -99,6 +109,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return Diagonal.apply(input, nearest_offset("diagonal", "offset", offset, shape[a], shape[b]), a, b)
 
 
+@operator(records=DiagonalFill, methods="diag_embed")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Square matrices in axes ``dim1`` and ``dim2`` of the result, with input's last axis on their diagonal ``offset``.
 
@@ -107,6 +118,8 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
         IndexError: the result has no such axis.
         ValueError: the axes are the same, or input has no axis.
     """
+    if interpreters and (seen := interpreted(diag_embed, locals())) is not None:
+        return seen
     require_tensor("diag_embed", input)
     shape = input.array.shape
     if not shape:
@@ -120,6 +133,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return DiagonalFill.apply(input, full, offset, a, b)
 
 
+@operator(methods="diag")
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix, or the matrix with a vector on its diagonal.
 
@@ -127,6 +141,8 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
         TypeError: ``diagonal`` is not an int.
         ValueError: input is neither a matrix nor a vector.
     """
+    if interpreters and (seen := interpreted(diag, locals())) is not None:
+        return seen
     require_tensor("diag", input)
     if input.array.ndim == 1:
         return diag_embed(input, diagonal)
@@ -135,22 +151,28 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return clone(Diagonal.apply(input, nearest_offset("diag", "diagonal", diagonal, *input.array.shape), 0, 1))
 
 
+@operator(methods="diagflat")
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """The matrix with all elements of input on its diagonal ``offset``.
 
     Raises:
         TypeError: ``offset`` is not an int.
     """
+    if interpreters and (seen := interpreted(diagflat, locals())) is not None:
+        return seen
     require_tensor("diagflat", input)
     return diag_embed(reshape(input, input.array.size), offset)
 
 
+@operator(methods="trace")
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix.
 
     Raises:
         ValueError: input is not a matrix.
     """
+    if interpreters and (seen := interpreted(trace, locals())) is not None:
+        return seen
     require_tensor("trace", input)
     if input.array.ndim != 2:
         raise ValueError(f"trace: input.shape={input.array.shape}, needs a matrix")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
 from ..dtypes.dtype import cast
@@ -66,6 +67,8 @@ class Split(View):
 class Stack(Function):
     """Tensors of one shape along a new axis."""
 
+    gradient = "each piece: its slice of g"
+
     @staticmethod
     def forward(ctx: Any, axis: int, *tensors: Tensor) -> Tensor:
         ctx.axis, new = axis, (*(slice(None),) * axis, None)
@@ -91,6 +94,7 @@ class Unbind(View):
         return Stack.apply(ctx.axis, *pieces), None
 
 
+@operator
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors concatenated along axis ``dim``; all other extents are equal. Types are promoted as in arithmetic.
 
@@ -101,19 +105,28 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         IndexError: there is no such axis.
         ValueError: ``tensors`` is empty, or the extents differ.
     """
+    if interpreters and (seen := interpreted(cat, locals())) is not None:
+        return seen
     return joined_along("cat", tensors, dim)
 
 
+@operator
 def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Alias of ``cat``."""
+    if interpreters and (seen := interpreted(concat, locals())) is not None:
+        return seen
     return joined_along("concat", tensors, dim)
 
 
+@operator
 def concatenate(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Alias of ``cat``."""
+    if interpreters and (seen := interpreted(concatenate, locals())) is not None:
+        return seen
     return joined_along("concatenate", tensors, dim)
 
 
+@operator(records=Stack)
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape along a new axis ``dim``.
 
@@ -122,6 +135,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         IndexError: the result has no such axis.
         ValueError: ``tensors`` is empty, or the shapes differ.
     """
+    if interpreters and (seen := interpreted(stack, locals())) is not None:
+        return seen
     many = as_tensors("stack", tensors)
     shape = many[0].array.shape
     for i, t in enumerate(many):
@@ -131,22 +146,32 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return Stack.apply(position, *_of_one_type(many))
 
 
+@operator
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors side by side: ``cat`` along axis 1, or axis 0 of vectors; raises as ``cat``."""
+    if interpreters and (seen := interpreted(hstack, locals())) is not None:
+        return seen
     many = [with_axes(t, 1) for t in as_tensors("hstack", tensors)]
     return joined_along("hstack", many, 0 if many[0].array.ndim == 1 else 1)
 
 
+@operator
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors below each other: ``cat`` along axis 0, of vectors as rows; raises as ``cat``."""
+    if interpreters and (seen := interpreted(vstack, locals())) is not None:
+        return seen
     return joined_along("vstack", [with_axes(t, 2) for t in as_tensors("vstack", tensors)], 0)
 
 
+@operator
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors stacked in depth: ``cat`` along axis 2, of (N,) as (1, N, 1), (M, N) as (M, N, 1); raises as ``cat``."""
+    if interpreters and (seen := interpreted(dstack, locals())) is not None:
+        return seen
     return joined_along("dstack", [with_axes(t, 3) for t in as_tensors("dstack", tensors)], 2)
 
 
+@operator
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """All tensors expanded to their common shape, as views.
 
@@ -154,6 +179,8 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
         TypeError: an argument is not a Tensor.
         ValueError: there is no common shape.
     """
+    if interpreters and (seen := interpreted(broadcast_tensors, locals())) is not None:
+        return seen
     many = as_tensors("broadcast_tensors", tensors)
     shape: tuple[int, ...] = ()
     for t in many:
@@ -161,6 +188,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(expand(t, shape) for t in many)
 
 
+@operator
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """For vectors of lengths A, B, ...: one Tensor (A, B, ...) each, the i-th with vector i along axis i, repeated.
 
@@ -170,6 +198,8 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         TypeError: an argument is not a Tensor.
         ValueError: one has several axes, or ``indexing`` is unknown.
     """
+    if interpreters and (seen := interpreted(meshgrid, locals())) is not None:
+        return seen
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
     many = as_tensors("meshgrid", tensors)
@@ -186,6 +216,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     return tuple(g.transpose(0, 1) if indexing == "xy" and len(many) > 1 else g for g in grids)
 
 
+@operator
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All combinations of one element of each vector, the last one changing fastest: (A*B*..., number of vectors).
 
@@ -195,6 +226,8 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
         TypeError: an argument is not a Tensor.
         ValueError: one does not have exactly one axis.
     """
+    if interpreters and (seen := interpreted(cartesian_prod, locals())) is not None:
+        return seen
     many = as_tensors("cartesian_prod", tensors)
     for i, t in enumerate(many):
         if t.array.ndim != 1:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from itertools import product
+from operator import index as exact_int
 from typing import Any
 
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import TOO_LONG, as_count, as_element, is_number, require_tensor
 from ..index.indexing import GetItem
@@ -109,6 +110,7 @@ def _pieces(shape: tuple[int, ...], pairs: Pairs, mode: str) -> list[list[tuple[
     return pieces
 
 
+@operator
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """input with its last axes padded: ``pad`` holds (before, after) for the last axis, then for the one before it, and
     so on. Negative numbers crop.
@@ -122,6 +124,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         ValueError: ``pad`` has an odd length or too many entries, the mode is unknown or does not fit the axes,
             ``value`` is given for another mode, or an axis is too short.
     """
+    if interpreters and (seen := interpreted(_pad, locals())) is not None:
+        return seen
     require_tensor("pad", input)
     pairs = _pairs("pad", input.array.shape, pad)
     if mode not in MODES:
@@ -139,11 +143,14 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     return _extended(input, pairs, mode)
 
 
+@operator
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
     """``nn.functional.pad`` in mode "constant".
 
     Raises: as ``nn.functional.pad``.
     """
+    if interpreters and (seen := interpreted(constant_pad_nd, locals())) is not None:
+        return seen
     require_tensor("constant_pad_nd", input)
     return _filled("constant_pad_nd", input, _pairs("constant_pad_nd", input.array.shape, pad), value)
 
@@ -169,7 +176,7 @@ def _filled(name: str, x: Tensor, pairs: Pairs, value: Any) -> Tensor:
 
 def _pairs(name: str, shape: tuple[int, ...], pad: Any) -> Pairs:
     try:
-        numbers = tuple(map(operator.index, pad))
+        numbers = tuple(map(exact_int, pad))
     except TypeError:
         raise TypeError(f"{name}: pad={pad!r} must be a sequence of ints") from None
     for number in numbers:
@@ -201,3 +208,7 @@ def _extended(x: Tensor, pairs: Pairs, mode: str) -> Tensor:
     if mode == "circular" and not any(map(any, pairs)):
         return unshared(x, given)
     return Extend.apply(x, pairs, mode)  # also of an empty x, whose second derivative is 0
+
+
+
+_pad = pad  # in the function, its name is that of a parameter

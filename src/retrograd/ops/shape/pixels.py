@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import as_count, require_tensor
 from .rearrange import Rearrange
@@ -9,6 +10,7 @@ from .rearrange import Rearrange
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 
 
+@operator(records=Rearrange)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """input (..., C*r*r, H, W) -> y (..., C, H*r, W*r), y[c, h*r + i, w*r + j] = x[c*r*r + i*r + j, h, w]
 
@@ -18,6 +20,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         TypeError: input is not a Tensor.
         ValueError: input has fewer than 3 axes, or its channels are not a multiple of r*r.
     """
+    if interpreters and (seen := interpreted(pixel_shuffle, locals())) is not None:
+        return seen
     require_tensor("pixel_shuffle", input)
     shape, r = input.array.shape, as_count("pixel_shuffle", "upscale_factor", upscale_factor)
     if len(shape) < 3 or r < 1 or shape[-3] % (r * r):
@@ -31,6 +35,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return Rearrange.apply(input, parts, dims, (*lead, c // (r * r), h * r, w * r))
 
 
+@operator(records=Rearrange)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """input (..., C, H*r, W*r) -> (..., C*r*r, H, W): the inverse of ``pixel_shuffle``.
 
@@ -38,6 +43,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         TypeError: input is not a Tensor.
         ValueError: input has fewer than 3 axes, or its height or width is not a multiple of r.
     """
+    if interpreters and (seen := interpreted(pixel_unshuffle, locals())) is not None:
+        return seen
     require_tensor("pixel_unshuffle", input)
     shape, r = input.array.shape, as_count("pixel_unshuffle", "downscale_factor", downscale_factor)
     if len(shape) < 3 or r < 1 or shape[-2] % r or shape[-1] % r:
@@ -51,6 +58,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return Rearrange.apply(input, parts, dims, (*lead, c * r * r, h // r, w // r))
 
 
+@operator(records=Rearrange)
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """input (N, C, *I) with the channels of its ``groups`` interleaved: first of each group, second of each, ...
 
@@ -60,6 +68,8 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         TypeError: input is not a Tensor.
         ValueError: input has fewer than 3 axes, or its channels are not a multiple of ``groups``.
     """
+    if interpreters and (seen := interpreted(channel_shuffle, locals())) is not None:
+        return seen
     require_tensor("channel_shuffle", input)
     shape, groups = input.array.shape, as_count("channel_shuffle", "groups", groups)
     if len(shape) < 3 or shape[1] % groups:

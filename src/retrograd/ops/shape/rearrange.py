@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 from itertools import product
+from operator import index as exact_int
 from typing import Any
 
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import require_tensor
 from ..index.sparse import Matrix, SparseProduct
@@ -75,6 +76,7 @@ class Rearrange(Function):
         return Rearrange.apply(g, *ctx.geometry), None, None, None
 
 
+@operator(records=Flip, methods="flip")
 def flip(input: Tensor, *over: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
     """input reversed along the axes ``over``, or by name ``dims``.
 
@@ -82,35 +84,44 @@ def flip(input: Tensor, *over: int | tuple[int, ...], dims: tuple[int, ...] | No
         IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
+    if interpreters and (seen := interpreted(flip, locals())) is not None:
+        return seen
     require_tensor("flip", input)
     over = axes("flip", "dims", sizes("flip", "dims", over, dims), input.array.ndim or 1)
     return Flip.apply(input, over) if input.array.ndim else clone(input)
 
 
+@operator(records=Flip, methods="fliplr")
 def fliplr(input: Tensor) -> Tensor:
     """input (M, N, ...) with its columns reversed.
 
     Raises:
         ValueError: input has fewer than two axes.
     """
+    if interpreters and (seen := interpreted(fliplr, locals())) is not None:
+        return seen
     require_tensor("fliplr", input)
     if input.array.ndim < 2:
         raise ValueError(f"fliplr: input.shape={input.array.shape} has fewer than 2 axes")
     return Flip.apply(input, (1,))
 
 
+@operator(records=Flip, methods="flipud")
 def flipud(input: Tensor) -> Tensor:
     """input (M, ...) with its rows reversed.
 
     Raises:
         ValueError: input has no axis.
     """
+    if interpreters and (seen := interpreted(flipud, locals())) is not None:
+        return seen
     require_tensor("flipud", input)
     if not input.array.ndim:
         raise ValueError("flipud: input has no axis, needs at least 1")
     return Flip.apply(input, (0,))
 
 
+@operator(records=Roll, methods="roll")
 def roll(input: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None) -> Tensor:
     """input shifted by ``shifts`` along ``dims``; elements shifted out at one end come in at the other.
 
@@ -120,6 +131,8 @@ def roll(input: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ..
         IndexError: input has no such axis.
         ValueError: there are not as many shifts as axes.
     """
+    if interpreters and (seen := interpreted(roll, locals())) is not None:
+        return seen
     require_tensor("roll", input)
     by = sizes("roll", "shifts", (shifts,))
     if dims is None or (isinstance(dims, (tuple, list)) and not dims):
@@ -132,6 +145,7 @@ def roll(input: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ..
     return Roll.apply(input, by, tuple(axis("roll", "dims", d, input.array.ndim) for d in over))
 
 
+@operator(records=Flip, methods="rot90")
 def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] | list[int] = (0, 1)) -> Tensor:
     """input rotated by k times 90 degrees in the plane of two axes, from the first towards the second.
 
@@ -139,11 +153,13 @@ def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] | list[int] = (0, 1))
         IndexError: input has no such axis.
         ValueError: ``dims`` are not two different axes.
     """
+    if interpreters and (seen := interpreted(rot90, locals())) is not None:
+        return seen
     require_tensor("rot90", input)
     plane = axes("rot90", "dims", dims, input.array.ndim)
     if len(plane) != 2:
         raise ValueError(f"rot90: dims={dims} must be two axes")
-    turns = operator.index(k) % 4
+    turns = exact_int(k) % 4
     if turns == 2:
         return Flip.apply(input, plane)
     if turns == 1:
@@ -151,6 +167,7 @@ def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] | list[int] = (0, 1))
     return Flip.apply(transpose(input, *plane), plane[1:]) if turns else clone(input)
 
 
+@operator(methods="repeat")
 def repeat(input: Tensor, *times: int | tuple[int, ...], repeats: tuple[int, ...] | None = None) -> Tensor:
     """input repeated ``times[i]`` times along axis i; more numbers than axes add axes in front.
 
@@ -159,6 +176,8 @@ def repeat(input: Tensor, *times: int | tuple[int, ...], repeats: tuple[int, ...
     Raises:
         ValueError: there are fewer repeats than axes, or a negative one.
     """
+    if interpreters and (seen := interpreted(repeat, locals())) is not None:
+        return seen
     require_tensor("repeat", input)
     counts, shape = sizes("repeat", "repeats", times, repeats), input.array.shape
     if len(counts) < len(shape) or min(counts, default=0) < 0:
@@ -168,6 +187,7 @@ def repeat(input: Tensor, *times: int | tuple[int, ...], repeats: tuple[int, ...
     return _repeated(input, counts)
 
 
+@operator(methods="tile")
 def tile(input: Tensor, *times: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
     """``repeat``; fewer numbers than axes are for the last axes.
 
@@ -176,6 +196,8 @@ def tile(input: Tensor, *times: int | tuple[int, ...], dims: tuple[int, ...] | N
     Raises:
         ValueError: a number is negative.
     """
+    if interpreters and (seen := interpreted(tile, locals())) is not None:
+        return seen
     require_tensor("tile", input)
     counts = sizes("tile", "dims", times, dims)
     if min(counts, default=0) < 0:
@@ -191,6 +213,7 @@ def _repeated(x: Tensor, counts: tuple[int, ...]) -> Tensor:
     return unshared(reshape(expand(reshape(x, apart), wide), joined), x)
 
 
+@operator(records=SparseProduct, methods="repeat_interleave")
 def repeat_interleave(
     input: Tensor, repeats: int | Tensor, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
@@ -204,6 +227,8 @@ def repeat_interleave(
         ValueError: a number is negative, their count is not that of the slices, they are too large for any memory, or
             ``output_size`` differs.
     """
+    if interpreters and (seen := interpreted(repeat_interleave, locals())) is not None:
+        return seen
     require_tensor("repeat_interleave", input)
     if dim is None:
         input, dim = reshape(input, input.array.size), 0

@@ -6,14 +6,15 @@ Results are views where NumPy can make one; strides are never forced to C order.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import index as exact_int
 from typing import Any
 
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
 from ..arguments.checks import TOO_LONG as TOO_LONG
@@ -89,6 +90,7 @@ class Clone(Function):
         return g, None
 
 
+@operator(methods="reshape")
 def reshape(input: Tensor, *extents: int | tuple[int, ...], shape: int | tuple[int, ...] | None = None) -> Tensor:
     """input in another shape; one extent may be -1 and follows from the others.
 
@@ -97,6 +99,8 @@ def reshape(input: Tensor, *extents: int | tuple[int, ...], shape: int | tuple[i
     Raises:
         ValueError: the number of elements differs.
     """
+    if interpreters and (seen := interpreted(reshape, locals())) is not None:
+        return seen
     require_tensor("reshape", input)
     target = sizes("reshape", "shape", extents, shape)
     if target == input.array.shape:
@@ -110,6 +114,7 @@ def reshape(input: Tensor, *extents: int | tuple[int, ...], shape: int | tuple[i
         ) from None
 
 
+@operator(methods="flatten")
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Axes ``start_dim`` to ``end_dim`` (both included) of input as one axis, in C order.
 
@@ -117,6 +122,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         IndexError: input has no such axis.
         ValueError: ``start_dim`` is after ``end_dim``.
     """
+    if interpreters and (seen := interpreted(flatten, locals())) is not None:
+        return seen
     require_tensor("flatten", input)
     shape = input.array.shape
     ndim = len(shape) or 1
@@ -131,6 +138,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(input, shape[:start] + (math.prod(shape[start : end + 1]),) + shape[end + 1 :])
 
 
+@operator(methods="permute")
 def permute(input: Tensor, *order: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
     """input with its axes in this order, axis ``order[i]`` as axis i: a view.
 
@@ -139,6 +147,8 @@ def permute(input: Tensor, *order: int | tuple[int, ...], dims: tuple[int, ...] 
     Raises:
         ValueError: ``order`` is not a permutation of input's axes.
     """
+    if interpreters and (seen := interpreted(permute, locals())) is not None:
+        return seen
     require_tensor("permute", input)
     ndim = input.array.ndim
     wanted = sizes("permute", "dims", order, dims)
@@ -150,12 +160,15 @@ def permute(input: Tensor, *order: int | tuple[int, ...], dims: tuple[int, ...] 
     return Permute.apply(input, normal)
 
 
+@operator(methods="transpose swapdims")
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Axes ``dim0`` and ``dim1`` of input swapped: a view.
 
     Raises:
         IndexError: input has no such axis.
     """
+    if interpreters and (seen := interpreted(transpose, locals())) is not None:
+        return seen
     require_tensor("transpose", input)
     ndim = input.array.ndim
     a, b = axis("transpose", "dim0", dim0, ndim or 1), axis("transpose", "dim1", dim1, ndim or 1)
@@ -165,6 +178,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return Permute.apply(input, tuple(dims))
 
 
+@operator(methods="squeeze")
 def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
     """input without its axes of extent 1, or without those among ``dim``.
 
@@ -172,35 +186,46 @@ def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
         IndexError: input has no axis ``dim``.
         ValueError: ``dim`` names an axis twice.
     """
+    if interpreters and (seen := interpreted(squeeze, locals())) is not None:
+        return seen
     require_tensor("squeeze", input)
     shape = input.array.shape
     named = range(len(shape)) if dim is None else axes("squeeze", "dim", dim, len(shape) or 1)
     return reshape(input, tuple(n for i, n in enumerate(shape) if n != 1 or i not in named))
 
 
+@operator(methods="unsqueeze")
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """input with a new axis of extent 1 at position ``dim``.
 
     Raises:
         IndexError: the result has no axis ``dim``.
     """
+    if interpreters and (seen := interpreted(unsqueeze, locals())) is not None:
+        return seen
     require_tensor("unsqueeze", input)
     shape = input.array.shape
     position = axis("unsqueeze", "dim", dim, len(shape) + 1)
     return reshape(input, shape[:position] + (1,) + shape[position:])
 
 
+@operator
 def clone(input: Tensor) -> Tensor:
     """A copy of input; gradients flow back to input."""
+    if interpreters and (seen := interpreted(clone, locals())) is not None:
+        return seen
     require_tensor("clone", input)
     return Clone.apply(input, "K")
 
 
+@operator
 def contiguous(input: Tensor) -> Tensor:
     """input itself if it is C-contiguous, else a copy that is.
 
     No operator needs this: all accept any strides, and images are channels-last in memory for speed.
     """
+    if interpreters and (seen := interpreted(contiguous, locals())) is not None:
+        return seen
     require_tensor("contiguous", input)
     return input if input.array.flags.c_contiguous else Clone.apply(input, "C")
 
@@ -217,8 +242,11 @@ def numel(input: Tensor) -> int:
     return input.array.size
 
 
+@operator(methods="ravel")
 def ravel(input: Tensor) -> Tensor:
     """input with one axis, in C order: a view if input is C-contiguous, else a copy."""
+    if interpreters and (seen := interpreted(ravel, locals())) is not None:
+        return seen
     require_tensor("ravel", input)
     return reshape(contiguous(input), input.array.size)
 
@@ -228,24 +256,31 @@ def unshared(y: Tensor, x: Tensor) -> Tensor:
     return Clone.apply(y, "K") if np.may_share_memory(y.array, x.array) else y
 
 
+@operator(methods="reshape_as")
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """input in the shape of ``other``.
 
     Raises:
         ValueError: the number of elements differs.
     """
+    if interpreters and (seen := interpreted(reshape_as, locals())) is not None:
+        return seen
     require_tensor("reshape_as", input)
     require_tensor("reshape_as", other, "other")
     return reshape(input, other.array.shape)
 
 
+@operator(methods="view_as")
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """Alias of ``reshape_as``."""
+    if interpreters and (seen := interpreted(view_as, locals())) is not None:
+        return seen
     require_tensor("view_as", input)
     require_tensor("view_as", other, "other")
     return reshape(input, other.array.shape)
 
 
+@operator(methods="unflatten")
 def unflatten(input: Tensor, dim: int, sizes: int | tuple[int, ...]) -> Tensor:
     """Axis ``dim`` of input as several axes of extents ``sizes``, one of which may be -1; the inverse of ``flatten``.
 
@@ -254,6 +289,8 @@ def unflatten(input: Tensor, dim: int, sizes: int | tuple[int, ...]) -> Tensor:
         TypeError: a size is not an int.
         ValueError: the product of ``sizes`` is not the extent of the axis.
     """
+    if interpreters and (seen := interpreted(unflatten, locals())) is not None:
+        return seen
     require_tensor("unflatten", input)
     shape = input.array.shape
     position = axis("unflatten", "dim", dim, len(shape))
@@ -269,6 +306,7 @@ def unflatten(input: Tensor, dim: int, sizes: int | tuple[int, ...]) -> Tensor:
     return reshape(input, shape[:position] + target + shape[position + 1 :])
 
 
+@operator(methods="movedim moveaxis")
 def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
     """Axes ``source`` of input moved to positions ``destination``, the others in their order: a view.
 
@@ -276,6 +314,8 @@ def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tup
         IndexError: input has no such axis.
         ValueError: an axis is named twice, or the numbers of axes differ.
     """
+    if interpreters and (seen := interpreted(movedim, locals())) is not None:
+        return seen
     require_tensor("movedim", input)
     ndim = input.array.ndim
     counted = ndim or 1
@@ -287,17 +327,23 @@ def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tup
     return Permute.apply(input, tuple(places[i] if i in places else next(rest) for i in range(ndim)))
 
 
+@operator(methods="swapaxes")
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     """Alias of ``transpose``."""
+    if interpreters and (seen := interpreted(swapaxes, locals())) is not None:
+        return seen
     return transpose(input, axis0, axis1)
 
 
+@operator(methods="t")
 def t(input: Tensor) -> Tensor:
     """The transposed matrix; a vector or a number is returned unchanged.
 
     Raises:
         ValueError: input has more than two axes.
     """
+    if interpreters and (seen := interpreted(t, locals())) is not None:
+        return seen
     require_tensor("t", input)
     if input.array.ndim > 2:
         raise ValueError(
@@ -363,7 +409,7 @@ def sizes(name: str, label: str, given: tuple[Any, ...], named: Any = None) -> t
     if len(given) == 1 and isinstance(given[0], (tuple, list)):
         given = tuple(given[0])
     try:
-        return tuple(map(operator.index, given))
+        return tuple(map(exact_int, given))
     except TypeError:
         raise TypeError(f"{name}: {label}={given} must consist of ints") from None
 
@@ -371,7 +417,7 @@ def sizes(name: str, label: str, given: tuple[Any, ...], named: Any = None) -> t
 def axis(name: str, argument: str, dim: int, ndim: int) -> int:
     """``dim``, which may be negative, counted from the front; TypeError or IndexError if it is not an axis."""
     try:
-        position = operator.index(dim)
+        position = exact_int(dim)
     except TypeError:
         raise TypeError(f"{name}: {argument}={dim!r} must be an int") from None
     if -ndim <= position < ndim:

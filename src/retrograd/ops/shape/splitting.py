@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import operator
+from operator import index as exact_int
 from typing import Any
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import as_count, as_counts, as_int, require_tensor
 from .join import Split, Unbind
@@ -27,6 +28,7 @@ __all__ = [
 _MOST_PIECES = 2**20  # if empty: a typo must not exhaust memory
 
 
+@operator(methods="split unsafe_split")
 def split(input: Tensor, split_size_or_sections: int | list[int] | tuple[int, ...], dim: int = 0) -> tuple[Tensor, ...]:
     """input split along ``dim`` into pieces of this extent (the last one may be smaller) or of these extents: views.
 
@@ -35,10 +37,13 @@ def split(input: Tensor, split_size_or_sections: int | list[int] | tuple[int, ..
         IndexError: input has no such axis.
         ValueError: a size is negative (or 0 for a longer axis), or the sizes do not add up to the extent.
     """
+    if interpreters and (seen := interpreted(split, locals())) is not None:
+        return seen
     require_tensor("split", input)
     return _split("split", "split_size_or_sections", input, split_size_or_sections, dim)
 
 
+@operator(methods="chunk unsafe_chunk")
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """input split along ``dim`` into at most ``chunks`` pieces of equal extent (the last one may be smaller): views.
 
@@ -46,6 +51,8 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         IndexError: input has no such axis.
         ValueError: ``chunks`` is not positive, or above 2**20 where the axis is empty.
     """
+    if interpreters and (seen := interpreted(chunk, locals())) is not None:
+        return seen
     require_tensor("chunk", input)
     position = axis("chunk", "dim", dim, input.array.ndim)
     chunks = as_count("chunk", "chunks", chunks)
@@ -57,6 +64,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return _split("chunk", "chunks", input, -(-extent // chunks), position)
 
 
+@operator(methods="tensor_split")
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """input split along ``dim`` before these indices, or into this many pieces of almost equal extents: views.
 
@@ -64,6 +72,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         IndexError: input has no such axis.
         ValueError: the number of pieces is not positive, or above both 2**20 and the extent.
     """
+    if interpreters and (seen := interpreted(tensor_split, locals())) is not None:
+        return seen
     require_tensor("tensor_split", input)
     position = axis("tensor_split", "dim", dim, input.array.ndim)
     extent = input.array.shape[position]
@@ -90,49 +100,64 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     return Split.apply(input, [extent // count + (i < extent % count) for i in range(count)], position)
 
 
+@operator(methods="hsplit")
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """input split along axis 1, of a vector along axis 0; a number of pieces must divide the extent. Views.
 
     Raises:
         ValueError: input has no axis, or the number of pieces does not divide the extent.
     """
+    if interpreters and (seen := interpreted(hsplit, locals())) is not None:
+        return seen
     return _even("hsplit", input, indices_or_sections, 0 if getattr(input, "ndim", 1) == 1 else 1, 1)
 
 
+@operator(methods="vsplit")
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """input split along axis 0; a number of pieces must divide the extent. Views.
 
     Raises:
         ValueError: input has fewer than 2 axes, or the number of pieces does not divide the extent.
     """
+    if interpreters and (seen := interpreted(vsplit, locals())) is not None:
+        return seen
     return _even("vsplit", input, indices_or_sections, 0, 2)
 
 
+@operator(methods="dsplit")
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """input split along axis 2; a number of pieces must divide the extent. Views.
 
     Raises:
         ValueError: input has fewer than 3 axes, or the number of pieces does not divide the extent.
     """
+    if interpreters and (seen := interpreted(dsplit, locals())) is not None:
+        return seen
     return _even("dsplit", input, indices_or_sections, 2, 3)
 
 
+@operator(methods="split_with_sizes unsafe_split_with_sizes")
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """input split along ``dim`` into pieces of these extents; see ``split``.
 
     Raises: as ``split``.
     """
+    if interpreters and (seen := interpreted(split_with_sizes, locals())) is not None:
+        return seen
     require_tensor("split_with_sizes", input)
     sizes = as_counts("split_with_sizes", "split_sizes", split_sizes).tolist()
     return _split("split_with_sizes", "split_sizes", input, sizes, dim)
 
 
+@operator(methods="unbind")
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices of input along ``dim``, without that axis: views.
 
     Raises:
         IndexError: input has no such axis.
     """
+    if interpreters and (seen := interpreted(unbind, locals())) is not None:
+        return seen
     require_tensor("unbind", input)
     shape = input.array.shape
     position = axis("unbind", "dim", dim, len(shape))
@@ -166,7 +191,7 @@ def _split(name: str, label: str, x: Tensor, size: Any, dim: int) -> tuple[Tenso
             )
         return Split.apply(x, extents, position) if extents else ()
     try:
-        each = operator.index(size)
+        each = exact_int(size)
     except TypeError:
         raise TypeError(f"{name}: {label}={size!r} must be an int or a list of ints") from None
     if each < 0 or (each == 0 and extent):

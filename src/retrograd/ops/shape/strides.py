@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
 from ..arguments.checks import as_int, require_tensor
@@ -118,6 +119,7 @@ def _moved(
     return np.asarray(line[target.places(low)])
 
 
+@operator(methods="as_strided")
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A view: element (i, j, ...) is the element storage_offset + i stride[0] + j stride[1] + ... of input's storage.
 
@@ -131,6 +133,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         TypeError: input is not a Tensor, or a number is not an int.
         ValueError: the lengths differ, a number is negative, or elements lie outside of the storage.
     """
+    if interpreters and (seen := interpreted(as_strided, locals())) is not None:
+        return seen
     layout, array = _checked("as_strided", input, size, stride, storage_offset), input.array
     link = getattr(input, "_view", None)
     if type(link) is not tuple:
@@ -151,6 +155,7 @@ def _view_of(x: Tensor, layout: Layout) -> Tensor:
     return view
 
 
+@operator(records=Rearranged, methods="as_strided_scatter")
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
 ) -> Tensor:
@@ -161,6 +166,8 @@ def as_strided_scatter(
         ValueError: src does not have the shape ``size``, or several of its elements have one place. And as
             ``as_strided``.
     """
+    if interpreters and (seen := interpreted(as_strided_scatter, locals())) is not None:
+        return seen
     name = "as_strided_scatter"
     require_tensor(name, src, "src")
     layout = _checked(name, input, size, stride, storage_offset)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 from itertools import product
+from operator import index as exact_int
 from typing import Any
 
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
 from ..arguments.checks import require_float
@@ -67,6 +68,7 @@ class AddWindows(Function):
         return Windows.apply(v, *ctx.geometry), None, None, None, None, None
 
 
+@operator(methods="unfold")
 def sliding(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """All windows of ``size`` elements along axis ``dimension``, every ``step``: a read-only view, the window last.
 
@@ -75,11 +77,13 @@ def sliding(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
         IndexError: input has no such axis.
         ValueError: the size is negative or above the extent, or the step is not positive.
     """
+    if interpreters and (seen := interpreted(sliding, locals())) is not None:
+        return seen
     shape = input.array.shape
     position = axis("unfold", "dimension", dimension, max(1, len(shape)))
     extent = shape[position] if shape else 1
     try:
-        size, step = operator.index(size), operator.index(step)
+        size, step = exact_int(size), exact_int(step)
     except TypeError:
         raise TypeError(f"unfold: size={size!r} and step={step!r} must be ints") from None
     if not 0 <= size <= extent or step < 1:
@@ -92,6 +96,7 @@ def sliding(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return y if shape else reshape(y, size)
 
 
+@operator
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """The windows of images as columns (im2col): input (N, C, H, W) or (C, H, W) -> (N, C*R, L) or (C*R, L)
 
@@ -102,6 +107,8 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
         TypeError: input holds int64 or is not a Tensor, or a size is neither an int nor a pair of ints.
         ValueError: input has another number of axes, a size is out of range, or no window fits.
     """
+    if interpreters and (seen := interpreted(unfold, locals())) is not None:
+        return seen
     if not isinstance(input, Tensor) or input.array.dtype.kind != "b":
         require_float("unfold", input)
     single = input.array.ndim == 3
@@ -120,6 +127,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     return reshape(y, y.array.shape[1:]) if single else y
 
 
+@operator(records=AddWindows)
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
@@ -131,6 +139,8 @@ def fold(
         TypeError: input holds int64 or is not a Tensor, or a size is neither an int nor a pair of ints.
         ValueError: the shape of input or a size does not fit.
     """
+    if interpreters and (seen := interpreted(fold, locals())) is not None:
+        return seen
     if isinstance(input, Tensor) and input.array.dtype.kind == "b":
         return cast(fold(cast(input, float32), output_size, kernel_size, dilation, padding, stride), bool_)
     require_float("fold", input)
@@ -167,7 +177,7 @@ def _checked(name: str, kernel: Any, dilation: Any, padding: Any, stride: Any) -
 
 def _pair(name: str, argument: str, value: Any, least: int) -> Ints:
     try:
-        pair = tuple(map(operator.index, value if isinstance(value, (tuple, list)) else (value, value)))
+        pair = tuple(map(exact_int, value if isinstance(value, (tuple, list)) else (value, value)))
     except TypeError:
         pair = ()
     if len(pair) != 2:

@@ -14,6 +14,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import as_flag, as_int, as_real, is_number
 from ..dtypes.dtype import as_dtype
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 
+@operator
 def bartlett(
     M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -43,11 +45,14 @@ def bartlett(
         TypeError: M is not an int, or an option is of the wrong kind.
         ValueError: M is negative, or dtype is not a floating-point type.
     """
+    if interpreters and (seen := interpreted(bartlett, locals())) is not None:
+        return seen
     n, last = _positions("bartlett", M, sym)
     values = 1 - np.abs(2 * n / last - 1) if last else np.ones_like(n)
     return _made("bartlett", values, dtype, requires_grad, options)
 
 
+@operator
 def blackman(
     M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -55,9 +60,12 @@ def blackman(
 
     Raises: as ``bartlett``.
     """
+    if interpreters and (seen := interpreted(blackman, locals())) is not None:
+        return seen
     return _made("blackman", _cosines("blackman", M, sym, (0.42, 0.5, 0.08)), dtype, requires_grad, options)
 
 
+@operator
 def cosine(
     M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -65,10 +73,13 @@ def cosine(
 
     Raises: as ``bartlett``.
     """
+    if interpreters and (seen := interpreted(cosine, locals())) is not None:
+        return seen
     n, last = _positions("cosine", M, sym)
     return _made("cosine", np.sin(np.pi * (n + 0.5) / (last + 1)), dtype, requires_grad, options)
 
 
+@operator
 def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None,
     requires_grad: bool = False, **options: Unpack[Options],
@@ -80,6 +91,8 @@ def exponential(
         ValueError: M is negative, tau is not positive, center is given although ``sym``, or dtype is not a
             floating-point type.
     """
+    if interpreters and (seen := interpreted(exponential, locals())) is not None:
+        return seen
     n, last = _positions("exponential", M, sym)
     if center is not None and sym:
         raise ValueError(
@@ -90,6 +103,7 @@ def exponential(
     return _made("exponential", values, dtype, requires_grad, options)
 
 
+@operator
 def gaussian(
     M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -100,11 +114,14 @@ def gaussian(
         TypeError: M is not an int, std is not a number, or an option is of the wrong kind.
         ValueError: M is negative, std is not positive, or dtype is not a floating-point type.
     """
+    if interpreters and (seen := interpreted(gaussian, locals())) is not None:
+        return seen
     n, last = _positions("gaussian", M, sym)
     values = np.exp(-(((n - last / 2) / _positive("gaussian", "std", std)) ** 2) / 2)
     return _made("gaussian", values, dtype, requires_grad, options)
 
 
+@operator
 def general_cosine(
     M: int, *, a: Iterable[float], sym: bool = True, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -115,6 +132,8 @@ def general_cosine(
         TypeError: M is not an int, a does not consist of numbers, or an option is of the wrong kind.
         ValueError: M is negative, a is empty, or dtype is not a floating-point type.
     """
+    if interpreters and (seen := interpreted(general_cosine, locals())) is not None:
+        return seen
     try:
         given = tuple(a)
     except TypeError:
@@ -125,6 +144,7 @@ def general_cosine(
     return _made("general_cosine", _cosines("general_cosine", M, sym, weights), dtype, requires_grad, options)
 
 
+@operator
 def general_hamming(
     M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -135,11 +155,14 @@ def general_hamming(
         TypeError: M is not an int, alpha is not a number, or an option is of the wrong kind.
         ValueError: M is negative, or dtype is not a floating-point type.
     """
+    if interpreters and (seen := interpreted(general_hamming, locals())) is not None:
+        return seen
     weight = _number("general_hamming", "alpha", alpha)
     values = _cosines("general_hamming", M, sym, (weight, 1 - weight))
     return _made("general_hamming", values, dtype, requires_grad, options)
 
 
+@operator
 def hamming(
     M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -147,9 +170,12 @@ def hamming(
 
     Raises: as ``bartlett``.
     """
+    if interpreters and (seen := interpreted(hamming, locals())) is not None:
+        return seen
     return _made("hamming", _cosines("hamming", M, sym, (0.54, 0.46)), dtype, requires_grad, options)
 
 
+@operator
 def hann(
     M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -157,9 +183,12 @@ def hann(
 
     Raises: as ``bartlett``.
     """
+    if interpreters and (seen := interpreted(hann, locals())) is not None:
+        return seen
     return _made("hann", _cosines("hann", M, sym, (0.5, 0.5)), dtype, requires_grad, options)
 
 
+@operator
 def kaiser(
     M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -170,6 +199,8 @@ def kaiser(
         TypeError: M is not an int, beta is not a number, or an option is of the wrong kind.
         ValueError: M or beta is negative, or dtype is not a floating-point type.
     """
+    if interpreters and (seen := interpreted(kaiser, locals())) is not None:
+        return seen
     n, last = _positions("kaiser", M, sym)
     width = _number("kaiser", "beta", beta)
     if width < 0:
@@ -178,6 +209,7 @@ def kaiser(
     return _made("kaiser", np.i0(width * np.sqrt(inside)) / np.i0(width), dtype, requires_grad, options)
 
 
+@operator
 def nuttall(
     M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -187,6 +219,8 @@ def nuttall(
 
     Raises: as ``bartlett``.
     """
+    if interpreters and (seen := interpreted(nuttall, locals())) is not None:
+        return seen
     values = _cosines("nuttall", M, sym, (0.3635819, 0.4891775, 0.1365995, 0.0106411))
     return _made("nuttall", values, dtype, requires_grad, options)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.size import Size
 from ...engine.tensor import Tensor
 from ..arguments.checks import as_flag, as_int, is_number, require_float, require_tensor
@@ -297,6 +298,7 @@ class SparseTensor:
         return self._numbers.sum() if dim is None else self.to_dense().sum(dim)
 
 
+@operator
 def sparse_coo_tensor(
     indices: Any,
     values: Any,
@@ -319,6 +321,8 @@ def sparse_coo_tensor(
         ValueError: the shapes of indices, values and size do not fit, an index is negative or beyond size, or
             ``requires_grad`` is True: gradients flow to values that require them.
     """
+    if interpreters and (seen := interpreted(sparse_coo_tensor, locals())) is not None:
+        return seen
     from ..creation.creation import as_tensor
 
     as_device("sparse_coo_tensor", device)
@@ -359,6 +363,7 @@ def sparse_coo_tensor(
     return SparseTensor(places, numbers, shape, bool(is_coalesced))
 
 
+@operator(methods="to_sparse")
 def to_sparse(input: Tensor, sparse_dim: int | None = None) -> SparseTensor:
     """The elements that are not zero, as a sparse tensor; gradients flow to them.
 
@@ -369,6 +374,8 @@ def to_sparse(input: Tensor, sparse_dim: int | None = None) -> SparseTensor:
         TypeError: input is not a Tensor, or sparse_dim is not an int.
         ValueError: input does not have that many axes, or sparse_dim is below 1 though it has axes.
     """
+    if interpreters and (seen := interpreted(to_sparse, locals())) is not None:
+        return seen
     require_tensor("to_sparse", input)
     ndim = input.array.ndim
     count = ndim if sparse_dim is None else as_int("to_sparse", "sparse_dim", sparse_dim)
@@ -396,6 +403,7 @@ def _flat(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return flat
 
 
+@operator
 def spmm(input: SparseTensor, mat2: Tensor) -> Tensor:
     """The product of a sparse matrix (R, C) and a dense one (C, D); either may be the sparse one.
 
@@ -403,6 +411,8 @@ def spmm(input: SparseTensor, mat2: Tensor) -> Tensor:
         TypeError: neither is a SparseTensor, or the types differ.
         ValueError: the extents do not fit.
     """
+    if interpreters and (seen := interpreted(spmm, locals())) is not None:
+        return seen
     if isinstance(input, SparseTensor):
         return input.__matmul__(mat2)
     if isinstance(mat2, SparseTensor):

@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
-from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..pointwise.piecewise import where
-from .made import applied, special
+from .made import Special, applied
 
 __all__ = ["i0"]
 
@@ -79,44 +79,96 @@ def _quotient(x: Tensor, y: Tensor, limit: float) -> Tensor:
     return where(zero, limit, where(infinite, 0.0, y) / where(zero, 1.0, x))
 
 
-I0 = special("I0", _i0, lambda x, y: i1(x))
-I1 = special("I1", _i1, lambda x, y: i0(x) - _quotient(x, y, 0.5))
-Gap: type[Function] = special("Gap", _gap, _gap_slope)
-I0e = special("I0e", _i0e, lambda x, y: -x.sign() * Gap.apply(x))
-I1e = special("I1e", _i1e, lambda x, y: Gap.apply(x) - _quotient(x, y, 0.5))
+class I0(Special):
+    """The modified Bessel function of order 0."""
+
+    value = staticmethod(_i0)
+
+    @staticmethod
+    def slope(x: Tensor, y: Tensor) -> Tensor:
+        return i1(x)
 
 
+class I1(Special):
+    """The modified Bessel function of order 1."""
+
+    value = staticmethod(_i1)
+
+    @staticmethod
+    def slope(x: Tensor, y: Tensor) -> Tensor:
+        return i0(x) - _quotient(x, y, 0.5)
+
+
+class Gap(Special):
+    """i0e(x) - i1e(|x|), without cancellation"""
+
+    value = staticmethod(_gap)
+    slope = staticmethod(_gap_slope)
+
+
+class I0e(Special):
+    """exp(-|x|) i0(x)"""
+
+    value = staticmethod(_i0e)
+
+    @staticmethod
+    def slope(x: Tensor, y: Tensor) -> Tensor:
+        return -x.sign() * Gap.apply(x)
+
+
+class I1e(Special):
+    """exp(-|x|) i1(x)"""
+
+    value = staticmethod(_i1e)
+
+    @staticmethod
+    def slope(x: Tensor, y: Tensor) -> Tensor:
+        return Gap.apply(x) - _quotient(x, y, 0.5)
+
+
+@operator(records=I0, methods="i0", in_place=True)
 def i0(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind of order 0.
 
     Raises:
         TypeError: input is not a Tensor.
     """
+    if interpreters and (seen := interpreted(i0, locals())) is not None:
+        return seen
     return applied(I0, "i0", input)
 
 
+@operator(records=I0e)
 def i0e(input: Tensor) -> Tensor:
     """exp(-|input|) i0(input), without overflow
 
     Raises:
         TypeError: input is not a Tensor.
     """
+    if interpreters and (seen := interpreted(i0e, locals())) is not None:
+        return seen
     return applied(I0e, "i0e", input)
 
 
+@operator(records=I1)
 def i1(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind of order 1.
 
     Raises:
         TypeError: input is not a Tensor.
     """
+    if interpreters and (seen := interpreted(i1, locals())) is not None:
+        return seen
     return applied(I1, "i1", input)
 
 
+@operator(records=I1e)
 def i1e(input: Tensor) -> Tensor:
     """exp(-|input|) i1(input), without overflow
 
     Raises:
         TypeError: input is not a Tensor.
     """
+    if interpreters and (seen := interpreted(i1e, locals())) is not None:
+        return seen
     return applied(I1e, "i1e", input)

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_count, as_float, as_int, require_tensor
 from ..dtypes.promotion import floats, promote
 from ..shape.broadcasting import broadcast_shape, sum_to
-from .made import applied, each, special
+from .made import Special, applied, each
 
 __all__ = ["digamma", "igamma", "igammac", "lgamma", "mvlgamma"]
 
@@ -100,28 +101,51 @@ def _log_gamma(x: np.ndarray) -> np.ndarray:
     return each(math.lgamma, x)
 
 
-LogGamma = special("LogGamma", _log_gamma, lambda x, y: digamma(x))
-Polygamma = special("Polygamma", _polygamma, lambda x, y, n: polygamma(n + 1, x))
+class LogGamma(Special):
+    """log |gamma(x)|; inf at 0 and the negative integers"""
+
+    value = staticmethod(_log_gamma)
+
+    @staticmethod
+    def slope(x: Tensor, y: Tensor) -> Any:
+        return digamma(x)
 
 
+class Polygamma(Special):
+    """The derivative of order n of the digamma function."""
+
+    value = staticmethod(_polygamma)
+
+    @staticmethod
+    def slope(x: Tensor, y: Tensor, n: int) -> Any:
+        return polygamma(n + 1, x)
+
+
+@operator(records=LogGamma, methods="lgamma", in_place=True)
 def lgamma(input: Tensor) -> Tensor:
     """log |gamma(input)|; inf at 0 and the negative integers
 
     Raises:
         TypeError: input is not a Tensor.
     """
+    if interpreters and (seen := interpreted(lgamma, locals())) is not None:
+        return seen
     return applied(LogGamma, "lgamma", input)
 
 
+@operator(records=Polygamma, methods="digamma", in_place=True)
 def digamma(input: Tensor) -> Tensor:
     """The derivative of ``lgamma``; NaN at the negative integers.
 
     Raises:
         TypeError: input is not a Tensor.
     """
+    if interpreters and (seen := interpreted(digamma, locals())) is not None:
+        return seen
     return applied(Polygamma, "digamma", input, 0)
 
 
+@operator(records=Polygamma)
 def polygamma(n: int, input: Tensor) -> Tensor:
     """The derivative of order n of ``digamma``.
 
@@ -131,12 +155,15 @@ def polygamma(n: int, input: Tensor) -> Tensor:
         TypeError: input is not a Tensor, or n is not an int.
         ValueError: n is negative.
     """
+    if interpreters and (seen := interpreted(polygamma, locals())) is not None:
+        return seen
     n = as_int("polygamma", "n", n)
     if n < 0:
         raise ValueError(f"polygamma: n={n} must be at least 0")
     return applied(Polygamma, "polygamma", input, n)
 
 
+@operator(methods="mvlgamma", in_place=True)
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """The multivariate lgamma: p (p - 1) / 4 log(pi) + the sum over j < p of lgamma(input - j / 2)
 
@@ -144,6 +171,8 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
         TypeError: input is not a Tensor, or p is not an int.
         ValueError: p is below 1.
     """
+    if interpreters and (seen := interpreted(mvlgamma, locals())) is not None:
+        return seen
     p = as_count("mvlgamma", "p", p, 1, 2**31)
     x = as_float("mvlgamma", input)
     shifts = wrap(np.arange(p, dtype=x.array.dtype) / -2)
@@ -170,6 +199,8 @@ class GammaDensity(Function):
 class IncompleteGamma(Function):
     """The regularised lower, or upper, incomplete gamma function of a and x; it has no gradient to a."""
 
+    gradient = "x: g x**(a - 1) exp(-x) / gamma(a), and its negative for the upper one"
+
     @staticmethod
     def forward(ctx: Any, a: Tensor, x: Tensor, upper: bool) -> Tensor:
         b, z = np.broadcast_arrays(a.array.astype(np.float64), x.array.astype(np.float64))
@@ -189,6 +220,7 @@ class IncompleteGamma(Function):
         return None, sum_to(g * (-slope if ctx.upper else slope), x.array.shape), None
 
 
+@operator(records=IncompleteGamma, methods="igamma", in_place=True)
 def igamma(input: Tensor, other: Tensor) -> Tensor:
     """The integral of t**(input - 1) exp(-t) from 0 to other, divided by gamma(input); shapes broadcast.
 
@@ -198,19 +230,26 @@ def igamma(input: Tensor, other: Tensor) -> Tensor:
         TypeError: neither operand is floating-point, or one is not a Tensor.
         ValueError: the shapes do not broadcast.
     """
+    if interpreters and (seen := interpreted(igamma, locals())) is not None:
+        return seen
     return _of_both("igamma", input, other, False)
 
 
+@operator(records=IncompleteGamma, methods="igammac", in_place=True)
 def igammac(input: Tensor, other: Tensor) -> Tensor:
     """1 - igamma(input, other), accurate where that is small; it has a gradient to other.
 
     Raises: as ``igamma``.
     """
+    if interpreters and (seen := interpreted(igammac, locals())) is not None:
+        return seen
     return _of_both("igammac", input, other, True)
 
 
 class Zeta(Function):
     """The sum of (q + k)**-s over k from 0 on; the gradient to q is -s zeta(s + 1, q), and there is none to s."""
+
+    gradient = "q: -g s zeta(s + 1, q)"
 
     @staticmethod
     def forward(ctx: Any, s: Tensor, q: Tensor) -> Tensor:
@@ -237,6 +276,7 @@ class Zeta(Function):
         return None, sum_to(g * -s * Zeta.apply(s + 1, q), q.array.shape)
 
 
+@operator(records=Zeta)
 def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The Hurwitz zeta function, the sum of (other + k)**-input over k from 0 on; one operand may be a number.
 
@@ -247,6 +287,8 @@ def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
         TypeError: an operand is neither a Tensor nor a number, or both are numbers.
         ValueError: the shapes do not broadcast.
     """
+    if interpreters and (seen := interpreted(zeta, locals())) is not None:
+        return seen
     x, q = promote("zeta", input, other)
     broadcast_shape("zeta", x.array.shape, q.array.shape)
     return Zeta.apply(as_float("zeta", x), as_float("zeta", q))

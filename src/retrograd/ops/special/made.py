@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,31 +17,29 @@ __all__: list[str] = []
 Values = Callable[..., np.ndarray]
 
 
-def special(title: str, value: Values, slope: Callable[..., Any]) -> type[Function]:
-    """The Function y = value(x, *numbers) with the gradient g * slope(x, y, *numbers).
+class Special(Function):
+    """y = value(x, *numbers) of single elements, with the gradient g * slope(x, y, *numbers)."""
 
-    value: of a float64 array. slope: of Tensors, made of differentiable operators.
-    """
+    value: ClassVar[Values]  # of a float64 array
+    slope: ClassVar[Callable[..., Any]]  # of Tensors, made of differentiable operators
+    formulas: ClassVar[tuple[Any, ...]]  # what the documentation shows
 
-    def forward(ctx: Any, x: Tensor, *numbers: Any) -> Tensor:
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.formulas = (cls.value,)
+
+    @classmethod
+    def forward(cls, ctx: Any, x: Tensor, *numbers: Any) -> Tensor:
         with np.errstate(all="ignore"):
-            y = wrap(np.asarray(value(x.array.astype(np.float64), *numbers)).astype(x.array.dtype))
+            y = wrap(np.asarray(cls.value(x.array.astype(np.float64), *numbers)).astype(x.array.dtype))
         ctx.save_for_backward(x, y)
         ctx.numbers = numbers
         return y
 
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+    @classmethod
+    def backward(cls, ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, y = ctx.saved_tensors
-        return (g * slope(x, y, *ctx.numbers), *(None for _ in ctx.numbers))
-
-    members = {
-        "__module__": sys._getframe(1).f_globals["__name__"],
-        "__doc__": value.__doc__,
-        "formulas": (value,),  # what the documentation shows
-        "forward": staticmethod(forward),
-        "backward": staticmethod(backward),
-    }
-    return type(title, (Function,), members)
+        return (g * cls.slope(x, y, *ctx.numbers), *(None for _ in ctx.numbers))
 
 
 def applied(function: type[Function], name: str, x: Tensor, *numbers: Any) -> Tensor:

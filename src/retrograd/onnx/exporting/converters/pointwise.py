@@ -19,9 +19,6 @@ from ..formulas import write_pointwise
 from ..writer import Value, Writer
 from .registry import converter, converter_of
 
-_PUBLIC: tuple[Any, ...] = piecewise.maximum, piecewise.minimum, powers.reciprocal
-_MAXIMUM, _MINIMUM, _RECIPROCAL = (each.function for each in _PUBLIC)  # their Functions
-
 
 @converter(piecewise.Relu)
 def relu(w: Writer, x: Value) -> Value:
@@ -88,12 +85,12 @@ def clamp_between(w: Writer, x: Value, low: Value, high: Value) -> Value:
     return w.node("Min", w.node("Max", x, low), high)
 
 
-@converter(_MAXIMUM)
+@converter(piecewise.Maximum)
 def maximum(w: Writer, x: Value, y: Value) -> Value:
     return w.node("Max", x, y)
 
 
-@converter(_MINIMUM)
+@converter(piecewise.Minimum)
 def minimum(w: Writer, x: Value, y: Value) -> Value:
     return w.node("Min", x, y)
 
@@ -103,7 +100,7 @@ def power(w: Writer, x: Value, exponent: float) -> Value:
     return w.node("Pow", x, w.constant(exponent, x.dtype))
 
 
-@converter(_RECIPROCAL)
+@converter(powers.Reciprocal)
 def reciprocal(w: Writer, x: Value) -> Value:
     return w.node("Reciprocal", x)
 
@@ -136,7 +133,7 @@ def to(w: Writer, x: Value, dtype: Any) -> Value:
 
 _OF_INTEGERS = {
     elementwise.Add: "Add", elementwise.Sub: "Sub", elementwise.Mul: "Mul", powers.PowTensors: "Pow",
-    _MAXIMUM: "Max", _MINIMUM: "Min", elementwise.Neg: "Neg", rounding.Abs: "Abs",
+    piecewise.Maximum: "Max", piecewise.Minimum: "Min", elementwise.Neg: "Neg", rounding.Abs: "Abs",
     rounding.Sign: "Sign", rounding.Remainder: "Mod", rounding.FloorDivide: "Div", rounding.TruncDivide: "Div",
 }  # fmt: skip
 

@@ -1,0 +1,36 @@
+"""The page that lists every operator with its gradient on one line, made from the registrations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd.engine.operator import OPERATORS
+from retrograd.explanation.source import gradient_of
+from retrograd.explanation.where import place_of
+
+_HEAD = """# Every operator and its gradient
+
+One line for each operator and Function: g is the gradient of the result y, and names are those of the Function's
+forward. Gradients of single elements are formulas; the others are what backward returns, with the steps between put in,
+or what its author says where that would be long. `rg.backward_source(operator)` prints the whole text. Operators that
+are made of others have the gradients of these, and are not listed.
+
+| operator | Function | gradient |
+| --- | --- | --- |
+"""
+
+
+def text() -> str:
+    """The page in Markdown."""
+    seen: set[Any] = set()
+    lines = []
+    for operator in sorted(OPERATORS, key=lambda each: each.name.lower()):
+        name = f"`{operator.name}`" if operator.name.isidentifier() else ""
+        for function in operator.functions if name and not operator.name.startswith("_") else ():
+            if (operator.name, function) in seen:
+                continue
+            seen.add((operator.name, function))
+            gradients = "; ".join(f"{key}: `{value}`" if key else value for key, value in gradient_of(function))
+            escaped = gradients.replace("|", "\\|")
+            lines.append(f"| {name} | {function.__name__}, {place_of(function)} | {escaped} |")
+    return _HEAD + "\n".join(lines) + "\n"

@@ -1,0 +1,293 @@
+"""Operators: what users call, what is known about each, and who sees the calls.
+
+An operator is an ordinary function with a description above it. Its first statement lets interpreters see the call:
+
+    @operator(records=Silu)
+    def silu(input: Tensor) -> Tensor:
+        '''input * sigmoid(input).'''
+        if interpreters and (found := interpreted(silu, locals())) is not None:
+            return found
+        return Silu.apply(input)
+
+``silu`` stays this function; ``silu.operator`` is its ``Operator``. A function without that statement, as users write
+them, is wrapped in one that has it, which costs 0.2 us a call.
+
+An interpreter sees the calls of operators, of this thread, while it is entered: rules that replace a backward, the
+export to ONNX, the page. They form a stack; the innermost sees a call first and decides what runs: ``operator.run``
+hands it on to the next one below, and in the end to the function itself. What that calls begins at the top again.
+
+Models: ``primitive`` of HIPS/autograd, ``__torch_function__`` of PyTorch, the interpreters of JAX.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+
+from .grad_mode import OneFlag, thread
+from .line import inside
+
+if TYPE_CHECKING:
+    from .function import Function
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+Domain = tuple[float, float]
+
+# One entry for each interpreter that is entered, in any thread. Empty nearly always, so a call costs one test of it;
+# where another thread has entered one, the call also looks at its own thread.
+interpreters: list[Interpreter] = []
+OPERATORS: list[Operator] = []  # those of this package, in the order of their definition
+
+
+class Operator:
+    """What is known about an operator.
+
+    function: what users call, without the function around it that reads NumPy's names of arguments.
+    functions: the Functions that it records itself; none if it is made of other operators, or has no gradient.
+    domains: for each operand of an operator of single elements, between which numbers examples and tests draw it.
+    methods: the names under which it is a method of Tensor. in_place: there are methods ``name_``, too.
+    numpy: the names of NumPy's functions of single elements that are this operator of a Tensor.
+    by_shape: its result depends on the shapes, types and numbers that it is given, and on no element of a Tensor.
+    """
+
+    __slots__ = (
+        *("_parameters", "by_shape", "domains", "function", "functions", "in_place", "methods", "name", "numpy"),
+    )
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        functions: tuple[type[Function], ...] = (),
+        domains: tuple[Domain, ...] = (),
+        methods: str = "",
+        in_place: bool = False,
+        numpy: str = "",
+        by_shape: bool = False,
+    ) -> None:
+        self.function, self.functions, self.domains, self.by_shape = function, functions, domains, by_shape
+        self.methods, self.in_place, self.numpy = (*methods.split(),), in_place, (*numpy.split(),)
+        self.name: str = function.__name__
+        self._parameters: tuple[list[str], str, list[str], str] | None = None
+
+    def __repr__(self) -> str:
+        return f"<operator {self.name}>"
+
+    def __reduce__(self) -> Any:
+        return _of, (self.function,)
+
+    @property
+    def moves(self) -> bool:
+        """Whether it only moves, copies or converts elements."""
+        return bool(self.functions) and all(each.moves for each in self.functions)
+
+    @property
+    def mathematics(self) -> str:
+        """What it computes, then the gradient of each Function that it records, a line each."""
+        from ..explanation.source import gradient_of
+
+        lines = [f"y: {(inspect.getdoc(self.function) or '').partition(chr(10))[0]}"]
+        for each in self.functions:
+            lines.append("; ".join(f"{name}: {text}" if name else text for name, text in gradient_of(each)))
+        return "\n".join(lines)
+
+    @property
+    def textbook(self) -> tuple[Callable[..., Any], ...]:
+        """The functions in plain NumPy that its Functions run on the kernel set "textbook"."""
+        from ..explanation.where import stops_of, textbook_of
+
+        names = dict.fromkeys([stop.name for stop in stops_of(self.function) if stop.role == "textbook"])
+        return tuple([found for name in names if (found := textbook_of(name)) is not None])
+
+    def run(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], leave_out: Callable[[Interpreter], bool] = lambda _: False
+    ) -> Any:
+        """In an interpreter's `call`: the call as the interpreters below see it, or the function itself.
+
+        leave_out: which of them do not see it.
+        """
+        mode = thread.mode
+        level = mode.level.below
+        while level is not None and leave_out(level.interpreter):
+            level = level.below
+        mode.passed = self, level
+        try:
+            return self.function(*args, **kwargs)
+        finally:
+            mode.passed = None
+
+    def arguments(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and keyword arguments from the values of all parameters, by name."""
+        if self._parameters is None:
+            self._parameters = _parameters(self.function)
+        by_place, rest, by_name, others = self._parameters
+        args = tuple([values[name] for name in by_place])
+        if rest:
+            args += values[rest]
+        kwargs = {name: values[name] for name in by_name}
+        if others:
+            kwargs.update(values[others])
+        return args, kwargs
+
+
+    def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The values of all parameters by name, from positional and keyword arguments."""
+        bound = inspect.signature(self.function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[list[str], str, list[str], str]:
+    """The parameters given by place, ``*rest``, those given by name, and ``**others``."""
+    by_place, rest, by_name, others = [], "", [], ""
+    for name, parameter in inspect.signature(function, follow_wrapped=False).parameters.items():
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            by_place.append(name)
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            rest = name
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            by_name.append(name)
+        else:
+            others = name
+    return by_place, rest, by_name, others
+
+
+def _of(function: Any) -> Operator:
+    found: Operator = function.operator
+    return found
+
+
+@overload
+def operator(function: _F, /) -> _F: ...
+@overload
+def operator(
+    *,
+    records: type[Function] | tuple[type[Function], ...] = (),
+    domains: tuple[Domain, ...] = (),
+    methods: str = "",
+    in_place: bool = False,
+    numpy: str = "",
+    by_shape: bool = False,
+) -> Callable[[_F], _F]: ...
+def operator(function: Any = None, /, *, records: Any = (), **about: Any) -> Any:
+    """Make a function an operator: ``@operator`` or ``@operator(records=Softmax)``, with the Functions that it records.
+
+    Rules, exports and other interpreters then see its calls as one: ``override_backward(my_operator, rule)``.
+
+    Raises:
+        TypeError: records holds anything but Functions, or what is decorated is not a function.
+    """
+    functions = records if isinstance(records, tuple) else (records,)
+    for each in functions:
+        if not (isinstance(each, type) and hasattr(each, "apply")):
+            raise TypeError(f"operator: records={each!r} must be a Function, or a tuple of several")
+    declare = functools.partial(_described, functions, about)
+    return declare if function is None else declare(function)
+
+
+def _described(functions: tuple[type[Function], ...], about: dict[str, Any], function: Any) -> Any:
+    if not inspect.isfunction(function):
+        raise TypeError(f"operator: got {function!r}, expected a function written with def")
+    made: Any = function if "interpreted" in function.__code__.co_names else _guarded(function)
+    made.operator = Operator(made, functions, **about)
+    if inside[function.__code__.co_filename]:
+        OPERATORS.append(made.operator)
+    return made
+
+
+def _guarded(function: Callable[..., Any]) -> Any:
+    """The function behind the statement that lets interpreters see the call."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if interpreters and (found := _seen(call.operator, lambda: (args, kwargs))) is not None:  # type: ignore[attr-defined]
+            return found
+        return function(*args, **kwargs)
+
+    return call
+
+
+class Interpreter(OneFlag):
+    """Sees the calls of operators while it is entered: ``with Interpreter(): ...``; subclasses override `call`."""
+
+    def __init__(self, then: Callable[[None], object] | None = None, flag: str = "interpreter") -> None:
+        super().__init__(flag, functools.partial(_left, then) if flag == "interpreter" else then)
+
+    def __enter__(self) -> Self:
+        interpreters.append(self)
+        self._set(Level(self, thread.mode.interpreter))
+        return self
+
+    def call(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the call gives, not None; ``operator.run(args, kwargs)`` is what it gives without this interpreter."""
+        return operator.run(args, kwargs)
+
+
+def _left(then: Callable[[None], object] | None, _: None) -> None:
+    interpreters.pop()
+    if then is not None:
+        then(None)
+
+
+class Level:
+    """A place on the stack of interpreters."""
+
+    __slots__ = ("below", "interpreter")
+
+    def __init__(self, interpreter: Interpreter, below: Level | None) -> None:
+        self.interpreter, self.below = interpreter, below
+
+
+def here() -> Level | None:
+    """The top of the stack of this thread."""
+    found: Level | None = thread.mode.interpreter
+    return found
+
+
+def without(level: Level | None, interpreter: Interpreter) -> Level | None:
+    """The stack without an interpreter."""
+    if level is None:
+        return None
+    below = without(level.below, interpreter)
+    if level.interpreter is interpreter:
+        return below
+    return level if below is level.below else Level(level.interpreter, below)
+
+
+@contextmanager
+def at(level: Level | None) -> Iterator[None]:
+    """Within it, calls of this thread are seen by this stack, which may be one of before."""
+    mode = thread.mode
+    before, mode.interpreter = mode.interpreter, level
+    if level is not None:
+        interpreters.append(level.interpreter)
+    try:
+        yield
+    finally:
+        mode.interpreter = before
+        if level is not None:
+            interpreters.pop()
+
+
+def interpreted(function: Any, values: dict[str, Any]) -> Any:
+    """What the innermost interpreter makes of a call; None if the function is to run.
+
+    values: the parameters by name; ``locals()`` of the function, before anything else is assigned.
+    """
+    operator: Operator = function.operator
+    return _seen(operator, lambda: operator.arguments(values))
+
+
+def _seen(operator: Operator, arguments: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]) -> Any:
+    mode = thread.mode
+    passed, mode.passed = mode.passed, None
+    level = mode.interpreter if passed is None or passed[0] is not operator else passed[1]
+    if level is None:
+        return None
+    before, mode.level = mode.level, level
+    try:
+        return level.interpreter.call(operator, *arguments())
+    finally:
+        mode.level = before
