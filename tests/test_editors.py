@@ -109,9 +109,9 @@ class Server:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     started = Server(tmp_path_factory.mktemp("editor"))
-    yield started
-    started.process.kill()
-    started.process.wait()
+    with started.process:  # closes its pipes at the end
+        yield started
+        started.process.kill()
 
 
 @pytest.mark.parametrize("place", DEFINED)
