@@ -144,6 +144,13 @@ def test_one_may_answer_itself() -> None:
     np.testing.assert_allclose(y.array, 2 * np.exp(X.array), 1e-6)
 
 
+def test_run_outside_an_interpreter_is_a_call() -> None:
+    with Noting() as noting:
+        rg.exp.operator.run((X,), {})
+    assert noting.names == ["exp"]
+    np.testing.assert_allclose(rg.exp.operator.run((X,), {}).numpy(), np.exp(X.numpy()), rtol=1e-6)
+
+
 def test_another_thread_is_not_seen() -> None:
     done = threading.Event()
 
@@ -207,3 +214,24 @@ def test_a_users_function() -> None:
     y.backward()
     assert a.grad is not None and a.grad.tolist() == [3.0, 3.0]
     assert pickle.loads(pickle.dumps(swish)) is swish
+
+
+def test_a_users_function_with_a_method_named_gradient() -> None:
+    class Double(rg.autograd.Function):
+        def gradient(self) -> int:
+            return 2
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return 2 * grad
+
+    @rg.operator(records=Double)
+    def double(x: rg.Tensor) -> Any:
+        """2 x"""
+        return Double.apply(x)
+
+    assert double.operator.mathematics.splitlines()[-1] == "x: 2 * grad"

@@ -106,10 +106,12 @@ class Operator:
     ) -> Any:
         """In an interpreter's `call`: the call as the interpreters below see it, or the function itself.
 
+        Elsewhere it is an ordinary call.
+
         leave_out: which of them do not see it.
         """
         mode = thread.mode
-        level = mode.level.below
+        level = mode.interpreter if mode.level is None else mode.level.below
         while level is not None and leave_out(level.interpreter):
             level = level.below
         mode.passed = self, level

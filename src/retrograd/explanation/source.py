@@ -16,7 +16,7 @@ from ..engine.function import Function
 from ..engine.node import Node
 from ..engine.operator import Operator
 from ..engine.tensor import Tensor
-from .where import functions_in, kernels_in, place_of, referred, textbook_of
+from .where import functions_in, kernels_in, node_of, place_of, referred, textbook_of
 
 
 def backward_source(tensor_or_function: Any) -> str:
@@ -42,12 +42,7 @@ def backward_source(tensor_or_function: Any) -> str:
     if not isinstance(target, (Tensor, Node, type)):
         target = getattr(target, "function", target)  # of a user's formula
     if isinstance(target, Tensor):
-        if target.grad_fn is None:
-            raise ValueError(
-                "backward_source: this tensor is not the result of a recorded operation, so it has no "
-                "backward; pass a result computed from tensors that require a gradient"
-            )
-        target = target.grad_fn
+        target = node_of(target, "backward_source")
     if isinstance(target, Node):
         if target.region is not None:
             return _text(target.region.rule.function, f"the rule {target.region.rule.name}")
@@ -56,7 +51,7 @@ def backward_source(tensor_or_function: Any) -> str:
         target = target.__self__
     if not (isinstance(target, type) and issubclass(target, Function)):
         raise TypeError(
-            "backward_source: expected a Tensor, its grad_fn or a Function, got "
+            "backward_source: expected a Tensor, its grad_fn, an operator or a Function, got "
             f"{type(tensor_or_function).__name__}"
         )
     return _of_function(target)
@@ -129,7 +124,7 @@ _LONGEST = 110  # characters of a gradient that is read off the backward
 
 def gradient_of(function: type[Function]) -> list[tuple[str, str]]:
     """The name of each argument of forward and its gradient, in one line; without a name, words."""
-    if function.gradient:
+    if isinstance(function.gradient, str) and function.gradient:  # a user's Function may have a method of this name
         return [("", function.gradient)]
     if hasattr(function, "slope"):
         body = ast.parse(textwrap.dedent(inspect.getsource(function.slope))).body[0].body  # type: ignore[attr-defined]
