@@ -30,7 +30,17 @@ from ..nn.module import Module
 from ..ops.convolution.plan import passes_of
 from ..options import Options
 
-__all__ = ["Stop", "functions_in", "kernels_in", "place_of", "referred", "source_map", "stops_of", "textbook_of"]
+__all__ = [
+    "Stop",
+    "functions_in",
+    "kernels_in",
+    "node_of",
+    "place_of",
+    "referred",
+    "source_map",
+    "stops_of",
+    "textbook_of",
+]
 
 _ROOT = Path(__file__).parents[1]
 _COMPILED, _TEXTBOOK = "retrograd.kernels", "retrograd.textbook"
@@ -79,12 +89,7 @@ def stops_of(operator_or_tensor: Any) -> list[Stop]:
     if isinstance(target, str):
         target = _named(target)
     if isinstance(target, Tensor):
-        if target.grad_fn is None:
-            raise ValueError(
-                "source_map: this tensor is not the result of a recorded operation; pass a result computed from "
-                "tensors that require a gradient, or an operator"
-            )
-        target = target.grad_fn
+        target = node_of(target, "source_map")
     if isinstance(target, Node):
         target = target.function
     operator = getattr(target, "operator", target)
@@ -98,6 +103,16 @@ def stops_of(operator_or_tensor: Any) -> list[Stop]:
     raise TypeError(
         f"source_map: got {type(operator_or_tensor).__name__}, expected an operator, its name, a layer or a Tensor"
     )
+
+
+def node_of(tensor: Tensor, caller: str) -> Node:
+    """The node that computed a tensor. Raises: ValueError: none was recorded."""
+    if tensor.grad_fn is None:
+        raise ValueError(
+            f"{caller}: this tensor is not the result of a recorded operation, so it has no backward; pass a result "
+            "computed from tensors that require a gradient, or an operator"
+        )
+    return tensor.grad_fn
 
 
 def _named(name: str) -> Any:
