@@ -160,3 +160,7 @@ def test_the_picture_of_a_large_layer(browser, tmp_path):
         assert number(label.split(" = ")[1].split(",")[0]) == pytest.approx(values["f"][1, 0, 0], rel=1e-5)
         page.get_by_label("unit that is shown").select_option("30")  # a file has no more than the first of them
         page.wait_for_function("() => document.querySelector('.told').innerText.includes('holds only a part')")
+        page.wait_for_timeout(300)  # the taken entry is asked for meanwhile, and its answer leaves the words alone
+        assert "holds only a part" in page.locator(".told").inner_text()
+        page.get_by_label("unit that is shown").select_option("0")
+        page.wait_for_function("() => document.querySelector('.told .road-product')")

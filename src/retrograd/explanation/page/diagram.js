@@ -37,6 +37,7 @@ export class Diagram {
     this.step = new Step(this.data, shape[2]);
     this.at = { t: this.steps > MOST ? this.steps - 1 : 0, n: 0, h: 0, i: 0 }; // of many steps the one nearest to the loss
     this.drawn = new Set(this.step.cells.map(({ name }) => name));
+    this.missing = null; // why the numbers of the place that is shown cannot be had
     this.worth = new Worth(model, this.data.ways, (message) => this.#changed(message));
     this.first = Math.max(0, Math.min(this.steps - MOST, this.at.t));
     this.scale = 1;
@@ -243,9 +244,14 @@ export class Diagram {
   }
 
   #changed(message) {
-    if (message) return this.caption.replaceChildren(h("p", {}, message));
-    this.#values();
-    this.caption.replaceChildren(...told(this, this.selection.reading));
+    this.missing = message;
+    if (!message) this.#values();
+    this.#tell(this.selection.reading);
+  }
+
+  /** The caption; where the numbers of this place cannot be had it says why for as long as the place is shown. */
+  #tell(reading) {
+    this.caption.replaceChildren(...(this.missing ? [h("p", {}, this.missing)] : told(this, reading)));
   }
 
   /** Writes the numbers of the unit and sequence that are shown. */
@@ -289,12 +295,13 @@ export class Diagram {
     const { t, n, h: unit, i } = this.#seen(reading);
     const turned = n !== this.at.n || unit !== this.at.h || i !== this.at.i;
     this.at = { t, n, h: unit, i };
+    if (turned) this.missing = null;
     if (t < this.first || t >= this.first + MOST) {
       this.first = Math.max(0, Math.min(this.steps - MOST, t - Math.floor(MOST / 2)));
       this.#draw();
     } else if (turned) this.#values();
     else this.#light();
-    this.caption.replaceChildren(...told(this, reading));
+    this.#tell(reading);
     this.#scroll();
   }
 

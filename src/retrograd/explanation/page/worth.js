@@ -17,15 +17,18 @@ export class Worth {
 
   /** Asks for the numbers of a place, if they are not here. */
   async want(place) {
-    if (!this.model.document.ask || this.known.has(key(place))) return;
-    this.known.set(key(place), null);
+    if (!this.model.document.ask) return;
+    const wanted = (this.wanted = key(place));
+    if (this.known.has(wanted)) return;
+    this.known.set(wanted, null);
+    let failure = null;
     try {
-      this.known.set(key(place), await this.model.learn({ sequence: place.n, unit: place.h, input: place.i }));
-      this.changed(null);
+      this.known.set(wanted, await this.model.learn({ sequence: place.n, unit: place.h, input: place.i }));
     } catch (error) {
-      this.known.delete(key(place));
-      this.changed(error.message);
+      this.known.delete(wanted);
+      failure = error.message;
     }
+    if (this.wanted === wanted) this.changed(failure); // not if another place is shown by now
   }
 }
 
