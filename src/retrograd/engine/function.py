@@ -112,21 +112,22 @@ class Function:
         node.saved = ()
         node.outputs = None
         enabled = mode.enabled
-        edges: list[Any] = []
-        needs: list[bool] = []
         record = False
-        for arg in args if enabled else ():
-            if isinstance(arg, Tensor) and arg._requires_grad:
-                edge: Any = arg._edge
-                if edge is None and arg._grad_req != "null":
-                    edge = arg
-                if edge is not None:
-                    edges.append(edge)
-                    needs.append(True)
-                    record = True
-                    continue
-            edges.append(None)
-            needs.append(False)
+        if enabled:
+            edges: list[Any] = []
+            needs: list[bool] = []
+            for arg in args:
+                if isinstance(arg, Tensor) and arg._requires_grad:
+                    edge: Any = arg._edge
+                    if edge is None and arg._grad_req != "null":
+                        edge = arg
+                    if edge is not None:
+                        edges.append(edge)
+                        needs.append(True)
+                        record = True
+                        continue
+                edges.append(None)
+                needs.append(False)
         node.needs_input_grad = (*needs,) if record else (False,) * len(args)
         mode.enabled = False
         try:

@@ -93,10 +93,12 @@ class Hooked(Ruled):
         return RemovableHandle(hooks[kind], (hook, *options), prepend)
 
     def _call_specially(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call forward of a module that has hooks, a rule, or a user-defined forward."""
+        """Call forward of a module that has hooks, a rule, or a user-defined forward, or whose running is of interest."""
         forward: Callable[..., Any] = self.forward  # type: ignore[attr-defined]
         members, mode = self.__dict__, thread.mode
-        site = mode.site
+        site, running = mode.site, mode.running
+        if running is not None:
+            running.append(self)
         try:
             hooks = members.get("_hooks")
             if hooks is not None and any(hooks.values()):
@@ -113,6 +115,8 @@ class Hooked(Ruled):
             return forward(*args, **kwargs)
         finally:
             mode.site = site
+            if running is not None:
+                running.pop()
 
     def _run_hooks(
         self, hooks: dict[str, HookDict], forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -61,11 +61,8 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """forward(...); the message of an exception is prefixed with this module's path."""
         mode = thread.mode
-        running = mode.running
-        if running is not None:
-            running.append(self)
         try:
-            if not self._is_plain:
+            if mode.running is not None or not self._is_plain:
                 return self._call_specially(args, kwargs)
             if mode.site is None:
                 frame = _getframe(1)
@@ -80,9 +77,6 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
         except Exception as error:
             add_module_path(error, self)
             raise
-        finally:
-            if running is not None:
-                running.pop()
 
     # ------------------------------------------------------------------ registration
 
