@@ -39,7 +39,7 @@ def families() -> dict[str, dict[str, Callable[..., Any]]]:
         for name in package.__all__:
             thing = getattr(package, name)
             if inspect.isfunction(thing) or inspect.isclass(thing):
-                *folder, file = thing.__module__.split(".")[2:]
+                *folder, file = thing.__module__.split(".")[1:]
                 page = f"{folder[-1]}_{file}" if file == "plan" or folder[-1:] == ["loss"] else file
                 found.setdefault(page, {})[name] = thing
     return {page: dict(sorted(found[page].items())) for page in sorted(found)}

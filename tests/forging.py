@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mutation import bounded
-from retrograd.ops.kernel_set import use_kernels
+from retrograd.kernel_set import use_kernels
 from retrograd.ops.random.random import fork_rng
 
 Random = np.random.Generator

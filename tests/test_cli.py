@@ -16,7 +16,7 @@ import pytest
 
 import retrograd
 from retrograd.cli import main
-from retrograd.ops.kernel_set import active_kernels
+from retrograd.kernel_set import active_kernels
 from retrograd.train import load_checkpoint
 from retrograd.train.lock import RunLock
 

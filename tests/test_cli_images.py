@@ -88,7 +88,7 @@ def test_predict(made, capsys, form):
 def test_what_predict_says_is_what_the_trainer_measured(made):
     """The held-out images, read again from their files, get the answers that the last epoch counted."""
     from retrograd.data.images import load_images
-    from retrograd.ops.kernel_set import use_kernels
+    from retrograd.kernel_set import use_kernels
     from retrograd.train.predict import Predictor
     from retrograd.train.tasks import held_out_share
 

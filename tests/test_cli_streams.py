@@ -222,7 +222,7 @@ def test_a_run_is_not_taken_up_from_a_lie(
 @pytest.fixture(scope="module")
 def finished_digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checkpoint of a run of one epoch."""
-    from retrograd.ops.kernel_set import use_kernels
+    from retrograd.kernel_set import use_kernels
     from retrograd.ops.random.random import fork_rng, manual_seed
     from retrograd.train import Settings, Trainer
     from retrograd.train.tasks import digits_task

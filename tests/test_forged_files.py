@@ -29,7 +29,7 @@ from retrograd.data.series import SeriesError, read_series
 from retrograd.data.text import TextError, read_text
 from retrograd.interop import load_model, load_safetensors, save_safetensors
 from retrograd.interop.safetensors import SafetensorsError
-from retrograd.ops.kernel_set import use_kernels
+from retrograd.kernel_set import use_kernels
 from retrograd.ops.random.random import fork_rng, manual_seed
 from retrograd.train import CheckpointError, Settings, Trainer, TrainingError, load_checkpoint, save_checkpoint
 from retrograd.train.predict import Predictor

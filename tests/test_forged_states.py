@@ -18,7 +18,7 @@ from forging import Random, cases_of, outcome, run_cases, run_fresh_cases
 from mutation import array_lies, forged, frozen
 from retrograd import nn, optim
 from retrograd.data import DataLoader, TensorDataset
-from retrograd.ops.kernel_set import use_kernels
+from retrograd.kernel_set import use_kernels
 from retrograd.ops.random.random import default_generator, set_rng_state
 from retrograd.optim import lr_scheduler as schedulers
 from retrograd.optim.swa_utils import SWALR, AveragedModel

@@ -15,7 +15,7 @@ import torch
 
 from retrograd.codes import Requantized, Scaled
 from retrograd.geometry import Window, conv_window
-from retrograd.ops.kernel_set import kernels
+from retrograd.kernel_set import kernels
 
 from .. import libraries as lib
 from ..harness import Call, Row, Rows

@@ -11,7 +11,7 @@ import numpy as np
 from retrograd import nn
 from retrograd.data import Dataset, IterableDataset, get_worker_info
 from retrograd.engine.tensor import Tensor
-from retrograd.ops.kernel_set import kernel_setting
+from retrograd.kernel_set import kernel_setting
 from retrograd.ops.random.random import default_generator, initial_seed
 
 

@@ -32,7 +32,7 @@ from data.loading import (
     unpicklable_batch,
 )
 from retrograd.data import DataLoader, get_worker_info
-from retrograd.ops.kernel_set import use_kernels
+from retrograd.kernel_set import use_kernels
 from retrograd.ops.random.random import default_generator, manual_seed
 
 

@@ -12,7 +12,7 @@ import pytest
 import naive
 import retrograd
 from retrograd import Tensor, lowbit, nn
-from retrograd.ops.kernel_set import use_kernels
+from retrograd.kernel_set import use_kernels
 
 BINARY = [lowbit.BinaryConnect(), lowbit.BWN(), lowbit.XNOR(), lowbit.BiReal(), lowbit.DoReFa(1)]
 SIGNS = [lowbit.Sign(), lowbit.XNOR(), lowbit.BiReal(), lowbit.Sign("swish")]

@@ -22,7 +22,7 @@ from forging import Random, outcome
 from retrograd import Tensor, lowbit, nn
 from retrograd.cli import main
 from retrograd.interop import SafetensorsError, load_packed, load_safetensors, save_packed, save_safetensors
-from retrograd.ops.kernel_set import use_kernels
+from retrograd.kernel_set import use_kernels
 from retrograd.ops.random.random import default_generator, fork_rng
 
 SIGNS: dict[str, Any] = {"weight": lowbit.XNOR(), "activation": lowbit.Sign()}

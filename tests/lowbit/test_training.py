@@ -10,7 +10,7 @@ import pytest
 import retrograd
 from retrograd import Tensor, lowbit, nn, optim
 from retrograd.data import Digits
-from retrograd.ops.kernel_set import use_kernels
+from retrograd.kernel_set import use_kernels
 
 
 def network(weight: Any, activation: Any) -> nn.Sequential:

@@ -10,9 +10,9 @@ import pytest
 
 from retrograd import get_num_threads, nn, set_num_threads
 from retrograd.engine.tensor import Tensor
+from retrograd.kernel_set import use_kernels
 from retrograd.nn.parameter import Parameter, empty_weight
 from retrograd.nn.utils import clip_grad_norm_, clip_grad_value_, parameters_to_vector, vector_to_parameters
-from retrograd.ops.kernel_set import use_kernels
 
 
 @pytest.fixture(params=["compiled", "textbook"], autouse=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
-from retrograd.ops.kernel_set import kernels, use_kernels
+from retrograd.kernel_set import kernels, use_kernels
 
 EXACT = {"eps": 1.0, "atol": 1e-11, "rtol": 1e-11}  # a difference of a linear function has no error but rounding
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from retrograd.ops.kernel_set import use_kernels
+from retrograd.kernel_set import use_kernels
 
 
 @pytest.fixture(params=["textbook", "compiled"], autouse=True)

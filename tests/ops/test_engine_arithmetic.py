@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ops.battery import numbers, recorded_kernels
-from retrograd.engine.arithmetic import add, arithmetic, copy
+from retrograd.engine import arithmetic
 from retrograd.engine.tensor import Tensor
 
 LARGE = (3, 16, 40, 40)
@@ -30,10 +30,10 @@ def test_arithmetic_is_numpys(dtype: type) -> None:
         assert names == (["copy"] if large else [])
         np.testing.assert_array_equal(copied, x)
         assert not np.shares_memory(copied, x)
-        assert repeated or copied.strides == copy(x).strides
+        assert repeated or copied.strides == x.copy(order="K").strides
         for y in (x, numbers(*x.shape, seed=1).astype(dtype)):
             total = arithmetic.add(x, y)
-            np.testing.assert_array_equal(total, add(x, y))
+            np.testing.assert_array_equal(total, np.add(x, y))
             assert total.dtype == dtype and total.flags.writeable
 
 

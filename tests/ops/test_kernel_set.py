@@ -11,8 +11,8 @@ from retrograd import nn
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.geometry import Window, conv_window
+from retrograd.kernel_set import active_kernels, kernel_setting, kernels, use_kernels
 from retrograd.ops.convolution.convolution import conv, conv_input_grad
-from retrograd.ops.kernel_set import active_kernels, kernel_setting, kernels, use_kernels
 from retrograd.options import AUTO, TEXTBOOK_ALGORITHMS, Options
 
 

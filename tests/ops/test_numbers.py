@@ -20,7 +20,7 @@ import retrograd as rg
 from conformance.table import Op
 from conformance.test_conformance import OPERATORS
 from retrograd.engine import tensor as engine_tensor
-from retrograd.ops.kernel_set import KernelSet, kernels
+from retrograd.kernel_set import KernelSet, kernels
 from retrograd.ops.reduce import reduction
 
 SOURCE, HERE = Path(rg.__file__).parent, Path(__file__).parent

@@ -10,7 +10,7 @@ import pytest
 import retrograd
 from retrograd import studies
 from retrograd.data import Digits
-from retrograd.ops.kernel_set import use_kernels
+from retrograd.kernel_set import use_kernels
 from retrograd.studies.low_bit import KINDS, lenet
 from retrograd.studies.study import study_page
 

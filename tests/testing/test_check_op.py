@@ -10,7 +10,7 @@ import pytest
 
 import retrograd
 from retrograd.autograd import Function
-from retrograd.ops.kernel_set import active_kernels
+from retrograd.kernel_set import active_kernels
 from retrograd.testing import ConformanceError, Refusal, check_op
 
 X, Y = np.array([[0.3, -1.2, 0.8], [1.1, 0.4, -0.7]]), np.array([[1.3, 0.9, -0.5], [0.2, -1.4, 0.6]])

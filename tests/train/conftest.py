@@ -2,7 +2,7 @@
 
 import pytest
 
-from retrograd.ops.kernel_set import use_kernels
+from retrograd.kernel_set import use_kernels
 from retrograd.ops.random.random import manual_seed
 from retrograd.train import Trainer
 from train.small import SMALL, small_task

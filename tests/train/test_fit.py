@@ -10,8 +10,8 @@ import pytest
 from retrograd import nn
 from retrograd.data import DataLoader, IterableDataset, TensorDataset
 from retrograd.engine.tensor import Tensor
+from retrograd.kernel_set import use_kernels
 from retrograd.nn.functional import mse_loss
-from retrograd.ops.kernel_set import use_kernels
 from retrograd.ops.random.random import manual_seed
 from retrograd.optim import SGD, Adam
 from retrograd.train import (

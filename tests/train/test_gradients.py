@@ -13,7 +13,7 @@ import pytest
 import retrograd as rg
 from retrograd import nn, optim
 from retrograd.cli import main
-from retrograd.ops.kernel_set import use_kernels
+from retrograd.kernel_set import use_kernels
 from retrograd.train import (
     Callback,
     CheckpointError,

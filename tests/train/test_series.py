@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from retrograd.engine.tensor import Tensor
-from retrograd.ops.kernel_set import use_kernels
+from retrograd.kernel_set import use_kernels
 from retrograd.ops.random.random import manual_seed
 from retrograd.train import CheckpointError, Settings, Trainer, TrainingError
 from retrograd.train.forecast import errors

@@ -12,7 +12,7 @@ import pytest
 
 from retrograd.engine.grad_mode import no_grad
 from retrograd.engine.tensor import Tensor
-from retrograd.ops.kernel_set import use_kernels
+from retrograd.kernel_set import use_kernels
 from retrograd.ops.random.random import manual_seed
 from retrograd.train import (
     Callback,

@@ -73,9 +73,9 @@ def _predict(arguments: argparse.Namespace) -> int:
     from ..data.images import ImageError
     from ..interop.classifier import PackedClassifier
     from ..interop.safetensors import SafetensorsError
+    from ..kernel_set import use_kernels
     from ..onnx.classifier import OnnxClassifier
     from ..onnx.errors import OnnxError
-    from ..ops.kernel_set import use_kernels
     from ..printable import display_name
     from ..train import CheckpointError
     from ..train.predict import Predictor

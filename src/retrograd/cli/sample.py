@@ -30,7 +30,7 @@ def add_command(commands: Any) -> None:
 
 def _sample(arguments: argparse.Namespace) -> int:
     from ..data.text import TextError
-    from ..ops.kernel_set import use_kernels
+    from ..kernel_set import use_kernels
     from ..train import CheckpointError
     from ..train.sample import Writer
 

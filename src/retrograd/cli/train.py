@@ -306,7 +306,7 @@ def _check_data_options(arguments: argparse.Namespace) -> None:
 def _seeded_task(
     arguments: argparse.Namespace, name: str, settings: Settings, saved: dict[str, Any] | None, progress: Progress
 ) -> Task:
-    from ..ops.kernel_set import use_kernels
+    from ..kernel_set import use_kernels
     from ..ops.random.random import manual_seed
     from ..train import TrainingError
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from ..ops.kernel_set import kernel_setting
+from ..kernel_set import kernel_setting
 from .fetch import Fetcher
 from .worker import receive, work
 

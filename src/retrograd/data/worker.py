@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.kernel_set import use_kernels
+from ..kernel_set import use_kernels
 from ..ops.random.random import default_generator
 from .fetch import END, Fetcher
 

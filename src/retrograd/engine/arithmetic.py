@@ -1,42 +1,48 @@
-"""How the engine adds and copies arrays: by NumPy, until `retrograd.ops` installs kernels that use all threads."""
+"""How the engine adds and copies arrays: small ones by NumPy, which is done before a second thread starts."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..kernel_set import kernels
 
-class Arithmetic:
-    """`add` and `copy` return a new array, `copy` in the same order of axes; the others write into their first."""
-
-    __slots__ = ("accumulate", "add", "assign", "copy")
-
-    def __init__(self) -> None:
-        self.add = add
-        self.copy = copy
-        self.accumulate = accumulate
-        self.assign = assign
+_LARGE = 65536  # elements
 
 
 def add(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """x + y of one shape; silent where infinities cancel or sums overflow, as the kernels are"""
+    if _fits(x):
+        return np.asarray(kernels.add(x, y))
     with np.errstate(all="ignore"):
         return np.asarray(np.add(x, y))
 
 
 def copy(x: np.ndarray) -> np.ndarray:
-    """The same numbers in an array of their own."""
-    return x.copy(order="K")
+    """The same numbers in an array of their own, in the same order of axes."""
+    if x.size < _LARGE:
+        return x.copy(order="K")
+    y = np.empty(x.shape, x.dtype) if 0 in x.strides else np.empty_like(x)  # broadcast, like the gradient of a sum
+    kernels.copy(y, x)
+    return y
 
 
 def accumulate(y: np.ndarray, x: np.ndarray) -> None:
     """y += x, of one shape and type; silent as ``add``"""
+    if y.size >= _LARGE and _fits(y):
+        kernels.accumulate(y, x)
+        return
     with np.errstate(all="ignore"):
         np.add(y, x, out=y)
 
 
 def assign(y: np.ndarray, x: np.ndarray) -> None:
     """y[...] = x, of one shape and type"""
-    np.copyto(y, x)
+    if y.size < _LARGE:
+        np.copyto(y, x)
+    else:
+        kernels.copy(y, x)
 
 
-arithmetic = Arithmetic()
+def _fits(x: np.ndarray) -> bool:
+    # a broadcast array would have to be copied first
+    return x.dtype.char in "fd" and 0 not in x.strides

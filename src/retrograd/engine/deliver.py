@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .arithmetic import arithmetic
+from . import arithmetic
 from .function import Function
 from .grad_mode import enable_grad
 from .shared import shared

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .arithmetic import arithmetic
+from . import arithmetic
 from .changes import check_changeable, mark, memory, next_order, saved_array
 from .family import UNTRACKED, views_of
 from .function import Function

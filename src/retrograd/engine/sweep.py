@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from . import arithmetic
 from .anomaly import describe_origin
 from .arguments import as_truth
-from .arithmetic import arithmetic
 from .deliver import Entry, deliver, own
 from .early import Early
 from .grad_mode import Delivery, enable_grad, no_grad, thread

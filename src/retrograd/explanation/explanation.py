@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..atomic import write_atomically
-from ..ops.kernel_set import active_kernels
+from ..kernel_set import active_kernels
 from .curves import Curve
 from .faults import Fault, Outcome, outcomes
 from .measure import Arrays, Call, gradients, numerical, ulps

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..engine.gradcheck import gradcheck
 from ..engine.tensor import Tensor
-from ..ops.kernel_set import kernels, use_kernels
+from ..kernel_set import kernels, use_kernels
 from .measure import Arrays, Call, gradients, jacobians
 from .mutations import MOST, Mutation, mutations
 from .numbers import numbers

@@ -12,7 +12,7 @@ import numpy as np
 from ..engine.grad_mode import no_grad
 from ..engine.sweep import grad
 from ..engine.tensor import Tensor
-from ..ops.kernel_set import active_kernels, use_kernels
+from ..kernel_set import active_kernels, use_kernels
 
 __all__ = ["Arrays", "Call", "gradients", "jacobians", "numerical", "ulps"]
 

@@ -26,7 +26,7 @@ from ..engine.tensor import Tensor
 from ..formulas import FUSED
 from ..formulas.losses import LOSSES
 from ..formulas.table import like, together
-from ..ops.kernel_set import kernels, use_kernels
+from ..kernel_set import kernels, use_kernels
 from ..textbook import loss as textbook_loss
 from ..textbook.pointwise import on_arrays
 from .measure import Arrays, Call, gradients

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..engine.sweep import grad
 from ..engine.tensor import Tensor
-from ..ops.kernel_set import use_kernels
+from ..kernel_set import use_kernels
 from .measure import Arrays, Call
 from .numbers import numbers
 from .trace import Trace, traced

@@ -10,7 +10,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..formulas.quantization import mean_scaled_sign_grad, scaled_sign, scaled_sign_grad
-from ..ops.kernel_set import kernels
+from ..kernel_set import kernels
 from ..ops.pointwise.operands import Binary, recording
 from ..ops.pointwise.pointwise import Pointwise, run
 from ..ops.reduce.norms import vector_norm_of

@@ -13,10 +13,10 @@ from ..codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..geometry import Window, conv_window
+from ..kernel_set import active_kernels, kernels
 from ..nn.module import Module
 from ..ops.convolution.arguments import frozen, window_of
 from ..ops.convolution.mxnet import paddings
-from ..ops.kernel_set import active_kernels, kernels
 from ..ops.shape.padding import Extend
 from .base import LowBit
 from .binary import changes_sign_at_zero

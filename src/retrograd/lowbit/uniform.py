@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
-from ..ops.kernel_set import kernels
+from ..kernel_set import kernels
 from ..ops.pointwise.gating import StraightThrough
 from .binary import scaled_signs
 from .functions import (

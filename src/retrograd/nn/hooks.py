@@ -93,7 +93,7 @@ class Hooked(Ruled):
         return RemovableHandle(hooks[kind], (hook, *options), prepend)
 
     def _call_specially(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call forward of a module that has hooks, a rule, or a user-defined forward, or whose running is of interest."""
+        """Call forward of a module that has hooks, a rule or a user's forward, or that somebody follows."""
         forward: Callable[..., Any] = self.forward  # type: ignore[attr-defined]
         members, mode = self.__dict__, thread.mode
         site, running = mode.site, mode.running

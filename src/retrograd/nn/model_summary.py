@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
-from ..ops.kernel_set import kernels
+from ..kernel_set import kernels
 from ..ops.random.random import get_rng_state, set_rng_state
 from ..printable import aligned, bytes_text
 from .module import Module

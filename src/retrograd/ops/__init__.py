@@ -1,14 +1,15 @@
 """The differentiable operators, forward and backward side by side, a folder for each subject.
 
 This package exports the functions of tensors, which ``methods`` attaches to Tensor; ``nn.functional`` exports those of
-networks (convolution, pooling, normalization, loss, dropout). kernel_set selects the kernels, engine_arithmetic gives
-the engine kernels for adding and copying, dtypes holds the element types, arguments the checks that operators share.
+networks (convolution, pooling, normalization, loss, dropout). dtypes holds the element types, arguments the checks that
+operators share.
 """
 
 import types
 import typing
 
-from . import engine_arithmetic
+from ..kernel_set import active_kernels as active_kernels
+from ..kernel_set import use_kernels as use_kernels
 from .arguments import older
 from .convolution.plan import exact_convolution as exact_convolution
 from .creation.creation import *
@@ -22,8 +23,6 @@ from .index.scattering import *
 from .index.search import *
 from .index.selection import *
 from .index.sets import *
-from .kernel_set import active_kernels as active_kernels
-from .kernel_set import use_kernels as use_kernels
 from .linalg.aliases import *
 from .linalg.functions import chain_matmul as chain_matmul
 from .linalg.lu import lu_unpack as lu_unpack

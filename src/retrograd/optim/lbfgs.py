@@ -11,7 +11,7 @@ from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..entries import anything, brief, items
-from ..ops.kernel_set import kernels
+from ..kernel_set import kernels
 from ._line_search import Point, strong_wolfe
 from ._scheduler import require_count
 from .batch import array_of

@@ -21,7 +21,7 @@ from ..engine.tensor import Tensor
 from ..entries import brief, check_table, items, names
 from ..entries import number as number_of
 from ..formulas import UPDATES, form
-from ..ops.kernel_set import kernels
+from ..kernel_set import kernels
 from .batch import Batch, array_of
 from .limits import within_limits
 from .options import CHECKS, FORMS, as_number, check_forms

@@ -14,9 +14,9 @@ from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..entries import Check, choice, count
 from ..formulas import optimizers
+from ..kernel_set import kernels
 from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
-from ..ops.kernel_set import kernels
 from ._scheduler import LRScheduler, per_group, require_count, require_optimizer
 from .optimizer import Optimizer
 from .options import require_number

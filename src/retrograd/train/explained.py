@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from ..explanation.model import ModelExplanation
-from ..ops.kernel_set import use_kernels
+from ..kernel_set import use_kernels
 
 if TYPE_CHECKING:
     from .trainer import Trainer

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..atomic import why_not_written, write_atomically
-from ..ops.kernel_set import use_kernels
+from ..kernel_set import use_kernels
 from .environment import machine, versions
 from .explained import EXPLANATION, explained, links
 from .gradient_report import gradients_section

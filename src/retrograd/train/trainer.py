@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data.loader import DataLoader
 from ..engine.grad_mode import no_grad
-from ..ops.kernel_set import compile_ahead, use_kernels
+from ..kernel_set import compile_ahead, use_kernels
 from ..ops.random.random import get_rng_state, set_rng_state
 from ..optim import Adam
 from .callbacks import Callback, CosineSchedule

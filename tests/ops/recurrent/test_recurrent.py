@@ -25,7 +25,7 @@ from ops.recurrent.recurrents import (
 from retrograd.autograd import grad
 from retrograd.engine.grad_mode import no_grad
 from retrograd.engine.tensor import Tensor
-from retrograd.ops.kernel_set import use_kernels
+from retrograd.kernel_set import use_kernels
 from retrograd.ops.recurrent.composed import composed
 from retrograd.ops.recurrent.recurrent import recurrent_layer
 from retrograd.recurrence import GATES, Weights

@@ -10,7 +10,7 @@ import pytest
 from ops.recurrent.recurrents import BACK, COMPOSED, FUSED, case, check_second, described, of
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
-from retrograd.ops.kernel_set import use_kernels
+from retrograd.kernel_set import use_kernels
 from retrograd.ops.recurrent.recurrent import recurrent_layer
 from retrograd.recurrence import GATES, Weights
 

@@ -14,10 +14,10 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ...nn.module import Module
 from ...nn.normalization import _BatchNorm
 from ...ops.arguments.checks import require_float
-from ...ops.kernel_set import kernels
 from ...ops.normalization.norm import per_channel
 from ...ops.normalization.normalization import _all_but_1, _per_channel, follow
 from ...ops.pointwise.powers import sqrt

@@ -12,8 +12,8 @@ import numpy as np
 from ...engine.changes import mark
 from ...engine.tensor import Tensor
 from ...formulas import optimizers
+from ...kernel_set import kernels
 from ...ops.arguments.checks import as_list, as_real, as_truth, is_number
-from ...ops.kernel_set import kernels
 
 __all__ = [
     "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm",

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine.sweep import grad
 from ...engine.tensor import wrap
-from ...ops.kernel_set import use_kernels
+from ...kernel_set import use_kernels
 from ..module import Graph
 from ..package import onnx
 from ..values import array_of

@@ -31,10 +31,10 @@ from ...engine.grad_mode import is_grad_enabled
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...geometry import Window
+from ...kernel_set import kernels
 from ..arguments.checks import require_same
 from ..index.gather import Gather, Scatter
 from ..index.indexing import GetItem, PadSlice
-from ..kernel_set import kernels
 from ..product.matmul import matmul, swap_last
 from ..shape.broadcasting import Sum
 from ..shape.join import stack

@@ -16,9 +16,9 @@ import numpy as np
 
 from ...engine.grad_mode import thread
 from ...geometry import Window
+from ...kernel_set import kernel_setting
 from ...options import TEXTBOOK_ALGORITHMS, Options
 from ..arguments.checks import as_counts, as_flag
-from ..kernel_set import kernel_setting
 from .arguments import Extent, Padding, frozen, window_of
 from .mxnet import paddings
 

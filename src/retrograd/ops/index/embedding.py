@@ -11,8 +11,8 @@ from ...engine.changes import mark
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, as_index, as_int, require_float, require_same, require_tensor
-from ..kernel_set import kernels
 from ..memory.private import private
 from ..shape.shape import TOO_LONG, reshape
 from .gather import Gather

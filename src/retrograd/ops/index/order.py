@@ -12,8 +12,8 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, require_tensor
-from ..kernel_set import kernels
 from ..memory.private import private
 from ..pointwise.operands import WithoutGradient
 from ..reduce.extremes import Amax

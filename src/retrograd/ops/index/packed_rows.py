@@ -11,7 +11,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..kernel_set import kernels
+from ...kernel_set import kernels
 
 __all__: list[str] = []
 

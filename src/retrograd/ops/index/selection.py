@@ -9,9 +9,9 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_element, as_index, is_number, kind_of, require_factor, require_tensor
 from ..dtypes.dtype import cast
-from ..kernel_set import kernels
 from ..memory.private import private
 from ..shape.broadcasting import broadcast_shape, expand, sum_to
 from ..shape.shape import axis, of_line, reshape

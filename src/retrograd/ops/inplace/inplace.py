@@ -17,11 +17,11 @@ from ...engine.inplace import Replaced, modify
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...formulas import optimizers
+from ...kernel_set import kernels
 from ..arguments.binding import require_bound
 from ..arguments.checks import as_element, as_real, is_number, require_tensor
 from ..dtypes.dtype import cast, float16
 from ..dtypes.promotion import CATEGORY, as_operand
-from ..kernel_set import kernels
 from ..pointwise import piecewise
 from ..shape.broadcasting import broadcasts_to, expand
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
+from ...kernel_set import kernels
 from ..arguments.checks import are_integers, require_float
 from ..dtypes.dtype import cast
-from ..kernel_set import kernels
 from ..shape.broadcasting import broadcast_shape, expand
 from .elements import ElementLoss, check_reduction, constant, reduce, same_shape, weighted
 from .older import averaged

@@ -11,9 +11,9 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.rule import ruled
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_real, require_float, require_same
 from ..dtypes.dtype import cast, int64
-from ..kernel_set import kernels
 from ..memory.private import private
 from ..normalization.softmax import log_softmax, softmax
 from ..pointwise.piecewise import where

@@ -11,8 +11,8 @@ from ...engine.function import Function
 from ...engine.once import once_differentiable
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_counts, as_flag, require_float
-from ..kernel_set import kernels
 from ..memory.private import private
 from ..pointwise.operands import Gradients
 from ..reduce.reduction import mean

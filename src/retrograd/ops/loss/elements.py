@@ -10,10 +10,10 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...formulas.losses import LOSSES, minus_first
+from ...kernel_set import kernels
 from ..arguments.checks import are_floats, require_float, require_same, require_tensor
 from ..dtypes.dtype import cast
 from ..dtypes.promotion import floats
-from ..kernel_set import kernels
 from ..pointwise.operands import Gradients
 from ..pointwise.pointwise import carried
 from ..reduce.reduction import mean, sum

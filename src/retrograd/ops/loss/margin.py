@@ -9,8 +9,8 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_index, as_real, require_float
-from ..kernel_set import kernels
 from ..memory.private import private
 from ..pointwise.operands import Gradients
 from ..pointwise.piecewise import where

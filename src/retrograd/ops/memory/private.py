@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...engine.operator import interpreted, interpreters, operator
-from ..kernel_set import kernels
+from ...kernel_set import kernels
 
 __all__: list[str] = []
 

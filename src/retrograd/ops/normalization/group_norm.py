@@ -11,8 +11,8 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.rule import ruled
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_real, is_number, require_float, require_number, require_same
-from ..kernel_set import kernels
 from ..pointwise.elementwise import add, mul, sub
 from ..pointwise.powers import rsqrt
 from ..pointwise.rounding import floor_divide

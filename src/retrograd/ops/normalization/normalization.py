@@ -10,8 +10,8 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, require_float
-from ..kernel_set import kernels
 from ..pointwise.powers import sqrt
 from ..shape.broadcasting import Sum
 from ..shape.shape import Reshape

@@ -8,9 +8,9 @@ from typing import Any
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_count, require_float, require_tensor
 from ..dtypes.dtype import cast
-from ..kernel_set import kernels
 from ..pointwise.transcendental import exp
 from ..shape.broadcasting import Sum
 from ..shape.shape import axis, of_line

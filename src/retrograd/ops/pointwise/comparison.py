@@ -9,10 +9,10 @@ import numpy as np
 
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_element, as_flag, as_real, is_number
 from ..dtypes.dtype import float16
 from ..dtypes.promotion import promote
-from ..kernel_set import kernels
 from ..shape.broadcasting import broadcast_shape
 
 __all__ = [

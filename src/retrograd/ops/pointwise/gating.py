@@ -10,8 +10,8 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...formulas.activation import gated_grad_x, gated_grad_y
+from ...kernel_set import kernels
 from ..arguments.checks import as_truth, require_float, require_tensor
-from ..kernel_set import kernels
 from ..normalization.softmax import axis_of, softmax
 from ..random.random import default_generator
 from ..shape.join import cat

@@ -13,7 +13,7 @@ from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...formulas import FORMULAS, FUSED, POINTWISE, form
 from ...formulas.table import gradients_of, same_grad
-from ..kernel_set import kernels
+from ...kernel_set import kernels
 from ..shape.broadcasting import sum_to
 from .operands import Binary, recording
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_float, as_real, require_tensor
 from ..convolution.arguments import Extent
-from ..kernel_set import kernels
 from ..pointwise.elementwise import Scale
 from ..pointwise.piecewise import relu
 from ..pointwise.powers import pow

@@ -16,9 +16,9 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, Window, as_pairs, as_tuple, meets, pool_window
+from ...kernel_set import exact, kernels
 from ..arguments.checks import as_flag, as_truth, require_number
 from ..convolution.arguments import Extent, check_axes, freeze
-from ..kernel_set import exact, kernels
 from ..memory.private import private
 from ..pointwise.elementwise import Scale, div
 from ..shape.shape import Reshape

@@ -16,9 +16,9 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...geometry import pool_window
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, as_truth, is_number, require_float
 from ..index.sparse import Matrix, SparseProduct, SparseProducts
-from ..kernel_set import kernels
 
 __all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
 

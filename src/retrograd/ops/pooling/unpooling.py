@@ -12,9 +12,9 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, as_tuple
+from ...kernel_set import kernels
 from ..arguments.checks import as_index, require_float
 from ..convolution.arguments import Extent, freeze
-from ..kernel_set import kernels
 from ..memory.private import private
 from ..shape.shape import Reshape
 from .pooling import MaxPoolGather, spatial

@@ -10,10 +10,10 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import are_floats, are_integers, as_flag, as_float, as_real, require_number
 from ..dtypes.dtype import float32
 from ..dtypes.promotion import floats
-from ..kernel_set import kernels
 from ..pointwise.powers import sqrt
 from ..reduce.norms import vector_norm_of
 from ..reduce.reduction import sum

@@ -19,8 +19,8 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import exact, kernels
 from ..arguments.checks import require_same
-from ..kernel_set import exact, kernels
 from ..shape.broadcasting import Sum, broadcast_shape, sum_to
 from ..shape.shape import Permute, Reshape
 from ..sparse.coo import SparseTensor, spmm

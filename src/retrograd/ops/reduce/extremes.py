@@ -9,9 +9,9 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, require_tensor
 from ..index.pick import Place, memory_order
-from ..kernel_set import kernels
 from ..memory.private import private
 from ..pointwise.piecewise import maximum, minimum
 from ..shape.broadcasting import kept_shape

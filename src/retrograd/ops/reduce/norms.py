@@ -10,9 +10,9 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, as_real, is_number, require_float
 from ..dtypes.dtype import as_dtype, cast
-from ..kernel_set import kernels
 from ..pointwise.operands import Constant
 from ..pointwise.powers import pow
 from ..pointwise.rounding import abs

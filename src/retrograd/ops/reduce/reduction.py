@@ -11,9 +11,9 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, require_float, require_tensor
 from ..dtypes.dtype import as_dtype, cast
-from ..kernel_set import kernels
 from ..shape.broadcasting import Sum, expand_axes, kept_shape
 from ..shape.shape import Permute, Reshape, axis
 from .scan import prefix_products

@@ -10,8 +10,8 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, as_float, is_number, require_float
-from ..kernel_set import kernels
 from ..pointwise.transcendental import exp
 from ..shape.broadcasting import Sum
 from ..shape.shape import Reshape

@@ -12,8 +12,8 @@ from ...engine.grad_mode import is_grad_enabled
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
+from ...kernel_set import kernels
 from ..arguments.checks import require_tensor
-from ..kernel_set import kernels
 from .shape import Reshape, sizes
 
 __all__ = ["broadcast_to", "expand", "expand_as"]

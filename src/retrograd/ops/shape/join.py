@@ -13,9 +13,9 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
+from ...kernel_set import kernels
 from ..dtypes.dtype import cast
 from ..dtypes.promotion import promoted_type
-from ..kernel_set import kernels
 from .broadcasting import broadcast_shape, expand
 from .shape import Reshape, axis, empty_as, reshape
 

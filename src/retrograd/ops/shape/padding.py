@@ -12,9 +12,9 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import TOO_LONG, as_count, as_element, is_number, require_tensor
 from ..index.indexing import GetItem
-from ..kernel_set import kernels
 from .shape import unshared
 
 __all__ = ["pad"]

@@ -11,9 +11,9 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import require_tensor
 from ..index.sparse import Matrix, SparseProduct
-from ..kernel_set import kernels
 from .broadcasting import expand
 from .shape import TOO_LONG, axes, axis, clone, reshape, sizes, transpose, unshared
 

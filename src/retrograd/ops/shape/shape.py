@@ -17,9 +17,9 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
+from ...kernel_set import kernels
 from ..arguments.checks import TOO_LONG as TOO_LONG
 from ..arguments.checks import require_tensor
-from ..kernel_set import kernels
 
 __all__ = [
     "clone",

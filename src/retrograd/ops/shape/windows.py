@@ -12,10 +12,10 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
+from ...kernel_set import kernels
 from ..arguments.checks import require_float
 from ..dtypes.dtype import bool_, cast, float32
 from ..index.indexing import GetItem
-from ..kernel_set import kernels
 from .padding import constant_pad
 from .shape import Permute, axis, clone, empty_as, reshape
 

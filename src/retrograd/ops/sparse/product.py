@@ -9,8 +9,8 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..index.sparse import Matrix, SparseProduct
-from ..kernel_set import kernels
 
 __all__: list[str] = []
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from ..options import AUTO, TEXTBOOK_ALGORITHMS, Options
+from .options import AUTO, TEXTBOOK_ALGORITHMS, Options
 
 _PACKAGES = {"compiled": "retrograd.kernels", "textbook": "retrograd.textbook"}
 
@@ -126,7 +126,7 @@ def _textbook(name: str) -> Any:
 def compile_ahead(kernels: Sequence[str]) -> None:
     """Compile these float32 kernels of the active set now, on all cores, instead of one by one on first use."""
     if kernels and KernelSet._active == "compiled":
-        from ..kernels.machine.precompile import compile_ahead
+        from .kernels.machine.precompile import compile_ahead
 
         compile_ahead(kernels)
 
