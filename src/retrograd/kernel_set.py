@@ -7,9 +7,12 @@ changes. No set is imported before that, so ``import retrograd`` does not load t
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
-from types import TracebackType
-from typing import Any
+import inspect
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from threading import Lock, get_ident
+from types import FunctionType, TracebackType
+from typing import Any, Self
 
 from .options import AUTO, TEXTBOOK_ALGORITHMS, Options
 
@@ -30,6 +33,11 @@ class KernelSet:
         # called only for names not yet in __dict__
         if name.startswith("__"):
             raise AttributeError(name)
+        kernel = _STANDING_IN.get(name) or self._found(name)
+        self.__dict__[name] = kernel
+        return kernel
+
+    def _found(self, name: str) -> Any:
         package = _PACKAGES[KernelSet._active]
         if KernelSet._convolution != "auto" and name in _CONVOLUTION:
             package = f"{_ALGORITHMS}.{KernelSet._convolution}"
@@ -41,16 +49,86 @@ class KernelSet:
                 f"the kernel set {KernelSet._active!r} ({package}) cannot be imported: {error}; {hint}"
             ) from error
         try:
-            kernel = getattr(module, name)
+            return getattr(module, name)
         except AttributeError as error:
             raise AttributeError(
                 f"the kernel set {KernelSet._active!r} ({package}) has no kernel {name!r}: {error}; {hint}"
             ) from error
-        self.__dict__[name] = kernel
-        return kernel
 
 
 kernels = KernelSet()
+
+
+# ---- a function in place of a kernel -----------------------------------------------------------------------------
+
+
+class _StandIn:
+    """Called as a kernel: the function that the calling thread put in its place, or the kernel itself."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.of_threads: dict[int, list[instead]] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        entered = self.of_threads.get(get_ident())
+        if not entered:
+            return kernels._found(self.name)(*args, **kwargs)
+        entered[-1].calls += 1
+        return entered[-1].function(*args, **kwargs)
+
+
+_STANDING_IN: dict[str, _StandIn] = {}
+_lock = Lock()
+
+
+class instead(AbstractContextManager["instead"]):  # noqa: N801
+    """Within it, this thread calls a function where it would call the kernel of the function's name.
+
+    function: takes what the kernel takes, arrays among it, and returns what it returns. calls: how many there were.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name, self.function, self.calls = function.__name__, function, 0
+
+    def __enter__(self) -> Self:
+        with _lock:
+            stand_in = _STANDING_IN.setdefault(self.name, _StandIn(self.name))
+            stand_in.of_threads.setdefault(get_ident(), []).append(self)
+            kernels.__dict__[self.name] = stand_in
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            of_threads = _STANDING_IN[self.name].of_threads
+            entered = of_threads[get_ident()]
+            entered.pop()
+            if not entered:
+                del of_threads[get_ident()]
+            if not of_threads:
+                del _STANDING_IN[self.name]
+                kernels.__dict__.pop(self.name, None)
+
+
+def is_text_of_a_kernel(function: Any) -> bool:
+    """Whether it is a textbook kernel, or a changed copy of one."""
+    return is_copy(function, getattr(importlib.import_module(_PACKAGES["textbook"]), _name(function), None))
+
+
+def is_copy(function: Any, text: Any) -> bool:
+    """Whether a function has the name and the parameters of another one, as a changed copy has."""
+    return (
+        isinstance(function, FunctionType)
+        and isinstance(text, FunctionType)
+        and _name(function) == _name(text)
+        and [*inspect.signature(function).parameters] == [*inspect.signature(text).parameters]
+    )
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", "")
+
+
+# ---- the choice of a set -----------------------------------------------------------------------------------------
 
 
 class use_kernels:  # noqa: N801  a function to its callers, a class so that "with" can restore
@@ -120,7 +198,7 @@ def exact(name: str) -> Any:
 
 
 def _textbook(name: str) -> Any:
-    return getattr(importlib.import_module(_PACKAGES["textbook"]), name)
+    return _STANDING_IN.get(name) or getattr(importlib.import_module(_PACKAGES["textbook"]), name)
 
 
 def compile_ahead(kernels: Sequence[str]) -> None:

@@ -1,10 +1,11 @@
 """Rules: functions that replace a backward pass, and the scopes in which they are active.
 
-A rule is one of three things, told apart by the name of its first parameter:
+A rule is one of four things. The name of its first parameter tells the first three apart, its own name the fourth:
 
     def rule(true, g): ...     gets the true backward: gx, gw, gb = true(g)
     def rule(ctx, g): ...      replaces the backward of the operator's Function, and may be a copy of its source
     def rule(g, x): ...        computes the gradient from g and the arguments; a compiled `formula` is one of these
+    def softmax_grad(g, y, axis): ...    a copy of a text that `backward_source` prints, which it replaces
 
 While a rule is active, every node that an operator or layer records is marked with the `Region` of that call. Forward
 runs as usual. The sweep runs the rule in place of the backward of all nodes of the region, see region.py.
@@ -25,6 +26,7 @@ from types import FunctionType
 from typing import Any, NamedTuple, Self, TypeVar
 from warnings import warn
 
+from ..kernel_set import is_text_of_a_kernel
 from .family import UNTRACKED
 from .function import Function
 from .grad_mode import OneFlag, decorate, thread
@@ -40,7 +42,8 @@ REGISTRY: dict[str, Callable[..., Any]] = {}  # rules by name
 class Rule(NamedTuple):
     """A checked rule.
 
-    form: "ctx", "true" or "g". takes: how many Tensors of the call one of form "g" takes; -1: all.
+    form: "ctx", "true", "g", or "kernel", that of a copy of a textbook kernel. takes: how many Tensors of the call one
+    of form "g" takes; -1: all.
     """
 
     function: Callable[..., Any]
@@ -79,7 +82,7 @@ def as_rule(caller: str, rule: Any) -> Rule:
     first = parameters[0] if parameters else ""
     if not first or (first in ("ctx", "true") and len(parameters) == 1 and not several):
         raise ValueError(f"{caller}: the rule {_name_of(rule)} must take the arguments (ctx, g), (true, g) or (g, ...)")
-    form = first if first in ("ctx", "true") else "g"
+    form = first if first in ("ctx", "true") else "kernel" if is_text_of_a_kernel(rule) else "g"
     return Rule(rule, form, -1 if several else len(parameters) - 1, name or _name_of(rule))
 
 
@@ -204,6 +207,8 @@ class override_backward(Interpreter):  # noqa: N801  it is used like a function
             rule(ctx, g): the backward of the operator's Function; ``backward_source`` prints the one it replaces.
             rule(g, x, ...): the gradient from that of the result and the Tensors among the arguments. If there are
                 several that require a gradient, it returns one for each; a `formula` is compiled.
+            a text that ``backward_source`` prints, or a changed copy with the same name and parameters: it runs where
+                the operator's backward runs that text. One in NumPy takes and returns arrays.
 
     Raises:
         TypeError: operator is not an operator, or rule not a rule.

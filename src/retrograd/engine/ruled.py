@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from ..kernel_set import instead
 from .grad_mode import enable_grad, thread
 from .node import FREED, Node, with_history
 from .paths import Paths
@@ -105,6 +106,11 @@ class TrueBackward:
     @property
     def rule(self) -> Rule:
         return self._region.rule
+
+    @property
+    def creates_graph(self) -> bool:
+        """Whether what it gives is recorded."""
+        return self._outer.create_graph
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -275,6 +281,10 @@ def _walk(region: Region, arrived: list[Arrived]) -> tuple[list[Node], list[Any]
 
 
 def _with_inputs(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
+    """The rule of the gradients and inputs; the true backward with the rule in it, if that is a copy of its text."""
+    copied = [(node, found) for node in true.nodes if (found := _with_text(node.function, rule)) is not None]
+    if copied:
+        return _replaced(true, copied, grads)
     if rule.takes == len(grads) - 1:
         return rule.function(*grads)
     given = [*grads, *true.inputs]
@@ -295,15 +305,48 @@ def _with_ctx(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
             f"{true.name}: a rule of (ctx, g) replaces the backward of one Function, and this call recorded {names}; "
             f"write the rule {rule.name} as (true, g), or override one of its operators"
         )
-    node, cls = nodes[0], nodes[0].function
-    node.function = _Replaced(cls, rule.function)  # type: ignore[assignment]
+    return _replaced(true, [(nodes[0], rule.function)], grads)
+
+
+def _with_kernel(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
+    """The true backward, in which the rule replaces a kernel."""
+    if any(_with_text(node.function, rule) is not None for node in true.nodes):
+        return _with_inputs(rule, true, grads)
+    if true.creates_graph:
+        raise TypeError(
+            f"{true.name}: the rule {rule.name} takes arrays, as the textbook kernel that it is a copy of, so its "
+            "gradient cannot be differentiated; for create_graph=True write it as (ctx, g) or (true, g)"
+        )
+    with instead(rule.function) as entered:
+        found = true.by_sweep(grads)
+    if not entered.calls:
+        raise TypeError(
+            f"{true.name}: the rule {rule.name} has the name and parameters of a kernel that the backward of this call "
+            "does not run; backward_source prints what it runs, and under another name a rule takes (g, x, ...)"
+        )
+    return found
+
+
+def _with_text(function: Any, rule: Rule) -> Callable[..., Any] | None:
+    """The backward of a Function, in which the rule replaces the text of its name; None if it has no such text."""
+    backward_with = getattr(function, "backward_with", None)
+    found: Callable[..., Any] | None = None if backward_with is None else backward_with(rule.function)
+    return found
+
+
+def _replaced(true: TrueBackward, backwards: list[tuple[Node, Callable[..., Any]]], grads: list[Tensor]) -> Any:
+    """The true backward with another backward in place of that of some nodes."""
+    before = [node.function for node, _ in backwards]
     try:
+        for node, backward in backwards:
+            node.function = _Replaced(node.function, backward)  # type: ignore[assignment]
         return true.by_sweep(grads)
     finally:
-        node.function = cls
+        for (node, _), function in zip(backwards, before, strict=True):
+            node.function = function
 
 
-_FORMS = {"true": None, "g": _with_inputs, "ctx": _with_ctx}
+_FORMS = {"true": None, "g": _with_inputs, "ctx": _with_ctx, "kernel": _with_kernel}
 
 
 class _Replaced:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.tensor import Tensor, wrap
 from ...formulas.normalization import input_grad, inverse_deviation, standardised
+from ...kernel_set import is_copy
 from ..arguments.checks import require_same
 from ..reduce.reduction import Mean
 from ..shape.broadcasting import Sum
@@ -40,6 +42,18 @@ class Norm(Function):
             return *norm_grad(g, x, weight, ctx.eps, ctx.view, ctx.over, ctx.centred, wanted), *rest
         found = cls.fused(ctx, g.array, x.array, weight.array, *statistics)
         return *[wrap(array) if want else None for array, want in zip(found, wanted, strict=True)], *rest
+
+    @staticmethod
+    def backward_with(text: Callable[..., Any]) -> Callable[..., Any] | None:
+        """The backward in which a changed copy of ``norm_grad`` replaces it; None if it is no such copy."""
+        if not is_copy(text, norm_grad):
+            return None
+
+        def backward(ctx: Any, g: Tensor) -> Any:
+            x, weight, *_ = ctx.saved_tensors
+            return text(g, x, weight, ctx.eps, ctx.view, ctx.over, ctx.centred, ctx.needs_input_grad[:3])
+
+        return backward
 
     @staticmethod
     def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, *statistics: np.ndarray) -> Any:

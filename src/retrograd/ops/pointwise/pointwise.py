@@ -13,7 +13,7 @@ from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...formulas import FORMULAS, FUSED, POINTWISE, form
 from ...formulas.table import gradients_of, same_grad
-from ...kernel_set import kernels
+from ...kernel_set import is_copy, kernels
 from ..shape.broadcasting import sum_to
 from .operands import Binary, recording
 
@@ -176,6 +176,7 @@ class Pointwise(Function):
 
     formula: Any  # of the value; the export to ONNX writes it in another form
     formulas: tuple[Any, ...] = ()  # what the documentation and backward_source show
+    _made: _Made
 
     def __init_subclass__(
         cls, formula: str = "", value: str = "", straight: bool = False, made: _Made | None = None, **kwargs: Any
@@ -190,8 +191,35 @@ class Pointwise(Function):
         cls.piecewise_linear = straight
         cls.formula, cls.formulas = staticmethod(made.value), made.shown or (made.value,)
         cls.__doc__ = cls.__doc__ or made.value.__doc__
+        cls._made = made
         forward, backward = _passes(made)
         cls.forward, cls.backward = staticmethod(forward), staticmethod(backward)  # type: ignore[method-assign]
+
+
+    @classmethod
+    def backward_with(cls, text: Callable[..., Any]) -> Callable[..., Any] | None:
+        """The backward in which a changed copy of a gradient replaces it, on Tensors; None if it is no such copy."""
+        value, parts, fused, _ = cls._made
+        own = [is_copy(text, part) for part in parts]
+        if not any(own):
+            return None
+        saved, of_value = Backward(parts, fused, form(value).numbers).saved, form(value).numbers
+
+        def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+            known = {"g": g, **dict(zip(saved, ctx.saved_tensors, strict=True))}
+            numbers = dict(zip(of_value, getattr(ctx, "numbers", ()), strict=False))
+            shapes = getattr(ctx, "shapes", ()) or (g.array.shape,) * len(parts)
+            found: list[Tensor | None] = [None] * len(parts)
+            for place, (part, shape) in enumerate(zip(parts, shapes, strict=True)):
+                if ctx.needs_input_grad[place]:
+                    names = form(part)
+                    operands = [known[each] for each in names.operands]
+                    values = [numbers[each] for each in names.numbers]
+                    gradient = (text if own[place] else part)(*operands, *values)
+                    found[place] = gradient if gradient.array.shape == shape else sum_to(gradient, shape)
+            return (*found,)
+
+        return backward
 
 
 class _Made(NamedTuple):
