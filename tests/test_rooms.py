@@ -128,6 +128,8 @@ DOORS: dict[str, tuple[str, ...]] = {
 ON_CALL = {
     ("autograd/__init__.py", "explanation.source.backward_source"),  # our path to it, on first use
     ("data/distributed_sampler.py", "distributed.processes.world.world"),  # how many processes there are
+    ("engine/operator.py", "explanation.operators.names"),  # operator.page
+    ("engine/operator.py", "onnx.exporting.converters.registry.written_for"),  # operator.onnx
     ("engine/operator.py", "explanation.source.gradient_of"),  # operator.mathematics, as text
     ("engine/operator.py", "explanation.where.stops_of"),  # operator.textbook
     ("engine/operator.py", "explanation.where.textbook_of"),

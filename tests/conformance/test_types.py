@@ -57,6 +57,7 @@ class Case(NamedTuple):
     arrays: tuple[int, ...]
     form: Callable[[Call, list[Tensor]], Any]
     label: str
+    function: Any = None
 
 
 def as_function(call: Call, tensors: list[Tensor]) -> Any:
@@ -85,7 +86,7 @@ def cases() -> Iterator[Case]:
         chosen = {"": call.floating, " first": call.floating[:1], " rest": call.floating[1:], " integers": whole}
         sets = {tuple(each): label for label, each in reversed(chosen.items()) if each}
         for arrays, label in sets.items():
-            yield Case(entry.name, call, arrays, as_function, entry.name + label)
+            yield Case(entry.name, call, arrays, as_function, entry.name + label, entry.function)
         base = entry.name.partition(":")[0]
         if call.arrays and isinstance(entry.args[0], np.ndarray) and METHODS.get(base) is entry.function:
             for name in (base, f"{base}_"):
@@ -96,6 +97,48 @@ def cases() -> Iterator[Case]:
         call = Call(lambda *args: None, entry.args, {}, True)
         arrays = tuple(call.floating or range(len(call.arrays)))
         yield Case(entry.name, call, arrays, as_layer(entry.function), f"layer {entry.name}")
+
+
+def operator_of(case: Case) -> Any:
+    """The description of what an entry calls, or None; other entries of the same name may call something else."""
+    base = case.name.partition(":")[0].rpartition(".")[2]
+    places = (retrograd, functional, retrograd.linalg, retrograd.special, retrograd.fft, Tensor)
+    found = [case.function, *[getattr(each, base, None) for each in places]]
+    return next((each.operator for each in found if hasattr(each, "operator")), None)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_types_that_operators_declare() -> None:
+    """An operator takes the types in its description, and refuses the others."""
+    taken: dict[Any, set[str]] = {}
+    with retrograd.use_kernels("textbook"):
+        for case in CASES:
+            described = operator_of(case)
+            if described is None or case.form is not as_function or case.label != case.name:
+                continue
+            for kind in TYPES:
+                if kind not in taken.setdefault(described, set()) and runs(case, kind):
+                    taken[described].add(kind)
+    wrong = [
+        f"{each.name} declares {each.dtypes}, takes {sorted(kinds)}"
+        for each, kinds in taken.items()
+        if kinds != {*each.dtypes} and each.name not in ("local_response_norm",)  # int64 as well, as in PyTorch
+    ]
+    assert not wrong
+    assert len(taken) > 450
+
+
+def runs(case: Case, kind: str) -> bool:
+    arrays = [
+        converted(a, kind) if k in case.arrays else a.astype(np.float32) if a.dtype.kind == "f" else a
+        for k, a in enumerate(case.call.arrays)
+    ]
+    try:
+        with np.errstate(all="ignore"):
+            case.form(case.call, [Tensor(a.copy()) for a in arrays])
+    except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError):
+        return False
+    return True
 
 
 # methods that are no operators of the tables; x and y are of the type, (2, 3) and (2, 1)

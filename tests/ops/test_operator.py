@@ -15,6 +15,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.engine.operator import OPERATORS, Interpreter, Operator, interpreters
+from retrograd.explanation.operators import find
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 
 PACKAGE = Path(rg.__file__).parent
@@ -60,6 +61,26 @@ def test_its_mathematics_and_its_textbook_functions() -> None:
     assert rg.sin.operator.methods == ("sin",) and rg.sin.operator.numpy == ("sin",) and rg.sin.operator.in_place
     for operator in OPERATORS:
         assert operator.mathematics.startswith("y: ")
+
+
+def test_its_page_and_its_types() -> None:
+    assert (rg.exp.operator.page, F.conv2d.operator.page, rg.zeros.operator.page) == ("exp", "conv2d", "")
+    assert F.softmax.operator.dtypes == ("float32", "float64") and rg.zeros.operator.dtypes == ()
+    assert rg.reshape.operator.dtypes == rg.Tensor.add_.operator.dtypes
+    assert {"bool", "int64", "float16"} < {*rg.reshape.operator.dtypes}
+    for operator in OPERATORS:
+        if operator.page:
+            assert find(operator.page)
+
+
+def test_its_operators_of_onnx() -> None:
+    pytest.importorskip("onnx")
+    assert F.softmax.operator.onnx == ("Softmax",) and F.conv2d.operator.onnx == ("Conv",)
+    assert rg.exp.operator.onnx == ("Exp",) and rg.add.operator.onnx == ("Add",)
+    assert "MaxPool" in F.max_pool2d.operator.onnx
+    assert rg.zeros.operator.onnx == () == F.cross_entropy.operator.onnx  # the latter is exported as its parts
+    for operator in OPERATORS:
+        assert all(each[0].isupper() for each in operator.onnx)
 
 
 def test_every_operator_begins_with_the_question() -> None:

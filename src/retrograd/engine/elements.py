@@ -59,7 +59,7 @@ class Elements(Attached):
         """The number of elements."""
         return self.array.size
 
-    @operator
+    @operator(dtypes="bihf")
     def item(self) -> Any:
         """The only element as a Python number.
 
@@ -74,14 +74,14 @@ class Elements(Attached):
             )
         return self.array.item()
 
-    @operator
+    @operator(dtypes="bihf")
     def tolist(self) -> Any:
         """The elements as nested Python lists (a number for a tensor without axes)."""
         if interpreters and (seen := interpreted(Elements.tolist, locals())) is not None:
             return seen
         return self.array.tolist()
 
-    @operator
+    @operator(dtypes="bihf")
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The array, shared with the tensor.
 
@@ -99,7 +99,7 @@ class Elements(Attached):
             )
         return self.array
 
-    @operator
+    @operator(dtypes="bihf")
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if interpreters and (seen := interpreted(Elements.__array__, locals())) is not None:
             return seen
@@ -123,19 +123,19 @@ class Elements(Attached):
             raise TypeError("len() of a tensor without axes")
         return self.array.shape[0]
 
-    @operator
+    @operator(dtypes="bihf")
     def __float__(self) -> float:
         if interpreters and (seen := interpreted(Elements.__float__, locals())) is not None:
             return seen
         return float(self.item())
 
-    @operator
+    @operator(dtypes="bihf")
     def __int__(self) -> int:
         if interpreters and (seen := interpreted(Elements.__int__, locals())) is not None:
             return seen
         return int(self.item())
 
-    @operator
+    @operator(dtypes="bihf")
     def __bool__(self) -> bool:
         if interpreters and (seen := interpreted(Elements.__bool__, locals())) is not None:
             return seen
@@ -146,7 +146,7 @@ class Elements(Attached):
             )
         return bool(self.array.item())
 
-    @operator
+    @operator(dtypes="bihf")
     def __index__(self) -> int:
         if interpreters and (seen := interpreted(Elements.__index__, locals())) is not None:
             return seen

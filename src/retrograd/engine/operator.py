@@ -39,6 +39,9 @@ Domain = tuple[float, float]
 # One entry for each interpreter that is entered, in any thread. Empty nearly always, so a call costs one test of it;
 # where another thread has entered one, the call also looks at its own thread.
 interpreters: list[Interpreter] = []
+_DTYPES = {
+    "b": ("bool",), "i": ("uint8", "int8", "int16", "int32", "int64"), "h": ("float16",), "f": ("float32", "float64"),
+}  # fmt: skip
 OPERATORS: list[Operator] = []  # those of this package, in the order of their definition
 
 
@@ -50,11 +53,14 @@ class Operator:
     domains: for each operand of an operator of single elements, between which numbers examples and tests draw it.
     methods: the names under which it is a method of Tensor. in_place: there are methods ``name_``, too.
     numpy: the names of NumPy's functions of single elements that are this operator of a Tensor.
+    dtypes: the element types that its Tensors may have; none if it takes no Tensor. A form in place also needs a result
+    of the type that is overwritten.
     by_shape: its result depends on the shapes, types and numbers that it is given, and on no element of a Tensor.
     """
 
     __slots__ = (
-        *("_parameters", "by_shape", "domains", "function", "functions", "in_place", "methods", "name", "numpy"),
+        *("_parameters", "by_shape", "domains", "dtypes", "function", "functions", "in_place", "methods", "name"),
+        "numpy",
     )
 
     def __init__(
@@ -66,9 +72,11 @@ class Operator:
         in_place: bool = False,
         numpy: str = "",
         by_shape: bool = False,
+        dtypes: str = "f",
     ) -> None:
         self.function, self.functions, self.domains, self.by_shape = function, functions, domains, by_shape
         self.methods, self.in_place, self.numpy = (*methods.split(),), in_place, (*numpy.split(),)
+        self.dtypes: tuple[str, ...] = tuple([name for kind in dtypes for name in _DTYPES[kind]])
         self.name: str = function.__name__
         self._parameters: tuple[list[str], str, list[str], str] | None = None
 
@@ -100,6 +108,20 @@ class Operator:
 
         names = dict.fromkeys([stop.name for stop in stops_of(self.function) if stop.role == "textbook"])
         return tuple([found for name in names if (found := textbook_of(name)) is not None])
+
+    @property
+    def page(self) -> str:
+        """The name under which ``retrograd explain`` takes it apart; empty if it has no page."""
+        from ..explanation.operators import names
+
+        return self.name if self.name in names() else ""
+
+    @property
+    def onnx(self) -> tuple[str, ...]:
+        """The operators of ONNX that an export of it may consist of; none if it is exported as what it is made of."""
+        from ..onnx.exporting.converters.registry import written_for
+
+        return written_for(self.function, *self.functions)
 
     def run(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], leave_out: Callable[[Interpreter], bool] = lambda _: False
@@ -172,11 +194,15 @@ def operator(
     in_place: bool = False,
     numpy: str = "",
     by_shape: bool = False,
+    dtypes: str = "f",
 ) -> Callable[[_F], _F]: ...
 def operator(function: Any = None, /, *, records: Any = (), **about: Any) -> Any:
     """Make a function an operator: ``@operator`` or ``@operator(records=Softmax)``, with the Functions that it records.
 
     Rules, exports and other interpreters then see its calls as one: ``override_backward(my_operator, rule)``.
+
+    dtypes: of its Tensors: "b" bool, "i" integers, "h" float16, "f" float32 and float64, or several of these letters.
+    The other options: as the attributes of ``Operator``, names with spaces between.
 
     Raises:
         TypeError: records holds anything but Functions, or what is decorated is not a function.

@@ -22,7 +22,7 @@ __all__ = [
 
 
 @advised
-@operator(records=Conv)
+@operator(records=Conv, dtypes="if")
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
     dilation: Extent = 1, groups: int = 1, *, padding_mode: str = "zeros", algorithm: str = "auto",
@@ -44,7 +44,7 @@ def conv1d(
 
 
 @advised
-@operator(records=Conv)
+@operator(records=Conv, dtypes="if")
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
     dilation: Extent = 1, groups: int = 1, *, padding_mode: str = "zeros", algorithm: str = "auto",
@@ -84,7 +84,7 @@ def conv2d(
 
 
 @advised
-@operator(records=Conv)
+@operator(records=Conv, dtypes="if")
 def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
     dilation: Extent = 1, groups: int = 1, *, padding_mode: str = "zeros", algorithm: str = "auto",
@@ -106,7 +106,7 @@ def conv3d(
 
 
 @advised
-@operator(records=ConvInputGrad)
+@operator(records=ConvInputGrad, dtypes="if")
 def conv_transpose1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
     output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, padding_mode: str = "zeros",
@@ -131,7 +131,7 @@ def conv_transpose1d(
 
 
 @advised
-@operator(records=ConvInputGrad)
+@operator(records=ConvInputGrad, dtypes="if")
 def conv_transpose2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
     output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, padding_mode: str = "zeros",
@@ -172,7 +172,7 @@ def conv_transpose2d(
 
 
 @advised
-@operator(records=ConvInputGrad)
+@operator(records=ConvInputGrad, dtypes="if")
 def conv_transpose3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
     output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, padding_mode: str = "zeros",

@@ -41,7 +41,7 @@ __all__ = [
 
 
 @advised
-@operator(records=MaxPool)
+@operator(records=MaxPool, dtypes="if")
 def max_pool1d(
     input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, dilation: Extent = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -60,7 +60,7 @@ def max_pool1d(
 
 
 @advised
-@operator(records=MaxPool)
+@operator(records=MaxPool, dtypes="if")
 def max_pool2d(
     input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, dilation: Extent = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -81,7 +81,7 @@ def max_pool2d(
 
 
 @advised
-@operator(records=MaxPool)
+@operator(records=MaxPool, dtypes="if")
 def max_pool3d(
     input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, dilation: Extent = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -100,7 +100,7 @@ def max_pool3d(
 
 
 @advised
-@operator(records=AvgPool)
+@operator(records=AvgPool, dtypes="if")
 def avg_pool1d(
     input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -118,7 +118,7 @@ def avg_pool1d(
 
 
 @advised
-@operator(records=AvgPool)
+@operator(records=AvgPool, dtypes="if")
 def avg_pool2d(
     input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -143,7 +143,7 @@ def avg_pool2d(
 
 
 @advised
-@operator(records=AvgPool)
+@operator(records=AvgPool, dtypes="if")
 def avg_pool3d(
     input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -252,7 +252,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
 
 
 @advised
-@operator
+@operator(dtypes="bif")
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None, ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
@@ -269,7 +269,7 @@ def lp_pool1d(
 
 
 @advised
-@operator
+@operator(dtypes="bif")
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None, ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
@@ -288,7 +288,7 @@ def lp_pool2d(
 
 
 @advised
-@operator
+@operator(dtypes="bif")
 def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None, ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip

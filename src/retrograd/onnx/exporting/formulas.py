@@ -14,11 +14,12 @@ import numpy as np
 from ..errors import UnsupportedError
 from .writer import Value, Writer
 
-_SAME = {
+SAME = {  # primitives and formulas that ONNX has under another name
     "absolute": "Abs", "sqrt": "Sqrt", "floor": "Floor", "ceil": "Ceil", "nearest": "Round", "exp": "Exp",
     "exp_negative": "Exp", "log": "Log", "tanh": "Tanh", "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin",
     "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "asinh": "Asinh", "acosh": "Acosh",
-    "atanh": "Atanh", "pow": "Pow", "sign": "Sign", "sigmoid": "Sigmoid", "erf": "Erf",
+    "atanh": "Atanh", "pow": "Pow", "sign": "Sign", "sigmoid": "Sigmoid", "erf": "Erf", "add": "Add", "sub": "Sub",
+    "mul": "Mul", "div": "Div", "neg": "Neg",
 }  # fmt: skip
 
 
@@ -33,8 +34,8 @@ class Register:
     @staticmethod
     def __primitive__(name: str, operands: tuple[Any, ...]) -> Any:
         first = next(each for each in operands if isinstance(each, Register))
-        if name in _SAME:
-            return first.node(_SAME[name], *operands)
+        if name in SAME:
+            return first.node(SAME[name], *operands)
         composed = _COMPOSED.get(name)
         if composed is None:
             raise UnsupportedError(f"the function {name} in a formula")

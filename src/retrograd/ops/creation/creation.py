@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def tensor(
     data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None, pin_memory: bool = False
 ) -> Tensor:
@@ -62,7 +62,7 @@ def tensor(
     return Tensor(np.array(data) if isinstance(data, np.ndarray) else as_allowed_array(data, kind), requires_grad, kind)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` as a Tensor that shares its memory and history if possible; see ``tensor``.
 
@@ -78,7 +78,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return Tensor(as_allowed_array(data, kind))
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -102,7 +102,7 @@ def asarray(
     return found
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def from_numpy(array: np.ndarray) -> Tensor:
     """A Tensor that shares the memory of ``array``.
 
@@ -118,7 +118,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return Tensor(array)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def full(
     size: int | Sequence[int], fill_value: float, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -152,7 +152,7 @@ def extents_of(name: str, given: tuple[Any, ...], named: Any = None) -> tuple[in
     return shape
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def zeros(
     *extents: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -164,7 +164,7 @@ def zeros(
     return Tensor(np.zeros(extents_of("zeros", extents, size), as_dtype(dtype, default=True)), requires_grad)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def ones(
     *extents: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -176,7 +176,7 @@ def ones(
     return Tensor(np.ones(extents_of("ones", extents, size), as_dtype(dtype, default=True)), requires_grad)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def empty(
     *extents: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -188,7 +188,7 @@ def empty(
     return Tensor(np.empty(extents_of("empty", extents, size), as_dtype(dtype, default=True)), requires_grad)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="bihf")
 def zeros_like(
     input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
 ) -> Tensor:
@@ -201,7 +201,7 @@ def zeros_like(
     return Tensor(np.zeros_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="bihf")
 def ones_like(
     input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
 ) -> Tensor:
@@ -214,7 +214,7 @@ def ones_like(
     return Tensor(np.ones_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="bihf")
 def empty_like(
     input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
 ) -> Tensor:
@@ -227,7 +227,7 @@ def empty_like(
     return Tensor(np.empty_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="bihf")
 def full_like(
     input: Tensor, fill_value: float, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
 ) -> Tensor:
@@ -245,7 +245,7 @@ def full_like(
     return Tensor(np.full_like(input.array, number, kind), requires_grad)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def eye(
     n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -263,7 +263,7 @@ def eye(
     return Tensor(np.eye(n, m, dtype=as_dtype(dtype, default=True)), requires_grad)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def arange(
     start: float, end: float | None = None, step: float = 1, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -297,7 +297,7 @@ def arange(
     return Tensor(array, requires_grad, kind)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def linspace(
     start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -316,7 +316,7 @@ def linspace(
     return Tensor(_line("linspace", start, end, steps, kind), requires_grad, kind)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def logspace(
     start: float, end: float, steps: int, base: float = 10.0, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -335,7 +335,7 @@ def logspace(
         return Tensor((base ** _line("logspace", start, end, steps, kind)).astype(kind), requires_grad)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None, layout: Any = None
 ) -> Tensor:
@@ -347,7 +347,7 @@ def tril_indices(
     return wrap(np.array(np.tril_indices(row, offset, col), as_dtype(dtype)))
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None, layout: Any = None
 ) -> Tensor:

@@ -19,7 +19,7 @@ from .typed import made
 __all__ = ["empty_strided", "from_dlpack", "frombuffer", "range", "scalar_tensor"]
 
 
-@operator(by_shape=True, methods="new")
+@operator(by_shape=True, methods="new", dtypes="bihf")
 def new(input: Tensor, *data: Any, device: Any = None) -> Tensor:
     """A tensor of input's type from extents, a sequence, an array or a Tensor, as ``retrograd.FloatTensor`` makes."""
     if interpreters and (seen := interpreted(new, locals())) is not None:
@@ -27,7 +27,7 @@ def new(input: Tensor, *data: Any, device: Any = None) -> Tensor:
     return made("new", input.array.dtype, data, device)
 
 
-@operator(by_shape=True, methods="new_tensor")
+@operator(by_shape=True, methods="new_tensor", dtypes="bihf")
 def new_tensor(
     input: Tensor, data: Any, *, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -38,7 +38,7 @@ def new_tensor(
     return tensor(data, dtype or input.array.dtype, requires_grad)
 
 
-@operator(by_shape=True, methods="new_zeros")
+@operator(by_shape=True, methods="new_zeros", dtypes="bihf")
 def new_zeros(
     input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -48,7 +48,7 @@ def new_zeros(
     return zeros(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
 
 
-@operator(by_shape=True, methods="new_ones")
+@operator(by_shape=True, methods="new_ones", dtypes="bihf")
 def new_ones(
     input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -58,7 +58,7 @@ def new_ones(
     return ones(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
 
 
-@operator(by_shape=True, methods="new_empty")
+@operator(by_shape=True, methods="new_empty", dtypes="bihf")
 def new_empty(
     input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -68,7 +68,7 @@ def new_empty(
     return empty(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
 
 
-@operator(by_shape=True, methods="new_full")
+@operator(by_shape=True, methods="new_full", dtypes="bihf")
 def new_full(
     input: Tensor, size: int | Sequence[int], fill_value: float, *, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -79,7 +79,7 @@ def new_full(
     return full(size, fill_value, dtype or input.array.dtype, requires_grad, **options)
 
 
-@operator(by_shape=True, methods="new_empty_strided")
+@operator(by_shape=True, methods="new_empty_strided", dtypes="bihf")
 def new_empty_strided(
     input: Tensor, size: Sequence[int], stride: Sequence[int], dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -90,7 +90,7 @@ def new_empty_strided(
     return empty_strided(size, stride, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def empty_strided(
     size: Sequence[int], stride: Sequence[int], *, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -116,7 +116,7 @@ def empty_strided(
     return Tensor(array, requires_grad)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def scalar_tensor(s: float, *, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]) -> Tensor:
     """A tensor without axes of one number, of the default type if ``dtype`` is None."""
     if interpreters and (seen := interpreted(scalar_tensor, locals())) is not None:
@@ -124,7 +124,7 @@ def scalar_tensor(s: float, *, dtype: Any = None, requires_grad: bool = False, *
     return full((), s, as_dtype(dtype, default=True), requires_grad, **options)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def range(
     start: float = 0, end: Any = None, step: float = 1, *, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -157,7 +157,7 @@ def range(
     return tensor(start + step * np.arange(count), as_dtype(dtype, default=True), requires_grad)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def from_dlpack(ext_tensor: Any) -> Tensor:
     """A tensor of the memory of another library's array, by the DLPack protocol.
 
@@ -187,7 +187,7 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
     return from_numpy(array)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def frombuffer(
     buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:

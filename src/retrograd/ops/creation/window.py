@@ -19,7 +19,7 @@ from ..memory.layout import Options, check_options
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def bartlett_window(
     window_length: int, periodic: bool = True, *, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -34,7 +34,7 @@ def bartlett_window(
     return _made("bartlett_window", window_length, periodic, np.bartlett, dtype, requires_grad, options)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def blackman_window(
     window_length: int, periodic: bool = True, *, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -49,7 +49,7 @@ def blackman_window(
     return _made("blackman_window", window_length, periodic, np.blackman, dtype, requires_grad, options)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None,
     requires_grad: bool = False, **options: Unpack[Options],
@@ -67,7 +67,7 @@ def hamming_window(
     return _made("hamming_window", window_length, periodic, values, dtype, requires_grad, options)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def hann_window(
     window_length: int, periodic: bool = True, *, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -82,7 +82,7 @@ def hann_window(
     return _made("hann_window", window_length, periodic, np.hanning, dtype, requires_grad, options)
 
 
-@operator(by_shape=True)
+@operator(by_shape=True, dtypes="")
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],

@@ -12,7 +12,7 @@ from ..shape.shape import transpose
 __all__ = ["adjoint", "conj", "conj_physical", "imag", "is_conj", "is_neg", "real", "resolve_conj", "resolve_neg"]
 
 
-@operator(methods="conj conj_physical resolve_conj resolve_neg", numpy="conjugate")
+@operator(methods="conj conj_physical resolve_conj resolve_neg", numpy="conjugate", dtypes="bihf")
 def real(input: Tensor) -> Tensor:
     """input itself: no Tensor holds complex numbers."""
     if interpreters and (seen := interpreted(real, locals())) is not None:
@@ -42,7 +42,7 @@ def is_conj(input: Tensor) -> bool:
 is_neg = is_conj
 
 
-@operator(methods="adjoint")
+@operator(methods="adjoint", dtypes="bihf")
 def adjoint(input: Tensor) -> Tensor:
     """input with its last two axes swapped."""
     if interpreters and (seen := interpreted(adjoint, locals())) is not None:

@@ -91,7 +91,7 @@ def destination(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> De
     return Destination(None if dtype is None else as_dtype(dtype), copied, memory_format)
 
 
-@operator(methods="to")
+@operator(methods="to", dtypes="bihf")
 def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
     """input in another element type: ``x.to(dtype)``, ``x.to(device)``, ``x.to(device, dtype)`` or ``x.to(other)``.
 
@@ -113,7 +113,7 @@ def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
     return clone(result) if copied and result is input else result
 
 
-@operator(methods="cpu")
+@operator(methods="cpu", dtypes="bihf")
 def cpu(input: Tensor, memory_format: Any = None) -> Tensor:
     """input itself: every tensor is on the CPU."""
     if interpreters and (seen := interpreted(cpu, locals())) is not None:
@@ -127,7 +127,7 @@ def cuda(input: Tensor, device: Any = None, non_blocking: Any = False, memory_fo
     raise RuntimeError("cuda: there is one device, the CPU; leave the call out, or write x.to(device) with 'cpu'")
 
 
-@operator(methods="pin_memory")
+@operator(methods="pin_memory", dtypes="bihf")
 def pin_memory(input: Tensor, device: Any = None) -> Tensor:
     """input itself: memory is pinned for copies to another device, and there is none."""
     if interpreters and (seen := interpreted(pin_memory, locals())) is not None:
@@ -188,7 +188,7 @@ def _converted(name: str, dtype: np.dtype[Any], doc: str) -> Any:
     return convert
 
 
-@operator(methods="type_as")
+@operator(methods="type_as", dtypes="bihf")
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """input in the element type of ``other``."""
     if interpreters and (seen := interpreted(type_as, locals())) is not None:

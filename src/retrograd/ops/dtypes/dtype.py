@@ -35,7 +35,7 @@ class Cast(Function):
         return Cast.apply(g, ctx.input_dtype), None
 
 
-@operator
+@operator(dtypes="bihf")
 def cast(x: Tensor, dtype: Any) -> Tensor:
     """x in another element type; gradients flow between floating-point types.
 

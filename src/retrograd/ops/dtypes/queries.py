@@ -54,7 +54,7 @@ def is_signed(input: Tensor) -> bool:
     return input.array.dtype.kind in "fi"
 
 
-@operator(methods="is_nonzero")
+@operator(methods="is_nonzero", dtypes="bihf")
 def is_nonzero(input: Tensor) -> bool:
     """Whether the only element of input is not 0.
 
@@ -80,7 +80,7 @@ def is_inference(input: Tensor) -> bool:
     return input.is_inference()
 
 
-@operator
+@operator(dtypes="bihf")
 def detach(input: Tensor) -> Tensor:
     """input without its history; see ``Tensor.detach``."""
     if interpreters and (seen := interpreted(detach, locals())) is not None:

@@ -50,7 +50,7 @@ def rfftfreq(
     return _made("rfftfreq", n, values, dtype, requires_grad)
 
 
-@operator
+@operator(dtypes="bihf")
 def fftshift(input: Tensor, dim: Any = None) -> Tensor:
     """input turned so that frequency 0 comes to the middle of the axes ``dim``, all by default.
 
@@ -65,7 +65,7 @@ def fftshift(input: Tensor, dim: Any = None) -> Tensor:
     return _turned("fftshift", input, dim, 1)
 
 
-@operator
+@operator(dtypes="bihf")
 def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     """The inverse of ``fftshift``.
 

@@ -68,7 +68,7 @@ class HalfSum(Function):
         return RealFft.apply(v, *ctx.call), None, None, None, None
 
 
-@operator(records=ComplexFft)
+@operator(records=ComplexFft, dtypes="bif")
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The transform along ``dim``: y[k] is the sum of x[j] exp(-2 pi i j k / n) over j; pairs -> pairs
 
@@ -84,7 +84,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     return _of_pairs("fft", input, (n,), (dim,), norm, False)
 
 
-@operator(records=ComplexFft)
+@operator(records=ComplexFft, dtypes="bif")
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``fft``; pairs (..., 2) -> pairs (..., 2)
 
@@ -97,7 +97,7 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _of_pairs("ifft", input, (n,), (dim,), norm, True)
 
 
-@operator(records=ComplexFft)
+@operator(records=ComplexFft, dtypes="bif")
 def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``fftn`` over two axes.
 
@@ -110,7 +110,7 @@ def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = N
     return _of_pairs("fft2", input, s, dim, norm, False)
 
 
-@operator(records=ComplexFft)
+@operator(records=ComplexFft, dtypes="bif")
 def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``ifftn`` over two axes.
 
@@ -123,7 +123,7 @@ def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
     return _of_pairs("ifft2", input, s, dim, norm, True)
 
 
-@operator(records=ComplexFft)
+@operator(records=ComplexFft, dtypes="bif")
 def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """``fft`` over the axes ``dim``, all by default or the last ones that ``s`` names; pairs (..., 2) -> pairs.
 
@@ -136,7 +136,7 @@ def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None)
     return _of_pairs("fftn", input, s, dim, norm, False)
 
 
-@operator(records=ComplexFft)
+@operator(records=ComplexFft, dtypes="bif")
 def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``fftn``; pairs (..., 2) -> pairs (..., 2)
 
@@ -149,7 +149,7 @@ def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
     return _of_pairs("ifftn", input, s, dim, norm, True)
 
 
-@operator(records=(RealFft, ComplexFft))
+@operator(records=(RealFft, ComplexFft), dtypes="bif")
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """``fft`` of real numbers: its first n // 2 + 1 elements along ``dim``, which determine the others.
 
@@ -166,7 +166,7 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _of_reals("rfft", input, (n,), (dim,), norm)
 
 
-@operator(records=(ComplexFft, HalfSum))
+@operator(records=(ComplexFft, HalfSum), dtypes="bif")
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``rfft``; pairs (..., n // 2 + 1, ..., 2) -> (..., n, ...) real
 
@@ -179,7 +179,7 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     return _to_reals("irfft", input, (n,), (dim,), norm)
 
 
-@operator(records=(RealFft, ComplexFft))
+@operator(records=(RealFft, ComplexFft), dtypes="bif")
 def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``rfftn`` over two axes.
 
@@ -192,7 +192,7 @@ def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
     return _of_reals("rfft2", input, s, dim, norm)
 
 
-@operator(records=(ComplexFft, HalfSum))
+@operator(records=(ComplexFft, HalfSum), dtypes="bif")
 def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``irfftn`` over two axes.
 
@@ -205,7 +205,7 @@ def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
     return _to_reals("irfft2", input, s, dim, norm)
 
 
-@operator(records=(RealFft, ComplexFft))
+@operator(records=(RealFft, ComplexFft), dtypes="bif")
 def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """``rfft`` along the last of the axes ``dim``, then ``fft`` along the others; real -> pairs
 
@@ -218,7 +218,7 @@ def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
     return _of_reals("rfftn", input, s, dim, norm)
 
 
-@operator(records=(ComplexFft, HalfSum))
+@operator(records=(ComplexFft, HalfSum), dtypes="bif")
 def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``rfftn``; pairs -> real
 
@@ -231,7 +231,7 @@ def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
     return _to_reals("irfftn", input, s, dim, norm)
 
 
-@operator(records=(ComplexFft, HalfSum))
+@operator(records=(ComplexFft, HalfSum), dtypes="bif")
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """``fft`` of numbers that are symmetric, x[-j] the conjugate of x[j], of which input has the half; pairs -> real
 
@@ -244,7 +244,7 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _to_reals("hfft", input, (n,), (dim,), norm, True)
 
 
-@operator(records=(RealFft, ComplexFft))
+@operator(records=(RealFft, ComplexFft), dtypes="bif")
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``hfft``; real -> pairs
 
@@ -257,7 +257,7 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     return _of_reals("ihfft", input, (n,), (dim,), norm, True)
 
 
-@operator(records=(ComplexFft, HalfSum))
+@operator(records=(ComplexFft, HalfSum), dtypes="bif")
 def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``hfftn`` over two axes.
 
@@ -270,7 +270,7 @@ def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
     return _to_reals("hfft2", input, s, dim, norm, True)
 
 
-@operator(records=(RealFft, ComplexFft))
+@operator(records=(RealFft, ComplexFft), dtypes="bif")
 def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``ihfftn`` over two axes.
 
@@ -283,7 +283,7 @@ def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
     return _of_reals("ihfft2", input, s, dim, norm, True)
 
 
-@operator(records=(ComplexFft, HalfSum))
+@operator(records=(ComplexFft, HalfSum), dtypes="bif")
 def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """``fft`` along all axes ``dim`` but the last, then ``hfft`` along the last one; pairs -> real
 
@@ -296,7 +296,7 @@ def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
     return _to_reals("hfftn", input, s, dim, norm, True)
 
 
-@operator(records=(RealFft, ComplexFft))
+@operator(records=(RealFft, ComplexFft), dtypes="bif")
 def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``hfftn``; real -> pairs
 

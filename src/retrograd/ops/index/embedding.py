@@ -75,7 +75,7 @@ class _BagMaxGrad(Function):
         return Gather.apply(v, np.maximum(places, 0), 0) * kept, None, None
 
 
-@operator(records=Embedding)
+@operator(records=Embedding, dtypes="bif")
 def embedding(
     input: Tensor,
     weight: Tensor,

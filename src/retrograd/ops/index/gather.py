@@ -97,7 +97,7 @@ class Extreme(Function):
         return gx, gs, None, None, None, None
 
 
-@operator(records=Gather, methods="gather")
+@operator(records=Gather, methods="gather", dtypes="bihf")
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """y[i, j, k] = input[i, index[i, j, k], k] for ``dim`` = 1, and likewise for other axes; y has index's shape.
 
@@ -118,7 +118,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     return reshape(y, index.array.shape)
 
 
-@operator(methods="take_along_dim")
+@operator(methods="take_along_dim", dtypes="bihf")
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """``gather`` with its other axes broadcast; without ``dim``, of the flattened tensors.
 
@@ -152,7 +152,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     return gather(x, position, wrap(wide))
 
 
-@operator(records=Put, methods="scatter", in_place=True)
+@operator(records=Put, methods="scatter", in_place=True, dtypes="bihf")
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Tensor:
@@ -187,7 +187,7 @@ def scatter(
     return _put(input, values, indices, position, reduce == "add")
 
 
-@operator(records=Put, methods="scatter_add", in_place=True)
+@operator(records=Put, methods="scatter_add", in_place=True, dtypes="bihf")
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """A copy of input with y[i, index[i, j, k], k] += src[i, j, k] for ``dim`` = 1; see ``scatter``.
 
@@ -205,7 +205,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return _put(input, _source("scatter_add", input, indices, src), indices, position, True)
 
 
-@operator(records=(Extreme, Put), methods="scatter_reduce", in_place=True)
+@operator(records=(Extreme, Put), methods="scatter_reduce", in_place=True, dtypes="bihf")
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:

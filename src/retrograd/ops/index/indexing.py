@@ -152,7 +152,7 @@ def get(x: Tensor, places: Places) -> Tensor:
     return Reshape.apply(y, shape[:first] + picked + shape[first + len(axes) :])
 
 
-@operator(methods="__getitem__")
+@operator(methods="__getitem__", dtypes="bihf")
 def getitem(input: Tensor, index: Any) -> Tensor:
     """``input[index]``: ints, slices, None, Ellipsis, integer arrays, lists and Tensors, masks, and tuples of them.
 
@@ -173,7 +173,7 @@ def getitem(input: Tensor, index: Any) -> Tensor:
     return get(input, places_of("getitem", input.array.shape, index))
 
 
-@operator(methods="__iter__")
+@operator(methods="__iter__", dtypes="bihf")
 def iterate(input: Tensor) -> Iterator[Tensor]:
     """The slices of input along its first axis.
 
@@ -187,7 +187,7 @@ def iterate(input: Tensor) -> Iterator[Tensor]:
     return (GetItem.apply(input, (i,)) for i in range(input.array.shape[0]))
 
 
-@operator(methods="select")
+@operator(methods="select", dtypes="bihf")
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice ``index`` of input along ``dim``, without that axis: a view.
 
@@ -205,7 +205,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     return GetItem.apply(input, (slice(None),) * position + (number,))
 
 
-@operator(methods="narrow")
+@operator(methods="narrow", dtypes="bihf")
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """``length`` slices of input along ``dim`` from ``start`` (negative: from the end): a view.
 
@@ -229,7 +229,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     return GetItem.apply(input, (slice(None),) * position + (slice(first, first + length),))
 
 
-@operator(records=Put, methods="index_put", in_place=True)
+@operator(records=Put, methods="index_put", in_place=True, dtypes="bihf")
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of input with ``values``, broadcast, at ``[indices]``, or added there with ``accumulate``.
 
@@ -280,7 +280,7 @@ def _result_shape(places: Places, shape: tuple[int, ...]) -> tuple[int, ...]:
     return form[places.advanced()].shape if places.axes else np.shape(form)
 
 
-@operator(methods="nonzero")
+@operator(methods="nonzero", dtypes="bihf")
 def nonzero(input: Tensor, as_tuple: bool = False) -> Any:
     """The indices of the elements that are neither 0 nor False, in C order: int64 (K, axes of input).
 
@@ -294,7 +294,7 @@ def nonzero(input: Tensor, as_tuple: bool = False) -> Any:
     return wrap(np.argwhere(input.array))
 
 
-@operator(methods="nonzero_static")
+@operator(methods="nonzero_static", dtypes="bihf")
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """``nonzero`` with a fixed number of rows: the first ``size`` ones, or all and rows of ``fill_value`` after them.
 
@@ -314,7 +314,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     return wrap(found)
 
 
-@operator(methods="argwhere")
+@operator(methods="argwhere", dtypes="bihf")
 def argwhere(input: Tensor) -> Tensor:
     """Alias of ``nonzero`` without ``as_tuple``."""
     if interpreters and (seen := interpreted(argwhere, locals())) is not None:

@@ -56,7 +56,7 @@ class MedianOfAll(Function):
         return Amax.backward(ctx, g)
 
 
-@operator(records=Pick, methods="sort")
+@operator(records=Pick, methods="sort", dtypes="bihf")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Ordered:
     """(values, indices): the elements of each line along ``dim`` in order, and their indices.
 
@@ -76,7 +76,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     return _picked(input, order_of(input.array, along, descending, stable), along)
 
 
-@operator(methods="msort")
+@operator(methods="msort", dtypes="bihf")
 def msort(input: Tensor) -> Tensor:
     """The elements of each line along the first axis in order.
 
@@ -89,7 +89,7 @@ def msort(input: Tensor) -> Tensor:
     return sort(input, 0).values
 
 
-@operator(methods="argsort")
+@operator(methods="argsort", dtypes="bihf")
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
     """The indices that ``sort`` returns (int64, no gradient).
 
@@ -105,7 +105,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
     return wrap(order_of(input.array, along, descending, stable))
 
 
-@operator(records=Pick, methods="topk")
+@operator(records=Pick, methods="topk", dtypes="bihf")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Ordered:
     """(values, indices) of the k largest (or smallest) elements of each line along ``dim``, in order.
 
@@ -134,7 +134,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return _picked(input, indices, along)
 
 
-@operator(records=Pick, methods="kthvalue")
+@operator(records=Pick, methods="kthvalue", dtypes="bihf")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ordered:
     """(values, indices) of the k-th smallest element (counted from 1) of each line along ``dim``.
 
@@ -155,7 +155,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ord
     return _one_each(input, _kth(input.array, k - 1, along), along, keepdim)
 
 
-@operator(records=(MedianOfAll, Pick), methods="median")
+@operator(records=(MedianOfAll, Pick), methods="median", dtypes="bihf")
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of all elements, or (values, indices) of the medians along ``dim``; the lower one of two.
 
@@ -172,7 +172,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     return _median("median", input, dim, keepdim, False)
 
 
-@operator(records=(MedianOfAll, Pick), methods="nanmedian")
+@operator(records=(MedianOfAll, Pick), methods="nanmedian", dtypes="bihf")
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """``median`` of the elements that are not NaN; NaN if there are none.
 
@@ -183,7 +183,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     return _median("nanmedian", input, dim, keepdim, True)
 
 
-@operator(records=Pick, methods="mode")
+@operator(records=Pick, methods="mode", dtypes="bihf")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
     """(values, indices): the most frequent element of each line along ``dim``, the smallest of several; its last index.
 
@@ -205,7 +205,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
     return _one_each(input, np.moveaxis(index, -1, along), along, keepdim)
 
 
-@operator(records=WithoutGradient, methods="unique")
+@operator(records=WithoutGradient, methods="unique", dtypes="bihf")
 def unique(
     input: Tensor,
     sorted: bool = True,

@@ -39,7 +39,7 @@ def quantile(
     return _along("quantile", input, q, dim, keepdim, interpolation, False)
 
 
-@operator(records=Gather, methods="nanquantile")
+@operator(records=Gather, methods="nanquantile", dtypes="bihf")
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:

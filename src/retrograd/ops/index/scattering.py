@@ -18,7 +18,7 @@ from .indexing import Put, fitting, places_of
 __all__ = ["diagonal_scatter", "index_reduce", "put", "select_scatter", "slice_scatter"]
 
 
-@operator(records=Put, methods="select_scatter")
+@operator(records=Put, methods="select_scatter", dtypes="bihf")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of input with src as its slice ``index`` along ``dim``.
 
@@ -34,7 +34,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _replaced("select_scatter", input, src, (slice(None),) * position + (number,))
 
 
-@operator(records=Put, methods="slice_scatter")
+@operator(records=Put, methods="slice_scatter", dtypes="bihf")
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
@@ -53,7 +53,7 @@ def slice_scatter(
     return _replaced("slice_scatter", input, src, (slice(None),) * position + (slice(start, end, step),))
 
 
-@operator(records=DiagonalFill, methods="diagonal_scatter")
+@operator(records=DiagonalFill, methods="diagonal_scatter", dtypes="bihf")
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of input with src as ``diagonal(input, offset, dim1, dim2)``.
 
@@ -78,7 +78,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     return where(on, DiagonalFill.apply(src, *call), input)
 
 
-@operator(records=Put, methods="put", in_place=True)
+@operator(records=Put, methods="put", in_place=True, dtypes="bihf")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of input with source at the flat indices ``index`` (C order), or added there with ``accumulate``.
 
@@ -101,7 +101,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return reshape(changed, input.array.shape)
 
 
-@operator(methods="index_reduce", in_place=True)
+@operator(methods="index_reduce", in_place=True, dtypes="bihf")
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:

@@ -37,7 +37,7 @@ class HistogramDD(NamedTuple):
     bin_edges: tuple[Tensor, ...]
 
 
-@operator
+@operator(dtypes="bihf")
 def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Tensor | None = None,
@@ -91,7 +91,7 @@ def searchsorted(
     return wrap(places)
 
 
-@operator
+@operator(dtypes="bihf")
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The number, 0 to L, of the interval between increasing ``boundaries`` (L,) in which each element lies.
 
@@ -140,7 +140,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     return wrap(counts.astype(x.dtype))
 
 
-@operator(methods="bincount")
+@operator(methods="bincount", dtypes="i")
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """The number of occurrences of each of 0, 1, 2, ..., or the sum of their ``weights``; no gradient.
 

@@ -54,7 +54,7 @@ class MaskedFill(Function):
         return gx, gv, None
 
 
-@operator(records=SparseProduct, methods="index_select")
+@operator(records=SparseProduct, methods="index_select", dtypes="bihf")
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The slices ``index`` (a vector of int64) of input along ``dim``.
 
@@ -74,7 +74,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return SparseProduct.apply(input, Matrix(indices, input.array.shape[position]), position)
 
 
-@operator(records=Put, methods="index_add", in_place=True)
+@operator(records=Put, methods="index_add", in_place=True, dtypes="hf")
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """A copy of input with alpha * source[k] added to slice index[k] along ``dim``; slices may repeat.
 
@@ -96,7 +96,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     return Put.apply(input, source if alpha == 1 else source * alpha, _at(indices, position), True)
 
 
-@operator(records=Put, methods="index_copy", in_place=True)
+@operator(records=Put, methods="index_copy", in_place=True, dtypes="bihf")
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """A copy of input with source[k] as slice index[k] along ``dim``; the last one of a repeated slice counts.
 
@@ -112,7 +112,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     return Put.apply(input, source, _at(indices, position), False)
 
 
-@operator(records=Put, methods="index_fill", in_place=True)
+@operator(records=Put, methods="index_fill", in_place=True, dtypes="bihf")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """A copy of input with the number ``value`` in the slices ``index``, which may be negative, along ``dim``.
 
@@ -131,7 +131,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     return Put.apply(input, _number("index_fill", input, value), places, False)
 
 
-@operator(methods="take")
+@operator(methods="take", dtypes="bihf")
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements of input at flat indices in C order; negative ones count from the end.
 
@@ -150,7 +150,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     return get(input.reshape(size), Places(None, (0,), (flat,)))
 
 
-@operator(records=MaskedFill, methods="masked_fill", in_place=True)
+@operator(records=MaskedFill, methods="masked_fill", in_place=True, dtypes="bihf")
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """input with the number ``value`` where ``mask`` is True; the two are broadcast.
 
@@ -167,7 +167,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     return MaskedFill.apply(input, number, np.broadcast_to(own, shape))
 
 
-@operator(methods="masked_select")
+@operator(methods="masked_select", dtypes="bihf")
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of input where ``mask`` is True, in C order, as a vector; the two are broadcast.
 
@@ -182,7 +182,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return expand(input, shape)[expand(mask, shape)]
 
 
-@operator(records=Put, methods="masked_scatter", in_place=True)
+@operator(records=Put, methods="masked_scatter", in_place=True, dtypes="bihf")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of input with the first elements of ``source``, in C order, where ``mask`` is True.
 

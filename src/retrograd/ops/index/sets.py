@@ -16,7 +16,7 @@ from .indexing import in_range
 __all__ = ["isin", "unique_consecutive", "unravel_index"]
 
 
-@operator
+@operator(dtypes="bihf")
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Where an element is among ``test_elements``: Tensors, or one of the two a number; no gradient.
 
@@ -38,7 +38,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     return wrap(np.asarray(np.isin(x, y, invert=as_flag("isin", "invert", invert))))
 
 
-@operator(records=WithoutGradient, methods="unique_consecutive")
+@operator(records=WithoutGradient, methods="unique_consecutive", dtypes="bihf")
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -73,7 +73,7 @@ def unique_consecutive(
     return wanted[0] if len(wanted) == 1 else tuple(wanted)
 
 
-@operator
+@operator(dtypes="i")
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """For each axis of ``shape``, the index along it of the flat places ``indices`` (C order): int64, indices' shape.
 

@@ -59,7 +59,11 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
 
     change.__name__ = change.__qualname__ = name
     change.__doc__ = f"``{function.__name__}`` in the memory of input, which is returned.\n\nRaises: as ``modify``."
-    return operator(change)
+    of = getattr(function, "operator", None)
+    made: Callable[..., Tensor] = operator(change)
+    if of is not None:
+        made.operator.dtypes = of.dtypes  # type: ignore[attr-defined]
+    return made
 
 
 class _RectifiedInPlace(piecewise.Relu):
@@ -78,7 +82,7 @@ def _rectify(array: np.ndarray) -> None:
     kernels.update(optimizers.rectified, [array])
 
 
-@operator(records=_RectifiedInPlace, methods="relu_")
+@operator(records=_RectifiedInPlace, methods="relu_", dtypes="bif")
 def relu_(input: Tensor) -> Tensor:
     """``relu`` in the memory of input, which is returned.
 

@@ -10,7 +10,7 @@ from ..pointwise.rectifier import hardtanh, leaky_relu, rrelu, threshold
 __all__ = ["celu_", "elu_", "hardtanh_", "leaky_relu_", "rrelu_", "selu_", "threshold_"]
 
 
-@operator
+@operator(dtypes="bif")
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """``celu`` in place.
 
@@ -21,7 +21,7 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return celu(input, alpha, True)
 
 
-@operator
+@operator(dtypes="bif")
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """``elu`` in place.
 
@@ -32,7 +32,7 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return elu(input, alpha, True)
 
 
-@operator
+@operator(dtypes="bif")
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """``hardtanh`` in place.
 
@@ -43,7 +43,7 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
     return hardtanh(input, min_val, max_val, True)
 
 
-@operator
+@operator(dtypes="bif")
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """``leaky_relu`` in place.
 
@@ -54,7 +54,7 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     return leaky_relu(input, negative_slope, True)
 
 
-@operator
+@operator(dtypes="bif")
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
     """``rrelu`` in place.
 
@@ -65,7 +65,7 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
     return rrelu(input, lower, upper, training, True)
 
 
-@operator
+@operator(dtypes="bif")
 def selu_(input: Tensor) -> Tensor:
     """``selu`` in place.
 
@@ -76,7 +76,7 @@ def selu_(input: Tensor) -> Tensor:
     return selu(input, True)
 
 
-@operator
+@operator(dtypes="bif")
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """``threshold`` in place: ``value`` where input is not above ``threshold``.
 

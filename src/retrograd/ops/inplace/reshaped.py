@@ -59,7 +59,7 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return operator(change)
 
 
-@operator(methods="resize_")
+@operator(methods="resize_", dtypes="bihf")
 def resize_(input: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     """Change the shape of input; elements are kept in the order of memory, more of them are uninitialized.
 
@@ -72,7 +72,7 @@ def resize_(input: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     return _resized("resize_", input, shape.sizes("resize_", "size", size))
 
 
-@operator(methods="resize_as_")
+@operator(methods="resize_as_", dtypes="bihf")
 def resize_as_(input: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
     """``resize_`` to the shape of ``other``.
 
@@ -97,7 +97,7 @@ def _resized(name: str, x: Tensor, size: tuple[int, ...]) -> Tensor:
     return x
 
 
-@operator(methods="set_")
+@operator(methods="set_", dtypes="bihf")
 def set_(input: Tensor, source: Tensor | None = None) -> Tensor:
     """Make input show the memory of ``source``, in its shape; without it, no elements.
 
@@ -129,7 +129,7 @@ def _require_no_gradient(name: str, x: Any) -> None:
         raise RuntimeError(f"{name}: input requires a gradient, which this cannot follow; use x.detach()")
 
 
-@operator(methods="apply_")
+@operator(methods="apply_", dtypes="bihf")
 def apply_(input: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element by ``callable(element)``, a Python function: slow, and without a gradient.
 
@@ -141,7 +141,7 @@ def apply_(input: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     return _mapped("apply_", input, (), callable)
 
 
-@operator(methods="map_")
+@operator(methods="map_", dtypes="bihf")
 def map_(input: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replace each element by ``callable(element, element of tensor)``; see ``apply_``.
 
@@ -153,7 +153,7 @@ def map_(input: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> 
     return _mapped("map_", input, (tensor,), callable)
 
 
-@operator(methods="map2_")
+@operator(methods="map2_", dtypes="bihf")
 def map2_(input: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
     """Replace each element by ``callable`` of it and those of x and y; see ``apply_``.
 
@@ -181,7 +181,7 @@ def _mapped(name: str, x: Tensor, others: tuple[Tensor, ...], function: Callable
     return x
 
 
-@operator(methods="fill_diagonal_")
+@operator(methods="fill_diagonal_", dtypes="bihf")
 def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """Set the elements whose indices are equal to ``fill_value``; the gradient to the old ones is 0.
 

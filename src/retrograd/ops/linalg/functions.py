@@ -213,7 +213,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
         factor = matmul(factor, factor)
 
 
-@operator
+@operator(dtypes="if")
 def multi_dot(tensors: Any) -> Tensor:
     """The product of two or more matrices, in the order of the fewest multiplications; the first and the last may be
     vectors.
@@ -229,7 +229,7 @@ def multi_dot(tensors: Any) -> Tensor:
     return _chain("multi_dot", as_list("multi_dot", "tensors", tensors, "a list of matrices"))
 
 
-@operator
+@operator(dtypes="if")
 def chain_matmul(*matrices: Any) -> Tensor:
     """The product of matrices, see ``linalg.multi_dot``.
 
@@ -280,7 +280,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     return found.masked_fill(wrap(singular), inf) if singular.any() else found
 
 
-@operator
+@operator(dtypes="if")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The sums of x y along ``dim``; the other axes broadcast.
 
@@ -296,7 +296,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     return (x * y).sum(axis("vecdot", "dim", dim, len(shape) or 1))
 
 
-@operator
+@operator(dtypes="ihf")
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross products of vectors of three elements along ``dim``; the other axes broadcast.
 
@@ -310,7 +310,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return cross_of(input, other, dim)
 
 
-@operator
+@operator(dtypes="bihf")
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The diagonals of the matrices in axes ``dim1`` and ``dim2``, as the last axis: a view; see ``diagonal``.
 
@@ -322,7 +322,7 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
     return A.diagonal(offset, dim1, dim2)
 
 
-@operator
+@operator(dtypes="bihf")
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The powers 0 to N - 1 of x (..., M): (..., M, N), with N = M by default.
 

@@ -10,7 +10,7 @@ from .functions import powers
 __all__ = ["vander"]
 
 
-@operator
+@operator(dtypes="bihf")
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """The powers N - 1 to 0 of x (M,), or 0 to N - 1 if ``increasing``: (M, N), with N = M by default.
 

@@ -77,7 +77,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
 
 
 @averaged
-@operator(records=(PoissonOfLogs, Poisson))
+@operator(records=(PoissonOfLogs, Poisson), dtypes="bif")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,

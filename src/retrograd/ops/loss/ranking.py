@@ -72,7 +72,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, 
 
 
 @averaged
-@operator(records=Ranking)
+@operator(records=Ranking, dtypes="if")
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
@@ -103,7 +103,7 @@ def margin_ranking_loss(
 
 
 @averaged
-@operator
+@operator(dtypes="bif")
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
@@ -142,7 +142,7 @@ def cosine_embedding_loss(
 
 
 @averaged
-@operator(records=Ranking)
+@operator(records=Ranking, dtypes="if")
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -172,7 +172,7 @@ def triplet_margin_loss(
     return _triplet("triplet_margin_loss", anchor, positive, negative, metric, margin, swap, reduction)
 
 
-@operator(records=Ranking)
+@operator(records=Ranking, dtypes="if")
 def triplet_margin_with_distance_loss(
     anchor: Tensor,
     positive: Tensor,

@@ -71,7 +71,7 @@ def is_shared(input: Tensor) -> bool:
     return False
 
 
-@operator(methods="share_memory_")
+@operator(methods="share_memory_", dtypes="bihf")
 def share_memory_(input: Tensor) -> Tensor:
     """input itself: no memory is shared between processes."""
     if interpreters and (seen := interpreted(share_memory_, locals())) is not None:
@@ -100,7 +100,7 @@ def is_contiguous(input: Tensor, memory_format: Any = None) -> bool:
     return shapes.is_contiguous(input)
 
 
-@operator(methods="contiguous")
+@operator(methods="contiguous", dtypes="bihf")
 def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     """input itself if its elements lie in memory in C order, or in that of a ``memory_format``; else a copy.
 
@@ -123,7 +123,7 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     return shapes.permute(last, (0, ndim - 1, *range(1, ndim - 1)))
 
 
-@operator(methods="clone")
+@operator(methods="clone", dtypes="bihf")
 def clone(input: Tensor, memory_format: Any = None) -> Tensor:
     """A copy of input, whose elements lie in memory as those of input or in the order of a ``memory_format``.
 
@@ -135,7 +135,7 @@ def clone(input: Tensor, memory_format: Any = None) -> Tensor:
     return copied if memory_format is None else contiguous(copied, memory_format)
 
 
-@operator(methods="view")
+@operator(methods="view", dtypes="bihf")
 def view(input: Tensor, *shape: Any) -> Tensor:
     """input in another shape, see ``reshape``; or its bytes as elements of another type: ``x.view(dtype)``.
 
@@ -155,7 +155,7 @@ def view(input: Tensor, *shape: Any) -> Tensor:
     return wrap(input.array.view(shape[0]))
 
 
-@operator(methods="__contains__")
+@operator(methods="__contains__", dtypes="bihf")
 def contains(input: Tensor, element: Any) -> bool:
     """Whether an element of input equals ``element``, a number or a tensor.
 
@@ -179,7 +179,7 @@ def _reversed(input: Tensor) -> Tensor:
     return flip(input, (0,)) if input.array.ndim else input
 
 
-@operator(methods="sum_to_size")
+@operator(methods="sum_to_size", dtypes="bihf")
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """input summed to a shape that broadcasts to it; integers and truth values sum to int64.
 
@@ -202,7 +202,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     return total(input, axes).reshape(target) if axes else input
 
 
-@operator(methods="__dlpack__")
+@operator(methods="__dlpack__", dtypes="bihf")
 def dlpack(input: Tensor, **options: Any) -> Any:
     """The capsule of the DLPack protocol: ``numpy.from_dlpack(x)`` shares the memory.
 

@@ -12,7 +12,7 @@ __all__: list[str] = []
 _LARGE = 1 << 12  # elements: from here on, threads copy faster than NumPy
 
 
-@operator
+@operator(dtypes="bihf")
 def private(array: np.ndarray, recorded: bool = True) -> np.ndarray:
     """A copy of ``array``, which the user holds as well; ``array`` itself unless ``recorded``.
 

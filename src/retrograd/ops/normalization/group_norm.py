@@ -101,7 +101,7 @@ class Unit(Function):
         return (g - y * along) / size, None, None
 
 
-@operator(records=LayerNorm)
+@operator(records=LayerNorm, dtypes="hf")
 def layer_norm(
     input: Tensor,
     normalized_shape: int | tuple[int, ...] | list[int],

@@ -137,7 +137,7 @@ def logsigmoid(input: Tensor) -> Tensor:
     return unary_float(LogSigmoid, "logsigmoid", input)
 
 
-@operator(records=Softsign)
+@operator(records=Softsign, dtypes="if")
 def softsign(input: Tensor) -> Tensor:
     """input / (1 + |input|).
 
@@ -152,7 +152,7 @@ def softsign(input: Tensor) -> Tensor:
     return Softsign.apply(as_float("softsign", input))
 
 
-@operator(records=Tanhshrink)
+@operator(records=Tanhshrink, dtypes="if")
 def tanhshrink(input: Tensor) -> Tensor:
     """input - tanh(input).
 

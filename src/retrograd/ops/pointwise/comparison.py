@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 
-@operator(methods="eq", in_place=True, numpy="equal")
+@operator(methods="eq", in_place=True, numpy="equal", dtypes="bihf")
 def eq(input: Tensor, other: Tensor | float) -> Tensor:
     """input == other, element by element; other is a Tensor or a number."""
     if interpreters and (seen := interpreted(eq, locals())) is not None:
@@ -58,7 +58,7 @@ def eq(input: Tensor, other: Tensor | float) -> Tensor:
     return _compare("eq", np.equal, "eq", input, other)
 
 
-@operator(methods="ne not_equal", in_place=True, numpy="not_equal")
+@operator(methods="ne not_equal", in_place=True, numpy="not_equal", dtypes="bihf")
 def ne(input: Tensor, other: Tensor | float) -> Tensor:
     """input != other, element by element; other is a Tensor or a number."""
     if interpreters and (seen := interpreted(ne, locals())) is not None:
@@ -66,7 +66,7 @@ def ne(input: Tensor, other: Tensor | float) -> Tensor:
     return _compare("ne", np.not_equal, "ne", input, other)
 
 
-@operator(methods="lt less", in_place=True, numpy="less")
+@operator(methods="lt less", in_place=True, numpy="less", dtypes="bihf")
 def lt(input: Tensor, other: Tensor | float) -> Tensor:
     """input < other, element by element; other is a Tensor or a number."""
     if interpreters and (seen := interpreted(lt, locals())) is not None:
@@ -74,7 +74,7 @@ def lt(input: Tensor, other: Tensor | float) -> Tensor:
     return _compare("lt", np.less, "lt", input, other)
 
 
-@operator(methods="le less_equal", in_place=True, numpy="less_equal")
+@operator(methods="le less_equal", in_place=True, numpy="less_equal", dtypes="bihf")
 def le(input: Tensor, other: Tensor | float) -> Tensor:
     """input <= other, element by element; other is a Tensor or a number."""
     if interpreters and (seen := interpreted(le, locals())) is not None:
@@ -82,7 +82,7 @@ def le(input: Tensor, other: Tensor | float) -> Tensor:
     return _compare("le", np.less_equal, "le", input, other)
 
 
-@operator(methods="gt greater", in_place=True, numpy="greater")
+@operator(methods="gt greater", in_place=True, numpy="greater", dtypes="bihf")
 def gt(input: Tensor, other: Tensor | float) -> Tensor:
     """input > other, element by element; other is a Tensor or a number."""
     if interpreters and (seen := interpreted(gt, locals())) is not None:
@@ -90,7 +90,7 @@ def gt(input: Tensor, other: Tensor | float) -> Tensor:
     return _compare("gt", np.greater, "lt", input, other, swapped=True)
 
 
-@operator(methods="ge greater_equal", in_place=True, numpy="greater_equal")
+@operator(methods="ge greater_equal", in_place=True, numpy="greater_equal", dtypes="bihf")
 def ge(input: Tensor, other: Tensor | float) -> Tensor:
     """input >= other, element by element; other is a Tensor or a number."""
     if interpreters and (seen := interpreted(ge, locals())) is not None:
@@ -98,7 +98,7 @@ def ge(input: Tensor, other: Tensor | float) -> Tensor:
     return _compare("ge", np.greater_equal, "le", input, other, swapped=True)
 
 
-@operator(methods="isnan", numpy="isnan")
+@operator(methods="isnan", numpy="isnan", dtypes="bihf")
 def isnan(input: Tensor) -> Tensor:
     """Where input is NaN."""
     if interpreters and (seen := interpreted(isnan, locals())) is not None:
@@ -106,7 +106,7 @@ def isnan(input: Tensor) -> Tensor:
     return _test("isnan", input, False)
 
 
-@operator(methods="isinf", numpy="isinf")
+@operator(methods="isinf", numpy="isinf", dtypes="bihf")
 def isinf(input: Tensor) -> Tensor:
     """Where input is inf or -inf."""
     if interpreters and (seen := interpreted(isinf, locals())) is not None:
@@ -114,7 +114,7 @@ def isinf(input: Tensor) -> Tensor:
     return _test("isinf", input, False)
 
 
-@operator(methods="isfinite", numpy="isfinite")
+@operator(methods="isfinite", numpy="isfinite", dtypes="bihf")
 def isfinite(input: Tensor) -> Tensor:
     """Where input is neither NaN nor infinite."""
     if interpreters and (seen := interpreted(isfinite, locals())) is not None:
@@ -122,7 +122,7 @@ def isfinite(input: Tensor) -> Tensor:
     return _test("isfinite", input, True)
 
 
-@operator(methods="isposinf")
+@operator(methods="isposinf", dtypes="bihf")
 def isposinf(input: Tensor) -> Tensor:
     """Where input is inf."""
     if interpreters and (seen := interpreted(isposinf, locals())) is not None:
@@ -130,7 +130,7 @@ def isposinf(input: Tensor) -> Tensor:
     return wrap(np.asarray(np.isposinf(_pair("isposinf", input, input)[0].astype(np.float64, copy=False))))
 
 
-@operator(methods="isneginf")
+@operator(methods="isneginf", dtypes="bihf")
 def isneginf(input: Tensor) -> Tensor:
     """Where input is -inf."""
     if interpreters and (seen := interpreted(isneginf, locals())) is not None:
@@ -138,7 +138,7 @@ def isneginf(input: Tensor) -> Tensor:
     return wrap(np.asarray(np.isneginf(_pair("isneginf", input, input)[0].astype(np.float64, copy=False))))
 
 
-@operator(methods="isreal")
+@operator(methods="isreal", dtypes="bihf")
 def isreal(input: Tensor) -> Tensor:
     """True everywhere: there are no complex numbers."""
     if interpreters and (seen := interpreted(isreal, locals())) is not None:
@@ -146,7 +146,7 @@ def isreal(input: Tensor) -> Tensor:
     return wrap(np.ones(_pair("isreal", input, input)[0].shape, np.bool_))
 
 
-@operator(methods="signbit", numpy="signbit")
+@operator(methods="signbit", numpy="signbit", dtypes="bihf")
 def signbit(input: Tensor) -> Tensor:
     """Where input has the sign bit: it is below 0, or -0.0."""
     if interpreters and (seen := interpreted(signbit, locals())) is not None:
@@ -155,7 +155,7 @@ def signbit(input: Tensor) -> Tensor:
     return wrap(np.asarray(np.signbit(x) if x.dtype.kind == "f" else x < 0))
 
 
-@operator(methods="isclose")
+@operator(methods="isclose", dtypes="bihf")
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Where |input - other| <= atol + rtol * |other|; infinities are close to themselves alone.
 
@@ -179,7 +179,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
         return wrap(np.asarray(np.isclose(x, y, rtol, atol, equal_nan)))
 
 
-@operator(methods="allclose")
+@operator(methods="allclose", dtypes="bihf")
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether all elements are close, see ``isclose``."""
     if interpreters and (seen := interpreted(allclose, locals())) is not None:
@@ -188,7 +188,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     return bool(isclose(input, other, rtol, atol, equal_nan).array.all())
 
 
-@operator(methods="equal")
+@operator(methods="equal", dtypes="bihf")
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether both have the same shape and the same elements; NaN is equal to nothing.
 
@@ -203,7 +203,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     return input.array.shape == other.array.shape and bool((input.array == other.array).all())
 
 
-@operator(methods="logical_and", in_place=True, numpy="logical_and")
+@operator(methods="logical_and", in_place=True, numpy="logical_and", dtypes="bihf")
 def logical_and(input: Tensor, other: Tensor) -> Tensor:
     """Where both are not 0; shapes broadcast."""
     if interpreters and (seen := interpreted(logical_and, locals())) is not None:
@@ -211,7 +211,7 @@ def logical_and(input: Tensor, other: Tensor) -> Tensor:
     return wrap(np.asarray(np.logical_and(*_pair("logical_and", input, other))))
 
 
-@operator(methods="logical_or", in_place=True, numpy="logical_or")
+@operator(methods="logical_or", in_place=True, numpy="logical_or", dtypes="bihf")
 def logical_or(input: Tensor, other: Tensor) -> Tensor:
     """Where at least one is not 0; shapes broadcast."""
     if interpreters and (seen := interpreted(logical_or, locals())) is not None:
@@ -219,7 +219,7 @@ def logical_or(input: Tensor, other: Tensor) -> Tensor:
     return wrap(np.asarray(np.logical_or(*_pair("logical_or", input, other))))
 
 
-@operator(methods="logical_xor", in_place=True, numpy="logical_xor")
+@operator(methods="logical_xor", in_place=True, numpy="logical_xor", dtypes="bihf")
 def logical_xor(input: Tensor, other: Tensor) -> Tensor:
     """Where exactly one is not 0; shapes broadcast."""
     if interpreters and (seen := interpreted(logical_xor, locals())) is not None:
@@ -227,7 +227,7 @@ def logical_xor(input: Tensor, other: Tensor) -> Tensor:
     return wrap(np.asarray(np.logical_xor(*_pair("logical_xor", input, other))))
 
 
-@operator(methods="logical_not", in_place=True, numpy="logical_not")
+@operator(methods="logical_not", in_place=True, numpy="logical_not", dtypes="bihf")
 def logical_not(input: Tensor) -> Tensor:
     """Where input is 0."""
     if interpreters and (seen := interpreted(logical_not, locals())) is not None:
@@ -235,7 +235,7 @@ def logical_not(input: Tensor) -> Tensor:
     return wrap(np.asarray(np.logical_not(_pair("logical_not", input, input)[0])))
 
 
-@operator(methods="bitwise_and __and__", in_place=True, numpy="bitwise_and")
+@operator(methods="bitwise_and __and__", in_place=True, numpy="bitwise_and", dtypes="bi")
 def bitwise_and(input: Tensor | int, other: Tensor | int) -> Tensor:
     """The bits that both have, of integers or truth values; shapes broadcast."""
     if interpreters and (seen := interpreted(bitwise_and, locals())) is not None:
@@ -243,7 +243,7 @@ def bitwise_and(input: Tensor | int, other: Tensor | int) -> Tensor:
     return _bitwise("bitwise_and", np.bitwise_and, input, other)
 
 
-@operator(methods="bitwise_or __or__", in_place=True, numpy="bitwise_or")
+@operator(methods="bitwise_or __or__", in_place=True, numpy="bitwise_or", dtypes="bi")
 def bitwise_or(input: Tensor | int, other: Tensor | int) -> Tensor:
     """The bits that at least one has, of integers or truth values; shapes broadcast."""
     if interpreters and (seen := interpreted(bitwise_or, locals())) is not None:
@@ -251,7 +251,7 @@ def bitwise_or(input: Tensor | int, other: Tensor | int) -> Tensor:
     return _bitwise("bitwise_or", np.bitwise_or, input, other)
 
 
-@operator(methods="bitwise_xor __xor__", in_place=True, numpy="bitwise_xor")
+@operator(methods="bitwise_xor __xor__", in_place=True, numpy="bitwise_xor", dtypes="bi")
 def bitwise_xor(input: Tensor | int, other: Tensor | int) -> Tensor:
     """The bits that exactly one of them has, of integers or truth values; shapes broadcast."""
     if interpreters and (seen := interpreted(bitwise_xor, locals())) is not None:
@@ -259,7 +259,7 @@ def bitwise_xor(input: Tensor | int, other: Tensor | int) -> Tensor:
     return _bitwise("bitwise_xor", np.bitwise_xor, input, other)
 
 
-@operator(methods="bitwise_left_shift __lshift__", in_place=True, numpy="left_shift")
+@operator(methods="bitwise_left_shift __lshift__", in_place=True, numpy="left_shift", dtypes="i")
 def bitwise_left_shift(input: Tensor | int, other: Tensor | int) -> Tensor:
     """input * 2**other for integers, with bits beyond the type lost; shapes broadcast.
 
@@ -271,7 +271,7 @@ def bitwise_left_shift(input: Tensor | int, other: Tensor | int) -> Tensor:
     return _shifted("bitwise_left_shift", np.left_shift, input, other)
 
 
-@operator(methods="bitwise_right_shift __rshift__", in_place=True, numpy="right_shift")
+@operator(methods="bitwise_right_shift __rshift__", in_place=True, numpy="right_shift", dtypes="i")
 def bitwise_right_shift(input: Tensor | int, other: Tensor | int) -> Tensor:
     """input / 2**other for integers, rounded down; shapes broadcast.
 
@@ -290,7 +290,7 @@ def _shifted(name: str, shift: np.ufunc, input: Any, other: Any) -> Tensor:
     return _bitwise(name, shift, input, other)
 
 
-@operator(methods="bitwise_not __invert__", in_place=True, numpy="invert")
+@operator(methods="bitwise_not __invert__", in_place=True, numpy="invert", dtypes="bi")
 def bitwise_not(input: Tensor) -> Tensor:
     """The inverted bits: not x for truth values, -x - 1 for integers.
 

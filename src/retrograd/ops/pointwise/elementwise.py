@@ -94,7 +94,7 @@ class LerpNumber(Pointwise, Binary, formula="lerp_number"):
     """As ``lerp``, with one weight for all."""
 
 
-@operator(records=Add, methods="add __add__", in_place=True, numpy="add")
+@operator(records=Add, methods="add __add__", in_place=True, numpy="add", dtypes="bihf")
 def add(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: float = 1) -> Tensor:
     """input + alpha * other; shapes broadcast, types promote as in PyTorch, a Python number takes the tensor's type.
 
@@ -109,7 +109,7 @@ def add(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: flo
     return binary(Add, "add", input, other if alpha == 1 else _scaled(Add, "add", input, other, alpha))
 
 
-@operator(records=Sub, methods="sub subtract __sub__", in_place=True, numpy="subtract")
+@operator(records=Sub, methods="sub subtract __sub__", in_place=True, numpy="subtract", dtypes="ihf")
 def sub(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: float = 1) -> Tensor:
     """input - alpha * other; as ``add``, but not for truth values.
 
@@ -134,7 +134,7 @@ def _scaled(operator: type[Binary], name: str, x: Any, y: Any, alpha: Any) -> Te
     return mul(y, bool(alpha) if kind == "b" else convert(name, "alpha", alpha))
 
 
-@operator(records=(Scale, Mul), methods="mul multiply __mul__", in_place=True, numpy="multiply")
+@operator(records=(Scale, Mul), methods="mul multiply __mul__", in_place=True, numpy="multiply", dtypes="bihf")
 def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
     """input * other; as ``add``."""
     if interpreters and (seen := interpreted(mul, locals())) is not None:
@@ -147,7 +147,7 @@ def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
     return binary(Mul, "mul", input, other)
 
 
-@operator(records=Div, methods="div divide __truediv__", in_place=True, numpy="divide")
+@operator(records=Div, methods="div divide __truediv__", in_place=True, numpy="divide", dtypes="bihf")
 def div(input: Tensor | float, other: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
     """input / other; as ``add``, but integers give float32.
 
@@ -172,7 +172,7 @@ def scale(input: Tensor, factor: float) -> Tensor:
     return Scale.apply(input, factor)
 
 
-@operator(records=Neg, methods="neg negative __neg__", in_place=True, numpy="negative")
+@operator(records=Neg, methods="neg negative __neg__", in_place=True, numpy="negative", dtypes="if")
 def neg(input: Tensor) -> Tensor:
     """-input"""
     if interpreters and (seen := interpreted(neg, locals())) is not None:
@@ -180,7 +180,7 @@ def neg(input: Tensor) -> Tensor:
     return unary_exact(Neg, "neg", np.negative, input)
 
 
-@operator(methods="positive __pos__", numpy="positive")
+@operator(methods="positive __pos__", numpy="positive", dtypes="ihf")
 def positive(input: Tensor) -> Tensor:
     """input itself.
 
@@ -216,7 +216,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     return Lerp.apply(input, end, weight)
 
 
-@operator(records=Addcmul, methods="addcmul", in_place=True)
+@operator(records=Addcmul, methods="addcmul", in_place=True, dtypes="ihf")
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: float = 1) -> Tensor:
     """input + value * tensor1 * tensor2; three operands are broadcast, and their types promote.
 
@@ -237,7 +237,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, val
     return x + y * z * whole("addcmul", "value", value)
 
 
-@operator(records=Addcdiv, methods="addcdiv", in_place=True)
+@operator(records=Addcdiv, methods="addcdiv", in_place=True, dtypes="hf")
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: float = 1) -> Tensor:
     """input + value * tensor1 / tensor2; three operands are broadcast, and their types promote.
 
@@ -271,7 +271,7 @@ def _three(name: str, x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
     return cast(x, dtype), cast(y, dtype), cast(z, dtype)
 
 
-@operator(methods="true_divide", in_place=True)
+@operator(methods="true_divide", in_place=True, dtypes="bihf")
 def true_divide(input: Tensor | float, other: Tensor | float) -> Tensor:
     """``div``"""
     if interpreters and (seen := interpreted(true_divide, locals())) is not None:

@@ -74,7 +74,10 @@ class Copysign(Pointwise, Binary, formula="copysign"):
     """|x| with the sign of y, also of -0.0"""
 
 
-@operator(records=Copysign, domains=((0.5, 2.0), (-2.0, -0.5)), methods="copysign", in_place=True, numpy="copysign")
+@operator(
+    records=Copysign, domains=((0.5, 2.0), (-2.0, -0.5)), methods="copysign", in_place=True, numpy="copysign",
+    dtypes="bihf",
+)
 def copysign(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The size of input with the sign of other, whose -0.0 counts as negative and NaN as positive; shapes broadcast."""
     if interpreters and (seen := interpreted(copysign, locals())) is not None:
@@ -82,7 +85,7 @@ def copysign(input: Tensor | float, other: Tensor | float) -> Tensor:
     return binary(Copysign, "copysign", input, other)
 
 
-@operator(methods="deg2rad", in_place=True, numpy="deg2rad radians")
+@operator(methods="deg2rad", in_place=True, numpy="deg2rad radians", dtypes="bif")
 def deg2rad(input: Tensor) -> Tensor:
     """input * pi / 180
 
@@ -94,7 +97,7 @@ def deg2rad(input: Tensor) -> Tensor:
     return as_float("deg2rad", input) * (math.pi / 180)
 
 
-@operator(methods="rad2deg", in_place=True, numpy="rad2deg degrees")
+@operator(methods="rad2deg", in_place=True, numpy="rad2deg degrees", dtypes="bif")
 def rad2deg(input: Tensor) -> Tensor:
     """input * 180 / pi
 
@@ -106,7 +109,7 @@ def rad2deg(input: Tensor) -> Tensor:
     return as_float("rad2deg", input) * (180 / math.pi)
 
 
-@operator(methods="float_power", in_place=True, numpy="float_power")
+@operator(methods="float_power", in_place=True, numpy="float_power", dtypes="bihf")
 def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     """``pow`` in float64: input**exponent; one of them may be a number.
 
@@ -119,7 +122,7 @@ def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     return pow(cast(x, float64), cast(y, float64))
 
 
-@operator(methods="ldexp", in_place=True, numpy="ldexp")
+@operator(methods="ldexp", in_place=True, numpy="ldexp", dtypes="bif")
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2**other; shapes broadcast, integers become floating point.
 
@@ -147,7 +150,7 @@ def frexp(input: Tensor) -> MantissaAndExponent:
     return MantissaAndExponent(*Frexp.apply(input))
 
 
-@operator(methods="gcd", in_place=True, numpy="gcd")
+@operator(methods="gcd", in_place=True, numpy="gcd", dtypes="i")
 def gcd(input: Tensor, other: Tensor | int) -> Tensor:
     """The greatest common divisors of integers, at least 0; shapes broadcast.
 
@@ -160,7 +163,7 @@ def gcd(input: Tensor, other: Tensor | int) -> Tensor:
     return _of_integers("gcd", np.gcd, input, other)
 
 
-@operator(methods="lcm", in_place=True, numpy="lcm")
+@operator(methods="lcm", in_place=True, numpy="lcm", dtypes="i")
 def lcm(input: Tensor, other: Tensor | int) -> Tensor:
     """The least common multiples of integers, at least 0; shapes broadcast.
 
@@ -173,7 +176,7 @@ def lcm(input: Tensor, other: Tensor | int) -> Tensor:
     return _of_integers("lcm", np.lcm, input, other)
 
 
-@operator(methods="heaviside", in_place=True, numpy="heaviside")
+@operator(methods="heaviside", in_place=True, numpy="heaviside", dtypes="bihf")
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """1 where input is above 0, ``values`` where it is 0, 0 elsewhere. Shapes broadcast; no gradient to input.
 

@@ -93,7 +93,7 @@ class Maximum(Pointwise, Binary, formula="maximum"):
     exact = np.maximum
 
 
-@operator(records=Maximum, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="maximum", numpy="maximum")
+@operator(records=Maximum, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="maximum", numpy="maximum", dtypes="bihf")
 def maximum(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The larger of the two, element by element; NaN wins; ties share the gradient evenly."""
     if interpreters and (seen := interpreted(maximum, locals())) is not None:
@@ -107,7 +107,7 @@ class Minimum(Pointwise, Binary, formula="minimum"):
     exact = np.minimum
 
 
-@operator(records=Minimum, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="minimum", numpy="minimum")
+@operator(records=Minimum, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="minimum", numpy="minimum", dtypes="bihf")
 def minimum(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The smaller of the two, element by element; NaN wins; ties share the gradient evenly."""
     if interpreters and (seen := interpreted(minimum, locals())) is not None:
@@ -121,7 +121,7 @@ class Fmax(Pointwise, Binary, formula="fmax"):
     exact = np.fmax
 
 
-@operator(records=Fmax, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmax", numpy="fmax")
+@operator(records=Fmax, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmax", numpy="fmax", dtypes="bihf")
 def fmax(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The larger of the two, element by element; numbers win over NaN; of ties, input gets the gradient."""
     if interpreters and (seen := interpreted(fmax, locals())) is not None:
@@ -135,7 +135,7 @@ class Fmin(Pointwise, Binary, formula="fmin"):
     exact = np.fmin
 
 
-@operator(records=Fmin, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmin", numpy="fmin")
+@operator(records=Fmin, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmin", numpy="fmin", dtypes="bihf")
 def fmin(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The smaller of the two, element by element; numbers win over NaN; of ties, input gets the gradient."""
     if interpreters and (seen := interpreted(fmin, locals())) is not None:
@@ -146,7 +146,7 @@ def fmin(input: Tensor | float, other: Tensor | float) -> Tensor:
 _positive_part = partial(np.maximum, 0)
 
 
-@operator(records=Relu, methods="relu")
+@operator(records=Relu, methods="relu", dtypes="bif")
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(input, 0)
 
@@ -160,7 +160,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return unary_exact(Relu, "relu", _positive_part, input)
 
 
-@operator(records=(Clamp, ClampTensors), methods="clamp clip", in_place=True)
+@operator(records=(Clamp, ClampTensors), methods="clamp clip", in_place=True, dtypes="bihf")
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """min(max(input, min), max); a limit is None, a number, or a tensor that broadcasts with input.
 
@@ -213,7 +213,7 @@ def _limit(label: str, limit: Any, dtype: np.dtype[Any]) -> Tensor | None:
     return wrap(as_element("clamp", label, limit, dtype))
 
 
-@operator(methods="clamp_min", in_place=True)
+@operator(methods="clamp_min", in_place=True, dtypes="bihf")
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """``clamp`` with a lower limit"""
     if interpreters and (seen := interpreted(clamp_min, locals())) is not None:
@@ -221,7 +221,7 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
     return clamp(input, min)
 
 
-@operator(methods="clamp_max", in_place=True)
+@operator(methods="clamp_max", in_place=True, dtypes="bihf")
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """``clamp`` with an upper limit"""
     if interpreters and (seen := interpreted(clamp_max, locals())) is not None:
@@ -229,7 +229,7 @@ def clamp_max(input: Tensor, max: Any) -> Tensor:
     return clamp(input, None, max)
 
 
-@operator(records=Where)
+@operator(records=Where, dtypes="bihf")
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """input where the condition holds, other elsewhere: Tensors or numbers, all three broadcast, types promote.
 
@@ -258,7 +258,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     return wrap(np.asarray(np.where(condition.array, x.array, y.array)))
 
 
-@operator(records=NanToNum, methods="nan_to_num", in_place=True)
+@operator(records=NanToNum, methods="nan_to_num", in_place=True, dtypes="bif")
 def nan_to_num(
     input: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:

@@ -27,7 +27,7 @@ class Sqrt(Pointwise, formula="sqrt"):
     """The square root; NaN below 0."""
 
 
-@operator(records=Sqrt, domains=((0.5, 2.0),), methods="sqrt", in_place=True, numpy="sqrt")
+@operator(records=Sqrt, domains=((0.5, 2.0),), methods="sqrt", in_place=True, numpy="sqrt", dtypes="bif")
 def sqrt(input: Tensor) -> Tensor:
     """The square root of input: NaN below 0."""
     if interpreters and (seen := interpreted(sqrt, locals())) is not None:
@@ -41,7 +41,7 @@ class Rsqrt(Pointwise, formula="rsqrt"):
     """1 / sqrt(x)"""
 
 
-@operator(records=Rsqrt, domains=((0.5, 2.0),), methods="rsqrt", in_place=True)
+@operator(records=Rsqrt, domains=((0.5, 2.0),), methods="rsqrt", in_place=True, dtypes="bif")
 def rsqrt(input: Tensor) -> Tensor:
     """1 / sqrt(input)"""
     if interpreters and (seen := interpreted(rsqrt, locals())) is not None:
@@ -55,7 +55,9 @@ class Reciprocal(Pointwise, formula="reciprocal"):
     """1 / x"""
 
 
-@operator(records=Reciprocal, domains=((0.5, 2.0),), methods="reciprocal", in_place=True, numpy="reciprocal")
+@operator(
+    records=Reciprocal, domains=((0.5, 2.0),), methods="reciprocal", in_place=True, numpy="reciprocal", dtypes="bif",
+)
 def reciprocal(input: Tensor) -> Tensor:
     """1 / input"""
     if interpreters and (seen := interpreted(reciprocal, locals())) is not None:
@@ -85,7 +87,7 @@ class Hypot(Pointwise, Binary, formula="hypot"):
     integers = False
 
 
-@operator(records=Hypot, domains=((0.5, 2.0), (0.5, 2.0)), methods="hypot", in_place=True, numpy="hypot")
+@operator(records=Hypot, domains=((0.5, 2.0), (0.5, 2.0)), methods="hypot", in_place=True, numpy="hypot", dtypes="hf")
 def hypot(input: Tensor | float, other: Tensor | float) -> Tensor:
     """sqrt(input**2 + other**2) without intermediate overflow; as ``add``, but one operand must be floating-point.
 
@@ -98,7 +100,7 @@ def hypot(input: Tensor | float, other: Tensor | float) -> Tensor:
     return binary(Hypot, "hypot", input, other)
 
 
-@operator(methods="square", in_place=True, numpy="square")
+@operator(methods="square", in_place=True, numpy="square", dtypes="bihf")
 def square(input: Tensor) -> Tensor:
     """input**2"""
     if interpreters and (seen := interpreted(square, locals())) is not None:
@@ -106,7 +108,7 @@ def square(input: Tensor) -> Tensor:
     return pow(input, 2)
 
 
-@operator(records=(Pow, PowOfNumber, PowTensors), methods="pow __pow__", in_place=True, numpy="power")
+@operator(records=(Pow, PowOfNumber, PowTensors), methods="pow __pow__", in_place=True, numpy="power", dtypes="bihf")
 def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     """input**exponent; one of them may be a number. The gradient to input is 0 where the exponent is 0.
 

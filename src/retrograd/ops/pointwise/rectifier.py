@@ -62,7 +62,7 @@ class Prelu(Pointwise, Binary, formula="prelu", straight=True):
     """x where x > 0, x y elsewhere; y is the weight"""
 
 
-@operator
+@operator(dtypes="if")
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(input, 0), 6); the gradient at 0 and at 6 is 0.
 
@@ -74,7 +74,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     return hardtanh(input, 0.0, 6.0, inplace is not False and as_truth("relu6", "inplace", inplace))
 
 
-@operator(records=Hardtanh)
+@operator(records=Hardtanh, dtypes="if")
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """min(max(input, min_val), max_val); the gradient at the limits is 0. For integers the limits are truncated.
 
@@ -156,7 +156,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return Softshrink.apply(input, lambd)
 
 
-@operator(records=Threshold)
+@operator(records=Threshold, dtypes="if")
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """input where it is above ``threshold``, ``value`` elsewhere; for integers both numbers are truncated.
 

@@ -95,7 +95,7 @@ class TruncDivide(Pointwise, Binary, formula="trunc_divide"):
     exact = _towards_0
 
 
-@operator(records=Abs, methods="abs absolute __abs__", in_place=True, numpy="absolute fabs")
+@operator(records=Abs, methods="abs absolute __abs__", in_place=True, numpy="absolute fabs", dtypes="if")
 def abs(input: Tensor) -> Tensor:
     """|input|; the gradient at 0 is 0."""
     if interpreters and (seen := interpreted(abs, locals())) is not None:
@@ -103,7 +103,7 @@ def abs(input: Tensor) -> Tensor:
     return unary_exact(Abs, "abs", np.abs, input)
 
 
-@operator(records=Sign, methods="sign sgn", in_place=True, numpy="sign")
+@operator(records=Sign, methods="sign sgn", in_place=True, numpy="sign", dtypes="bif")
 def sign(input: Tensor) -> Tensor:
     """-1, 0 or 1, and 0 for NaN; the gradient is 0. Truth values are their own sign."""
     if interpreters and (seen := interpreted(sign, locals())) is not None:
@@ -113,7 +113,7 @@ def sign(input: Tensor) -> Tensor:
     return unary_exact(Sign, "sign", np.sign, input)
 
 
-@operator(records=Ceil, methods="ceil", in_place=True, numpy="ceil")
+@operator(records=Ceil, methods="ceil", in_place=True, numpy="ceil", dtypes="if")
 def ceil(input: Tensor) -> Tensor:
     """The least integer that is not below input; the gradient is 0."""
     if interpreters and (seen := interpreted(ceil, locals())) is not None:
@@ -121,7 +121,7 @@ def ceil(input: Tensor) -> Tensor:
     return unary_exact(Ceil, "ceil", np.positive, input)
 
 
-@operator(records=Floor, methods="floor", in_place=True, numpy="floor")
+@operator(records=Floor, methods="floor", in_place=True, numpy="floor", dtypes="if")
 def floor(input: Tensor) -> Tensor:
     """The largest integer that is not above input; the gradient is 0."""
     if interpreters and (seen := interpreted(floor, locals())) is not None:
@@ -129,7 +129,7 @@ def floor(input: Tensor) -> Tensor:
     return unary_exact(Floor, "floor", np.positive, input)
 
 
-@operator(records=Trunc, methods="trunc fix", in_place=True, numpy="trunc")
+@operator(records=Trunc, methods="trunc fix", in_place=True, numpy="trunc", dtypes="if")
 def trunc(input: Tensor) -> Tensor:
     """The integer next to input towards 0; the gradient is 0."""
     if interpreters and (seen := interpreted(trunc, locals())) is not None:
@@ -137,7 +137,7 @@ def trunc(input: Tensor) -> Tensor:
     return unary_exact(Trunc, "trunc", np.positive, input)
 
 
-@operator(records=(RoundPlaces, RoundTens, Round), methods="round", in_place=True, numpy="rint")
+@operator(records=(RoundPlaces, RoundTens, Round), methods="round", in_place=True, numpy="rint", dtypes="if")
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """input rounded to ``decimals`` decimal places (negative: left of the point), halves to the even digit.
 
@@ -165,7 +165,7 @@ def frac(input: Tensor) -> Tensor:
     return unary_float(Frac, "frac", input)
 
 
-@operator(records=Fmod, methods="fmod", in_place=True, numpy="fmod")
+@operator(records=Fmod, methods="fmod", in_place=True, numpy="fmod", dtypes="ihf")
 def fmod(input: Tensor | float, other: Tensor | float) -> Tensor:
     """input - other * trunc(input / other), with the sign of input; shapes broadcast.
 
@@ -177,7 +177,7 @@ def fmod(input: Tensor | float, other: Tensor | float) -> Tensor:
     return _divided(Fmod, "fmod", input, other)
 
 
-@operator(records=Remainder, methods="remainder __mod__", in_place=True, numpy="remainder")
+@operator(records=Remainder, methods="remainder __mod__", in_place=True, numpy="remainder", dtypes="ihf")
 def remainder(input: Tensor | float, other: Tensor | float) -> Tensor:
     """input - other * floor(input / other), with the sign of other, as Python's %; shapes broadcast.
 
@@ -189,7 +189,7 @@ def remainder(input: Tensor | float, other: Tensor | float) -> Tensor:
     return _divided(Remainder, "remainder", input, other)
 
 
-@operator(records=FloorDivide, methods="floor_divide __floordiv__", in_place=True, numpy="floor_divide")
+@operator(records=FloorDivide, methods="floor_divide __floordiv__", in_place=True, numpy="floor_divide", dtypes="ihf")
 def floor_divide(input: Tensor | float, other: Tensor | float) -> Tensor:
     """floor(input / other), as Python's //; shapes broadcast; the gradient is 0.
 

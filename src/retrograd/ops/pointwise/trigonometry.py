@@ -36,7 +36,7 @@ class Sin(Pointwise, formula="sin"):
     """The sine of x."""
 
 
-@operator(records=Sin, domains=((-2.0, 2.0),), methods="sin", in_place=True, numpy="sin")
+@operator(records=Sin, domains=((-2.0, 2.0),), methods="sin", in_place=True, numpy="sin", dtypes="bif")
 def sin(input: Tensor) -> Tensor:
     """The sine of input, an angle in radians."""
     if interpreters and (seen := interpreted(sin, locals())) is not None:
@@ -50,7 +50,7 @@ class Cos(Pointwise, formula="cos"):
     """The cosine of x."""
 
 
-@operator(records=Cos, domains=((-2.0, 2.0),), methods="cos", in_place=True, numpy="cos")
+@operator(records=Cos, domains=((-2.0, 2.0),), methods="cos", in_place=True, numpy="cos", dtypes="bif")
 def cos(input: Tensor) -> Tensor:
     """The cosine of input, an angle in radians."""
     if interpreters and (seen := interpreted(cos, locals())) is not None:
@@ -64,7 +64,7 @@ class Tan(Pointwise, formula="tan"):
     """The tangent of x."""
 
 
-@operator(records=Tan, domains=((-0.9, 0.9),), methods="tan", in_place=True, numpy="tan")
+@operator(records=Tan, domains=((-0.9, 0.9),), methods="tan", in_place=True, numpy="tan", dtypes="bif")
 def tan(input: Tensor) -> Tensor:
     """The tangent of input, an angle in radians."""
     if interpreters and (seen := interpreted(tan, locals())) is not None:
@@ -78,7 +78,7 @@ class Asin(Pointwise, formula="asin"):
     """The angle from -pi/2 to pi/2 whose sine is x; NaN beyond -1 and 1."""
 
 
-@operator(records=Asin, domains=((-0.9, 0.9),), methods="asin arcsin", in_place=True, numpy="arcsin")
+@operator(records=Asin, domains=((-0.9, 0.9),), methods="asin arcsin", in_place=True, numpy="arcsin", dtypes="bif")
 def asin(input: Tensor) -> Tensor:
     """The angle from -pi/2 to pi/2 whose sine is input; NaN beyond -1 and 1."""
     if interpreters and (seen := interpreted(asin, locals())) is not None:
@@ -92,7 +92,7 @@ class Acos(Pointwise, formula="acos"):
     """The angle from 0 to pi whose cosine is x; NaN beyond -1 and 1."""
 
 
-@operator(records=Acos, domains=((-0.9, 0.9),), methods="acos arccos", in_place=True, numpy="arccos")
+@operator(records=Acos, domains=((-0.9, 0.9),), methods="acos arccos", in_place=True, numpy="arccos", dtypes="bif")
 def acos(input: Tensor) -> Tensor:
     """The angle from 0 to pi whose cosine is input; NaN beyond -1 and 1."""
     if interpreters and (seen := interpreted(acos, locals())) is not None:
@@ -106,7 +106,7 @@ class Atan(Pointwise, formula="atan"):
     """The angle from -pi/2 to pi/2 whose tangent is x."""
 
 
-@operator(records=Atan, domains=((-2.0, 2.0),), methods="atan arctan", in_place=True, numpy="arctan")
+@operator(records=Atan, domains=((-2.0, 2.0),), methods="atan arctan", in_place=True, numpy="arctan", dtypes="bif")
 def atan(input: Tensor) -> Tensor:
     """The angle from -pi/2 to pi/2 whose tangent is input."""
     if interpreters and (seen := interpreted(atan, locals())) is not None:
@@ -120,7 +120,7 @@ class Sinh(Pointwise, formula="sinh"):
     """(exp(x) - exp(-x)) / 2"""
 
 
-@operator(records=Sinh, domains=((-2.0, 2.0),), methods="sinh", in_place=True, numpy="sinh")
+@operator(records=Sinh, domains=((-2.0, 2.0),), methods="sinh", in_place=True, numpy="sinh", dtypes="bif")
 def sinh(input: Tensor) -> Tensor:
     """(exp(input) - exp(-input)) / 2"""
     if interpreters and (seen := interpreted(sinh, locals())) is not None:
@@ -134,7 +134,7 @@ class Cosh(Pointwise, formula="cosh"):
     """(exp(x) + exp(-x)) / 2"""
 
 
-@operator(records=Cosh, domains=((-2.0, 2.0),), methods="cosh", in_place=True, numpy="cosh")
+@operator(records=Cosh, domains=((-2.0, 2.0),), methods="cosh", in_place=True, numpy="cosh", dtypes="bif")
 def cosh(input: Tensor) -> Tensor:
     """(exp(input) + exp(-input)) / 2"""
     if interpreters and (seen := interpreted(cosh, locals())) is not None:
@@ -148,7 +148,7 @@ class Tanh(Pointwise, formula="tanh"):
     """(exp(x) - exp(-x)) / (exp(x) + exp(-x))"""
 
 
-@operator(records=Tanh, domains=((-2.0, 2.0),), methods="tanh", in_place=True, numpy="tanh")
+@operator(records=Tanh, domains=((-2.0, 2.0),), methods="tanh", in_place=True, numpy="tanh", dtypes="bif")
 def tanh(input: Tensor) -> Tensor:
     """The hyperbolic tangent of input."""
     if interpreters and (seen := interpreted(tanh, locals())) is not None:
@@ -162,7 +162,7 @@ class Asinh(Pointwise, formula="asinh"):
     """log(x + sqrt(x**2 + 1))"""
 
 
-@operator(records=Asinh, domains=((-2.0, 2.0),), methods="asinh arcsinh", in_place=True, numpy="arcsinh")
+@operator(records=Asinh, domains=((-2.0, 2.0),), methods="asinh arcsinh", in_place=True, numpy="arcsinh", dtypes="bif")
 def asinh(input: Tensor) -> Tensor:
     """log(input + sqrt(input**2 + 1)), the inverse of sinh."""
     if interpreters and (seen := interpreted(asinh, locals())) is not None:
@@ -176,7 +176,7 @@ class Acosh(Pointwise, formula="acosh"):
     """log(x + sqrt(x**2 - 1)); NaN below 1"""
 
 
-@operator(records=Acosh, domains=((1.5, 3.0),), methods="acosh arccosh", in_place=True, numpy="arccosh")
+@operator(records=Acosh, domains=((1.5, 3.0),), methods="acosh arccosh", in_place=True, numpy="arccosh", dtypes="bif")
 def acosh(input: Tensor) -> Tensor:
     """log(input + sqrt(input**2 - 1)), the inverse of cosh; NaN below 1."""
     if interpreters and (seen := interpreted(acosh, locals())) is not None:
@@ -190,7 +190,7 @@ class Atanh(Pointwise, formula="atanh"):
     """log((1 + x) / (1 - x)) / 2; NaN beyond -1 and 1"""
 
 
-@operator(records=Atanh, domains=((-0.9, 0.9),), methods="atanh arctanh", in_place=True, numpy="arctanh")
+@operator(records=Atanh, domains=((-0.9, 0.9),), methods="atanh arctanh", in_place=True, numpy="arctanh", dtypes="bif")
 def atanh(input: Tensor) -> Tensor:
     """log((1 + input) / (1 - input)) / 2, the inverse of tanh; NaN beyond -1 and 1."""
     if interpreters and (seen := interpreted(atanh, locals())) is not None:
@@ -204,7 +204,10 @@ class Atan2(Pointwise, Binary, formula="atan2"):
     """The angle from -pi to pi of the point with abscissa y and ordinate x."""
 
 
-@operator(records=Atan2, domains=((-2.0, 2.0), (0.5, 2.0)), methods="atan2 arctan2", in_place=True, numpy="arctan2")
+@operator(
+    records=Atan2, domains=((-2.0, 2.0), (0.5, 2.0)), methods="atan2 arctan2", in_place=True, numpy="arctan2",
+    dtypes="bihf",
+)
 def atan2(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The angle from -pi to pi of the point with abscissa ``other`` and ordinate ``input``; shapes broadcast."""
     if interpreters and (seen := interpreted(atan2, locals())) is not None:

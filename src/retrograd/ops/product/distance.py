@@ -137,7 +137,7 @@ def row_norm(name: str, x: Tensor, p: float) -> Tensor:
     return RowNorm.apply(x, p) if p > 0 else vector_norm_of(name, x, p, -1, False, None)
 
 
-@operator(records=EuclideanDistance)
+@operator(records=EuclideanDistance, dtypes="if")
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """(sum |x1 - x2 + eps|^p)^(1/p) along the last axis.
 

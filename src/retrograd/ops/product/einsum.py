@@ -25,7 +25,7 @@ __all__ = ["einsum"]
 _LETTERS = string.ascii_letters
 
 
-@operator(records=MatMul)
+@operator(records=MatMul, dtypes="bihf")
 def einsum(equation: str, *operands: Any) -> Tensor:
     """Sum of products over the letters that are not in the output: "bij,bjk->bik" is a batched matrix product.
 

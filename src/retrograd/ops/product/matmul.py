@@ -90,7 +90,7 @@ def _multiplied(x: np.ndarray, y: np.ndarray, *bias: np.ndarray | None) -> np.nd
     return multiply(x, y, *bias) if x.ndim > 1 else multiply(x[np.newaxis], y, *bias)[0]
 
 
-@operator(records=MatMul, methods="matmul __matmul__")
+@operator(records=MatMul, methods="matmul __matmul__", dtypes="if")
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """The matrix product of input and other; leading axes broadcast.
 
@@ -137,7 +137,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     return z if shape == z.array.shape else Reshape.apply(z, shape)
 
 
-@operator(records=Linear)
+@operator(records=Linear, dtypes="if")
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """y = input wT + bias.
 
@@ -167,7 +167,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return Linear.apply(input, weight, bias)
 
 
-@operator(records=(Linear, MatMul))
+@operator(records=(Linear, MatMul), dtypes="if")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """y[..., o] = sum over i and j of input1[..., i] weight[o, i, j] input2[..., j] + bias[o]
 

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-@operator(records=MatMul, methods="mm")
+@operator(records=MatMul, methods="mm", dtypes="if")
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices: input (M, K), mat2 (K, N) -> (M, N); one of them may be sparse.
 
@@ -55,7 +55,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     return MatMul.apply(input, mat2)
 
 
-@operator(records=MatMul, methods="bmm")
+@operator(records=MatMul, methods="bmm", dtypes="if")
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Products of B pairs of matrices: input (B, M, K), mat2 (B, K, N) -> (B, M, N)
 
@@ -69,7 +69,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     return MatMul.apply(input, mat2)
 
 
-@operator(methods="mv")
+@operator(methods="mv", dtypes="if")
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Product of a matrix and a vector: input (M, K), vec (K,) -> (M,)
 
@@ -83,7 +83,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     return matmul(input, vec)
 
 
-@operator(methods="dot")
+@operator(methods="dot", dtypes="if")
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """Sum of the products of two vectors' elements: input (K,), tensor (K,) -> ()
 
@@ -97,7 +97,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     return matmul(input, tensor)
 
 
-@operator(records=Linear, methods="inner")
+@operator(records=Linear, methods="inner", dtypes="if")
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last axis of both: input (*A, K), other (*B, K) -> (*A, *B); a 0-d operand scales.
 
@@ -118,7 +118,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     return reshape(Linear.apply(rows, reshape(other, _size(sy[:-1]), sy[-1]), None), sx[:-1] + sy[:-1])
 
 
-@operator(methods="vdot")
+@operator(methods="vdot", dtypes="if")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """``dot``: input (K,), other (K,) -> ()
 
@@ -130,7 +130,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     return matmul(input, other)
 
 
-@operator(methods="kron")
+@operator(methods="kron", dtypes="bihf")
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: other times each element of input, as blocks; extents multiply, types promote.
 
@@ -151,7 +151,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     return reshape(x * y, tuple(m * n for m, n in zip(sx, sy, strict=True)))
 
 
-@operator(methods="outer")
+@operator(methods="outer", dtypes="bihf")
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of two vectors' elements: input (M,), vec2 (N,) -> (M, N); types promote.
 
@@ -165,7 +165,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     return unsqueeze(input, 1) * vec2
 
 
-@operator(methods="ger")
+@operator(methods="ger", dtypes="bihf")
 def ger(input: Tensor, vec2: Tensor) -> Tensor:
     """Alias of ``outer``."""
     if interpreters and (seen := interpreted(ger, locals())) is not None:
@@ -174,7 +174,7 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
     return unsqueeze(input, 1) * vec2
 
 
-@operator(records=MatMul, methods="addmm", in_place=True)
+@operator(records=MatMul, methods="addmm", in_place=True, dtypes="if")
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -193,7 +193,7 @@ def addmm(
     return _sum("addmm", input, MatMul.apply(mat1, mat2), beta, alpha)
 
 
-@operator(methods="addmv", in_place=True)
+@operator(methods="addmv", in_place=True, dtypes="if")
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -210,7 +210,7 @@ def addmv(
     return _sum("addmv", input, matmul(mat, vec), beta, alpha)
 
 
-@operator(records=MatMul, methods="addbmm", in_place=True)
+@operator(records=MatMul, methods="addbmm", in_place=True, dtypes="if")
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -232,7 +232,7 @@ def addbmm(
     return _sum("addbmm", input, together, beta, alpha)
 
 
-@operator(records=MatMul, methods="baddbmm", in_place=True)
+@operator(records=MatMul, methods="baddbmm", in_place=True, dtypes="if")
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -251,7 +251,7 @@ def baddbmm(
     return _sum("baddbmm", input, MatMul.apply(batch1, batch2), beta, alpha)
 
 
-@operator(methods="addr", in_place=True)
+@operator(methods="addr", in_place=True, dtypes="hf")
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *older: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -280,7 +280,7 @@ def addr(
     return cast(_added(input, product, beta, alpha), dtype)
 
 
-@operator(records=MatMul, methods="tensordot")
+@operator(records=MatMul, methods="tensordot", dtypes="if")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """The sum of products over pairs of axes: the last ``dims`` of a, the first of b; or dims[0] of a, dims[1] of b.
 
@@ -329,7 +329,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     return reshape(MatMul.apply(x, y), rows + columns)
 
 
-@operator(methods="cross")
+@operator(methods="cross", dtypes="ihf")
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross products of vectors of three elements along ``dim`` (the first axis of extent 3 if None).
 

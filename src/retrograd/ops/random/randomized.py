@@ -15,7 +15,7 @@ from ..dtypes.dtype import converted
 from .random import chosen
 
 
-@operator(records=Replaced, methods="uniform_")
+@operator(records=Replaced, methods="uniform_", dtypes="hf")
 def uniform_(input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill input with uniform random numbers in [from_, to).
 
@@ -31,7 +31,7 @@ def uniform_(input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: A
     return _fill("uniform_", input, generator, lambda rng, shape: rng.random(shape) * (to - from_) + from_)
 
 
-@operator(records=Replaced, methods="normal_")
+@operator(records=Replaced, methods="normal_", dtypes="hf")
 def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill input with normal random numbers.
 
@@ -47,7 +47,7 @@ def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: An
     return _fill("normal_", input, generator, lambda rng, shape: rng.standard_normal(shape) * std + mean)
 
 
-@operator(records=Replaced, methods="exponential_")
+@operator(records=Replaced, methods="exponential_", dtypes="hf")
 def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill input with exponential random numbers of the rate ``lambd``.
 
@@ -63,7 +63,7 @@ def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Any = None) ->
     return _fill("exponential_", input, generator, lambda rng, shape: rng.exponential(1 / lambd, shape))
 
 
-@operator(records=Replaced, methods="cauchy_")
+@operator(records=Replaced, methods="cauchy_", dtypes="hf")
 def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill input with numbers of the Cauchy distribution about ``median`` with the scale ``sigma``.
 
@@ -79,7 +79,7 @@ def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator
     return _fill("cauchy_", input, generator, lambda rng, shape: rng.standard_cauchy(shape) * sigma + median)
 
 
-@operator(records=Replaced, methods="log_normal_")
+@operator(records=Replaced, methods="log_normal_", dtypes="hf")
 def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
     """Fill input with exp of normal random numbers.
 
@@ -95,7 +95,7 @@ def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator
     return _fill("log_normal_", input, generator, lambda rng, shape: rng.lognormal(mean, std, shape))
 
 
-@operator(records=Replaced, methods="geometric_")
+@operator(records=Replaced, methods="geometric_", dtypes="bihf")
 def geometric_(input: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """Fill input with the number of trials up to the first success, each succeeds with probability p.
 
@@ -123,7 +123,7 @@ def bernoulli_(input: Tensor, p: float = 0.5, *, generator: Any = None) -> Tenso
     return _fill("bernoulli_", input, generator, lambda rng, shape: rng.random(shape) < p, any_type=True)
 
 
-@operator(records=Replaced, methods="random_")
+@operator(records=Replaced, methods="random_", dtypes="bihf")
 def random_(input: Tensor, from_: int = 0, to: int | None = None, *, generator: Any = None) -> Tensor:
     """Fill input with uniform random integers in [from_, to); ``random_(to)`` starts from 0.
 

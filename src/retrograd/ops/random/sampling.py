@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-@operator
+@operator(dtypes="")
 def rand(
     *extents: Any, size: Any = None, generator: Any = None, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -49,7 +49,7 @@ def rand(
     return Tensor(np.asarray(array), requires_grad)
 
 
-@operator
+@operator(dtypes="")
 def randn(
     *extents: Any, size: Any = None, generator: Any = None, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -68,7 +68,7 @@ def randn(
     return Tensor(np.asarray(array), requires_grad)
 
 
-@operator
+@operator(dtypes="")
 def randint(
     low: int, high: Any = None, size: Any = None, generator: Any = None, dtype: Any = int64,
     requires_grad: bool = False, **options: Unpack[Options],
@@ -92,7 +92,7 @@ def randint(
     return Tensor(array.astype(as_dtype(dtype), copy=False), requires_grad)
 
 
-@operator
+@operator(dtypes="")
 def randperm(
     n: int, generator: Any = None, dtype: Any = int64, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -108,7 +108,7 @@ def randperm(
     return Tensor(chosen("randperm", generator).permutation(np.arange(n, dtype=as_dtype(dtype))), requires_grad)
 
 
-@operator
+@operator(dtypes="bihf")
 def rand_like(
     input: Tensor, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
 ) -> Tensor:
@@ -124,7 +124,7 @@ def rand_like(
     return rand(input.array.shape, generator=generator, dtype=dtype or input.array.dtype, requires_grad=requires_grad)
 
 
-@operator
+@operator(dtypes="bihf")
 def randn_like(
     input: Tensor, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
 ) -> Tensor:

@@ -19,7 +19,7 @@ from .scan import cumsum, diff
 __all__ = ["cumulative_trapezoid", "gradient", "trapezoid", "trapz"]
 
 
-@operator
+@operator(dtypes="if")
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """The sum of (y[i] + y[i + 1]) / 2 * (x[i + 1] - x[i]) along axis ``dim``; without x the steps are dx (1).
 
@@ -36,7 +36,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, di
     return sum(areas, along)
 
 
-@operator
+@operator(dtypes="if")
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """The sums of the first 1, 2, ... terms of ``trapezoid``: one element less than y has along ``dim``.
 
@@ -48,7 +48,7 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None
     return cumsum(areas, along)
 
 
-@operator
+@operator(dtypes="if")
 def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
     """The derivatives of the function whose values are input, along each axis of ``dim`` (all by default).
 

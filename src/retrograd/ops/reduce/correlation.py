@@ -19,7 +19,7 @@ from .norms import vector_norm_of
 __all__ = ["corrcoef", "cov", "dist", "renorm"]
 
 
-@operator(methods="cov")
+@operator(methods="cov", dtypes="bihf")
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
@@ -74,7 +74,7 @@ def cov(
     return reshape(found, ()) if found.array.size == 1 else found
 
 
-@operator(methods="corrcoef")
+@operator(methods="corrcoef", dtypes="bif")
 def corrcoef(input: Tensor) -> Tensor:
     """The matrix (M, M) of the correlations of M variables, the rows of input (M, N), from -1 to 1; see ``cov``.
 

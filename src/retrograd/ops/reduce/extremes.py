@@ -77,7 +77,7 @@ class ExtremeAlong(Function):
         return Place.apply(kept, np.expand_dims(indices, along), along, shape, ctx.memory), None, None
 
 
-@operator(records=(Amax, ExtremeAlong), methods="max")
+@operator(records=(Amax, ExtremeAlong), methods="max", dtypes="bihf")
 def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The largest element of input, or (values, indices) along axis ``dim``. NaN counts as the largest.
 
@@ -98,7 +98,7 @@ def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *
     return _extreme("max", input, dim, keepdim, False)
 
 
-@operator(records=(Amax, ExtremeAlong), methods="min")
+@operator(records=(Amax, ExtremeAlong), methods="min", dtypes="bihf")
 def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The smallest element of input, or (values, indices) along axis ``dim``, or ``minimum(input, other)``; as ``max``.
 
@@ -111,7 +111,7 @@ def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *
     return _extreme("min", input, dim, keepdim, True)
 
 
-@operator(records=Amax, methods="amax")
+@operator(records=Amax, methods="amax", dtypes="bihf")
 def amax(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """The largest element of input over ``dim`` (all axes if None); ties share the gradient evenly.
 
@@ -125,7 +125,7 @@ def amax(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     return _over("amax", input, dim, keepdim, False)
 
 
-@operator(records=Amax, methods="amin")
+@operator(records=Amax, methods="amin", dtypes="bihf")
 def amin(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """The smallest element of input over ``dim`` (all axes if None); ties share the gradient evenly.
 
@@ -136,7 +136,7 @@ def amin(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     return _over("amin", input, dim, keepdim, True)
 
 
-@operator(records=Amax, methods="aminmax")
+@operator(records=Amax, methods="aminmax", dtypes="bihf")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
     """(min, max): ``amin`` and ``amax`` along one axis, or of all elements.
 
@@ -150,7 +150,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     return MinMax(_over("aminmax", input, dim, keepdim, True), _over("aminmax", input, dim, keepdim, False))
 
 
-@operator(methods="argmax")
+@operator(methods="argmax", dtypes="bihf")
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the first largest element along ``dim``, or among all elements in C order. int64, no gradient.
 
@@ -161,7 +161,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return _place("argmax", input, dim, keepdim, False)
 
 
-@operator(methods="argmin")
+@operator(methods="argmin", dtypes="bihf")
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the first smallest element along ``dim``, or among all elements in C order. int64, no gradient.
 

@@ -84,7 +84,7 @@ class NanToZero(Function):
         return (g * wrap(kept.astype(g.array.dtype)),)
 
 
-@operator(records=Sum, methods="sum")
+@operator(records=Sum, methods="sum", dtypes="bihf")
 def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum of input over ``dim`` (all axes if None); integers and truth values sum to int64.
 
@@ -119,7 +119,7 @@ def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
     return Mean.apply(*operands("mean", input, dim, keepdim, dtype, floating=True))
 
 
-@operator(records=Prod, methods="prod")
+@operator(records=Prod, methods="prod", dtypes="bihf")
 def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Product of input over ``dim`` (all axes if None); 1 over no elements; integers multiply to int64.
 
@@ -142,7 +142,7 @@ def _wide(x: Tensor, dtype: Any) -> Any:
     return np.int64 if dtype is None else x.array.dtype
 
 
-@operator(records=(Sum, NanToZero), methods="nansum")
+@operator(records=(Sum, NanToZero), methods="nansum", dtypes="bihf")
 def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """As ``sum``, with NaN counted as 0, without gradient.
 
@@ -169,7 +169,7 @@ def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any
     return Sum.apply(NanToZero.apply(input), over, keepdim) / wrap(count)
 
 
-@operator(methods="count_nonzero")
+@operator(methods="count_nonzero", dtypes="bihf")
 def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
     """The number of nonzero elements over ``dim`` (all axes if None), NaN included. int64, no gradient.
 
@@ -184,7 +184,7 @@ def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
     return wrap(np.asarray(np.count_nonzero(input.array, axis=over), np.int64))
 
 
-@operator(methods="all")
+@operator(methods="all", dtypes="bihf")
 def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether no element of input over ``dim`` (all axes if None) is 0 or False. ``dim=()`` tells it of each element.
 
@@ -197,7 +197,7 @@ def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     return wrap(np.asarray(np.all(input.array, axis=over, keepdims=keepdim)))
 
 
-@operator(methods="any")
+@operator(methods="any", dtypes="bihf")
 def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether some element of input over ``dim`` (all axes if None) is neither 0 nor False.
 

@@ -153,7 +153,7 @@ def prefix_products(x: Tensor, axis: int, reverse: bool) -> Tensor:
     return CumProd.apply(shifted(x, axis, 1, 1.0), axis)
 
 
-@operator(records=CumSum, methods="cumsum", in_place=True)
+@operator(records=CumSum, methods="cumsum", in_place=True, dtypes="bihf")
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """y[i] = input[0] + ... + input[i] along axis ``dim``; integers and truth values sum to int64.
 
@@ -173,7 +173,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     return _of_integers(np.cumsum(input.array, along, np.int64), input, dtype)
 
 
-@operator(records=CumProd, methods="cumprod", in_place=True)
+@operator(records=CumProd, methods="cumprod", in_place=True, dtypes="bihf")
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """y[i] = input[0] * ... * input[i] along axis ``dim``; the gradient is correct also at zeros.
 
@@ -212,7 +212,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     return LogCumSumExp.apply(input, axis("logcumsumexp", "dim", dim, input.array.ndim))
 
 
-@operator(records=CumExtreme, methods="cummax")
+@operator(records=CumExtreme, methods="cummax", dtypes="bihf")
 def cummax(input: Tensor, dim: int) -> CumulativeMaximum:
     """(values, indices): the largest of input[0] ... input[i] along axis ``dim``, and its last index.
 
@@ -227,7 +227,7 @@ def cummax(input: Tensor, dim: int) -> CumulativeMaximum:
     return _extreme("cummax", input, dim, False)
 
 
-@operator(records=CumExtreme, methods="cummin")
+@operator(records=CumExtreme, methods="cummin", dtypes="bihf")
 def cummin(input: Tensor, dim: int) -> CumulativeMaximum:
     """(values, indices): the smallest of input[0] ... input[i] along axis ``dim``; as ``cummax``.
 
@@ -238,7 +238,7 @@ def cummin(input: Tensor, dim: int) -> CumulativeMaximum:
     return _extreme("cummin", input, dim, True)
 
 
-@operator(methods="diff")
+@operator(methods="diff", dtypes="bihf")
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:

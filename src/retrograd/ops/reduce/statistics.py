@@ -125,7 +125,7 @@ def quotient_or_zero(x: Tensor, y: Tensor) -> Tensor:
     return x * kept / (y * kept + wrap(np.asarray(zero, y.array.dtype)))
 
 
-@operator(records=VarMean, methods="var")
+@operator(records=VarMean, methods="var", dtypes="bif")
 def var(
     input: Tensor,
     dim: Any = None,
@@ -202,7 +202,7 @@ def std_mean(
     return VarMean.apply(*_arguments("std_mean", input, dim, unbiased, keepdim, correction, True))
 
 
-@operator(records=LogSumExp, methods="logsumexp")
+@operator(records=LogSumExp, methods="logsumexp", dtypes="bif")
 def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     """log(sum(exp(input))) over ``dim``, computed without overflow; -inf over no elements.
 

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-@operator
+@operator(dtypes="bihf")
 def atleast_1d(*tensors: Any) -> Any:
     """The tensor with at least 1 axis; of several, or of a sequence, a tuple.
 
@@ -42,7 +42,7 @@ def atleast_1d(*tensors: Any) -> Any:
     return _each("atleast_1d", tensors, 1)
 
 
-@operator
+@operator(dtypes="bihf")
 def atleast_2d(*tensors: Any) -> Any:
     """The tensor with at least 2 axes, (N,) as (1, N); of several, or of a sequence, a tuple.
 
@@ -54,7 +54,7 @@ def atleast_2d(*tensors: Any) -> Any:
     return _each("atleast_2d", tensors, 2)
 
 
-@operator
+@operator(dtypes="bihf")
 def atleast_3d(*tensors: Any) -> Any:
     """The tensor with at least 3 axes, (N,) as (1, N, 1), (M, N) as (M, N, 1); of several, or of a sequence, a tuple.
 
@@ -66,7 +66,7 @@ def atleast_3d(*tensors: Any) -> Any:
     return _each("atleast_3d", tensors, 3)
 
 
-@operator
+@operator(dtypes="bihf")
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors side by side, vectors and numbers as columns; raises as ``cat``."""
     if interpreters and (seen := interpreted(column_stack, locals())) is not None:
@@ -78,7 +78,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     return joined_along("column_stack", many, 1)
 
 
-@operator
+@operator(dtypes="bihf")
 def row_stack(tensors: Sequence[Tensor]) -> Tensor:
     """``vstack``; raises as ``cat``."""
     if interpreters and (seen := interpreted(row_stack, locals())) is not None:
@@ -86,7 +86,7 @@ def row_stack(tensors: Sequence[Tensor]) -> Tensor:
     return joined_along("row_stack", [with_axes(each, 2) for each in as_tensors("row_stack", tensors)], 0)
 
 
-@operator
+@operator(dtypes="bihf")
 def block_diag(*tensors: Tensor) -> Tensor:
     """The matrix with these blocks on its diagonal, 0 elsewhere; a vector is a row, a number (1, 1). Types promote.
 
@@ -124,7 +124,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
     return Size(found)
 
 
-@operator
+@operator(dtypes="bihf")
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All choices of r elements of a vector (N,), in their order: (K, r); with repetitions if ``with_replacement``.
 

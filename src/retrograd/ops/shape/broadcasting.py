@@ -51,7 +51,7 @@ class Expand(View):
         return sum_to(g, ctx.input_shape), None
 
 
-@operator(methods="expand")
+@operator(methods="expand", dtypes="bihf")
 def expand(input: Tensor, *shape: int | tuple[int, ...], size: tuple[int, ...] | None = None) -> Tensor:
     """input broadcast to ``shape``; -1 keeps an extent.
 
@@ -80,7 +80,7 @@ def expand(input: Tensor, *shape: int | tuple[int, ...], size: tuple[int, ...] |
     return Expand.apply(input, full)
 
 
-@operator(methods="broadcast_to")
+@operator(methods="broadcast_to", dtypes="bihf")
 def broadcast_to(input: Tensor, shape: int | tuple[int, ...]) -> Tensor:
     """Alias of ``expand``."""
     if interpreters and (seen := interpreted(broadcast_to, locals())) is not None:
@@ -88,7 +88,7 @@ def broadcast_to(input: Tensor, shape: int | tuple[int, ...]) -> Tensor:
     return expand(input, shape)
 
 
-@operator(methods="expand_as")
+@operator(methods="expand_as", dtypes="bihf")
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """input broadcast to the shape of ``other``.
 

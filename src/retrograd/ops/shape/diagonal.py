@@ -61,7 +61,7 @@ class Triangle(Function):
         return Triangle.apply(g, ctx.diagonal, ctx.lower), None, None
 
 
-@operator(records=Triangle, methods="tril", in_place=True)
+@operator(records=Triangle, methods="tril", in_place=True, dtypes="bihf")
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangles of input (..., M, N), 0 above the ``diagonal`` (0 the main one, 1 that above it).
 
@@ -75,7 +75,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     return Triangle.apply(input, _diagonal("tril", input, diagonal), True)
 
 
-@operator(records=Triangle, methods="triu", in_place=True)
+@operator(records=Triangle, methods="triu", in_place=True, dtypes="bihf")
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangles of input (..., M, N), 0 below the ``diagonal`` (0 the main one, 1 that above it).
 
@@ -87,7 +87,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     return Triangle.apply(input, _diagonal("triu", input, diagonal), False)
 
 
-@operator(methods="diagonal")
+@operator(methods="diagonal", dtypes="bihf")
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of the matrices in axes ``dim1`` and ``dim2``, as the last axis: a view.
 
@@ -109,7 +109,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return Diagonal.apply(input, nearest_offset("diagonal", "offset", offset, shape[a], shape[b]), a, b)
 
 
-@operator(records=DiagonalFill, methods="diag_embed")
+@operator(records=DiagonalFill, methods="diag_embed", dtypes="bihf")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Square matrices in axes ``dim1`` and ``dim2`` of the result, with input's last axis on their diagonal ``offset``.
 
@@ -133,7 +133,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return DiagonalFill.apply(input, full, offset, a, b)
 
 
-@operator(methods="diag")
+@operator(methods="diag", dtypes="bihf")
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix, or the matrix with a vector on its diagonal.
 
@@ -151,7 +151,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return clone(Diagonal.apply(input, nearest_offset("diag", "diagonal", diagonal, *input.array.shape), 0, 1))
 
 
-@operator(methods="diagflat")
+@operator(methods="diagflat", dtypes="bihf")
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """The matrix with all elements of input on its diagonal ``offset``.
 
@@ -164,7 +164,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(reshape(input, input.array.size), offset)
 
 
-@operator(methods="trace")
+@operator(methods="trace", dtypes="bihf")
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix.
 

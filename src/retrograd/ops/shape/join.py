@@ -94,7 +94,7 @@ class Unbind(View):
         return Stack.apply(ctx.axis, *pieces), None
 
 
-@operator
+@operator(dtypes="bihf")
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors concatenated along axis ``dim``; all other extents are equal. Types are promoted as in arithmetic.
 
@@ -110,7 +110,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return joined_along("cat", tensors, dim)
 
 
-@operator
+@operator(dtypes="bihf")
 def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Alias of ``cat``."""
     if interpreters and (seen := interpreted(concat, locals())) is not None:
@@ -118,7 +118,7 @@ def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return joined_along("concat", tensors, dim)
 
 
-@operator
+@operator(dtypes="bihf")
 def concatenate(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Alias of ``cat``."""
     if interpreters and (seen := interpreted(concatenate, locals())) is not None:
@@ -126,7 +126,7 @@ def concatenate(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return joined_along("concatenate", tensors, dim)
 
 
-@operator(records=Stack)
+@operator(records=Stack, dtypes="bihf")
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape along a new axis ``dim``.
 
@@ -146,7 +146,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return Stack.apply(position, *_of_one_type(many))
 
 
-@operator
+@operator(dtypes="bihf")
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors side by side: ``cat`` along axis 1, or axis 0 of vectors; raises as ``cat``."""
     if interpreters and (seen := interpreted(hstack, locals())) is not None:
@@ -155,7 +155,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
     return joined_along("hstack", many, 0 if many[0].array.ndim == 1 else 1)
 
 
-@operator
+@operator(dtypes="bihf")
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors below each other: ``cat`` along axis 0, of vectors as rows; raises as ``cat``."""
     if interpreters and (seen := interpreted(vstack, locals())) is not None:
@@ -163,7 +163,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
     return joined_along("vstack", [with_axes(t, 2) for t in as_tensors("vstack", tensors)], 0)
 
 
-@operator
+@operator(dtypes="bihf")
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors stacked in depth: ``cat`` along axis 2, of (N,) as (1, N, 1), (M, N) as (M, N, 1); raises as ``cat``."""
     if interpreters and (seen := interpreted(dstack, locals())) is not None:
@@ -171,7 +171,7 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
     return joined_along("dstack", [with_axes(t, 3) for t in as_tensors("dstack", tensors)], 2)
 
 
-@operator
+@operator(dtypes="bihf")
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """All tensors expanded to their common shape, as views.
 
@@ -188,7 +188,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(expand(t, shape) for t in many)
 
 
-@operator
+@operator(dtypes="bihf")
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """For vectors of lengths A, B, ...: one Tensor (A, B, ...) each, the i-th with vector i along axis i, repeated.
 
@@ -216,7 +216,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     return tuple(g.transpose(0, 1) if indexing == "xy" and len(many) > 1 else g for g in grids)
 
 
-@operator
+@operator(dtypes="bihf")
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All combinations of one element of each vector, the last one changing fastest: (A*B*..., number of vectors).
 

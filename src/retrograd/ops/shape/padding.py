@@ -110,7 +110,7 @@ def _pieces(shape: tuple[int, ...], pairs: Pairs, mode: str) -> list[list[tuple[
     return pieces
 
 
-@operator
+@operator(dtypes="bihf")
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """input with its last axes padded: ``pad`` holds (before, after) for the last axis, then for the one before it, and
     so on. Negative numbers crop.
@@ -143,7 +143,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     return _extended(input, pairs, mode)
 
 
-@operator
+@operator(dtypes="bihf")
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
     """``nn.functional.pad`` in mode "constant".
 

@@ -10,7 +10,7 @@ from .rearrange import Rearrange
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 
 
-@operator(records=Rearrange)
+@operator(records=Rearrange, dtypes="bihf")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """input (..., C*r*r, H, W) -> y (..., C, H*r, W*r), y[c, h*r + i, w*r + j] = x[c*r*r + i*r + j, h, w]
 
@@ -35,7 +35,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return Rearrange.apply(input, parts, dims, (*lead, c // (r * r), h * r, w * r))
 
 
-@operator(records=Rearrange)
+@operator(records=Rearrange, dtypes="bihf")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """input (..., C, H*r, W*r) -> (..., C*r*r, H, W): the inverse of ``pixel_shuffle``.
 
@@ -58,7 +58,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return Rearrange.apply(input, parts, dims, (*lead, c * r * r, h // r, w // r))
 
 
-@operator(records=Rearrange)
+@operator(records=Rearrange, dtypes="bihf")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """input (N, C, *I) with the channels of its ``groups`` interleaved: first of each group, second of each, ...
 

@@ -76,7 +76,7 @@ class Rearrange(Function):
         return Rearrange.apply(g, *ctx.geometry), None, None, None
 
 
-@operator(records=Flip, methods="flip")
+@operator(records=Flip, methods="flip", dtypes="bihf")
 def flip(input: Tensor, *over: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
     """input reversed along the axes ``over``, or by name ``dims``.
 
@@ -91,7 +91,7 @@ def flip(input: Tensor, *over: int | tuple[int, ...], dims: tuple[int, ...] | No
     return Flip.apply(input, over) if input.array.ndim else clone(input)
 
 
-@operator(records=Flip, methods="fliplr")
+@operator(records=Flip, methods="fliplr", dtypes="bihf")
 def fliplr(input: Tensor) -> Tensor:
     """input (M, N, ...) with its columns reversed.
 
@@ -106,7 +106,7 @@ def fliplr(input: Tensor) -> Tensor:
     return Flip.apply(input, (1,))
 
 
-@operator(records=Flip, methods="flipud")
+@operator(records=Flip, methods="flipud", dtypes="bihf")
 def flipud(input: Tensor) -> Tensor:
     """input (M, ...) with its rows reversed.
 
@@ -121,7 +121,7 @@ def flipud(input: Tensor) -> Tensor:
     return Flip.apply(input, (0,))
 
 
-@operator(records=Roll, methods="roll")
+@operator(records=Roll, methods="roll", dtypes="bihf")
 def roll(input: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None) -> Tensor:
     """input shifted by ``shifts`` along ``dims``; elements shifted out at one end come in at the other.
 
@@ -145,7 +145,7 @@ def roll(input: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ..
     return Roll.apply(input, by, tuple(axis("roll", "dims", d, input.array.ndim) for d in over))
 
 
-@operator(records=Flip, methods="rot90")
+@operator(records=Flip, methods="rot90", dtypes="bihf")
 def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] | list[int] = (0, 1)) -> Tensor:
     """input rotated by k times 90 degrees in the plane of two axes, from the first towards the second.
 
@@ -167,7 +167,7 @@ def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] | list[int] = (0, 1))
     return Flip.apply(transpose(input, *plane), plane[1:]) if turns else clone(input)
 
 
-@operator(methods="repeat")
+@operator(methods="repeat", dtypes="bihf")
 def repeat(input: Tensor, *times: int | tuple[int, ...], repeats: tuple[int, ...] | None = None) -> Tensor:
     """input repeated ``times[i]`` times along axis i; more numbers than axes add axes in front.
 
@@ -187,7 +187,7 @@ def repeat(input: Tensor, *times: int | tuple[int, ...], repeats: tuple[int, ...
     return _repeated(input, counts)
 
 
-@operator(methods="tile")
+@operator(methods="tile", dtypes="bihf")
 def tile(input: Tensor, *times: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
     """``repeat``; fewer numbers than axes are for the last axes.
 
@@ -213,7 +213,7 @@ def _repeated(x: Tensor, counts: tuple[int, ...]) -> Tensor:
     return unshared(reshape(expand(reshape(x, apart), wide), joined), x)
 
 
-@operator(records=SparseProduct, methods="repeat_interleave")
+@operator(records=SparseProduct, methods="repeat_interleave", dtypes="bihf")
 def repeat_interleave(
     input: Tensor, repeats: int | Tensor, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:

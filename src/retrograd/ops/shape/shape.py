@@ -90,7 +90,7 @@ class Clone(Function):
         return g, None
 
 
-@operator(methods="reshape")
+@operator(methods="reshape", dtypes="bihf")
 def reshape(input: Tensor, *extents: int | tuple[int, ...], shape: int | tuple[int, ...] | None = None) -> Tensor:
     """input in another shape; one extent may be -1 and follows from the others.
 
@@ -114,7 +114,7 @@ def reshape(input: Tensor, *extents: int | tuple[int, ...], shape: int | tuple[i
         ) from None
 
 
-@operator(methods="flatten")
+@operator(methods="flatten", dtypes="bihf")
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Axes ``start_dim`` to ``end_dim`` (both included) of input as one axis, in C order.
 
@@ -138,7 +138,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(input, shape[:start] + (math.prod(shape[start : end + 1]),) + shape[end + 1 :])
 
 
-@operator(methods="permute")
+@operator(methods="permute", dtypes="bihf")
 def permute(input: Tensor, *order: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
     """input with its axes in this order, axis ``order[i]`` as axis i: a view.
 
@@ -160,7 +160,7 @@ def permute(input: Tensor, *order: int | tuple[int, ...], dims: tuple[int, ...] 
     return Permute.apply(input, normal)
 
 
-@operator(methods="transpose swapdims")
+@operator(methods="transpose swapdims", dtypes="bihf")
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Axes ``dim0`` and ``dim1`` of input swapped: a view.
 
@@ -178,7 +178,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return Permute.apply(input, tuple(dims))
 
 
-@operator(methods="squeeze")
+@operator(methods="squeeze", dtypes="bihf")
 def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
     """input without its axes of extent 1, or without those among ``dim``.
 
@@ -194,7 +194,7 @@ def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
     return reshape(input, tuple(n for i, n in enumerate(shape) if n != 1 or i not in named))
 
 
-@operator(methods="unsqueeze")
+@operator(methods="unsqueeze", dtypes="bihf")
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """input with a new axis of extent 1 at position ``dim``.
 
@@ -209,7 +209,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     return reshape(input, shape[:position] + (1,) + shape[position:])
 
 
-@operator
+@operator(dtypes="bihf")
 def clone(input: Tensor) -> Tensor:
     """A copy of input; gradients flow back to input."""
     if interpreters and (seen := interpreted(clone, locals())) is not None:
@@ -218,7 +218,7 @@ def clone(input: Tensor) -> Tensor:
     return Clone.apply(input, "K")
 
 
-@operator
+@operator(dtypes="bihf")
 def contiguous(input: Tensor) -> Tensor:
     """input itself if it is C-contiguous, else a copy that is.
 
@@ -242,7 +242,7 @@ def numel(input: Tensor) -> int:
     return input.array.size
 
 
-@operator(methods="ravel")
+@operator(methods="ravel", dtypes="bihf")
 def ravel(input: Tensor) -> Tensor:
     """input with one axis, in C order: a view if input is C-contiguous, else a copy."""
     if interpreters and (seen := interpreted(ravel, locals())) is not None:
@@ -256,7 +256,7 @@ def unshared(y: Tensor, x: Tensor) -> Tensor:
     return Clone.apply(y, "K") if np.may_share_memory(y.array, x.array) else y
 
 
-@operator(methods="reshape_as")
+@operator(methods="reshape_as", dtypes="bihf")
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """input in the shape of ``other``.
 
@@ -270,7 +270,7 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     return reshape(input, other.array.shape)
 
 
-@operator(methods="view_as")
+@operator(methods="view_as", dtypes="bihf")
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """Alias of ``reshape_as``."""
     if interpreters and (seen := interpreted(view_as, locals())) is not None:
@@ -280,7 +280,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
     return reshape(input, other.array.shape)
 
 
-@operator(methods="unflatten")
+@operator(methods="unflatten", dtypes="bihf")
 def unflatten(input: Tensor, dim: int, sizes: int | tuple[int, ...]) -> Tensor:
     """Axis ``dim`` of input as several axes of extents ``sizes``, one of which may be -1; the inverse of ``flatten``.
 
@@ -306,7 +306,7 @@ def unflatten(input: Tensor, dim: int, sizes: int | tuple[int, ...]) -> Tensor:
     return reshape(input, shape[:position] + target + shape[position + 1 :])
 
 
-@operator(methods="movedim moveaxis")
+@operator(methods="movedim moveaxis", dtypes="bihf")
 def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
     """Axes ``source`` of input moved to positions ``destination``, the others in their order: a view.
 
@@ -327,7 +327,7 @@ def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tup
     return Permute.apply(input, tuple(places[i] if i in places else next(rest) for i in range(ndim)))
 
 
-@operator(methods="swapaxes")
+@operator(methods="swapaxes", dtypes="bihf")
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     """Alias of ``transpose``."""
     if interpreters and (seen := interpreted(swapaxes, locals())) is not None:
@@ -335,7 +335,7 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     return transpose(input, axis0, axis1)
 
 
-@operator(methods="t")
+@operator(methods="t", dtypes="bihf")
 def t(input: Tensor) -> Tensor:
     """The transposed matrix; a vector or a number is returned unchanged.
 

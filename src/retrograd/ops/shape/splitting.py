@@ -28,7 +28,7 @@ __all__ = [
 _MOST_PIECES = 2**20  # if empty: a typo must not exhaust memory
 
 
-@operator(methods="split unsafe_split")
+@operator(methods="split unsafe_split", dtypes="bihf")
 def split(input: Tensor, split_size_or_sections: int | list[int] | tuple[int, ...], dim: int = 0) -> tuple[Tensor, ...]:
     """input split along ``dim`` into pieces of this extent (the last one may be smaller) or of these extents: views.
 
@@ -43,7 +43,7 @@ def split(input: Tensor, split_size_or_sections: int | list[int] | tuple[int, ..
     return _split("split", "split_size_or_sections", input, split_size_or_sections, dim)
 
 
-@operator(methods="chunk unsafe_chunk")
+@operator(methods="chunk unsafe_chunk", dtypes="bihf")
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """input split along ``dim`` into at most ``chunks`` pieces of equal extent (the last one may be smaller): views.
 
@@ -64,7 +64,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return _split("chunk", "chunks", input, -(-extent // chunks), position)
 
 
-@operator(methods="tensor_split")
+@operator(methods="tensor_split", dtypes="bihf")
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """input split along ``dim`` before these indices, or into this many pieces of almost equal extents: views.
 
@@ -100,7 +100,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     return Split.apply(input, [extent // count + (i < extent % count) for i in range(count)], position)
 
 
-@operator(methods="hsplit")
+@operator(methods="hsplit", dtypes="bihf")
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """input split along axis 1, of a vector along axis 0; a number of pieces must divide the extent. Views.
 
@@ -112,7 +112,7 @@ def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     return _even("hsplit", input, indices_or_sections, 0 if getattr(input, "ndim", 1) == 1 else 1, 1)
 
 
-@operator(methods="vsplit")
+@operator(methods="vsplit", dtypes="bihf")
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """input split along axis 0; a number of pieces must divide the extent. Views.
 
@@ -124,7 +124,7 @@ def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     return _even("vsplit", input, indices_or_sections, 0, 2)
 
 
-@operator(methods="dsplit")
+@operator(methods="dsplit", dtypes="bihf")
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """input split along axis 2; a number of pieces must divide the extent. Views.
 
@@ -136,7 +136,7 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     return _even("dsplit", input, indices_or_sections, 2, 3)
 
 
-@operator(methods="split_with_sizes unsafe_split_with_sizes")
+@operator(methods="split_with_sizes unsafe_split_with_sizes", dtypes="bihf")
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """input split along ``dim`` into pieces of these extents; see ``split``.
 
@@ -149,7 +149,7 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
     return _split("split_with_sizes", "split_sizes", input, sizes, dim)
 
 
-@operator(methods="unbind")
+@operator(methods="unbind", dtypes="bihf")
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices of input along ``dim``, without that axis: views.
 

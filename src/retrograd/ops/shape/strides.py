@@ -119,7 +119,7 @@ def _moved(
     return np.asarray(line[target.places(low)])
 
 
-@operator(methods="as_strided")
+@operator(methods="as_strided", dtypes="bihf")
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A view: element (i, j, ...) is the element storage_offset + i stride[0] + j stride[1] + ... of input's storage.
 
@@ -155,7 +155,7 @@ def _view_of(x: Tensor, layout: Layout) -> Tensor:
     return view
 
 
-@operator(records=Rearranged, methods="as_strided_scatter")
+@operator(records=Rearranged, methods="as_strided_scatter", dtypes="bihf")
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
 ) -> Tensor:

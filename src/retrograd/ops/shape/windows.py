@@ -96,7 +96,7 @@ def sliding(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return y if shape else reshape(y, size)
 
 
-@operator
+@operator(dtypes="bihf")
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """The windows of images as columns (im2col): input (N, C, H, W) or (C, H, W) -> (N, C*R, L) or (C*R, L)
 
@@ -127,7 +127,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     return reshape(y, y.array.shape[1:]) if single else y
 
 
-@operator(records=AddWindows)
+@operator(records=AddWindows, dtypes="bf")
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-@operator
+@operator(dtypes="")
 def bartlett(
     M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -52,7 +52,7 @@ def bartlett(
     return _made("bartlett", values, dtype, requires_grad, options)
 
 
-@operator
+@operator(dtypes="")
 def blackman(
     M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -65,7 +65,7 @@ def blackman(
     return _made("blackman", _cosines("blackman", M, sym, (0.42, 0.5, 0.08)), dtype, requires_grad, options)
 
 
-@operator
+@operator(dtypes="")
 def cosine(
     M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -79,7 +79,7 @@ def cosine(
     return _made("cosine", np.sin(np.pi * (n + 0.5) / (last + 1)), dtype, requires_grad, options)
 
 
-@operator
+@operator(dtypes="")
 def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None,
     requires_grad: bool = False, **options: Unpack[Options],
@@ -103,7 +103,7 @@ def exponential(
     return _made("exponential", values, dtype, requires_grad, options)
 
 
-@operator
+@operator(dtypes="")
 def gaussian(
     M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -121,7 +121,7 @@ def gaussian(
     return _made("gaussian", values, dtype, requires_grad, options)
 
 
-@operator
+@operator(dtypes="")
 def general_cosine(
     M: int, *, a: Iterable[float], sym: bool = True, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -144,7 +144,7 @@ def general_cosine(
     return _made("general_cosine", _cosines("general_cosine", M, sym, weights), dtype, requires_grad, options)
 
 
-@operator
+@operator(dtypes="")
 def general_hamming(
     M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -162,7 +162,7 @@ def general_hamming(
     return _made("general_hamming", values, dtype, requires_grad, options)
 
 
-@operator
+@operator(dtypes="")
 def hamming(
     M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -175,7 +175,7 @@ def hamming(
     return _made("hamming", _cosines("hamming", M, sym, (0.54, 0.46)), dtype, requires_grad, options)
 
 
-@operator
+@operator(dtypes="")
 def hann(
     M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
@@ -188,7 +188,7 @@ def hann(
     return _made("hann", _cosines("hann", M, sym, (0.5, 0.5)), dtype, requires_grad, options)
 
 
-@operator
+@operator(dtypes="")
 def kaiser(
     M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, requires_grad: bool = False,
     **options: Unpack[Options],
@@ -209,7 +209,7 @@ def kaiser(
     return _made("kaiser", np.i0(width * np.sqrt(inside)) / np.i0(width), dtype, requires_grad, options)
 
 
-@operator
+@operator(dtypes="")
 def nuttall(
     M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:

@@ -363,7 +363,7 @@ def sparse_coo_tensor(
     return SparseTensor(places, numbers, shape, bool(is_coalesced))
 
 
-@operator(methods="to_sparse")
+@operator(methods="to_sparse", dtypes="bihf")
 def to_sparse(input: Tensor, sparse_dim: int | None = None) -> SparseTensor:
     """The elements that are not zero, as a sparse tensor; gradients flow to them.
 

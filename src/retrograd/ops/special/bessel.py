@@ -126,7 +126,7 @@ class I1e(Special):
         return Gap.apply(x) - _quotient(x, y, 0.5)
 
 
-@operator(records=I0, methods="i0", in_place=True)
+@operator(records=I0, methods="i0", in_place=True, dtypes="bif")
 def i0(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind of order 0.
 
@@ -138,7 +138,7 @@ def i0(input: Tensor) -> Tensor:
     return applied(I0, "i0", input)
 
 
-@operator(records=I0e)
+@operator(records=I0e, dtypes="bif")
 def i0e(input: Tensor) -> Tensor:
     """exp(-|input|) i0(input), without overflow
 
@@ -150,7 +150,7 @@ def i0e(input: Tensor) -> Tensor:
     return applied(I0e, "i0e", input)
 
 
-@operator(records=I1)
+@operator(records=I1, dtypes="bif")
 def i1(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind of order 1.
 
@@ -162,7 +162,7 @@ def i1(input: Tensor) -> Tensor:
     return applied(I1, "i1", input)
 
 
-@operator(records=I1e)
+@operator(records=I1e, dtypes="bif")
 def i1e(input: Tensor) -> Tensor:
     """exp(-|input|) i1(input), without overflow
 

@@ -121,7 +121,7 @@ class Polygamma(Special):
         return polygamma(n + 1, x)
 
 
-@operator(records=LogGamma, methods="lgamma", in_place=True)
+@operator(records=LogGamma, methods="lgamma", in_place=True, dtypes="bif")
 def lgamma(input: Tensor) -> Tensor:
     """log |gamma(input)|; inf at 0 and the negative integers
 
@@ -133,7 +133,7 @@ def lgamma(input: Tensor) -> Tensor:
     return applied(LogGamma, "lgamma", input)
 
 
-@operator(records=Polygamma, methods="digamma", in_place=True)
+@operator(records=Polygamma, methods="digamma", in_place=True, dtypes="bif")
 def digamma(input: Tensor) -> Tensor:
     """The derivative of ``lgamma``; NaN at the negative integers.
 
@@ -145,7 +145,7 @@ def digamma(input: Tensor) -> Tensor:
     return applied(Polygamma, "digamma", input, 0)
 
 
-@operator(records=Polygamma)
+@operator(records=Polygamma, dtypes="bif")
 def polygamma(n: int, input: Tensor) -> Tensor:
     """The derivative of order n of ``digamma``.
 
@@ -163,7 +163,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     return applied(Polygamma, "polygamma", input, n)
 
 
-@operator(methods="mvlgamma", in_place=True)
+@operator(methods="mvlgamma", in_place=True, dtypes="bif")
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """The multivariate lgamma: p (p - 1) / 4 log(pi) + the sum over j < p of lgamma(input - j / 2)
 
@@ -276,7 +276,7 @@ class Zeta(Function):
         return None, sum_to(g * -s * Zeta.apply(s + 1, q), q.array.shape)
 
 
-@operator(records=Zeta)
+@operator(records=Zeta, dtypes="bif")
 def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The Hurwitz zeta function, the sum of (other + k)**-input over k from 0 on; one operand may be a number.
 

@@ -153,7 +153,7 @@ class Entropy(Special):
         return -(x.log() + 1)
 
 
-@operator(records=ErfInv, methods="erfinv", in_place=True)
+@operator(records=ErfInv, methods="erfinv", in_place=True, dtypes="bif")
 def erfinv(input: Tensor) -> Tensor:
     """The inverse of ``erf``: inf at 1, -inf at -1, NaN beyond.
 
@@ -165,7 +165,7 @@ def erfinv(input: Tensor) -> Tensor:
     return applied(ErfInv, "erfinv", input)
 
 
-@operator
+@operator(dtypes="bif")
 def ndtr(input: Tensor) -> Tensor:
     """The probability that a standard normal variable is at most input.
 
@@ -177,7 +177,7 @@ def ndtr(input: Tensor) -> Tensor:
     return erfc(as_float("ndtr", input) * -_ROOT) * 0.5
 
 
-@operator(records=NormalQuantile)
+@operator(records=NormalQuantile, dtypes="bif")
 def ndtri(input: Tensor) -> Tensor:
     """The inverse of ``ndtr``, the quantile of the standard normal distribution; NaN outside [0, 1].
 
@@ -189,7 +189,7 @@ def ndtri(input: Tensor) -> Tensor:
     return applied(NormalQuantile, "ndtri", input)
 
 
-@operator(records=LogNormalCdf)
+@operator(records=LogNormalCdf, dtypes="bif")
 def log_ndtr(input: Tensor) -> Tensor:
     """log(ndtr(input)), accurate for small probabilities
 
@@ -201,7 +201,7 @@ def log_ndtr(input: Tensor) -> Tensor:
     return applied(LogNormalCdf, "log_ndtr", input)
 
 
-@operator(records=Entropy)
+@operator(records=Entropy, dtypes="bif")
 def entr(input: Tensor) -> Tensor:
     """-input log(input), the term of an entropy: 0 at 0, -inf below
 
@@ -213,7 +213,7 @@ def entr(input: Tensor) -> Tensor:
     return applied(Entropy, "entr", input)
 
 
-@operator
+@operator(dtypes="bif")
 def xlog1py(input: Tensor | float, other: Tensor | float) -> Tensor:
     """input log1p(other), and 0 where input is 0 and other is not NaN; shapes broadcast.
 

@@ -11,6 +11,9 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+from ...operators.registry import operators as loaded
+from ..formulas import SAME
+
 Convert = Callable[..., Any]
 Stands = Callable[[dict[str, Any]], bool]
 
@@ -53,3 +56,17 @@ def converters() -> tuple[dict[Any, Convert], dict[Callable[..., Any], Stands]]:
     for family in _FAMILIES:
         import_module(f"{__package__}.{family}")
     return _converters, _functions
+
+
+def written_for(*operators: Any) -> tuple[str, ...]:
+    """The operators of ONNX that stand in the converters of these functions and Functions, or are their formula."""
+    found: dict[str, None] = {}
+    known, (all_converters, _) = {name for _, name in loaded()}, converters()
+    for operator in operators:
+        convert = all_converters.get(operator)
+        names = () if convert is None else convert.__code__.co_consts
+        found |= dict.fromkeys([name for name in names if isinstance(name, str) and name in known])
+        formula = getattr(operator, "formula", None)
+        if not found and formula is not None and (name := SAME.get(formula.__name__)):
+            found[name] = None
+    return (*found,)
