@@ -22,8 +22,9 @@ LARGE, LARGE_UNIT = (normal(40, 1000), normal(40, 1000, seed=1)), (uniform(-0.9,
 LARGE_FAR = (uniform(0.5, 2.0, 40, 1000), uniform(0.5, 2.0, 40, 1000, seed=1))
 
 
-def unary(name, x, oracle, large=LARGE[:1], **options):
-    return Op(name, getattr(retrograd, name), x, oracle=oracle, large=large, **options)
+def unary(name, x, oracle, large=LARGE[:1], numbers=(), **options):
+    function = getattr(retrograd, name, None) or getattr(retrograd.nn.functional, name)
+    return Op(name, function, x, *numbers, oracle=oracle, large=(*large, *numbers), **options)
 
 
 def binary(name, x, y, oracle, large=LARGE, **options):
@@ -86,8 +87,10 @@ def of_row(name):
         tuple(uniform(*domain, *shape, seed=seed) for seed, domain in enumerate(row.domains))
         for shape in ((3, 5), (40, 1000))
     ]
-    make = unary if len(row.domains) == 1 else binary
-    return make(name, *draws[0], ORACLES.get(name, getattr(textbook, name)), draws[1])
+    oracle = ORACLES.get(name, getattr(textbook, name))
+    if len(row.domains) == 1:
+        return unary(name, *draws[0], oracle, draws[1], (*row.numbers.values(),))
+    return binary(name, *draws[0], oracle, draws[1])
 
 
 OPERATORS = [

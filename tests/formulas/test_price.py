@@ -47,6 +47,20 @@ def sine_of_product_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
 
 gradients("sine_of_product", sine_of_product_grad_x, sine_of_product_grad_y)
 '''
+NUMBER = '''
+
+
+@formula
+def sine_in_steps(x: Operand, steps: float) -> Operand:
+    """sin(steps x)"""
+    return sin(x * steps)
+
+
+@formula
+def sine_in_steps_grad(g: Operand, x: Operand, steps: float) -> Operand:
+    """g steps cos(steps x)"""
+    return g * (cos(x * steps) * steps)
+'''
 ROWS = {
     "sine_squared": (
         ONE,
@@ -78,11 +92,31 @@ def sine_of_product(input: Tensor | float, other: Tensor | float) -> Tensor:
     return binary(SineOfProduct, "sine_of_product", input, other)
 ''',
     ),
+    "sine_in_steps": (
+        NUMBER,
+        '''
+from ..arguments.checks import as_real
+
+
+class SineInSteps(Pointwise, formula="sine_in_steps"):
+    """sin(steps x)"""
+
+
+@operator(records=SineInSteps, domains=((-2.0, 2.0),), methods="sine_in_steps", in_place=True)
+def sine_in_steps(input: Tensor, steps: float = 1.5) -> Tensor:
+    """sin(steps * input)"""
+    if interpreters and (seen := interpreted(sine_in_steps, locals())) is not None:
+        return seen
+    return SineInSteps.apply(as_float("sine_in_steps", input), as_real("sine_in_steps", "steps", steps))
+''',
+    ),
 }
+TOUCHED = ["formulas/transcendental.py", "ops/pointwise/trigonometry.py"]  # besides the test
 
 FOUND = """
 import sys
 import numpy as np
+import onnx
 import retrograd
 from conformance import test_conformance
 from ops import attached
@@ -98,6 +132,17 @@ for of in (name, f"{name}_grad"):
 assert any(handle.path == f"pointwise.pointwise.{name}" for handle in retrograd.kernels.machine.launch.registered())
 page = pages.family_page("trigonometry", pages.families()["trigonometry"])
 assert f"## {name}\\n" in page and f":pyobject: {name}\\n" in page and f":pyobject: {name}_grad" in page
+
+assert operator.operator.page == name and retrograd.explain(name) is not None
+if operator.operator.in_place:
+    x = retrograd.Tensor(np.array([0.25, 0.5]))
+    assert getattr(x, f"{name}_")(3.0) is x and f"def {name}_(self" in attached.text()
+    np.testing.assert_allclose(x.array, np.sin([0.75, 1.5]))
+model, example = retrograd.nn.Sequential(), retrograd.randn(3, 4)
+model.forward = lambda x: operator(*[x] * len(operator.operator.domains))
+retrograd.onnx.export(model, example, sys.argv[3])
+nodes = onnx.load(sys.argv[3]).graph.node
+assert "Sin" in [node.op_type for node in nodes]
 
 count = len(operator.operator.domains)
 arrays = [np.linspace(-1.5, 1.5, 37) + place for place in range(count)]
@@ -128,9 +173,18 @@ np.testing.assert_allclose(x.grad.array, plain.grad.array, 1e-13)
 """
 
 
-@pytest.mark.parametrize("name", [next(iter(ROWS)), *(pytest.param(n, marks=pytest.mark.nightly) for n in [*ROWS][1:])])
+def changed(one: Path, other: Path) -> list[str]:
+    """The files of a package that differ in another copy."""
+    files = sorted(path.relative_to(other).as_posix() for path in other.rglob("*.py"))
+    return [file for file in files if (one / file).read_bytes() != (other / file).read_bytes()]
+
+
+RARE = [pytest.param(name, marks=pytest.mark.nightly) for name in ("sine_squared", "sine_of_product")]
+
+
+@pytest.mark.parametrize("name", ["sine_in_steps", *RARE])
 def test_a_formula_and_a_row_are_all(name: str, tmp_path: Path) -> None:
-    """In a copy of the package: exports, methods, both kernel sets, pages, conformance, and users' formulas."""
+    """In a copy of the package: methods, both kernel sets, pages, export, conformance, users' formulas."""
     copy = tmp_path / "src" / "retrograd"
     shutil.copytree(Path(retrograd.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     formula, row = ROWS[name]
@@ -146,6 +200,7 @@ def test_a_formula_and_a_row_are_all(name: str, tmp_path: Path) -> None:
         "PYTHONPATH": os.pathsep.join((str(copy.parent), str(TESTS))),
         "RETROGRAD_CACHE_DIR": str(tmp_path / "cache"),
     }
-    command = [sys.executable, str(script), name, str(TESTS.parent / "docs")]
+    assert changed(Path(retrograd.__file__).parent, copy) == TOUCHED
+    command = [sys.executable, str(script), name, str(TESTS.parent / "docs"), str(tmp_path / "model.onnx")]
     done = subprocess.run(command, env=place, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch.nn.functional as peer
 import retrograd
 import retrograd.nn.functional as ours
 from peers.compare import assert_agree, assert_close, distinct, normal, uniform
+from retrograd.engine.operator import OPERATORS
 
 ANY = (
     *(
@@ -59,6 +61,21 @@ def test_unary(name: str) -> None:
         else distinct(3, 4) + 0.06
     )
     assert_agree(getattr(retrograd, name), getattr(torch, name), x, second=name != "sgn")  # theirs has none
+
+
+NAMED = {*ANY, *POSITIVE, *UNIT, *TWO, *TRUTH, *ACTIVATIONS}
+REGISTERED = [each for each in OPERATORS if each.domains and each.name not in NAMED]
+
+
+@pytest.mark.parametrize("operator", REGISTERED, ids=lambda each: each.name)
+def test_what_is_registered_with_domains(operator: Any) -> None:
+    """Operands from the domains, and numbers other than the defaults, where PyTorch has the operator."""
+    theirs = getattr(torch, operator.name, None) or getattr(peer, operator.name, None)
+    if theirs is None:
+        pytest.skip("PyTorch has no operator of this name")
+    operands = [uniform(*domain, 3, 4, seed=seed) for seed, domain in enumerate(operator.domains)]
+    numbers = {name: value * 1.25 for name, value in operator.numbers.items()}
+    assert_agree(partial(operator.function, **numbers), partial(theirs, **numbers), *operands)
 
 
 # their sinh and cosh overflow too early in float32

@@ -110,6 +110,12 @@ class Operator:
         return tuple([found for name in names if (found := textbook_of(name)) is not None])
 
     @property
+    def numbers(self) -> dict[str, float]:
+        """The numbers that it takes besides its operands, with their defaults."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return {each.name: each.default for each in parameters if type(each.default) in (int, float)}
+
+    @property
     def page(self) -> str:
         """The name under which ``retrograd explain`` takes it apart; empty if it has no page."""
         from ..explanation.operators import names

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -9,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.operator import OPERATORS as ALL
+from ...engine.operator import Operator as Described
 from ...ops.pointwise import elementwise, powers
 from ..explanation import Case, Setting
 from ..measure import Arrays
@@ -39,6 +43,19 @@ class _Row(NamedTuple):
     name: str = ""
 
 
+def _read_off(operator: Described) -> tuple[str, str]:
+    """The expressions that the formulas of the gradients return, of a and b."""
+    found = []
+    for text in [each for each in operator.functions[0].formulas if "_grad" in each.__name__]:  # type: ignore[attr-defined]
+        body = ast.parse(textwrap.dedent(inspect.getsource(text))).body[0].body  # type: ignore[attr-defined]
+        for node in ast.walk(body[-1]):
+            if isinstance(node, ast.Name):
+                node.id = {"x": "a", "y": "b"}.get(node.id, node.id)
+        found.append(ast.unparse(body[-1].value))
+    first, second = found
+    return first, second
+
+
 _RULES = {
     "maximum": ("g * (a > b)", "g * (b > a)"),
     "minimum": ("g * (a < b)", "g * (b < a)"),
@@ -58,7 +75,7 @@ _TABLE = {
     "div": _Row(elementwise.div, (_WIDE, (0.5, 3.0)), ("g / b", "-g * a / b**2")),
     "power": _Row(powers.pow, ((0.5, 3.0), _WIDE), ("g * b * a ** (b - 1)", "g * log(a) * a ** b"), "pow"),
     **{
-        each.name: _Row(each.function, domains, _RULES[each.name])
+        each.name: _Row(each.function, domains, _RULES.get(each.name) or _read_off(each))
         for each in ALL
         if len(domains := each.domains) == 2
     },

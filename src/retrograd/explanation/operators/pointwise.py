@@ -55,6 +55,10 @@ def _number(name: str, value: float, choices: tuple[float, ...], about: str) -> 
     return Setting(name, value, choices, about)
 
 
+def _around(value: float) -> tuple[float, ...]:
+    return (value / 2, value, 2 * value) if value else (-1.0, 0.0, 1.0)
+
+
 _ALPHA = _number("alpha", 1.0, (0.25, 0.5, 1.0, 2.0), "the limit towards negative x, with a minus")
 _LAMBD = _number("lambd", 0.5, (0.0, 0.25, 0.5, 1.0, 2.0), "half of the width of what becomes 0")
 _STRAIGHT = ("its own", "identity", "clipped", "polynomial", "swish_sign")
@@ -122,7 +126,11 @@ _TABLE = {
     "i0": _Row(bessel.i0),
     "spike": _Row(spike, rules=("fast_sigmoid", "arctan", "triangle"), exact=False),
     **{
-        each.name: _Row(each.function, domain=_WIDE if each.domains == ((-2.0, 2.0),) else each.domains[0])
+        each.name: _Row(
+            each.function,
+            tuple(_number(name, value, _around(value), f"{name}, a number") for name, value in each.numbers.items()),
+            _WIDE if each.domains == ((-2.0, 2.0),) else each.domains[0],
+        )
         for each in ALL
         if len(each.domains) == 1
     },

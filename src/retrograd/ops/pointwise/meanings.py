@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from inspect import signature
 from typing import Any
 
 from ...formulas import FORMULAS, PRIMITIVES, form
@@ -48,6 +49,22 @@ def _of_table(name: str, kernel: str = "") -> Callable[..., Any]:
     return call
 
 
+def _with_defaults(function: Any, formula: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The formula as the operator is called: its numbers may be given by name, or left out."""
+    numbers = getattr(function, "operator", None) and function.operator.numbers
+    if not numbers or name not in FORMULAS or len(form(FORMULAS[name]).numbers) != len(numbers):
+        return formula
+    call = signature(function)
+
+    def meaning(*args: Any, **kwargs: Any) -> Any:
+        bound = call.bind(*args, **kwargs)
+        bound.apply_defaults()
+        values = [*bound.arguments.values()]
+        return formula(*values[: len(form(FORMULAS[name]).operands) + len(numbers)])
+
+    return meaning
+
+
 @cache
 def meanings() -> Meanings:
     """The public operators on symbols."""
@@ -60,7 +77,8 @@ def meanings() -> Meanings:
         for name in family.__all__:
             formula = of.get(name)
             if formula is not None:
-                known[getattr(family, name)] = formula
+                function = getattr(family, name)
+                known[function] = _with_defaults(function, formula, name)
     alpha, scale = _SELU
     hardtanh = _of_table("hardtanh", "clamp")
 
@@ -111,14 +129,10 @@ def meanings() -> Meanings:
         piecewise.clamp_min: lambda x, min: clamp(x, min),
         piecewise.clamp_max: lambda x, max: clamp(x, None, max),
         piecewise.nan_to_num: nan_to_num,
-        rectifier.leaky_relu: lambda x, negative_slope=0.01: of["leaky_relu"](x, negative_slope),
         rectifier.threshold: lambda x, threshold, value: of["threshold"](x, threshold, value),
-        rectifier.hardshrink: lambda x, lambd=0.5: of["hardshrink"](x, lambd),
-        rectifier.softshrink: lambda x, lambd=0.5: of["softshrink"](x, lambd),
         rectifier.hardtanh: lambda x, min_val=-1.0, max_val=1.0: hardtanh(x, min_val, max_val),
         rectifier.relu6: lambda x: hardtanh(x, 0.0, 6.0),
         activation.gelu: lambda x, approximate="none": of["gelu_tanh" if approximate == "tanh" else "gelu"](x),
-        activation.softplus: lambda x, beta=1.0, threshold=20.0: of["softplus"](x, beta, threshold),
         activation.logsigmoid: of["log_sigmoid"],
         activation.elu: lambda x, alpha=1.0: of["elu"](x, alpha, 1.0, 1.0),
         activation.celu: lambda x, alpha=1.0: of["elu"](x, alpha, 1.0, 1.0 / alpha),
