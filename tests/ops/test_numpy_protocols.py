@@ -258,7 +258,8 @@ def test_dlpack(kind: str, shape: Any) -> None:
     array = np.ones((*shape, 2), kind)[..., 0]  # not contiguous
     x = rg.Tensor(array)
     there = np.from_dlpack(x)
-    assert there.dtype == kind and there.strides == array.strides and there.ctypes.data == x.data_ptr()
+    assert there.dtype == kind and there.ctypes.data == x.data_ptr()
+    assert there.strides == array.strides or not array.size  # those of an empty array mean nothing: NumPy 1.26 has 0
     if there.flags.writeable or numpy_2:  # NumPy 1.26 makes all it takes read-only, and gives away nothing that is
         back = rg.from_dlpack(there)
         assert back.data_ptr() == x.data_ptr() and back.shape == shape

@@ -175,4 +175,4 @@ def spawned_seed(generator: np.random.Generator) -> int:
     else:  # made from a RandomState, which has nothing that counts
         number = int(generator.integers(2**63))
     following = int(deepcopy(generator).integers(2**63))
-    return int(np.random.SeedSequence(following, spawn_key=(number,)).generate_state(1, np.uint64)[0] >> 1)
+    return int(np.random.SeedSequence(following, spawn_key=(number,)).generate_state(1, np.uint64)[0]) >> 1
