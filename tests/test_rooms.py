@@ -102,8 +102,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
 DOORS: dict[str, tuple[str, ...]] = {
     "kernel_set.py": ("kernels", "textbook"),  # the one door to the kernel sets
     # what a set would do, without doing it
-    "ops/convolution/plan.py": ("kernels.convolution.algorithm", "textbook.algorithms"),
-    "__init__.py": ("kernels.machine.launch",),  # set_num_threads and get_num_threads
+    "ops/convolution/plan.py": ("kernels.compiled.convolution.algorithm", "textbook.algorithms"),
+    "__init__.py": ("kernels.compiled.machine.launch",),  # set_num_threads and get_num_threads
     # the text that the page steps through
     "explanation/operators/algorithms.py": ("textbook.convolution", "textbook.algorithms"),
     "explanation/where.py": ("kernels", "textbook"),  # where the texts of kernels stand
@@ -113,14 +113,14 @@ DOORS: dict[str, tuple[str, ...]] = {
     "version.py": ("__version__",),
     "onnx/exporting/model.py": ("__version__",),  # a file says what wrote it
     "cli/machine.py": ("kernels",),  # warmup and info: the compile cache, the CPU
-    **dict.fromkeys(("cli/train.py", "cli/study.py"), ("kernels.machine.launch",)),  # the number of threads
-    "distributed/processes/threads.py": ("kernels.machine.launch",),  # the threads of each worker
+    **dict.fromkeys(("cli/train.py", "cli/study.py"), ("kernels.compiled.machine.launch",)),  # the number of threads
+    "distributed/processes/threads.py": ("kernels.compiled.machine.launch",),  # the threads of each worker
     "nn/conv_recurrent_cell.py": ("formulas.gates",),  # it composes its cells of operators itself
     "optim/swa_utils.py": ("nn.module", "nn.normalization"),  # an average of a Module is a Module
-    "testing/operator.py": ("kernels.machine.launch",),  # the same bits with 1 and 2 threads
+    "testing/operator.py": ("kernels.compiled.machine.launch",),  # the same bits with 1 and 2 threads
     "interop/sklearn/estimator.py": ("train",),  # fit
     # the report says on what it ran
-    "train/environment.py": ("kernels.machine.launch", "kernels.machine.target", "__version__"),
+    "train/environment.py": ("kernels.compiled.machine.launch", "kernels.compiled.machine.target", "__version__"),
 }
 
 
@@ -313,7 +313,7 @@ def test_the_oracle_shares_nothing() -> None:
         ("kernels/matmul.py", "import scipy\n", "kernels imports scipy from outside"),
         ("textbook/matmul.py", "from .. import kernels\n", "textbook imports kernels"),
         ("textbook/matmul.py", "import numba\n", "textbook imports numba from outside"),
-        ("ops/matmul.py", "from ..kernels.matmul import matmul\n", "ops imports kernels"),
+        ("ops/matmul.py", "from ..kernels.compiled.matmul import matmul\n", "ops imports kernels"),
         ("ops/matmul.py", "import numba.core\n", "ops imports numba from outside"),
         ("ops/matmul.py", "import importlib as i\ni.import_module('retrograd.textbook')\n", "ops imports textbook"),
         ("ops/matmul.py", "import_module('..kernels.matmul', __package__)\n", "ops imports kernels"),
@@ -348,7 +348,7 @@ def test_what_is_allowed_passes(tmp_path: Path) -> None:
         "kernels/conv.py": "import numba\nimport numpy\nfrom ..geometry import Window\nfrom . import launch\n",
         "nn/conv.py": "import math\nfrom ..ops.conv import conv\nfrom .module import Module\n",
         "train/trainer.py": "from ..nn import Module\nfrom ..data import DataLoader\nimport tqdm\n",
-        "__init__.py": "from . import nn\nfrom .kernels.machine.launch import set_num_threads\n",
+        "__init__.py": "from . import nn\nfrom .kernels.compiled.machine.launch import set_num_threads\n",
     }
     for file, text in files.items():
         (package / file).parent.mkdir(parents=True, exist_ok=True)

@@ -57,7 +57,7 @@ def _probe(library: str, threads: int, quick: bool, layout: str) -> dict[str, fl
 
 def _give_back() -> None:
     """Hand all memory that nobody uses back to the system."""
-    from retrograd.kernels.machine import scratch
+    from retrograd.kernels.compiled.machine import scratch
 
     scratch.forget()
     gc.collect()

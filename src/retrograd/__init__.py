@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from .explanation.where import source_map
     from .interop.packed import load_packed
     from .interop.pt import load, save
-    from .kernels.machine.launch import get_num_threads, set_num_threads
+    from .kernels.compiled.machine.launch import get_num_threads, set_num_threads
     from .nn.functional import avg_pool1d as avg_pool1d
     from .nn.functional import bilinear as bilinear
     from .nn.functional import celu as celu
@@ -227,13 +227,13 @@ _ELSEWHERE = {
     "compile": ".compiler",
     "explain": ".explanation.explain",
     "formula": ".ops.pointwise.formula",
-    "get_num_threads": ".kernels.machine.launch",
+    "get_num_threads": ".kernels.compiled.machine.launch",
     "graph": ".explanation.graph.graph",
     "load": ".interop.pt",
     "load_packed": ".interop.packed",
     "per_sample_gradients": ".nn.utils.per_sample",
     "save": ".interop.pt",
-    "set_num_threads": ".kernels.machine.launch",
+    "set_num_threads": ".kernels.compiled.machine.launch",
     "summary": ".nn.model_summary",
 }
 

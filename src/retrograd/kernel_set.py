@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from .options import AUTO, TEXTBOOK_ALGORITHMS, Options
 
-_PACKAGES = {"compiled": "retrograd.kernels", "textbook": "retrograd.textbook"}
+_PACKAGES = {"compiled": "retrograd.kernels.compiled", "textbook": "retrograd.textbook"}
 
 # algorithms of convolution in the textbook set, each a module with these kernels
 _ALGORITHMS = "retrograd.textbook.algorithms"
@@ -204,7 +204,7 @@ def _textbook(name: str) -> Any:
 def compile_ahead(kernels: Sequence[str]) -> None:
     """Compile these float32 kernels of the active set now, on all cores, instead of one by one on first use."""
     if kernels and KernelSet._active == "compiled":
-        from .kernels.machine.precompile import compile_ahead
+        from .kernels.compiled.machine.precompile import compile_ahead
 
         compile_ahead(kernels)
 

@@ -120,6 +120,7 @@ import onnx
 import retrograd
 from conformance import test_conformance
 from ops import attached
+from retrograd.kernels import compiled
 sys.path.insert(0, sys.argv[2])
 import pages
 
@@ -128,8 +129,8 @@ operator = getattr(retrograd, name)
 assert getattr(retrograd.Tensor, name) is operator
 assert f"def {name}(self" in attached.text()
 for of in (name, f"{name}_grad"):
-    assert of in retrograd.kernels.__all__ and of in retrograd.textbook.__all__
-assert any(handle.path == f"pointwise.pointwise.{name}" for handle in retrograd.kernels.machine.launch.registered())
+    assert of in compiled.__all__ and of in retrograd.textbook.__all__
+assert any(handle.path == f"pointwise.pointwise.{name}" for handle in compiled.machine.launch.registered())
 page = pages.family_page("trigonometry", pages.families()["trigonometry"])
 assert f"## {name}\\n" in page and f":pyobject: {name}\\n" in page and f":pyobject: {name}_grad" in page
 

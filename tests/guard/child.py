@@ -19,7 +19,7 @@ from conformance.test_conformance import LAYERS, OPERATORS
 from guard import pages
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
-from retrograd.kernels.machine import launch, scratch
+from retrograd.kernels.compiled.machine import launch, scratch
 from retrograd.testing.call import Call, numbers
 from retrograd.testing.layer import _Layer
 from retrograd.testing.operator import LAYOUTS
@@ -139,7 +139,7 @@ def forget_scratch() -> None:
     def carved(dtype: str, *counts: int) -> list[np.ndarray]:
         return [np.empty(count, dtype) for count in counts]
 
-    for module in [module for name, module in sys.modules.items() if name.startswith("retrograd.kernels")]:
+    for module in [module for name, module in sys.modules.items() if name.startswith("retrograd.kernels.compiled")]:
         for replacement in (shared, carved):
             name = replacement.__name__
             if module is not scratch and getattr(module, name, None) is getattr(scratch, name):

@@ -6,10 +6,10 @@ from types import ModuleType
 
 import pytest
 
-import retrograd.kernels
+import retrograd.kernels.compiled
 import retrograd.textbook
 
 
-@pytest.fixture(scope="session", params=[retrograd.kernels, retrograd.textbook], ids=["compiled", "textbook"])
+@pytest.fixture(scope="session", params=[retrograd.kernels.compiled, retrograd.textbook], ids=["compiled", "textbook"])
 def kernel_set(request: pytest.FixtureRequest) -> ModuleType:
     return request.param

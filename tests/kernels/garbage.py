@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrograd.kernels.machine import scratch
+from retrograd.kernels.compiled.machine import scratch
 
 _KEPT = 1 << 18  # elements of each type; larger ones come from np.empty
 

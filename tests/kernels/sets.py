@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import retrograd.kernels
+import retrograd.kernels.compiled
 import retrograd.textbook
 
 # For tests of how the compiled kernels cut their work into tasks, blocks and forms, which NumPy does not: of the
@@ -12,7 +12,7 @@ import retrograd.textbook
 textbook_at_night = pytest.mark.parametrize(
     "kernel_set",
     [
-        pytest.param(retrograd.kernels, id="compiled"),
+        pytest.param(retrograd.kernels.compiled, id="compiled"),
         pytest.param(retrograd.textbook, id="textbook", marks=pytest.mark.nightly),
     ],
 )

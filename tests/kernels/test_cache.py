@@ -16,13 +16,13 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import pytest
 
-from retrograd.kernels.machine import access, cache, launch
-from retrograd.kernels.machine.launch import Kernel
-from retrograd.kernels.machine.object_file import is_sound
+from retrograd.kernels.compiled.machine import access, cache, launch
+from retrograd.kernels.compiled.machine.launch import Kernel
+from retrograd.kernels.compiled.machine.object_file import is_sound
 
 _USE = """
 import numpy as np
-from retrograd.kernels import relu, sqrt
+from retrograd.kernels.compiled import relu, sqrt
 x = np.array([-1, 4], np.float32)
 assert relu(x).tolist() == [0, 4] and sqrt(x[1:]).tolist() == [2]
 """
@@ -106,13 +106,16 @@ def test_user_without_a_home(place: Callable[[Path], Path], tmp_path: Path, monk
     assert cache.folder().parent == tmp_path / "tmp"
 
 
-@pytest.mark.parametrize("edited", ["kernels/machine/simd.py", "kernels/convolution/direct.py", "formulas/__init__.py"])
+EDITED = "kernels/compiled/machine/simd/bits.py", "kernels/compiled/convolution/direct.py", "formulas/__init__.py"
+
+
+@pytest.mark.parametrize("edited", EDITED)
 def test_key_depends_on_the_sources(edited: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = Path(cache.__file__).parents[2]
+    package = Path(cache.__file__).parents[3]
     for room in ("kernels", "formulas"):
         shutil.copytree(package / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
     before = cache.key()
-    monkeypatch.setattr(cache, "__file__", str(tmp_path / "kernels" / "machine" / "cache.py"))
+    monkeypatch.setattr(cache, "__file__", str(tmp_path / "kernels" / "compiled" / "machine" / "cache.py"))
     cache.key.cache_clear()
     try:
         assert cache.key() == before
@@ -237,7 +240,7 @@ def test_private_folder_is_shared_with_helpers_and_removed(tmp_path: Path) -> No
     (tmp_path / "file").write_text("where no folder can be")
     (tmp_path / f"retrograd-{os.geteuid()}").write_text("nor here")
     code = """
-from retrograd.kernels.machine import cache, precompile
+from retrograd.kernels.compiled.machine import cache, precompile
 precompile._start().communicate("pointwise.pointwise.sqrt f\\n")
 assert cache.read("pointwise_pointwise_sqrt_f")
 """
@@ -358,7 +361,7 @@ def test_other_systems(monkeypatch: pytest.MonkeyPatch, triple: str, system: str
 def test_malformed_object_with_a_right_digest_is_compiled_again(tmp_path: Path) -> None:
     """LLVM would end the process."""
     plant = """
-from retrograd.kernels.machine import cache
+from retrograd.kernels.compiled.machine import cache
 broken = {
     "pointwise_pointwise_relu_f": lambda code: code[:60] + b"\\xff" + code[61:],
     "pointwise_pointwise_sqrt_f": lambda code: code[:-1],
@@ -375,8 +378,8 @@ for name, damage in broken.items():
 
 _MUTATE = """
 import os, random, sys
-from retrograd.kernels.machine import cache, launch
-from retrograd.kernels.machine.object_file import is_sound
+from retrograd.kernels.compiled.machine import cache, launch
+from retrograd.kernels.compiled.machine.object_file import is_sound
 seed, count = map(int, sys.argv[1:])
 paths = "pointwise.pointwise.power", "pointwise.pointwise.exp", "matmul.matmul.multiply", "memory.moves.copy"
 kernels = [launch.Kernel(path) for path in paths]

@@ -37,7 +37,7 @@ from kernels.convolutions import (
 from retrograd import Tensor, get_num_threads, kernels, set_num_threads, textbook, use_kernels
 from retrograd.autograd import grad
 from retrograd.geometry import Window
-from retrograd.kernels.convolution.algorithm import costs
+from retrograd.kernels.compiled.convolution.algorithm import costs
 from retrograd.ops.convolution.convolution import Conv, ConvInputGrad, conv, conv_input_grad, conv_weight_grad
 from retrograd.options import Options
 from retrograd.textbook.algorithms import ALGORITHMS

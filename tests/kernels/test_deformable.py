@@ -11,7 +11,7 @@ import naive_deformable as naive
 from comparison import assert_close, bits, run
 from retrograd import kernels
 from retrograd.geometry import Window, conv_window
-from retrograd.kernels.machine.launch import get_num_threads, set_num_threads
+from retrograd.kernels.compiled.machine.launch import get_num_threads, set_num_threads
 from strategies import DTYPES, LAYOUTS, numbers
 
 CHANNELS = (1, 2, 3, 5, 8, 16, 17, 34)
@@ -146,7 +146,7 @@ def test_the_workspace_changes_no_bit(dtype: type) -> None:
 
 
 def test_the_columns_stay_within_the_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
-    from retrograd.kernels.convolution import deformable
+    from retrograd.kernels.compiled.convolution import deformable
 
     case = large()
     for threads in (1, 3):

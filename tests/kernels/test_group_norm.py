@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import retrograd.kernels
-import retrograd.kernels.normalization.row_norm as row_norm
+import retrograd.kernels.compiled
+import retrograd.kernels.compiled.normalization.row_norm as row_norm
 from comparison import assert_close, run
 from strategies import CHANNELS, DTYPES, LAYOUTS, numbers
 
@@ -166,7 +166,7 @@ def test_long_rows(monkeypatch: pytest.MonkeyPatch, dtype: type, centred: bool) 
     monkeypatch.setattr(row_norm, "FEW", 1000)
     rng = np.random.default_rng(0)
     for shape, count in (((3, 4141), 1), ((1, 2049), 1), ((70, 40), 1), ((0, 40), 1), ((2, 3, 4, 5), 3)):
-        check_layer_norm(retrograd.kernels, rng, shape, count, "channels_last", dtype, centred)
+        check_layer_norm(retrograd.kernels.compiled, rng, shape, count, "channels_last", dtype, centred)
 
 
 @pytest.mark.parametrize("centred", [True, False])

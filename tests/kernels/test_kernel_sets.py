@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import retrograd.kernels
+import retrograd.kernels.compiled
 import retrograd.textbook
 from comparison import bits
 from formula_arguments import KERNELS, arguments
@@ -20,7 +20,7 @@ from retrograd.codes import Requantized, Scaled, Thresholded
 from retrograd.formulas import UPDATES, Form, form
 from retrograd.formulas.losses import LOSSES, minus_first
 from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
-from retrograd.kernels.machine.launch import get_num_threads, set_num_threads
+from retrograd.kernels.compiled.machine.launch import get_num_threads, set_num_threads
 from retrograd.recurrence import Weights, recurrence
 from strategies import DTYPES, LAYOUTS, numbers
 
@@ -29,9 +29,9 @@ NAMES = sorted(retrograd.textbook.__all__)
 
 def test_same_names() -> None:
     only_compiled = {"get_num_threads", "set_num_threads", "warmup"}
-    assert set(retrograd.kernels.__all__) == {*NAMES, *only_compiled}
+    assert set(retrograd.kernels.compiled.__all__) == {*NAMES, *only_compiled}
     for name in NAMES:
-        assert callable(getattr(retrograd.kernels, name)) and callable(getattr(retrograd.textbook, name))
+        assert callable(getattr(retrograd.kernels.compiled, name)) and callable(getattr(retrograd.textbook, name))
 
 
 def test_same_signatures() -> None:
@@ -41,7 +41,7 @@ def test_same_signatures() -> None:
         return [(p.name, p.kind, p.default) for p in inspect.signature(kernel).parameters.values()]
 
     for name in NAMES:
-        assert parameters(getattr(retrograd.kernels, name)) == parameters(getattr(retrograd.textbook, name))
+        assert parameters(getattr(retrograd.kernels.compiled, name)) == parameters(getattr(retrograd.textbook, name))
 
 
 # ---------------------------------------------------------------- the same bits
@@ -412,10 +412,10 @@ def test_same_bits_on_every_number_of_threads(
 ) -> None:
     """The number of threads decides who does a task, never what a task is. (NumPy has no such number.)"""
     threads(1)
-    alone = outcome(retrograd.kernels, family, dtype, layout)
+    alone = outcome(retrograd.kernels.compiled, family, dtype, layout)
     for count in (2, 3):
         threads(count)
-        assert not differing(alone, outcome(retrograd.kernels, family, dtype, layout)), f"with {count} threads"
+        assert not differing(alone, outcome(retrograd.kernels.compiled, family, dtype, layout)), f"with {count} threads"
 
 
 @textbook_at_night

@@ -19,8 +19,8 @@ import pytest
 
 from retrograd import arange, use_kernels
 from retrograd.geometry import conv_window
-from retrograd.kernels import conv, relu
-from retrograd.kernels.machine import launch, objects, precompile
+from retrograd.kernels.compiled import conv, relu
+from retrograd.kernels.compiled.machine import launch, objects, precompile
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +101,7 @@ def test_a_thread_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_forked_child_has_threads_of_its_own() -> None:
     code = """
 import os, numpy as np
-from retrograd.kernels import relu, set_num_threads
+from retrograd.kernels.compiled import relu, set_num_threads
 set_num_threads(2)
 x = np.random.default_rng(0).normal(size=300_000).astype(np.float32)
 relu(x)
@@ -119,7 +119,7 @@ assert right and status == 0, (right, status)
 def test_any_thread_of_a_forked_child_can_load_kernels() -> None:
     code = """
 import os, threading, numpy as np
-from retrograd.kernels import relu, sqrt
+from retrograd.kernels.compiled import relu, sqrt
 x = np.ones(10, np.float32)
 relu(x)
 child = os.fork()
@@ -210,7 +210,7 @@ def test_an_elementwise_launch_leaks_nothing() -> None:
 
 
 def test_threads_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = "from retrograd.kernels import get_num_threads; print(get_num_threads())"
+    code = "from retrograd.kernels.compiled import get_num_threads; print(get_num_threads())"
     environment = {**os.environ, "RETROGRAD_NUM_THREADS": "3"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "3"
@@ -300,7 +300,7 @@ def test_a_change_of_what_the_c_interface_makes_is_found(monkeypatch: pytest.Mon
 
 _TRAIN = """
 import retrograd as rg
-from retrograd.kernels.machine import objects
+from retrograd.kernels.compiled.machine import objects
 objects._CORES = {cores}
 rg.set_num_threads(2)
 rg.manual_seed(0)
@@ -329,7 +329,7 @@ def test_a_network_trains_through_ctypes_to_the_same_bits() -> None:
 
 def test_a_change_inside_numba_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the versions that are known and the way out; the rest of the library runs on the textbook's kernels."""
-    from retrograd.kernels.machine import compiler
+    from retrograd.kernels.compiled.machine import compiler
 
     monkeypatch.delattr(compiler.compiler, "compile_extra")
     monkeypatch.setattr(launch.cache, "read", lambda name: None)
@@ -350,7 +350,7 @@ def test_a_module_that_numba_has_no_longer_is_told(monkeypatch: pytest.MonkeyPat
     importlib.import_module("numba.core.compiler_machinery")
     monkeypatch.setitem(sys.modules, "numba.core.compiler_machinery", None)
     monkeypatch.delattr("numba.core.compiler_machinery")
-    monkeypatch.delitem(sys.modules, "retrograd.kernels.machine.compiler", raising=False)
+    monkeypatch.delitem(sys.modules, "retrograd.kernels.compiled.machine.compiler", raising=False)
     monkeypatch.setattr(launch.cache, "read", lambda name: None)
     with pytest.raises(RuntimeError, match=r"could not compile .*\(ModuleNotFoundError: .*Numba that it knows"):
         launch.Kernel("pointwise.pointwise.mul")["f"]

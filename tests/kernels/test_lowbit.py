@@ -18,10 +18,10 @@ from comparison import memory
 from kernels.sets import textbook_at_night
 from retrograd.codes import Requantized, Scaled, Thresholded, fits
 from retrograd.geometry import Window, conv_transpose_window, conv_window
-from retrograd.kernels.machine import integer, launch
-from retrograd.kernels.machine.compiler import emit
-from retrograd.kernels.machine.integer_jit import build
-from retrograd.kernels.machine.target import integer_bytes
+from retrograd.kernels.compiled.machine import integer, launch
+from retrograd.kernels.compiled.machine.compiler import emit
+from retrograd.kernels.compiled.machine.integer_jit import build
+from retrograd.kernels.compiled.machine.target import integer_bytes
 from strategies import LAYOUTS, Case, conv_case, evenly
 
 HELD = {"binary": 32, "int8": 4, "int16": 2}  # codes in a word
@@ -382,7 +382,7 @@ def test_instructions_of_arm(monkeypatch: pytest.MonkeyPatch, element: str, form
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple("aarch64-linux-gnu").create_target_machine(features="+neon,+dotprod", opt=3)
-    monkeypatch.setattr("retrograd.kernels.machine.integer_jit.integer_bytes", lambda: 16)
+    monkeypatch.setattr("retrograd.kernels.compiled.machine.integer_jit.integer_bytes", lambda: 16)
     module = llvm.parse_assembly(build("arm", "f", element, form, 8, 2))
     module.triple = "aarch64-linux-gnu"
     assert len(re.findall(rf"^\t{instruction}\t", target.emit_assembly(module), re.MULTILINE)) >= 16

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import retrograd.kernels.memory.moves
-from retrograd.kernels.memory.move_plan import APART, FILL, OUTER, RUN, STEPS, TILES, TOGETHER, move_plan
+import retrograd.kernels.compiled.memory.moves
+from retrograd.kernels.compiled.memory.move_plan import APART, FILL, OUTER, RUN, STEPS, TILES, TOGETHER, move_plan
 from strategies import DTYPES, LAYOUTS
 
 Shape = tuple[int, ...]
@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 @pytest.fixture(autouse=True)
 def _kernels_for_small_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrograd.kernels.memory.moves, "_SMALL", 1)
+    monkeypatch.setattr(retrograd.kernels.compiled.memory.moves, "_SMALL", 1)
 
 
 def some(shape: Shape, dtype: type, seed: int = 0) -> np.ndarray:

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from retrograd.kernels.machine import launch
-from retrograd.kernels.machine import threads_jit as text
+from retrograd.kernels.compiled.machine import launch
+from retrograd.kernels.compiled.machine import threads_jit as text
 
 _MOST_STEPS = 50_000  # a few thousand are usual
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from retrograd.kernels import warmup
-from retrograd.kernels.machine import cache, launch, precompile
-from retrograd.kernels.machine.launch import Kernel
+from retrograd.kernels.compiled import warmup
+from retrograd.kernels.compiled.machine import cache, launch, precompile
+from retrograd.kernels.compiled.machine.launch import Kernel
 
 PATHS = (
     "pointwise.pointwise.sqrt",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from retrograd.kernels.machine.record import record
+from retrograd.kernels.compiled.machine.record import record
 
 PLAN = record(steps=4, size=1, extent=3, rest=0)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from retrograd import kernels, textbook
-from retrograd.kernels.recurrent.plan import LAYER, recurrent_plan
+from retrograd.kernels.compiled.recurrent.plan import LAYER, recurrent_plan
 from retrograd.recurrence import Recurrence, Weights, recurrence
 from strategies import DTYPES
 

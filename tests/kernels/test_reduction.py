@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
-import retrograd.kernels
+import retrograd.kernels.compiled
 from comparison import assert_close, assert_equal, assert_sums, run
 from kernels.sets import textbook_at_night
 from strategies import CHANNELS, DTYPES, LAYOUTS, Source, examples, many_examples, numbers, shapes, sources
@@ -197,7 +197,7 @@ def test_max_of_special_numbers(kernel_set: Any, dtype: type) -> None:
 
 @pytest.mark.parametrize("name", ["amax", "amin", "max", "min"])
 def test_of_nothing_there_is_no_extreme(name: str) -> None:
-    kernel, x = getattr(retrograd.kernels, name), np.ones((2, 0), np.float32)
+    kernel, x = getattr(retrograd.kernels.compiled, name), np.ones((2, 0), np.float32)
     with pytest.raises(ValueError, match=rf"{name}: x.shape=\(2, 0\) has no elements"):
         kernel(x, 1) if name in ("max", "min") else kernel(x, (1,), False)
 

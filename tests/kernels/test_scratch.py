@@ -16,7 +16,7 @@ from comparison import assert_sums
 from kernels.garbage import fill_memory_with_garbage
 from retrograd import kernels
 from retrograd.geometry import conv_window
-from retrograd.kernels.machine import scratch
+from retrograd.kernels.compiled.machine import scratch
 from strategies import DTYPES
 
 
@@ -83,7 +83,7 @@ def test_freed_arrays_leave_their_pages() -> None:
     program = """
 import resource
 import numpy as np
-import retrograd.kernels as kernels
+import retrograd.kernels.compiled as kernels
 
 x = np.ones((8, 64, 56, 56), np.float32)
 faults = []

@@ -13,8 +13,8 @@ from comparison import bits
 from kernels.convolutions import by_loops, check_trio, operands, trio
 from retrograd import kernels
 from retrograd.geometry import Window, conv_window
-from retrograd.kernels.convolution import algorithm, workspace
-from retrograd.kernels.machine import scratch
+from retrograd.kernels.compiled.convolution import algorithm, workspace
+from retrograd.kernels.compiled.machine import scratch
 from retrograd.options import Options
 from strategies import Case, Source
 

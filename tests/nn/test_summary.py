@@ -71,7 +71,7 @@ def test_the_model_is_as_before() -> None:
     before = {key: value.numpy().copy() for key, value in net.state_dict().items()}
     members = [dict(module.__dict__) for module in net.modules()]
     state = retrograd.get_rng_state()
-    kernel = retrograd.kernels.matmul
+    kernel = retrograd.kernels.compiled.matmul
     retrograd.summary(net, (2, 1, 8, 8))
     assert net.training and not net.features[3].training
     assert [dict(module.__dict__) for module in net.modules()] == members
@@ -79,7 +79,7 @@ def test_the_model_is_as_before() -> None:
     assert all(p.grad is None for p in net.parameters())
     for key, value in net.state_dict().items():
         np.testing.assert_array_equal(value.numpy(), before[key])
-    assert retrograd.kernels.matmul is kernel
+    assert retrograd.kernels.compiled.matmul is kernel
 
 
 def test_a_model_that_fails_is_as_before_too() -> None:

@@ -12,7 +12,7 @@ import pytest
 import retrograd as rg
 from ops.sets import textbook_at_night
 from retrograd import Tensor
-from retrograd.kernels.convolution import depthwise, direct, gather_plan
+from retrograd.kernels.compiled.convolution import depthwise, direct, gather_plan
 from retrograd.nn import functional
 
 # on a loaded machine with kernels to compile; what grew with the number took many times that, or all memory

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from retrograd.kernels.machine.launch import get_num_threads, set_num_threads
+from retrograd.kernels.compiled.machine.launch import get_num_threads, set_num_threads
 from retrograd.ops.random.random import manual_seed
 from retrograd.train import Trainer
 from train.small import SMALL, bits, small_task

@@ -139,7 +139,7 @@ def test_knows_the_kernels_that_training_runs(tmp_path, name):
     code = """
 import sys
 from pathlib import Path
-from retrograd.kernels.machine.launch import registered
+from retrograd.kernels.compiled.machine.launch import registered
 from retrograd.train import Settings, Trainer
 from retrograd.train.series import SeriesOptions, series_task
 from retrograd.train.tasks import ImageOptions, digits_task, images_task, mnist5k_task

@@ -23,7 +23,7 @@ def add_commands(commands: Any) -> None:
 
 def _warmup(arguments: argparse.Namespace) -> int:
     from ..kernels import warmup
-    from ..kernels.machine import cache
+    from ..kernels.compiled.machine import cache
 
     start = perf_counter()
     live = sys.stderr.isatty()
@@ -45,8 +45,8 @@ def _warmup(arguments: argparse.Namespace) -> int:
 def _info(arguments: argparse.Namespace) -> int:
     import textwrap
 
-    from ..kernels.machine import cache
-    from ..kernels.machine.target import cpu
+    from ..kernels.compiled.machine import cache
+    from ..kernels.compiled.machine.target import cpu
     from ..train.environment import machine, versions
 
     features = " ".join(name[1:] for name in cpu()[1].split(",") if name.startswith("+"))

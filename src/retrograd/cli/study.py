@@ -48,7 +48,7 @@ def _study(arguments: argparse.Namespace) -> int:
     run, recipe = studies.STUDIES[arguments.study]
     try:
         if arguments.threads is not None:
-            from ..kernels.machine.launch import set_num_threads
+            from ..kernels.compiled.machine.launch import set_num_threads
 
             set_num_threads(arguments.threads)
         recipe = replace(recipe, **options_set(arguments, _OPTIONS))

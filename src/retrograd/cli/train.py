@@ -282,7 +282,7 @@ def _use(arguments: argparse.Namespace, settings: Settings) -> None:
         return
     if settings.kernels != "compiled":
         raise UsageError("--threads is for the compiled kernels; leave it out with --kernels textbook")
-    from ..kernels.machine.launch import set_num_threads
+    from ..kernels.compiled.machine.launch import set_num_threads
 
     try:
         set_num_threads(arguments.threads)

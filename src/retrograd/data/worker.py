@@ -27,7 +27,7 @@ from .fetch import END, Fetcher
 __all__ = ["WorkerInfo", "get_worker_info", "receive", "work"]
 
 
-_LAUNCH = f"{__name__.partition('.')[0]}.kernels.machine.launch"
+_LAUNCH = f"{__name__.partition('.')[0]}.kernels.compiled.machine.launch"
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 _ROOT = Path(__file__).parents[1]
-_COMPILED, _TEXTBOOK = "retrograd.kernels", "retrograd.textbook"
+_COMPILED, _TEXTBOOK = "retrograd.kernels.compiled", "retrograd.textbook"
 _BY_NAME = {"convolution_kernel", "exact"}  # functions of kernel_set whose first argument is the kernel's name
 
 
@@ -203,7 +203,7 @@ def _of_kernel(name: str, depth: int, seen: set[Any]) -> Iterator[Stop]:
 def _compiled(depth: int, path: str) -> Stop:
     """The function that Numba compiles, of a handle ``<folder>.<file without _jit>.<function>``."""
     folder, file, function = path.split(".")
-    where = _ROOT / "kernels" / folder / f"{file}_jit.py"
+    where = _ROOT / "kernels" / "compiled" / folder / f"{file}_jit.py"
     lines = where.read_text(encoding="utf-8").splitlines() if where.exists() else []
     begins = re.compile(rf"(def )?\(?([\w, ]+, )?{function}\b")
     line = next((number for number, text in enumerate(lines, 1) if begins.match(text)), 1)
@@ -225,7 +225,7 @@ def _handles_of(function: FunctionType, seen: set[Any]) -> Iterator[str]:
 
 
 def _folder(function: FunctionType) -> str:
-    return ".".join(function.__module__.split(".")[:3])
+    return function.__module__.rpartition(".")[0]
 
 
 @cache

@@ -4,8 +4,8 @@ h' and c' are the states before the step. A function takes the pre-activation ("
 W_ih x + b_ih + W_hh h' + b_hh, and returns its value. A gradient takes values and returns the gradients to the sums,
 for the activation tanh. The gates are in the order i, f, g, o and n, r, z.
 
-``lstm`` and ``lstm_grad`` combine all options of an LSTM, for arrays and Tensors; ``kernels/recurrent/rows_jit.py``
-does so for the compiled kernels, which branch inside their loops.
+``lstm`` and ``lstm_grad`` combine all options of an LSTM, for arrays and Tensors. The compiled kernels branch inside
+their loops: there ``kernels/compiled/recurrent/rows_jit.py`` combines them.
 
 Source: see ``retrograd.recurrence``.
 """

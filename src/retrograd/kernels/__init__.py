@@ -1,68 +1,11 @@
-"""How fast: the compiled kernels. Arrays in, arrays out, under the signatures of ``retrograd.textbook``.
+"""The compiled kernels: ``kernels.conv(...)`` is that of ``kernels.compiled``, which is loaded on first use."""
 
-What a kernel computes is said there, once; a docstring here says how, where that is not plain.
+from typing import Any
 
-A folder for each subject. In it a wrapper (``pooling.py``) checks nothing, cuts the work into tasks by shape and
-launches them; ``pooling_jit.py`` holds what one task does, in the part of Python that Numba compiles; a plan
-(``gather_plan.py``) holds the integers that both read. Files without ``_jit`` import neither Numba nor machine code.
 
-The subjects build on ``machine/`` (compiler, cache, threads, micro-kernels, vectors), ``memory/`` (copies and the
-order of axes) and ``math/`` (exp, erf, sin ... of a register).
+def __getattr__(name: str) -> Any:
+    if name.startswith("__") and name != "__all__":
+        raise AttributeError(name)
+    from . import compiled
 
-Terms used throughout:
-
-- *lane*: one element of a vector register; a register of 512 bits has 16 lanes of float32.
-- *micro-kernel*: machine code for one small matrix product, ``C += A @ B``, with C in registers, see ``machine``.
-- *tile*: the rows and columns of C that one call of the micro-kernel computes.
-- *panel*: the columns of a tile: as many of B and C as a few registers hold; the last panel may be narrower.
-- *tail*: the columns of the last register of the last panel, 1 to the number of lanes.
-- *entry*: one of the small products that the micro-kernel adds up in a tile, for a convolution one tap.
-- *table*: the addresses of the rows that the entries read; an entry has a *slot* for each row of its tile.
-- *line*: all positions along the last axis, W, at one index of the others.
-- *task*: the unit of work of a thread; work is cut into tasks by shape, never by the number of threads.
-- *part*: a range of tiles and panels, or of positions, that a task computes; each part has its *partial* sum.
-- *plan*: all integers that a kernel needs for operands of some shapes, made once and cached; an array of int64.
-- *record*: the fields of a plan, or of a task in it, by name; a *word* is one int64 of it (``machine/record.py``).
-- *scratch*: memory of a thread that a kernel may write to, kept from call to call (``machine/scratch.py``).
-"""
-
-import types
-
-from .attention.attention import *
-from .convolution.convolution import *
-from .convolution.deformable import *
-from .indexing.pick import *
-from .indexing.sparse import *
-from .loss.cross_entropy import *
-from .loss.ctc import *
-from .loss.loss import *
-from .loss.margin import *
-from .lowbit.codes import *
-from .lowbit.filters import *
-from .lowbit.products import *
-from .machine.launch import get_num_threads, set_num_threads
-from .machine.precompile import warmup as warmup
-from .matmul.distance import *
-from .matmul.matmul import *
-from .memory.moves import *
-from .normalization.group_norm import *
-from .normalization.normalization import *
-from .normalization.softmax import *
-from .optimizer.optimizer import *
-from .pointwise.activation import *
-from .pointwise.formula import *
-from .pointwise.pointwise import KERNELS as _POINTWISE
-from .pooling.pooling import *
-from .random.random import *
-from .recurrent.forward import *
-from .recurrent.gradient import *
-from .reduction.extremes import *
-from .reduction.moments import *
-from .reduction.reduction import *
-from .reduction.scan import *
-from .reduction.spread import *
-
-globals().update(_POINTWISE)
-__all__ = [
-    name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, types.ModuleType)
-]
+    return getattr(compiled, name)

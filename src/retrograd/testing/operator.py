@@ -12,7 +12,7 @@ import numpy as np
 from ..autograd import backward, gradcheck, gradgradcheck
 from ..engine.tensor import Tensor
 from ..kernel_set import kernel_setting, use_kernels
-from ..kernels.machine.launch import get_num_threads, set_num_threads
+from ..kernels.compiled.machine.launch import get_num_threads, set_num_threads
 from .call import Arrays, Call, outputs_of
 from .directions import second
 from .report import Check, ConformanceError, ConformanceReport, run

@@ -33,8 +33,8 @@ def versions() -> dict[str, str]:
 
 def machine() -> dict[str, str]:
     """The CPU as the system names it, the target of compiled kernels, the threads, and the system."""
-    from ..kernels.machine.launch import get_num_threads
-    from ..kernels.machine.target import cpu, vector_bytes
+    from ..kernels.compiled.machine.launch import get_num_threads
+    from ..kernels.compiled.machine.target import cpu, vector_bytes
 
     return {
         "CPU": _cpu_name(),

@@ -11,8 +11,8 @@ import pytest
 
 import retrograd as rg
 from retrograd import Tensor, nn
-from retrograd.kernels.convolution import algorithm as choice
-from retrograd.kernels.convolution import convolution
+from retrograd.kernels.compiled.convolution import algorithm as choice
+from retrograd.kernels.compiled.convolution import convolution
 from retrograd.utils.checkpoint import checkpoint
 
 F = nn.functional

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels.machine.launch import set_num_threads
+from ...kernels.compiled.machine.launch import set_num_threads
 
 _SET = ("RETROGRAD_NUM_THREADS", "OMP_NUM_THREADS")
 _CORES = 8192  # more than a machine has

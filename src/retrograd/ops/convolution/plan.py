@@ -187,7 +187,7 @@ def passes_of(
     active, setting = kernel_setting()
     shape = batch, inputs, outputs, dtype
     if active == "compiled" and options.algorithm not in TEXTBOOK_ALGORITHMS:
-        from ...kernels.convolution import algorithm
+        from ...kernels.compiled.convolution import algorithm
 
         return {
             job: ConvPass(*found, tuple(algorithm.costs(window, *shape, job).items()))

@@ -1,0 +1,184 @@
+"""The three convolution kernels: arrays in, arrays out, through the batch-reduce micro-kernel.
+
+T(x, w, g) = sum of x[i] w[r] g[o] over i = o*stride + r*dilation - low; each kernel leaves one of the three out.
+Activations are read and written channels-last in memory, weights in the order (kernel, input channel, output channel);
+arrays in another order are copied into this one first.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import product
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from ....geometry import Window
+from ....options import AUTO, Options
+from ..memory.channels_last import channels_last, empty, is_channels_last
+from ..memory.packing import whole_steps
+from . import by_line, depthwise, direct, fold, planar, winograd
+from .algorithm import choose
+from .narrow import WEIGHT, merge_weights, merge_window
+
+__all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
+
+_GATHERS = {"direct": direct.gather, "depthwise": depthwise.gather, "planar": planar.gather}
+
+
+def _is_readable(x: np.ndarray) -> bool:
+    size = x.itemsize
+    return (x.strides[1] == size or x.shape[1] == 1) and whole_steps(x.strides, size)
+
+
+def _readable(x: np.ndarray) -> np.ndarray:
+    """``x`` (N, C, ...) if its channels are contiguous, else a copy."""
+    return x if _is_readable(x) else channels_last(x)
+
+
+def _read(x: np.ndarray) -> tuple[np.ndarray, bool]:
+    """``_readable(x)``, and whether it is dense and channels-last."""
+    if is_channels_last(x.shape, x.strides, x.itemsize):
+        return x, True
+    return (x, False) if _is_readable(x) else (channels_last(x), True)
+
+
+def _lines(x: np.ndarray) -> np.ndarray:
+    """``x`` (N, C, ..., W) if its lines are dense, position by position, else a copy."""
+    return x if x.strides[-1] == x.shape[1] * x.itemsize and _is_readable(x) else channels_last(x)
+
+
+def _whole(w: np.ndarray) -> np.ndarray:
+    return w if whole_steps(w.strides, w.itemsize) else np.ascontiguousarray(w)
+
+
+def conv(
+    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
+) -> np.ndarray:
+    """y[o] = bias + sum over r of w[r] x[o*stride + r*dilation - low].
+
+    x (N,Ci,*I), w (Co,Ci/groups,*R), bias (Co,) or None; y (N,Co,*O).
+    """
+    (batch, inputs), outputs = x.shape[:2], w.shape[0]
+    y = empty((batch, *window.output, outputs), x.dtype)
+    if x.size == 0 or y.size == 0:
+        return _only_bias(bias, y)
+    x, dense = _read(x)
+    form = choose("conv", window, options, batch, inputs, outputs, x.dtype.char, dense)
+    bias = direct.dense(bias)
+    if form == "narrow":
+        low, merged = window.padding[-1][0] * inputs, merge_window(window)
+        return by_line.conv(_lines(x), merge_weights(w), bias, y, merged, low)
+    if form == "winograd":
+        return winograd.conv(x, w, bias, y, window)
+    if form == "line":
+        return by_line.pointwise(x, _whole(w), bias, y)
+    return _GATHERS[form](x, w, bias, y, window, False)
+
+
+def conv_input_grad(
+    g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
+) -> np.ndarray:
+    """gx[i] = bias + sum over o, r with o*stride + r*dilation - low = i of w[r] g[o].
+
+    g (N,Co,*O), w (Co,Ci/groups,*R), bias (Ci,) or None; gx (N,Ci,*I).
+    """
+    batch, (outputs, depth) = g.shape[0], w.shape[:2]
+    inputs = depth * window.groups
+    gx = empty((batch, *window.input, inputs), g.dtype)
+    if g.size == 0 or gx.size == 0:
+        return _only_bias(bias, gx)
+    g, dense = _read(g)
+    form = choose("conv_input_grad", window, options, batch, inputs, outputs, g.dtype.char, dense)
+    bias = direct.dense(bias)
+    if form == "winograd":
+        return winograd.input_grad(g, w, bias, gx, window)
+    if form == "fold":
+        return fold.input_grad(g, w, bias, gx, window)
+    if form == "line":
+        return by_line.pointwise(g, _whole(w).swapaxes(0, 1), bias, gx)
+    _GATHERS[form](g, w, bias, gx, window, True)
+    return gx if form == "depthwise" else _existing(gx, g, w, bias, window)
+
+
+def _existing(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    """``gx``, or if w is not finite, the same without products of taps with missing outputs.
+
+    The kernels use zeros for these, and 0 * NaN is NaN. Then every position is NaN, also the one that is tested.
+    """
+    place = _corner(window)
+    if place is None:
+        return gx
+    corner = gx[place]
+    if corner.ndim > 1:
+        corner = corner.ravel()
+    if isfinite(corner.dot(corner)) or np.isfinite(w).all():
+        return gx
+    groups, images, columns = window.groups, g.shape[0], w.shape[1]
+    gx[...] = 0 if bias is None else bias.reshape(-1, *[1] * window.ndim)
+    taps = w.reshape(*w.shape[:2], -1)
+    sizes = window.input, window.output, window.stride, window.dilation, window.padding
+    with np.errstate(all="ignore"):
+        for at_tap, tap in enumerate(product(*map(range, window.kernel))):
+            read: list[Any] = [...]
+            written: list[Any] = [...]
+            for r, i, o, s, d, (low, _) in zip(tap, *sizes, strict=True):
+                first = max(0, -((r * d - low) // s))
+                end = min(o, (i - 1 + low - r * d) // s + 1)
+                at = first * s + r * d - low
+                read.append(slice(first, max(first, end)))
+                written.append(slice(at, at + max(0, end - first - 1) * s + 1, s))
+            part = g[tuple(read)]
+            if part.size == 0:
+                continue
+            matrix = taps[..., at_tap].reshape(groups, -1, columns).swapaxes(1, 2)
+            product_of_tap = matrix @ part.reshape(images, groups, matrix.shape[2], -1)
+            gx[tuple(written)] += product_of_tap.reshape(images, -1, *part.shape[2:])
+    return gx
+
+
+@lru_cache(maxsize=4096)
+def _corner(window: Window) -> tuple[int | slice, ...] | None:
+    """Positions of the first image of an input gradient that together use every tap; None if there is one tap."""
+    if window.taps == 1:
+        return None
+    if max(window.stride) == 1:
+        return (0, slice(None), *(0,) * window.ndim)
+    return (0, slice(None), *(slice(min(s, i)) for s, i in zip(window.stride, window.input, strict=True)))
+
+
+def _only_bias(bias: np.ndarray | None, y: np.ndarray) -> np.ndarray:
+    """The result of empty sums."""
+    y[...] = 0 if bias is None else bias.reshape(-1, *[1] * (y.ndim - 2))
+    return y
+
+
+def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Options = AUTO) -> np.ndarray:
+    """gw[r] = sum over N, o of g[o] x[o*stride + r*dilation - low].
+
+    x (N,Ci,*I), g (N,Co,*O); gw (Co,Ci/groups,*R).
+    """
+    (batch, inputs), outputs, limit = x.shape[:2], g.shape[1], options.workspace
+    shape = *window.kernel, inputs // window.groups, outputs
+    if x.size == 0 or g.size == 0:
+        return np.zeros(shape, x.dtype).transpose(WEIGHT[x.ndim])
+    g = _readable(g)
+    form = choose("conv_weight_grad", window, options, batch, inputs, outputs, x.dtype.char)
+    if form == "winograd":
+        gw = winograd.weight_grad(_readable(x), g, window)
+    elif form == "depthwise":
+        gw = depthwise.weight_grad(_readable(x), g, window, limit).reshape(shape)
+    elif form == "planar":
+        gw = planar.weight_grad(_readable(x), g, window).reshape(shape)
+    elif form == "narrow":
+        gw = direct.row_grad(_lines(x), window, g).reshape(shape)
+    else:
+        gw = direct.weight_grad(_readable(x), window, g, limit)
+    if form in ("planar", "narrow"):
+        with np.errstate(all="ignore"):
+            total = np.add.reduce(gw, None)
+        if not isfinite(total):  # padding is multiplied, too, and 0 * inf is NaN
+            del gw
+            gw = direct.weight_grad(_readable(x), window, g, limit)
+    return gw.transpose(WEIGHT[x.ndim])

@@ -1,0 +1,164 @@
+"""Convolution by the batch-reduce micro-kernel, tap by tap, for every geometry; called by convolution.py.
+
+The forward pass and the input gradient gather: each pixel of the result is a sum over the taps. The weight gradient
+reduces: partial sums over the lines of the output, which are added in a fixed order.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from ....geometry import Window
+from ..machine.launch import kernel
+from ..machine.scratch import aligned, cores, per_thread
+from ..memory.channels_last import fill, nested_strides, usual_strides
+from ..memory.packing import pack_weights, packed_elements, whole_steps, zeros_of
+from .gather_plan import Gather, gather_plan
+from .narrow import merge_window
+from .partials import add_parts, sum_parts
+from .plan import three_axes, three_strides
+from .reduce_plan import REDUCE, TASK, Reduce, reduce_plan
+
+_gather = kernel("convolution.convolution.gather")
+_weight_grad = kernel("convolution.convolution.weight_grad")
+
+
+@lru_cache(maxsize=4096)
+def _gather_plan(
+    window: Window, gradient: bool, batch: int, w_shape: tuple[int, ...], w_strides: tuple[int, ...], dtype: str,
+    source: tuple[int, ...], target: tuple[int, ...],
+) -> tuple[Gather, tuple[int, ...], np.ndarray]:  # fmt: skip
+    """The plan, the sizes and steps by which the weights are packed (none: read in place), and a row of zeros."""
+    size, groups = 4 if dtype == "f" else 8, window.groups
+    outputs, inputs = w_shape[0] // groups, w_shape[1]
+    output_step, input_step, *steps = (stride // size for stride in w_strides)
+    depth, columns, depth_step, column_step = (
+        (outputs, inputs, output_step, input_step) if gradient else (inputs, outputs, input_step, output_step)
+    )
+    plan = gather_plan(
+        three_axes(window), gradient, batch, groups, depth, columns, dtype,
+        three_strides(source), three_strides(target), [0] * (3 - len(steps)) + steps, depth_step, column_step,
+        outputs * output_step,
+    )  # fmt: skip
+    packing = () if plan.given else (depth, columns, depth_step, column_step, groups, outputs * output_step)
+    return plan, packing, zeros_of(plan.zeros, dtype)
+
+
+def dense(bias: np.ndarray | None) -> np.ndarray | None:
+    """A contiguous bias."""
+    return bias if bias is None or bias.strides == (bias.itemsize,) else np.ascontiguousarray(bias)
+
+
+def gather(
+    source: np.ndarray, w: np.ndarray, bias: np.ndarray | None, target: np.ndarray, window: Window, gradient: bool
+) -> np.ndarray:
+    """Fill ``target`` with the forward pass or the input gradient.
+
+    Both tensors have contiguous channels, the bias is dense.
+    """
+    dtype = source.dtype.char
+    if not whole_steps(w.strides, w.itemsize):
+        w = np.ascontiguousarray(w)
+    plan, packing, zeros = _gather_plan(
+        window, gradient, source.shape[0], w.shape, w.strides, dtype, source.strides, target.strides
+    )
+    if packing:
+        w = pack_weights(w, plan.taps, *packing)
+    scratch, packed = per_thread(plan.scratch, "i8"), per_thread(plan.packed, dtype)
+    init = zeros if bias is None else bias
+    if plan.filled:  # as where no tap reaches: add 0, so that there is no -0
+        fill(target, init[: target.shape[1]] + 0)
+    _gather[dtype](
+        plan.tasks, source, w, plan.taps, init, target, zeros, packed, plan.packed, plan.words, scratch, plan.scratch
+    )
+    return target
+
+
+@lru_cache(maxsize=4096)
+def _reduce_plan(
+    window: Window, batch: int, rows: int, columns: int, dtype: str, x: tuple[int, ...], g: tuple[int, ...],
+    low: int = 0, line: int | None = None,
+) -> Reduce:  # fmt: skip
+    return reduce_plan(
+        three_axes(window), batch, window.groups, rows, columns, dtype, three_strides(x), three_strides(g), low, line
+    )
+
+
+def weight_grad(x: np.ndarray, window: Window, g: np.ndarray, limit: int | None = None) -> np.ndarray:
+    """The weight gradient in the order of memory (*R, Ci/groups, Co); both tensors have contiguous channels.
+
+    ``limit``: bytes for the partial sums; fewer at a time, added in the same order, give the same bits.
+    """
+    rows, columns = x.shape[1] // window.groups, g.shape[1] // window.groups
+    plan = _reduce_plan(window, x.shape[0], rows, columns, x.dtype.char, x.strides, g.strides)
+    return _reduced(plan, x, g, np.empty((*window.kernel, rows, g.shape[1]), x.dtype), limit)
+
+
+def row_grad(x: np.ndarray, window: Window, g: np.ndarray) -> np.ndarray:
+    """As ``weight_grad`` where a row of taps counts as one, see narrow.py: (*R', R*Ci, Co). Lines of x are dense."""
+    channels, seen = x.shape[1], merge_window(window)
+    rows, steps = window.kernel[-1] * channels, (*x.strides[:-1], channels * x.itemsize)
+    low, line = window.padding[-1][0] * channels, window.input[-1] * channels
+    plan = _reduce_plan(seen, x.shape[0], rows, g.shape[1], x.dtype.char, steps, g.strides, low, line)
+    return _reduced(plan, x, g, np.empty((*seen.kernel, rows, g.shape[1]), x.dtype), None)
+
+
+def _reduced(plan: Reduce, x: np.ndarray, g: np.ndarray, gw: np.ndarray, limit: int | None) -> np.ndarray:
+    dtype = x.dtype.char
+    scratch, zeros = per_thread(plan.scratch, "i8"), zeros_of(plan.zeros, dtype)
+    copies = per_thread(plan.copies, dtype)
+    some = plan.parts if limit is None else min(plan.parts, limit // gw.nbytes)
+    if plan.parts == 1 or some == plan.parts:
+        target = gw if plan.parts == 1 else aligned(plan.parts * gw.size, dtype).reshape(plan.parts, gw.size)
+        _weight_grad[dtype](plan.tasks, x, g, target, zeros, copies, plan.copies, plan.words, scratch, plan.scratch)
+        return gw if plan.parts == 1 else sum_parts(target, gw)
+    partials = np.empty((some, gw.size), x.dtype)
+    pieces = plan.tasks // plan.parts
+    for first in range(0, plan.parts, some):
+        count = min(some, plan.parts - first)
+        words = plan.words.copy()
+        words[REDUCE.tasks] += first * pieces * TASK.words
+        begin = words[REDUCE.tasks] + TASK.part
+        words[begin : begin + count * pieces * TASK.words : TASK.words] -= first
+        _weight_grad[dtype](count * pieces, x, g, partials, zeros, copies, plan.copies, words, scratch, plan.scratch)
+        add_parts(partials[:count], gw, first == 0)
+    return gw
+
+
+# ---------------------------------------------------------------- temporary memory, see workspace.py
+
+
+def gather_bytes(window: Window, batch: int, inputs: int, outputs: int, dtype: str, gradient: bool) -> int:
+    """Packed weights of the forward pass or the input gradient, unless they are read in place."""
+    size, groups = 4 if dtype == "f" else 8, window.groups
+    depth, last = inputs // groups, window.ndim
+    w_strides = nested_strides((*window.kernel, depth, outputs), size, (last + 1, last, *range(last)))
+    source = usual_strides(batch, inputs, window.input, size)
+    target = usual_strides(batch, outputs, window.output, size)
+    plan, packing, _ = _gather_plan(
+        window, gradient, batch, (outputs, depth, *window.kernel), w_strides, dtype,
+        *((target, source) if gradient else (source, target)),
+    )  # fmt: skip
+    packed = packed_elements(len(plan.taps), packing[0], packing[1], groups, dtype) if packing else 0
+    return (packed + plan.packed * cores()) * size
+
+
+def weight_grad_bytes(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> tuple[int, int]:
+    """All partial sums of the weight gradient, and one of them: the least."""
+    size, groups = 4 if dtype == "f" else 8, window.groups
+    one = window.taps * inputs // groups * outputs * size
+    x, g = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
+    parts = _reduce_plan(window, batch, inputs // groups, outputs // groups, dtype, x, g).parts
+    return (parts * one, one) if parts > 1 else (0, 0)
+
+
+def row_grad_bytes(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> int:
+    """Partial sums and copied lines of ``row_grad``."""
+    size, rows = 4 if dtype == "f" else 8, window.kernel[-1] * inputs
+    x, g = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
+    low, line = window.padding[-1][0] * inputs, window.input[-1] * inputs
+    plan = _reduce_plan(merge_window(window), batch, rows, outputs, dtype, x, g, low, line)
+    sums = plan.parts * window.taps * inputs * outputs if plan.parts > 1 else 0
+    return (sums + plan.copies * cores()) * size

@@ -1,0 +1,148 @@
+"""Compiled kernels on disk, one object file each, keyed by everything that their machine code depends on.
+
+The folder is ``$RETROGRAD_CACHE_DIR``, else ``retrograd`` in the user's cache folder, else a temporary folder.
+Below it, one folder per key: a hash of the sources of this package, of the versions of Python, Numba and llvmlite and
+of the CPU. (Numba's own cache misses edits in another file or in an intrinsic.) A damaged file is not used.
+
+Its files are executed, so they must be ours alone: a folder that others could change, or have changed, is not used, and
+a message on stderr says so.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+
+from .access import is_own, way_in
+from .target import cpu
+
+_DIGEST = hashlib.sha256().digest_size
+_ABANDONED = 3600  # seconds after which a temporary file is the remains of a killed process
+_CAREFULLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # no links; no wait for a pipe's writer
+
+
+def folder() -> Path:
+    """The cache folder in use; it has one subfolder per key."""
+    return _place().parent
+
+
+def _wanted() -> Path:
+    if chosen := os.environ.get("RETROGRAD_CACHE_DIR"):
+        return Path(chosen)
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches/retrograd").expanduser()
+    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME")
+    return Path(base, "retrograd") if base else Path("~/.cache/retrograd").expanduser()
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir()) / f"retrograd-{os.geteuid() if hasattr(os, 'geteuid') else 'cache'}"
+
+
+@lru_cache(maxsize=1)
+def key() -> str:
+    """Sixteen hexadecimal digits that change when any compiled kernel could."""
+    digest = hashlib.sha256()
+    package = Path(__file__).parents[3]
+    for path in sorted(path for room in ("formulas", "kernels/compiled") for path in (package / room).rglob("*.py")):
+        digest.update(path.name.encode() + path.read_bytes())
+    for fact in (sys.version, version("numba"), version("llvmlite"), str(object.__basicsize__), *cpu()):
+        digest.update(fact.encode() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+@lru_cache(maxsize=1)
+def _place() -> Path:
+    """The folder with the files of this key, made and checked."""
+    refused = ""
+    for name in (_wanted, _temporary):
+        with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
+            base = name()
+            base.parent.mkdir(parents=True, exist_ok=True)
+            base.mkdir(mode=0o700, exist_ok=True)
+            path = base.absolute() / key()
+            path.mkdir(mode=0o700, exist_ok=True)
+            if fault := way_in(path):
+                refused = refused or fault
+            elif os.access(path, os.W_OK):
+                return _told(path, refused)
+    base = Path(tempfile.mkdtemp(prefix="retrograd-")).absolute()
+    atexit.register(_remove, base, os.getpid())
+    path = base / key()
+    path.mkdir(mode=0o700)
+    return _told(path, refused)
+
+
+def _told(path: Path, refused: str) -> Path:
+    if refused:
+        print(
+            f"retrograd: the cache folder is not used: {refused}, so that others could have their own machine code run "
+            f"here; compiled kernels are kept in {path.parent} instead. Make it yours alone (chmod go-w), or name "
+            "another folder by RETROGRAD_CACHE_DIR",
+            file=sys.stderr,
+            flush=True,
+        )
+    return path
+
+
+def _remove(base: Path, process: int) -> None:
+    if os.getpid() == process:  # not in a forked child
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def _digest(name: str, body: bytes) -> bytes:
+    """Of a file's content and name: a copy of another kernel's file, or for another CPU, counts as damaged."""
+    return hashlib.sha256(f"{key()}/{name}\n".encode() + body).digest()
+
+
+def read(name: str) -> bytes | None:
+    """The content stored under ``name``, or None if it is missing, damaged or not ours alone."""
+    try:
+        with open(_place() / name, "rb", opener=lambda path, flags: os.open(path, flags | _CAREFULLY)) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or not is_own(status):
+                return None
+            content = file.read()
+    except OSError:
+        return None
+    body = content[_DIGEST:]
+    return body if _digest(name, body) == content[:_DIGEST] else None
+
+
+def write(name: str, body: bytes) -> None:
+    """Store ``body``; other processes see all of it or nothing. A full disk only means compiling again next time."""
+    with suppress(OSError):
+        _sweep()
+        handle, temporary = tempfile.mkstemp(dir=_place(), suffix=".tmp")  # a new file, never a link
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_digest(name, body) + body)
+            os.replace(temporary, _place() / name)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+
+@lru_cache(maxsize=1)
+def _sweep() -> None:
+    """Remove files left by killed processes."""
+    for path in _place().glob("*.tmp"):
+        with suppress(OSError):
+            if time.time() - path.lstat().st_mtime > _ABANDONED:
+                path.unlink()
+
+
+def size() -> int:
+    """Bytes in the cache folder, all keys together."""
+    return sum(path.stat().st_size for path in folder().rglob("*") if path.is_file())
