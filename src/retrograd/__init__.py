@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     )
     from .amp import GradScaler, autocast
     from .compiler import compile
+    from .engine.steps import record_steps
     from .explanation.explain import explain
     from .explanation.graph.graph import graph
     from .explanation.source import backward_source
@@ -170,6 +171,7 @@ __all__ = [
     "per_sample_gradients",
     "random",
     "pi",
+    "record_steps",
     "register_backward_rule",
     "rules",
     "save",
@@ -232,6 +234,7 @@ _ELSEWHERE = {
     "load": ".interop.pt",
     "load_packed": ".interop.packed",
     "per_sample_gradients": ".nn.utils.per_sample",
+    "record_steps": ".engine.steps",
     "save": ".interop.pt",
     "set_num_threads": ".kernels.compiled.machine.launch",
     "summary": ".nn.model_summary",

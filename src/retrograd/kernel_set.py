@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from threading import Lock, get_ident
 from types import FunctionType, TracebackType
 from typing import Any, Self
 
+from .kernels.interface import KERNELS, Interface
 from .options import AUTO, TEXTBOOK_ALGORITHMS, Options
 
 _PACKAGES = {"compiled": "retrograd.kernels.compiled", "textbook": "retrograd.textbook"}
@@ -23,21 +23,32 @@ _ALGORITHMS = "retrograd.textbook.algorithms"
 _CONVOLUTION = ("conv", "conv_input_grad", "conv_weight_grad")
 
 
-class KernelSet:
+class KernelSet(Interface):
     """The kernels of the active set as attributes."""
 
     _active = "compiled"
     _convolution = "auto"
 
     def __getattr__(self, name: str) -> Any:
-        # called only for names not yet in __dict__
+        # called only for names not yet in __dict__, which are no methods of the interface
         if name.startswith("__"):
             raise AttributeError(name)
-        kernel = _STANDING_IN.get(name) or self._found(name)
-        self.__dict__[name] = kernel
+        return self.load(name)
+
+    def load(self, name: str) -> Any:
+        """The kernel of the active set, or what hands its calls to listeners; kept until either changes."""
+        kernel = self.found(name)
+        with _lock:  # a listener of another thread may just have cleared what is kept
+            self.__dict__[name] = kernel = _Heard(name, None) if _listeners else kernel
         return kernel
 
-    def _found(self, name: str) -> Any:
+    def found(self, name: str) -> Any:
+        """The kernel of the active set.
+
+        Raises:
+            ImportError: the set cannot be imported.
+            AttributeError: it has no kernel of this name.
+        """
         package = _PACKAGES[KernelSet._active]
         if KernelSet._convolution != "auto" and name in _CONVOLUTION:
             package = f"{_ALGORITHMS}.{KernelSet._convolution}"
@@ -49,6 +60,8 @@ class KernelSet:
                 f"the kernel set {KernelSet._active!r} ({package}) cannot be imported: {error}; {hint}"
             ) from error
         try:
+            if not hasattr(module, name) and name in KERNELS:  # it is not compiled: NumPy's line is as good
+                module = importlib.import_module(_PACKAGES["textbook"])
             return getattr(module, name)
         except AttributeError as error:
             raise AttributeError(
@@ -59,54 +72,79 @@ class KernelSet:
 kernels = KernelSet()
 
 
-# ---- a function in place of a kernel -----------------------------------------------------------------------------
+# ---- listeners ---------------------------------------------------------------------------------------------------
 
-
-class _StandIn:
-    """Called as a kernel: the function that the calling thread put in its place, or the kernel itself."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.of_threads: dict[int, list[instead]] = {}
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        entered = self.of_threads.get(get_ident())
-        if not entered:
-            return kernels._found(self.name)(*args, **kwargs)
-        entered[-1].calls += 1
-        return entered[-1].function(*args, **kwargs)
-
-
-_STANDING_IN: dict[str, _StandIn] = {}
+_listeners: dict[int, list[Listener]] = {}  # by thread, innermost last; empty nearly always
 _lock = Lock()
 
 
-class instead(AbstractContextManager["instead"]):  # noqa: N801
+class Listener:
+    """While it is entered, every kernel that this thread calls is a `call` of it. Others see no difference.
+
+    Of several, the innermost is called; what it calls goes to the next one.
+    """
+
+    def __enter__(self) -> Self:
+        with _lock:
+            _listeners.setdefault(get_ident(), []).append(self)
+            kernels.__dict__.clear()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            entered = _listeners[get_ident()]
+            entered.remove(self)
+            if not entered:
+                del _listeners[get_ident()]
+            kernels.__dict__.clear()
+
+    def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a call gives; ``kernel(*args, **kwargs)`` is what it gives without this listener."""
+        return kernel(*args, **kwargs)
+
+
+class _Heard:
+    """A kernel whose calls the listeners of the calling thread get.
+
+    kernel: the function; None: that of the active set. below: how many listeners are left, counted from the outermost.
+    """
+
+    __slots__ = ("below", "kernel", "name")
+
+    def __init__(self, name: str, kernel: Callable[..., Any] | None, below: int | None = None) -> None:
+        self.name, self.kernel, self.below = name, kernel, below
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        entered = _listeners.get(get_ident(), [])
+        count = len(entered) if self.below is None else self.below
+        if not count:
+            return self.bare()(*args, **kwargs)
+        return entered[count - 1].call(self.name, _Heard(self.name, self.kernel, count - 1), args, kwargs)
+
+    def bare(self) -> Callable[..., Any]:
+        """The kernel itself."""
+        return self.kernel or kernels.found(self.name)
+
+
+def heard(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that is no attribute of ``kernels``, as listeners hear it."""
+    return _Heard(name, kernel) if _listeners else kernel
+
+
+class instead(Listener):  # noqa: N801
     """Within it, this thread calls a function where it would call the kernel of the function's name.
 
     function: takes what the kernel takes, arrays among it, and returns what it returns. calls: how many there were.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.name, self.function, self.calls = function.__name__, function, 0
+        self.function, self.calls = function, 0
 
-    def __enter__(self) -> Self:
-        with _lock:
-            stand_in = _STANDING_IN.setdefault(self.name, _StandIn(self.name))
-            stand_in.of_threads.setdefault(get_ident(), []).append(self)
-            kernels.__dict__[self.name] = stand_in
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with _lock:
-            of_threads = _STANDING_IN[self.name].of_threads
-            entered = of_threads[get_ident()]
-            entered.pop()
-            if not entered:
-                del of_threads[get_ident()]
-            if not of_threads:
-                del _STANDING_IN[self.name]
-                kernels.__dict__.pop(self.name, None)
+    def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if name != self.function.__name__:
+            return kernel(*args, **kwargs)
+        self.calls += 1
+        return self.function(*args, **kwargs)
 
 
 def is_text_of_a_kernel(function: Any) -> bool:
@@ -198,7 +236,7 @@ def exact(name: str) -> Any:
 
 
 def _textbook(name: str) -> Any:
-    return _STANDING_IN.get(name) or getattr(importlib.import_module(_PACKAGES["textbook"]), name)
+    return heard(name, getattr(importlib.import_module(_PACKAGES["textbook"]), name))
 
 
 def compile_ahead(kernels: Sequence[str]) -> None:

@@ -1,17 +1,52 @@
-"""Strided copies."""
+"""Copies: strided, of another shape or type, into a part of a larger array."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from .ieee import ieee
 
-__all__ = ["accumulate", "copy"]
+__all__ = ["accumulate", "cast", "concatenate", "copy", "duplicate", "pad_slice", "reshaped"]
 
 
 def copy(y: np.ndarray, x: np.ndarray) -> None:
     """y[...] = x in place, x broadcast to y's shape; both of one type, with any strides and no shared memory."""
     np.copyto(y, x)
+
+
+def duplicate(x: np.ndarray) -> np.ndarray:
+    """A copy of x, with its order of axes in memory."""
+    return x.copy(order="K")
+
+
+def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A copy of x in another shape, the elements in C order."""
+    return np.ascontiguousarray(x).reshape(shape)
+
+
+def cast(x: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """x in another type, in its order of memory: numbers are truncated to integers, which wrap."""
+    if x.dtype.kind != "f":
+        return x.astype(dtype)
+    with np.errstate(all="ignore"):
+        if dtype.kind in "iu" and dtype.itemsize < 4:  # as other libraries do it, for numbers outside the type
+            x = x.astype(np.int64)
+        return x.astype(dtype)
+
+
+def concatenate(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
+    """The arrays one after the other along ``axis``."""
+    return np.concatenate(arrays, axis)
+
+
+def pad_slice(g: np.ndarray, shape: tuple[int, ...], index: Any) -> np.ndarray:
+    """Zeros of this shape, with g at ``[index]``; in g's order of axes, if it has as many."""
+    y = np.zeros_like(g, shape=shape) if g.ndim == len(shape) else np.zeros(shape, g.dtype)
+    y[index] = g
+    return y
 
 
 @ieee

@@ -6,7 +6,7 @@ import numpy as np
 
 from .ieee import ieee
 
-__all__ = ["csr_product", "csr_product_pair", "lines"]
+__all__ = ["csr_product", "csr_product_pair", "csr_transpose", "lines"]
 
 Csr = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -33,6 +33,22 @@ def csr_product(
     rows = np.repeat(np.arange(starts.size - 1), np.diff(starts))  # the row of each entry
     np.add.at(y, rows, along[indices] * factors)
     return np.moveaxis(y, 0, axis)
+
+
+def csr_transpose(
+    indices: np.ndarray, columns: int, starts: np.ndarray | None, weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """The transpose of a matrix with compressed rows: its starts, indices and weights.
+
+    Without ``starts`` each row has one entry; without ``weights`` all are 1, and stay None. The entries of a row are in
+    the order of the rows they come from.
+    """
+    narrow = columns <= 1 << 16  # NumPy sorts 16-bit integers in linear time
+    order = np.argsort(indices.astype(np.uint16) if narrow else indices, kind="stable")
+    row_of = order if starts is None else np.repeat(np.arange(starts.size - 1), np.diff(starts))[order]
+    found = np.zeros(columns + 1, np.int64)
+    np.cumsum(np.bincount(indices, minlength=columns), out=found[1:])
+    return found, row_of, None if weights is None else weights[order]
 
 
 def csr_product_pair(x: np.ndarray, axis: int, matrix: Csr, next_matrix: Csr) -> np.ndarray:

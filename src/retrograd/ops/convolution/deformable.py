@@ -66,8 +66,8 @@ class DeformConv(Function):
     ) -> Tensor:  # fmt: skip
         ctx.save_for_backward(x, offset, mask, w)
         ctx.window, ctx.workspace = window, workspace
-        arrays = (None if tensor is None else tensor.array for tensor in (x, offset, mask, w, b))
-        return wrap(kernels.deform_conv(*arrays, window, workspace))
+        mask_array, bias = (None if tensor is None else tensor.array for tensor in (mask, b))
+        return wrap(kernels.deform_conv(x.array, offset.array, mask_array, w.array, bias, window, workspace))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -92,12 +92,13 @@ def per_sample_deform_weight_grad(
     x: Tensor, offset: Tensor, mask: Tensor | None, g: Tensor, window: Window, workspace: int | None
 ) -> Tensor:
     """The gradient of each image to w: (N, Co, Ci//groups, *R); not differentiable."""
-    arrays = [None if tensor is None else tensor.array for tensor in (x, offset, mask, g)]
     depth = x.array.shape[1] // window.groups
     found = np.empty((len(x.array), g.array.shape[1], depth, *window.kernel), x.array.dtype)
     for n in range(len(found)):
-        one = (None if array is None else array[n : n + 1] for array in arrays)
-        found[n] = kernels.deform_conv_weight_grad(*one, window, workspace)
+        one = slice(n, n + 1)
+        found[n] = kernels.deform_conv_weight_grad(
+            x.array[one], offset.array[one], None if mask is None else mask.array[one], g.array[one], window, workspace
+        )
     return wrap(found)
 
 

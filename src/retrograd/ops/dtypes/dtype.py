@@ -15,6 +15,7 @@ from ...engine.convert import default_dtype as default_dtype  # for the files of
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 
 float32, float64, int64, bool_, float16 = FLOAT32, FLOAT64, INT64, BOOL, FLOAT16
 uint8, int8, int16, int32, _ = STORED
@@ -56,12 +57,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
 
 def converted(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     """array in another type, in its order of memory: numbers are truncated to integers, which wrap."""
-    if array.dtype.kind != "f":
-        return array.astype(dtype)
-    with np.errstate(all="ignore"):
-        if dtype.kind in "iu" and dtype.itemsize < 4:  # as other libraries do it, for numbers outside the type
-            array = array.astype(np.int64)
-        return array.astype(dtype)
+    return kernels.cast(array, dtype)
 
 
 def as_dtype(dtype: Any, *, default: bool = False) -> np.dtype[Any]:

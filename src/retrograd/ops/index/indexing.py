@@ -16,6 +16,7 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
+from ...kernel_set import kernels
 from ..arguments.checks import as_element, as_flag, as_int, as_mask, is_number, require_tensor, whole
 from ..dtypes.dtype import cast, uint8
 from ..memory.private import private
@@ -50,10 +51,7 @@ class PadSlice(Function):
     @staticmethod
     def forward(ctx: Any, g: Tensor, shape: tuple[int, ...], index: Basic) -> Tensor:
         ctx.index = index
-        same_axes = g.array.ndim == len(shape)
-        y = np.zeros_like(g.array, shape=shape) if same_axes else np.zeros(shape, g.array.dtype)
-        y[index] = g.array
-        return wrap(y)
+        return wrap(kernels.pad_slice(g.array, shape, index))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:

@@ -40,12 +40,7 @@ class Matrix:
     def transposed(self) -> Matrix:
         """The transpose; the entries of a row are in the order of the rows they come from."""
         if self._transposed is None:
-            narrow = self.columns <= 1 << 16  # NumPy sorts 16-bit integers in linear time
-            order = np.argsort(self.indices.astype(np.uint16) if narrow else self.indices, kind="stable")
-            row_of = order if self.starts is None else np.repeat(np.arange(self.rows), np.diff(self.starts))[order]
-            starts = np.zeros(self.columns + 1, np.int64)
-            np.cumsum(np.bincount(self.indices, minlength=self.columns), out=starts[1:])
-            weights = None if self.weights is None else self.weights[order]
+            starts, row_of, weights = kernels.csr_transpose(self.indices, self.columns, self.starts, self.weights)
             self._transposed = Matrix(row_of, self.rows, starts, weights)
             self._transposed._transposed = self
         return self._transposed

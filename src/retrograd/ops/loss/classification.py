@@ -303,7 +303,7 @@ def _against_probabilities(
 
 
 def _reduced(loss: np.ndarray, sums: np.ndarray, factor: float | None) -> np.ndarray:
-    return loss if factor is None else np.array(sums[0] * factor, loss.dtype)
+    return loss if factor is None else kernels.scale(sums[:1].reshape(()), factor)
 
 
 def _with_classes(g: Tensor) -> Tensor:

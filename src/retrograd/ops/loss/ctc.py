@@ -42,7 +42,11 @@ class CTC(Function):
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> Gradients:
         x, loss, alpha = ctx.saved_tensors
-        return wrap(kernels.ctc_loss_grad(g.array, x.array, *ctx.labels, loss, alpha, ctx.zero_infinity)), None, None
+        targets, inputs, lengths, blank = ctx.labels
+        gx = kernels.ctc_loss_grad(
+            g.array, x.array, targets, inputs, lengths, blank, loss, alpha, zero_infinity=ctx.zero_infinity
+        )
+        return wrap(gx), None, None
 
 
 @operator(records=CTC)

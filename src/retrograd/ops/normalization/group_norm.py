@@ -46,7 +46,8 @@ class LayerNorm(Norm):
     def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, *statistics: np.ndarray) -> Any:
         """The gradients to x, weight and bias."""
         affine = ctx.affine and any(ctx.needs_input_grad[1:3])
-        return kernels.layer_norm_grad(g, x, weight, *statistics, ctx.centred, affine)
+        mean, inverse = statistics
+        return kernels.layer_norm_grad(g, x, weight, mean, inverse, ctx.centred, affine)
 
 
 class GroupNorm(Norm):

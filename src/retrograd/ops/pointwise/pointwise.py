@@ -13,7 +13,7 @@ from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...formulas import FORMULAS, FUSED, POINTWISE, form
 from ...formulas.table import gradients_of, same_grad
-from ...kernel_set import is_copy, kernels
+from ...kernel_set import heard, is_copy, kernels
 from ..shape.broadcasting import sum_to
 from .operands import Binary, recording
 
@@ -37,7 +37,10 @@ def kernel(formula: Any) -> Callable[..., Any]:
 
 def _load(formula: Any) -> Callable[..., Any]:
     found: Callable[..., Any]
-    found = kernels.formula_kernel(formula) if hasattr(formula, "digest") else getattr(kernels, formula.kernel)
+    if hasattr(formula, "digest"):
+        found = heard(formula.kernel, kernels.formula_kernel(formula))
+    else:
+        found = getattr(kernels, formula.kernel)
     _loaded[formula.kernel] = found
     return found
 

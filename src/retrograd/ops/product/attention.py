@@ -48,8 +48,8 @@ class Attention(Function):
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: np.ndarray | None, scale: float, causal: bool
     ) -> Tensor:
-        y, log_sum = kernels.attention(q.array, k.array, v.array, bias, scale, causal)
-        y = wrap(y)
+        result, log_sum = kernels.attention(q.array, k.array, v.array, bias, scale, causal)
+        y = wrap(result)
         ctx.save_for_backward(q, k, v, y, log_sum, bias)
         ctx.options = scale, causal
         return y

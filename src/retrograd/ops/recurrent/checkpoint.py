@@ -58,11 +58,13 @@ class _Segment(NamedTuple):
         """
         x, h, c, weights, lengths, spec, cells, masks, fused = self
         if fused:
-            arguments = (x, h, c, [weights], lengths, spec)
-            *_, saved = kernels.recurrent(*arguments, True, cells)
+            *_, saved = kernels.recurrent(x, h, c, [weights], lengths, spec, True, cells)
             needed = (of_x, True, spec.cells, any(of_weights))
-            *found, pieces = kernels.recurrent_grad(*upstream, *arguments, saved, needed, True)
-            return *found, pieces and pieces[0]
+            gy, ghn, gcn, gcells = upstream
+            gx, gh, gc, pieces = kernels.recurrent_grad(
+                gy, ghn, gcn, gcells, x, h, c, [weights], lengths, spec, saved, needed, True
+            )
+            return gx, gh, gc, pieces and pieces[0]
         leaves: list[Any] = [wrapped(a) for a in (x, h, c, None, None, None, *flattened([weights], spec))]
         wanted = [of_x, h is not None, c is not None, False, False, False, *flattened([of_weights], spec)]
         for leaf, want in zip(leaves, wanted, strict=True):

@@ -41,16 +41,16 @@ class RecurrentLayer(Function):
         cells: bool, *flat: Tensor,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         save = any(ctx.needs_input_grad)
-        *outputs, saved = kernels.recurrent(
+        y, hn, cn, all_cells, saved = kernels.recurrent(
             x.array, array(h0), array(c0), weight_arrays(flat, spec), lengths, spec, save, cells
         )
         if save:
             # y may be a view of what the kernels save: a change in place must be noticed
-            kept = outputs[0] if outputs[0].base is not None else None
+            kept = y if y.base is not None else None
             ctx.save_for_backward(x, h0, c0, boxed(saved), kept, *flat)
             ctx.options = (lengths, spec, cells)
             ctx.set_materialize_grads(False)
-        return tuple([wrap(array) for array in outputs if array is not None])
+        return tuple([wrap(array) for array in (y, hn, cn, all_cells) if array is not None])
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -68,7 +68,7 @@ class RecurrentLayer(Function):
             gy, ghn, gcn, gcells, x.array, array(h0), array(c0), weight_arrays(flat, spec), lengths, spec, forward,
             (wanted[0], wanted[1], wanted[2], of_weights), last,
         )  # fmt: skip
-        pieces = flattened(found, spec) if of_weights else [None] * len(flat)
+        pieces = [None] * len(flat) if found is None else flattened(found, spec)
         return (
             wrapped(gx), wrapped(gh0), wrapped(gc0), None, None, None,
             *[wrapped(piece) if want else None for piece, want in zip(pieces, wanted[6:], strict=True)],

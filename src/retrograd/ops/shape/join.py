@@ -240,7 +240,7 @@ def _joined(arrays: list[np.ndarray], axis: int) -> np.ndarray:
     shape = list(arrays[0].shape)
     shape[axis] = sum(array.shape[axis] for array in arrays)
     if math.prod(shape) < _LARGE * len(arrays):
-        return np.concatenate(arrays, axis)
+        return kernels.concatenate(arrays, axis)
     y = empty_as(arrays[0], shape)
     before, start = (slice(None),) * axis, 0
     for array in arrays:

@@ -44,7 +44,6 @@ __all__ = [
 ]
 
 
-_LARGE = 65536  # elements
 
 
 class Reshape(View):
@@ -354,15 +353,14 @@ def t(input: Tensor) -> Tensor:
 
 
 def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """x in another shape, a view where possible; a large copy is made by all threads."""
-    if x.size >= _LARGE and not x.flags.c_contiguous:
-        known = math.prod(n for n in shape if n != -1)
-        whole = tuple(x.size // (known or 1) if n == -1 else n for n in shape)
-        if math.prod(whole) == x.size and not _can_view(x.shape, x.strides, whole):
-            y = np.empty(x.shape, x.dtype)
-            kernels.copy(y, x)
-            x = y
-    return x.reshape(shape)
+    """x in another shape, a view where possible."""
+    if x.flags.c_contiguous or not x.size:
+        return x.reshape(shape)
+    known = math.prod(n for n in shape if n != -1)
+    whole = tuple(x.size // (known or 1) if n == -1 else n for n in shape)
+    if math.prod(whole) != x.size or _can_view(x.shape, x.strides, whole):
+        return x.reshape(shape)
+    return kernels.reshaped(x, whole)
 
 
 def empty_as(x: np.ndarray, shape: Sequence[int], axes: Sequence[int] | None = None) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 from ..machine.launch import kernel
 from .move_plan import APART, FILL, RUN, STEPS, TILES, TOGETHER, move_plan
 
-__all__ = ["accumulate", "copy"]
+__all__ = ["accumulate", "copy", "duplicate", "reshaped"]
 
 _ACCUMULATE = kernel("memory.moves.accumulate")
 _COPY = dict.fromkeys((RUN, FILL, STEPS), kernel("memory.moves.copy"))
@@ -43,11 +43,20 @@ def accumulate(y: np.ndarray, x: np.ndarray) -> None:
         if plan is not None:
             _ACCUMULATE[form](plan.tasks, x, y, plan.words)
             return
-    np.add(y, x, out=y)
+    with np.errstate(all="ignore"):
+        np.add(y, x, out=y)
 
 
 def duplicate(x: np.ndarray) -> np.ndarray:
     """A dense copy of x in its own order of axes."""
-    y = np.empty_like(x)
+    if x.size < _SMALL:
+        return x.copy(order="K")
+    y = np.empty(x.shape, x.dtype) if 0 in x.strides else np.empty_like(x)  # broadcast, like the gradient of a sum
     copy(y, x)
     return y
+
+
+def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    y = np.empty(x.shape, x.dtype)
+    copy(y, x)
+    return y.reshape(shape)

@@ -1,0 +1,183 @@
+"""Steps: what a computation consists of below autograd, one call of a kernel each.
+
+``record_steps(function)`` runs a function once and keeps the steps that it made, forward, backward and the optimizer's
+among them. Printed, they are the program that ran; ``run`` runs it again, in the same order on the same arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..kernel_set import Listener
+from ..kernels.interface import KERNELS
+
+__all__ = ["Step", "Steps", "record_steps"]
+
+_LONGEST = 32  # characters of an argument that is no array
+
+
+class Step(NamedTuple):
+    """One call of a kernel: its name, its arguments, and what it returned.
+
+    run: the function that was called, of the set that was active.
+    """
+
+    kernel: str
+    run: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    result: Any
+
+    @property
+    def inputs(self) -> list[np.ndarray]:
+        """The arrays that the kernel reads."""
+        found = KERNELS.get(self.kernel)
+        given = self.args[1:] if found is not None and found.writes else self.args  # the first is overwritten
+        return [*_arrays((given, self.kwargs))]
+
+    @property
+    def outputs(self) -> list[np.ndarray]:
+        """The arrays that it returned, and those that it changed in place."""
+        found = KERNELS.get(self.kernel)
+        if found is None or not (found.writes or found.changes):
+            return [*_arrays(self.result)]
+        return [*_arrays(self.args if found.changes == "*columns" else self.args[0])]
+
+
+class Steps(list[Step]):
+    """The steps of a computation, in their order.
+
+    result: what the recorded function returned.
+    """
+
+    result: Any = None
+
+    def run(self) -> None:
+        """Run all steps again. Every result goes into the array that the step returned when it was recorded.
+
+        So the inputs are read where they were, parameters and states of an optimizer are changed where they are, and
+        what the function returned has the new numbers. Numbers that are no elements of an array, such as a learning
+        rate or the key of dropout, stay as they were recorded.
+        """
+        again: dict[int, Any] = {}  # what a kernel saves for its gradient, by the id of what it was
+        for step in self:
+            result = step.run(*_replaced(step.args, again), **_replaced(step.kwargs, again))
+            for old, new in zip(_leaves(step.result), _leaves(result), strict=True):
+                if isinstance(old, np.ndarray):
+                    np.copyto(old, new)
+                else:
+                    again[id(old)] = new
+
+    def sources(self) -> list[np.ndarray]:
+        """The arrays that a step reads and no earlier step has made: inputs, parameters, states, constants."""
+        made: set[int] = set()
+        found: dict[int, np.ndarray] = {}
+        for step in self:
+            for array in map(_root, step.inputs):
+                if id(array) not in made:
+                    found.setdefault(id(array), array)
+            made.update(id(_root(array)) for array in step.outputs)
+        return [*found.values()]
+
+    def __str__(self) -> str:
+        names: dict[int, str] = {}
+        lines = []
+        for step in self:
+            arguments = [_word(each, names) for each in step.args]
+            arguments += [f"{key}={_word(each, names)}" for key, each in step.kwargs.items()]
+            call = f"{step.kernel}({', '.join(arguments)})"
+            results = step.result if isinstance(step.result, tuple) else (step.result,)
+            made = ", ".join(_word(each, names) for each in results)
+            lines.append(call if step.result is None else f"{made} = {call}")
+        return "\n".join(lines)
+
+
+class _Recorder(Listener):
+    def __init__(self) -> None:
+        self.steps = Steps()
+
+    def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = kernel(*args, **kwargs)
+        if not callable(result):  # else it is a kernel, of a user's formula
+            self.steps.append(Step(name, _bare(kernel), _copied(args), _copied(kwargs), _copied(result)))
+        return result
+
+
+def record_steps(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Steps:
+    """Call a function, and return the steps that it consists of.
+
+    >>> import retrograd as rg
+    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+    >>> steps = rg.record_steps(lambda: rg.exp(x).sum())
+    >>> [step.kernel for step in steps]
+    ['exp', 'sum']
+    >>> x.detach()[0] = 0.0
+    >>> steps.run()
+    >>> print(steps.result)
+    tensor(8.3891, requires_grad=True)
+    """
+    with _Recorder() as recorder:
+        result = function(*args, **kwargs)
+    recorder.steps.result = result
+    return recorder.steps
+
+
+def _bare(kernel: Any) -> Callable[..., Any]:
+    return kernel.bare() if hasattr(kernel, "bare") else kernel
+
+
+# ---- arguments and results, which may be tuples, lists and dicts of arrays ---------------------------------------
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _leaves(each)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _leaves(each)
+    elif value is not None:
+        yield value
+
+
+def _arrays(value: Any) -> Iterator[np.ndarray]:
+    return (each for each in _leaves(value) if isinstance(each, np.ndarray))
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*[_mapped(each, change) for each in value])
+    if isinstance(value, (tuple, list)):
+        return type(value)([_mapped(each, change) for each in value])
+    if type(value) is dict:
+        return {key: _mapped(each, change) for key, each in value.items()}
+    return change(value)
+
+
+def _copied(value: Any) -> Any:
+    """The same leaves in containers of their own, which the caller may change later."""
+    return _mapped(value, lambda leaf: leaf)
+
+
+def _replaced(value: Any, other: dict[int, Any]) -> Any:
+    return _mapped(value, lambda leaf: other.get(id(leaf), leaf)) if other else value
+
+
+def _root(array: np.ndarray) -> np.ndarray:
+    """The array whose memory a view shows."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _word(value: Any, names: dict[int, str]) -> str:
+    if isinstance(value, np.ndarray):
+        name = names.setdefault(id(_root(value)), f"%{len(names)}")
+        return f"{name}: {value.dtype}[{', '.join(map(str, value.shape))}]"
+    if isinstance(value, (tuple, list)) and any(True for _ in _arrays(value)):
+        return f"({', '.join(_word(each, names) for each in value)})"
+    text = getattr(value, "__name__", None) or repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,0 +1,84 @@
+"""The interface of the kernels: each is there in both sets, under one signature, and its results are what it says."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from conformance.test_types import CASES, as_function
+from retrograd import textbook
+from retrograd.kernel_set import KernelSet, Listener, kernels, use_kernels
+from retrograd.kernels import compiled
+from retrograd.kernels.interface import KERNELS, Interface, Kernel, spec_of
+from retrograd.testing.call import outputs_of
+
+OUTSIDE = {"get_num_threads", "set_num_threads", "warmup"}  # what the compiled set offers besides kernels
+
+
+def parameters(function: Any) -> list[str]:
+    return [name for name in inspect.signature(function).parameters if name != "self"]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_has_its_signature_in_both_sets(name: str) -> None:
+    kernel = KERNELS[name]
+    assert parameters(kernel.text) == parameters(getattr(textbook, name))
+    if hasattr(compiled, name):  # else it runs as the textbook has it
+        assert parameters(kernel.text) == parameters(getattr(compiled, name))
+    assert (kernel.__doc__ or "").strip() and (kernel.spec is None) == bool(kernel.host)
+    assert getattr(Interface, name, kernel) is kernel
+
+
+def test_every_kernel_is_listed() -> None:
+    assert {*compiled.__all__} - OUTSIDE <= {*KERNELS} == {*textbook.__all__}
+    assert isinstance(KernelSet.softmax, Kernel) and repr(KernelSet.softmax) == "<kernel softmax>"
+    assert callable(kernels.softmax) and kernels.softmax is kernels.softmax
+
+
+class Checking(Listener):
+    """Compares every result with the specification."""
+
+    def __init__(self) -> None:
+        self.wrong: list[str] = []
+        self.checked: set[str] = set()
+
+    def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        declared = KERNELS.get(name)
+        given = spec_of(args), {key: spec_of(value) for key, value in kwargs.items()}
+        result = kernel(*args, **kwargs)
+        if declared is not None and declared.spec is not None:
+            self.checked.add(name)
+            expected = declared.spec(*given[0], **given[1])
+            if bare(expected) != bare(spec_of(result)):
+                self.wrong.append(f"{name}{given}: {spec_of(result)}, said {expected}")
+        return result
+
+
+def bare(spec: Any) -> Any:
+    """Without the difference between lists and tuples."""
+    return [bare(each) for each in spec] if isinstance(spec, (tuple, list)) else spec
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kernel_set", ["textbook", pytest.param("compiled", marks=pytest.mark.nightly)])
+def test_results_are_as_specified(kernel_set: str) -> None:
+    """In all operators of the conformance tables, forward and backward."""
+    checking = Checking()
+    with use_kernels(kernel_set), checking, np.errstate(all="ignore"):
+        for case in CASES:
+            if case.form is not as_function or case.label != case.name:
+                continue
+            tensors = [rg.Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for array in case.call.arrays]
+            try:
+                results = [y for y in outputs_of(case.form(case.call, tensors)) if y.requires_grad]
+                if results:
+                    rg.autograd.backward(results, [rg.randn_like(y) for y in results])
+            except (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError):
+                continue  # entries that test refusals
+    assert not checking.wrong, "\n".join(checking.wrong[:20])
+    assert len(checking.checked) > 200

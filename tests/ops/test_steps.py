@@ -1,0 +1,192 @@
+"""Steps: what is recorded, how it is written, and that running it again gives the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd import nn, optim
+
+F = nn.functional
+
+
+def lenet() -> tuple[Any, Any, Any]:
+    model = nn.Sequential(
+        *(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 10)),
+    )
+    return model, rg.randn(4, 1, 28, 28), optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+class Last(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(8, 16), nn.Linear(16, 10)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.lstm(x)[0][-1])
+
+
+def lstm() -> tuple[Any, Any, Any]:
+    model = Last()
+    return model, rg.randn(7, 4, 8), optim.SGD(model.parameters(), lr=0.1)
+
+
+class Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm, self.next_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Any) -> Any:
+        n, steps, width = x.shape
+        heads = [part.reshape(n, steps, 4, -1).transpose(1, 2) for part in self.qkv(self.norm(x)).chunk(3, -1)]
+        mixed = F.scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2).reshape(n, steps, width)
+        x = x + self.out(mixed)
+        return x + self.down(F.gelu(self.up(self.next_norm(x))))
+
+
+class Gpt(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(20, 16), nn.Embedding(8, 16)
+        self.blocks, self.head = nn.Sequential(Block(16), Block(16)), nn.Linear(16, 10)
+
+    def forward(self, words: Any) -> Any:
+        x = self.words(words) + self.places(rg.arange(words.shape[1]))
+        return self.head(self.blocks(x)[:, -1])
+
+
+def gpt() -> tuple[Any, Any, Any]:
+    model = Gpt()
+    return model, rg.randint(0, 20, (4, 8)), optim.SGD(model.parameters(), lr=0.1)
+
+
+def training(make: Any, clip: bool = False) -> tuple[Callable[[], Any], list[np.ndarray]]:
+    """A training step, and the arrays that it reads and changes: images, labels, parameters, states."""
+    rg.manual_seed(3)
+    model, x, optimizer = make()
+    labels = rg.tensor([1, 0, 3, 2])
+
+    def step() -> Any:
+        loss = F.cross_entropy(model(x), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        if clip:
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    step()
+    states = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, rg.Tensor)]
+    return step, [each.array for each in (x, labels, *model.parameters(), *states)]
+
+
+@pytest.mark.parametrize("make", [lenet, lstm, gpt])
+@pytest.mark.parametrize("kernel_set", ["compiled", pytest.param("textbook", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("clip", [False, True])
+def test_a_training_step_again(make: Any, kernel_set: str, clip: bool) -> None:
+    """The steps give the bits of the step that was recorded, and, of other numbers in the same arrays, those of a new
+    one."""
+    with rg.use_kernels(kernel_set):
+        step, arrays = training(make, clip)
+        before = [array.copy() for array in arrays]
+        steps = rg.record_steps(step)
+        after, loss = [array.copy() for array in arrays], steps.result.array.copy()
+
+        def restore() -> None:
+            for array, value in zip(arrays, before, strict=True):
+                array[...] = value
+
+        restore()
+        steps.run()
+        assert_bits(arrays, after)
+        assert_bits([steps.result.array], [loss])
+        if clip:
+            return  # its factor is a number, which is recorded as it was
+        before[0] = np.flip(before[0], 0) if before[0].dtype.kind == "i" else before[0] * 1.5
+        before[1] = np.array([3, 3, 1, 0])
+        restore()
+        steps.run()
+        found = [array.copy() for array in (*arrays, steps.result.array)]
+        restore()
+        loss = step().array
+        assert_bits(found, [*arrays, loss])
+
+
+def assert_bits(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one.view(f"u{one.itemsize}"), other.view(f"u{other.itemsize}"))
+
+
+@pytest.mark.parametrize("make", [lenet, lstm, gpt])
+def test_every_array_comes_from_a_step(make: Any) -> None:
+    """But for inputs, parameters and states, and constants that the shapes alone give."""
+    step, arrays = training(make)
+    known = {id(array) for array in map(root, arrays)}
+    others = [array for array in rg.record_steps(step).sources() if id(array) not in known]
+    constants = [array for array in others if is_constant(array)]
+    assert [array for array in others if not any(array is each for each in constants)] == []
+
+
+def is_constant(array: np.ndarray) -> bool:
+    """Whether it is full of ones, or counts: the upstream gradient, the weights of lines, positions."""
+    return bool((array == 1).all() or (array == np.arange(array.size)).all())
+
+
+def root(array: np.ndarray) -> np.ndarray:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def test_what_a_step_says() -> None:
+    x, w = rg.ones(2, 3, requires_grad=True), rg.ones(4, 3, requires_grad=True)
+    steps = rg.record_steps(lambda: F.linear(x, w).relu())
+    assert [step.kernel for step in steps] == ["matmul", "relu"]
+    assert steps[0].inputs[0] is x.array and steps[1].inputs[0] is steps[0].outputs[0]
+    assert str(steps).splitlines() == [
+        "%2: float32[2, 4] = matmul(%0: float32[2, 3], %1: float32[3, 4], None)",
+        "%3: float32[2, 4] = relu(%2: float32[2, 4])",
+    ]
+    assert steps.result.shape == (2, 4) and [array is x.array for array in steps.sources()][0]
+
+
+def test_what_is_written_in_place() -> None:
+    x = rg.ones(3, requires_grad=True)
+    (x * 2).sum().backward()
+    steps = rg.record_steps(lambda: (x * 3).sum().backward())
+    (added,) = [step for step in steps if step.kernel == "accumulate"]
+    assert added.outputs[0] is x.grad.array is added.inputs[0] and x.grad.tolist() == [5, 5, 5]
+    steps.run()
+    assert x.grad.tolist() == [8, 8, 8]
+
+
+def test_other_threads_are_not_recorded() -> None:
+    import threading
+
+    def other() -> None:
+        rg.exp(rg.ones(3))
+
+    def run() -> Any:
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        return rg.sin(rg.ones(3))
+
+    assert [step.kernel for step in rg.record_steps(run)] == ["sin"]
+
+
+def test_a_failed_call_leaves_nothing_behind() -> None:
+    def fails() -> None:
+        rg.exp(rg.ones(3))
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        rg.record_steps(fails)
+    assert rg.record_steps(lambda: None) == []
