@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock, get_ident
 from types import FunctionType, TracebackType
 from typing import Any, Self
@@ -132,19 +132,20 @@ def heard(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class instead(Listener):  # noqa: N801
-    """Within it, this thread calls a function where it would call the kernel of the function's name.
+    """Within it, this thread calls other functions where it would call the kernels of these names.
 
-    function: takes what the kernel takes, arrays among it, and returns what it returns. calls: how many there were.
+    Each takes what the kernel takes, arrays among it, and returns what it returns. calls: how many there were.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function, self.calls = function, 0
+    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        self.functions, self.calls = functions, 0
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if name != self.function.__name__:
+        function = self.functions.get(name)
+        if function is None:
             return kernel(*args, **kwargs)
         self.calls += 1
-        return self.function(*args, **kwargs)
+        return function(*args, **kwargs)
 
 
 def is_text_of_a_kernel(function: Any) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
-from retrograd.kernel_set import kernels, use_kernels
+from retrograd.kernel_set import Listener, use_kernels
 
 EXACT = {"eps": 1.0, "atol": 1e-11, "rtol": 1e-11}  # a difference of a linear function has no error but rounding
 
@@ -119,32 +119,19 @@ def kernels_of_backward(function: Callable[..., Tensor], arrays: tuple[np.ndarra
 
 @contextmanager
 def recorded_kernels() -> Iterator[list[str]]:
-    """The names of the kernels that run in the block."""
-    names: list[str] = []
-    spy = _Spy(names)
-    before = dict(kernels.__dict__)
-    kernels.__dict__.clear()
-    original = type(kernels).__getattr__
-    type(kernels).__getattr__ = lambda self, name: spy.watch(name, original(self, name))
-    try:
-        yield names
-    finally:
-        type(kernels).__getattr__ = original
-        kernels.__dict__.clear()
-        kernels.__dict__.update(before)
+    """The names of the kernels that compute in the block."""
+    with _Spy() as spy:
+        yield spy.names
 
 
-class _Spy:
-    def __init__(self, names: list[str]) -> None:
-        self.names = names
+class _Spy(Listener):
+    def __init__(self) -> None:
+        self.names: list[str] = []
 
-    def watch(self, name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
-        def watched(*args: Any, **kwargs: Any) -> Any:
+    def call(self, name: str, kernel: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if name not in ("cast", "duplicate"):
             self.names.append(name)
-            return kernel(*args, **kwargs)
-
-        kernels.__dict__[name] = watched
-        return watched
+        return kernel(*args, **kwargs)
 
 
 def _as_it_is(a: np.ndarray) -> np.ndarray:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
@@ -24,10 +22,8 @@ def layouts(dtype: type) -> list[np.ndarray]:
 def test_arithmetic_is_numpys(dtype: type) -> None:
     for x in layouts(dtype):
         x.flags.writeable = False
-        with recorded_kernels() as names:
-            copied = arithmetic.copy(x)
-        large, repeated = x.size == math.prod(LARGE), 0 in x.strides
-        assert names == (["copy"] if large else [])
+        copied = arithmetic.copy(x)
+        repeated = 0 in x.strides
         np.testing.assert_array_equal(copied, x)
         assert not np.shares_memory(copied, x)
         assert repeated or copied.strides == x.copy(order="K").strides

@@ -20,7 +20,7 @@ import retrograd as rg
 from conformance.table import Op
 from conformance.test_conformance import OPERATORS
 from retrograd.engine import tensor as engine_tensor
-from retrograd.kernel_set import KernelSet, kernels
+from retrograd.kernel_set import Listener, kernels
 from retrograd.ops.reduce import reduction
 
 SOURCE, HERE = Path(rg.__file__).parent, Path(__file__).parent
@@ -32,29 +32,23 @@ AXES = ("dim", "dim0", "dim1", "dims", "axis0", "axis1", "source", "destination"
 @pytest.fixture
 def only_arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Results and arguments of kernels are looked at: a scalar of NumPy is none of ours."""
-    wrap, look_up = engine_tensor.wrap, KernelSet.__getattr__
+    wrap = engine_tensor.wrap
 
     def checked_wrap(array: Any) -> Any:
         assert type(array) is np.ndarray, f"a result is {type(array).__name__}"
         return wrap(array)
 
-    def checked_kernel(self: KernelSet, name: str) -> Any:
-        kernel = look_up(self, name)
-
-        def call(*args: Any, **options: Any) -> Any:
+    class Checking(Listener):
+        def call(self, name: str, kernel: Any, args: Any, kwargs: Any) -> Any:
             scalars = [type(arg).__name__ for arg in args if isinstance(arg, np.generic)]
             assert not scalars, f"kernel {name} is given {scalars}"
-            return kernel(*args, **options)
-
-        self.__dict__[name] = call
-        return call
+            return kernel(*args, **kwargs)
 
     for module in [m for name, m in sys.modules.items() if name.startswith("retrograd.")]:
         if getattr(module, "wrap", None) is wrap:
             monkeypatch.setattr(module, "wrap", checked_wrap)
-    monkeypatch.setattr(KernelSet, "__getattr__", checked_kernel)
-    yield
-    rg.use_kernels(rg.active_kernels())  # forgets the kernels that were looked up
+    with Checking():
+        yield
 
 
 def number(value: Any, dtype: Any, first: bool, leaves: list[Any]) -> Any:

@@ -195,7 +195,7 @@ def test_other_threads_run_the_kernel() -> None:
         return x - y
 
     def other() -> None:
-        with instead(add):
+        with instead({"add": add}):
             entered.set()
             leave.wait(10)
             found.append(kernels.add(a, a)[0])
@@ -205,7 +205,7 @@ def test_other_threads_run_the_kernel() -> None:
     thread.start()
     entered.wait(10)
     assert kernels.add(a, a)[0] == 2
-    with instead(add) as here:
+    with instead({"add": add}) as here:
         assert kernels.add(a, a)[0] == 0
         leave.set()
         thread.join()

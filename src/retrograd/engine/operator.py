@@ -207,8 +207,8 @@ def operator(function: Any = None, /, *, records: Any = (), **about: Any) -> Any
 
     Rules, exports and other interpreters then see its calls as one: ``override_backward(my_operator, rule)``.
 
-    dtypes: of its Tensors: "b" bool, "i" integers, "h" float16, "f" float32 and float64, or several of these letters.
-    The other options: as the attributes of ``Operator``, names with spaces between.
+    about: attributes of ``Operator``; several names with spaces between. For dtypes, "b" stands for bool, "i" for
+        integers, "h" for float16, "f" for float32 and float64.
 
     Raises:
         TypeError: records holds anything but Functions, or what is decorated is not a function.

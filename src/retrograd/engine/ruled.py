@@ -317,7 +317,7 @@ def _with_kernel(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
             f"{true.name}: the rule {rule.name} takes arrays, as the textbook kernel that it is a copy of, so its "
             "gradient cannot be differentiated; for create_graph=True write it as (ctx, g) or (true, g)"
         )
-    with instead(rule.function) as entered:
+    with instead({rule.function.__name__: rule.function}) as entered:
         found = true.by_sweep(grads)
     if not entered.calls:
         raise TypeError(

@@ -117,7 +117,7 @@ def record_steps(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Ste
     >>> x.detach()[0] = 0.0
     >>> steps.run()
     >>> print(steps.result)
-    tensor(8.3891, requires_grad=True)
+    tensor(8.3891, grad_fn=<SumBackward>)
     """
     with _Recorder() as recorder:
         result = function(*args, **kwargs)

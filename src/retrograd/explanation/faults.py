@@ -19,7 +19,7 @@ import numpy as np
 
 from ..engine.gradcheck import gradcheck
 from ..engine.tensor import Tensor
-from ..kernel_set import kernels, use_kernels
+from ..kernel_set import instead, use_kernels
 from .measure import Arrays, Call, gradients, jacobians
 from .mutations import MOST, Mutation, mutations
 from .numbers import numbers
@@ -50,12 +50,8 @@ class Fault:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """The textbook set with the mistake."""
-        with use_kernels("textbook"):
-            setattr(kernels, self.kernel, self.planted())
-            try:
-                yield
-            finally:
-                delattr(kernels, self.kernel)
+        with use_kernels("textbook"), instead({self.kernel: self.planted()}):
+            yield
 
     def planted(self) -> Callable[..., Any]:
         """The kernel with the mistake.

@@ -26,7 +26,7 @@ from ..engine.tensor import Tensor
 from ..formulas import FUSED
 from ..formulas.losses import LOSSES
 from ..formulas.table import like, together
-from ..kernel_set import kernels, use_kernels
+from ..kernel_set import instead, use_kernels
 from ..textbook import loss as textbook_loss
 from ..textbook.pointwise import on_arrays
 from .measure import Arrays, Call, gradients
@@ -98,13 +98,8 @@ class Mutation:
         for each in self.callers:
             names = {**each.__globals__, self.function.__name__: broken}
             places[getattr(each, "kernel", each.__name__)] = on_arrays(_copied(each, each.__code__, names))
-        for key, kernel in places.items():
-            setattr(kernels, key, kernel)
-        try:
+        with instead(places):
             yield
-        finally:
-            for key in places:
-                delattr(kernels, key)
 
 
 def _copied(function: FunctionType, code: CodeType, names: dict[str, Any]) -> FunctionType:

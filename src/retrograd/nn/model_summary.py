@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
-from ..kernel_set import kernels
+from ..kernel_set import Listener
 from ..ops.random.random import get_rng_state, set_rng_state
 from ..printable import aligned, bytes_text
 from .module import Module
@@ -192,7 +192,7 @@ def _undone(model: Module) -> Iterator[None]:
             buffer.array = data
 
 
-class _Watch:
+class _Watch(Listener):
     """Records a row for each call of a module, and counts the multiply-adds of the kernels it runs."""
 
     def __init__(self, model: Module) -> None:
@@ -205,15 +205,12 @@ class _Watch:
     def running(self) -> Iterator[None]:
         """Wrap ``forward`` of every module, and the kernels, within the block."""
         own = [(module, module.__dict__.get("forward")) for _, module in self.paths.values()]
-        originals = {name: getattr(kernels, name) for name in _PRODUCTS}
         try:
             for module, _ in own:
                 module.__dict__["forward"] = self._watched(module, module.forward)
-            for name, kernel in originals.items():
-                kernels.__dict__[name] = self._counted(kernel, _PRODUCTS[name])
-            yield
+            with self:
+                yield
         finally:
-            kernels.__dict__.update(originals)
             for module, forward in own:
                 if forward is None:
                     del module.__dict__["forward"]
@@ -242,14 +239,11 @@ class _Watch:
 
         return run
 
-    def _counted(self, kernel: Callable[..., Any], products: Callable[..., int]) -> Callable[..., Any]:
-        def run(*args: Any, **kwargs: Any) -> Any:
-            result = kernel(*args, **kwargs)
-            if self._stack:
-                self._stack[-1][0].multiply_adds += products(result, *args)
-            return result
-
-        return run
+    def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = kernel(*args, **kwargs)
+        if self._stack and name in _PRODUCTS:
+            self._stack[-1][0].multiply_adds += _PRODUCTS[name](result, *args)
+        return result
 
 
 def _tensors(value: Any) -> list[Tensor]:
