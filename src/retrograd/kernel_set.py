@@ -39,7 +39,7 @@ class KernelSet(Interface):
         """The kernel of the active set, or what hands its calls to listeners; kept until either changes."""
         kernel = self.found(name)
         with _lock:  # a listener of another thread may just have cleared what is kept
-            self.__dict__[name] = kernel = _Heard(name, None) if _listeners else kernel
+            self.__dict__[name] = kernel = _Heard(name, None) if listeners else kernel
         return kernel
 
     def found(self, name: str) -> Any:
@@ -74,7 +74,7 @@ kernels = KernelSet()
 
 # ---- listeners ---------------------------------------------------------------------------------------------------
 
-_listeners: dict[int, list[Listener]] = {}  # by thread, innermost last; empty nearly always
+listeners: dict[int, list[Listener]] = {}  # by thread, innermost last; empty nearly always
 _lock = Lock()
 
 
@@ -86,16 +86,16 @@ class Listener:
 
     def __enter__(self) -> Self:
         with _lock:
-            _listeners.setdefault(get_ident(), []).append(self)
+            listeners.setdefault(get_ident(), []).append(self)
             kernels.__dict__.clear()
         return self
 
     def __exit__(self, *_: object) -> None:
         with _lock:
-            entered = _listeners[get_ident()]
+            entered = listeners[get_ident()]
             entered.remove(self)
             if not entered:
-                del _listeners[get_ident()]
+                del listeners[get_ident()]
             kernels.__dict__.clear()
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -115,7 +115,7 @@ class _Heard:
         self.name, self.kernel, self.below = name, kernel, below
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        entered = _listeners.get(get_ident(), [])
+        entered = listeners.get(get_ident(), [])
         count = len(entered) if self.below is None else self.below
         if not count:
             return self.bare()(*args, **kwargs)
@@ -128,7 +128,7 @@ class _Heard:
 
 def heard(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel that is no attribute of ``kernels``, as listeners hear it."""
-    return _Heard(name, kernel) if _listeners else kernel
+    return _Heard(name, kernel) if listeners else kernel
 
 
 class instead(Listener):  # noqa: N801

@@ -124,12 +124,15 @@ def recorded_kernels() -> Iterator[list[str]]:
         yield spy.names
 
 
+MOVES = {"cast", "concatenate", "csr_transpose", "duplicate", "pad_slice", "reshaped"}  # they compute nothing
+
+
 class _Spy(Listener):
     def __init__(self) -> None:
         self.names: list[str] = []
 
     def call(self, name: str, kernel: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        if name not in ("cast", "duplicate"):
+        if name not in MOVES:
             self.names.append(name)
         return kernel(*args, **kwargs)
 

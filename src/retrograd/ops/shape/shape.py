@@ -17,7 +17,7 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
-from ...kernel_set import kernels
+from ...kernel_set import kernels, listeners
 from ..arguments.checks import TOO_LONG as TOO_LONG
 from ..arguments.checks import require_tensor
 
@@ -44,6 +44,9 @@ __all__ = [
 ]
 
 
+
+
+_LARGE = 65536  # elements
 
 
 class Reshape(View):
@@ -353,9 +356,12 @@ def t(input: Tensor) -> Tensor:
 
 
 def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """x in another shape, a view where possible."""
-    if x.flags.c_contiguous or not x.size:
-        return x.reshape(shape)
+    """x in another shape, a view where possible; a large copy is made by all threads."""
+    if x.size < _LARGE or x.flags.c_contiguous:
+        y = x.reshape(shape)
+        if listeners and y.base is not (x if x.base is None else x.base):  # a copy, of which they are to hear
+            return kernels.reshaped(x, y.shape)
+        return y
     known = math.prod(n for n in shape if n != -1)
     whole = tuple(x.size // (known or 1) if n == -1 else n for n in shape)
     if math.prod(whole) != x.size or _can_view(x.shape, x.strides, whole):
