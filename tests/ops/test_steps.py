@@ -14,6 +14,14 @@ from retrograd import nn, optim
 F = nn.functional
 
 
+def normalized() -> tuple[Any, Any, Any]:
+    model = nn.Sequential(
+        *(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Conv2d(4, 6, 3, stride=2), nn.BatchNorm2d(6)),
+        *(nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(24, 10)),
+    )
+    return model, rg.randn(4, 1, 9, 9), optim.SGD(model.parameters(), lr=0.1, nesterov=True, momentum=0.9)
+
+
 def lenet() -> tuple[Any, Any, Any]:
     model = nn.Sequential(
         *(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
@@ -84,10 +92,10 @@ def training(make: Any, clip: bool = False) -> tuple[Callable[[], Any], list[np.
 
     step()
     states = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, rg.Tensor)]
-    return step, [each.array for each in (x, labels, *model.parameters(), *states)]
+    return step, [each.array for each in (x, labels, *model.parameters(), *model.buffers(), *states)]
 
 
-@pytest.mark.parametrize("make", [lenet, lstm, gpt])
+@pytest.mark.parametrize("make", [lenet, normalized, lstm, gpt])
 @pytest.mark.parametrize("kernel_set", ["compiled", pytest.param("textbook", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("clip", [False, True])
 def test_a_training_step_again(make: Any, kernel_set: str, clip: bool) -> None:
@@ -124,7 +132,7 @@ def assert_bits(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
         np.testing.assert_array_equal(one.view(f"u{one.itemsize}"), other.view(f"u{other.itemsize}"))
 
 
-@pytest.mark.parametrize("make", [lenet, lstm, gpt])
+@pytest.mark.parametrize("make", [lenet, normalized, lstm, gpt])
 def test_every_array_comes_from_a_step(make: Any) -> None:
     """But for inputs, parameters and states, and constants that the shapes alone give."""
     step, arrays = training(make)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernel_set import listeners
 from . import arithmetic
 from .changes import check_changeable, mark, memory, next_order, saved_array
 from .family import UNTRACKED, views_of
@@ -60,7 +61,8 @@ def modify(
     enabled = thread.mode.enabled
     array = x.array
     check_changeable(x, operator, enabled)
-    if write is not None and thread.mode.watch is None and not (enabled and _any_requires_grad((x, *operands))):
+    unheard = not listeners and thread.mode.watch is None
+    if write is not None and unheard and not (enabled and _any_requires_grad((x, *operands))):
         write(array)
         mark((array,), operator)
         return x

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..engine.arithmetic import accumulate
 from ..engine.tensor import Tensor
 from ..ops.arguments.checks import as_real, require_tensor
 from . import init
@@ -16,6 +17,8 @@ from .module import Module
 from .parameter import Parameter, as_float_dtype
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+
+_ONE = np.ones((), np.int64)
 
 
 class _ChannelNorm(OverAxes, Module):
@@ -132,7 +135,7 @@ class _BatchNorm(_ChannelNorm):
             input, mean, variance, self.weight, self.bias, training or mean is None, self._momentum(), self.eps
         )
         if training and count is not None:  # after the operator: a failed call is not counted
-            count.array[...] += 1
+            accumulate(count.array, _ONE)
         return y
 
 

@@ -230,9 +230,10 @@ def follow(
     running: tuple[Tensor, Tensor], mean: np.ndarray, variance: np.ndarray, count: int, momentum: float
 ) -> None:
     """Update the running statistics; ``variance`` is the biased one of ``count`` elements."""
-    running_mean, running_var = running
-    running_mean.array += momentum * (mean - running_mean.array)
-    running_var.array += momentum * (variance * (count / (count - 1)) - running_var.array)
+    unbiased = kernels.scale(variance, count / (count - 1))
+    for statistic, value in zip(running, (mean, unbiased), strict=True):
+        away = kernels.sub(value, statistic.array)
+        kernels.accumulate(statistic.array, kernels.scale(away, momentum))
 
 
 def _all_but_1(x: Tensor) -> tuple[int, ...]:
