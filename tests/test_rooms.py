@@ -67,7 +67,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "linalg": ({"engine", "ops", "absent"}, set()),  # likewise
     "special": ({"ops", "absent"}, set()),  # likewise
     "fft": ({"ops", "absent"}, set()),  # likewise
-    "distributions": ({"engine", "ops", "absent"}, {"numpy"}),
+    "distributions": ({"engine", "kernel_set", "ops", "absent"}, {"numpy"}),
     "autograd": ({"ops", "engine", "absent", "aliases"}, {"numpy"}),  # likewise, and what is made of both
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "explanation"}, {"numpy", "matplotlib", "tqdm"}),

@@ -16,7 +16,8 @@ F = nn.functional
 
 def normalized() -> tuple[Any, Any, Any]:
     model = nn.Sequential(
-        *(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Conv2d(4, 6, 3, stride=2), nn.BatchNorm2d(6)),
+        *(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True)),
+        *(nn.Conv2d(4, 6, 3, stride=2), nn.BatchNorm2d(6)),
         *(nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(24, 10)),
     )
     return model, rg.randn(4, 1, 9, 9), optim.SGD(model.parameters(), lr=0.1, nesterov=True, momentum=0.9)

@@ -9,7 +9,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.once import once_differentiable
 from ..engine.tensor import Tensor, wrap
-from ..ops.special.gamma import digamma_of
+from ..kernel_set import kernels
 from .utils import drawn
 
 _LARGE = 1000.0  # from here on, the distribution is nearly that of the cube of a normal variable
@@ -65,7 +65,7 @@ def _slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def _by_series(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The sum of x**(n + 1) gamma(a) / gamma(a + n + 1) (digamma(a + n + 1) - log(x)), n from 0 on"""
-    term, inner = x / a, digamma_of(a + 1) - np.log(x)
+    term, inner = x / a, kernels.polygamma(a + 1, 0) - np.log(x)
     total = term * inner
     for n in range(1, 20000):
         term = term * x / (a + n)
@@ -79,6 +79,6 @@ def _by_series(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 def _by_tail(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The integral of (log(x + u) - digamma(a)) (1 + u / x)**(a - 1) exp(-u) over u > 0, by Gauss and Laguerre"""
     b, y = a[..., np.newaxis], x[..., np.newaxis]
-    values = (np.log(y + _NODES) - digamma_of(b)) * (1 + _NODES / y) ** (b - 1)
+    values = (np.log(y + _NODES) - kernels.polygamma(b, 0)) * (1 + _NODES / y) ** (b - 1)
     found: np.ndarray = (values * _WEIGHTS).sum(-1)
     return found

@@ -123,6 +123,10 @@ def _product(a: Spec, b: Spec, bias: Spec | None = None) -> Spec:
     return a._replace(shape=(*batch, a.shape[-2], b.shape[-1]))
 
 
+def _broadcast(x: Spec, y: Spec) -> Spec:
+    return Spec(np.broadcast_shapes(x.shape, y.shape), y.dtype)
+
+
 def _losses(x: Spec, labels: Spec, *_: Any) -> tuple[Spec, Spec]:
     return x._replace(shape=labels.shape), x._replace(shape=(3,))
 
@@ -568,6 +572,72 @@ class Interface:
     @_kernel(lambda g, kept, p: g)
     def dropout_grad(self, g: Array, kept: Array, p: float) -> Array:
         """g / (1 - p) where ``dropout`` kept an element, else 0."""
+
+    # ---- special functions of single elements
+
+    @_kernel(lambda x: x)
+    def log_gamma(self, x: Array) -> Array:
+        """log |gamma(x)|."""
+
+    @_kernel(lambda x, n: x)
+    def polygamma(self, x: Array, n: int) -> Array:
+        """The derivative of order n + 1 of the logarithm of the gamma function."""
+
+    @_kernel(lambda a, x, upper: _broadcast(a, x))
+    def igamma(self, a: Array, x: Array, upper: bool) -> Array:
+        """The regularized lower, or upper, incomplete gamma function."""
+
+    @_kernel(lambda a, x: _broadcast(a, x))
+    def gamma_density(self, a: Array, x: Array) -> Array:
+        """x**(a - 1) exp(-x) / gamma(a)."""
+
+    @_kernel(lambda s, q: _broadcast(s, q))
+    def zeta(self, s: Array, q: Array) -> Array:
+        """The sum of (q + k)**-s over k from 0 on."""
+
+    @_kernel(lambda x: x)
+    def i0(self, x: Array) -> Array:
+        """The modified Bessel function of order 0."""
+
+    @_kernel(lambda x: x)
+    def i0e(self, x: Array) -> Array:
+        """exp(-|x|) i0(x)."""
+
+    @_kernel(lambda x: x)
+    def i1(self, x: Array) -> Array:
+        """The modified Bessel function of order 1."""
+
+    @_kernel(lambda x: x)
+    def i1e(self, x: Array) -> Array:
+        """exp(-|x|) i1(x)."""
+
+    @_kernel(lambda x: x)
+    def bessel_gap(self, x: Array) -> Array:
+        """i0e(x) - i1e(|x|)."""
+
+    @_kernel(lambda x: x)
+    def erfinv(self, x: Array) -> Array:
+        """The inverse of the error function."""
+
+    @_kernel(lambda x: x)
+    def ndtri(self, x: Array) -> Array:
+        """The x-quantile of the standard normal distribution."""
+
+    @_kernel(lambda x: x)
+    def log_ndtr(self, x: Array) -> Array:
+        """The logarithm of the standard normal distribution function."""
+
+    @_kernel(lambda x: x)
+    def hazard(self, x: Array) -> Array:
+        """The derivative of ``log_ndtr``."""
+
+    @_kernel(lambda x: x)
+    def hazard_excess(self, x: Array) -> Array:
+        """x + hazard(x)."""
+
+    @_kernel(lambda x: x)
+    def entr(self, x: Array) -> Array:
+        """-x log(x)."""
 
     # ---- memory, optimizers, low bits
 

@@ -32,6 +32,7 @@ from .reduction import *
 from .scan import *
 from .softmax import *
 from .sparse import *
+from .special import *
 
 globals().update(pointwise.KERNELS)
 __all__ = [

@@ -7,65 +7,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..pointwise.piecewise import where
 from .made import Special, applied
 
 __all__ = ["i0"]
-
-_FAR = 25.0
-
-
-def _scaled(order: int, x: np.ndarray) -> np.ndarray:
-    """exp(-|x|) times the Bessel function of |x|."""
-    size = abs(x)
-    near, far = np.where(size < _FAR, size, 0), np.where(size < _FAR, _FAR, size)
-    quarter = near * near / 4
-    term = total = near / 2 if order else np.ones_like(near)
-    for k in range(1, 80):
-        term = term * quarter / (k * (k + order))
-        total = total + term
-    low = total * np.exp(-near)
-    term = total = np.ones_like(far)
-    for k in range(1, 31):
-        term = term * ((2 * k - 1) ** 2 - 4 * order) / (8 * k * far)
-        total = total + term
-    return np.where(size < _FAR, low, np.where(np.isinf(size), 0, total / np.sqrt(2 * np.pi * far)))
-
-
-def _i0e(x: np.ndarray) -> np.ndarray:
-    """exp(-|x|) i0(x)"""
-    return _scaled(0, x)
-
-
-def _i1e(x: np.ndarray) -> np.ndarray:
-    """exp(-|x|) i1(x)"""
-    return np.copysign(_scaled(1, x), x)
-
-
-def _i0(x: np.ndarray) -> np.ndarray:
-    """The modified Bessel function of order 0."""
-    return np.where(np.isinf(x), np.inf, _scaled(0, x) * np.exp(abs(x)))
-
-
-def _i1(x: np.ndarray) -> np.ndarray:
-    """The modified Bessel function of order 1."""
-    return np.where(np.isinf(x), x, np.copysign(_scaled(1, x), x) * np.exp(abs(x)))
-
-
-def _gap(x: np.ndarray) -> np.ndarray:
-    """i0e(x) - i1e(|x|), without cancellation"""
-    size = abs(x)
-    far = np.where(size < _FAR, _FAR, size)
-    terms, total = [np.ones_like(far), np.ones_like(far)], np.zeros_like(far)
-    for k in range(1, 31):
-        terms = [term * ((2 * k - 1) ** 2 - 4 * order) / (8 * k * far) for order, term in enumerate(terms)]
-        total = total + (terms[0] - terms[1])
-    low = _scaled(0, x) - _scaled(1, x)
-    return np.where(size < _FAR, low, np.where(np.isinf(size), 0, total / np.sqrt(2 * np.pi * far)))
 
 
 def _gap_slope(x: Tensor, y: Tensor) -> Tensor:
@@ -82,7 +29,7 @@ def _quotient(x: Tensor, y: Tensor, limit: float) -> Tensor:
 class I0(Special):
     """The modified Bessel function of order 0."""
 
-    value = staticmethod(_i0)
+    kernel = "i0"
 
     @staticmethod
     def slope(x: Tensor, y: Tensor) -> Tensor:
@@ -92,7 +39,7 @@ class I0(Special):
 class I1(Special):
     """The modified Bessel function of order 1."""
 
-    value = staticmethod(_i1)
+    kernel = "i1"
 
     @staticmethod
     def slope(x: Tensor, y: Tensor) -> Tensor:
@@ -102,14 +49,14 @@ class I1(Special):
 class Gap(Special):
     """i0e(x) - i1e(|x|), without cancellation"""
 
-    value = staticmethod(_gap)
+    kernel = "bessel_gap"
     slope = staticmethod(_gap_slope)
 
 
 class I0e(Special):
     """exp(-|x|) i0(x)"""
 
-    value = staticmethod(_i0e)
+    kernel = "i0e"
 
     @staticmethod
     def slope(x: Tensor, y: Tensor) -> Tensor:
@@ -119,7 +66,7 @@ class I0e(Special):
 class I1e(Special):
     """exp(-|x|) i1(x)"""
 
-    value = staticmethod(_i1e)
+    kernel = "i1e"
 
     @staticmethod
     def slope(x: Tensor, y: Tensor) -> Tensor:
