@@ -199,3 +199,5 @@ def test_a_failed_call_leaves_nothing_behind() -> None:
     with pytest.raises(KeyError):
         rg.record_steps(fails)
     assert rg.record_steps(lambda: None) == []
+    with pytest.raises(TypeError, match="record_steps: function is Tensor, needs something to call"):
+        rg.record_steps(rg.ones(2))

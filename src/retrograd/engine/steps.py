@@ -109,6 +109,12 @@ class _Recorder(Listener):
 def record_steps(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Steps:
     """Call a function, and return the steps that it consists of.
 
+    Only calls of kernels are steps. What the function computes with NumPy itself is not recorded; so do some rarely used
+    operators still (linear algebra, sorting, resampling). ``sources()`` has what they made: ``run`` does not make it anew.
+
+    Raises:
+        TypeError: function is not callable.
+
     >>> import retrograd as rg
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> steps = rg.record_steps(lambda: rg.exp(x).sum())
@@ -119,6 +125,8 @@ def record_steps(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Ste
     >>> print(steps.result)
     tensor(8.3891, grad_fn=<SumBackward>)
     """
+    if not callable(function):
+        raise TypeError(f"record_steps: function is {type(function).__name__}, needs something to call: lambda: f(x)")
     with _Recorder() as recorder:
         result = function(*args, **kwargs)
     recorder.steps.result = result
