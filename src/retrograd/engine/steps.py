@@ -109,8 +109,8 @@ class _Recorder(Listener):
 def record_steps(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Steps:
     """Call a function, and return the steps that it consists of.
 
-    Only calls of kernels are steps. What the function computes with NumPy itself is not recorded; so do some rarely used
-    operators still (linear algebra, sorting, resampling). ``sources()`` has what they made: ``run`` does not make it anew.
+    Only calls of kernels are steps. What the function computes with NumPy itself is not recorded, and some operators
+    (linear algebra, sorting, resampling) still do that. ``run`` does not compute it again; ``sources()`` lists it.
 
     Raises:
         TypeError: function is not callable.
