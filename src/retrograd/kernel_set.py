@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from threading import Lock, get_ident
+from threading import RLock, get_ident
 from types import FunctionType, TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from .kernels.interface import KERNELS, Interface
 from .options import AUTO, TEXTBOOK_ALGORITHMS, Options
@@ -37,10 +37,14 @@ class KernelSet(Interface):
 
     def load(self, name: str) -> Any:
         """The kernel of the active set, or what hands its calls to listeners; kept until either changes."""
-        kernel = self.found(name)
-        with _lock:  # a listener of another thread may just have cleared what is kept
-            self.__dict__[name] = kernel = _Heard(name, None) if listeners else kernel
-        return kernel
+        with _lock:  # another thread may enter a listener, or choose another set
+            return self.keep(name, self.found(name))
+
+    def keep(self, name: str, kernel: Callable[..., Any], own: bool = False) -> Callable[..., Any]:
+        """Make a kernel, or what listeners hear of it, an attribute. own: it is that of no set."""
+        with _lock:
+            self.__dict__[name] = found = _Heard(name, kernel if own else None) if listeners else kernel
+        return found
 
     def found(self, name: str) -> Any:
         """The kernel of the active set.
@@ -69,13 +73,13 @@ class KernelSet(Interface):
             ) from error
 
 
+_lock = RLock()
 kernels = KernelSet()
 
 
 # ---- listeners ---------------------------------------------------------------------------------------------------
 
 listeners: dict[int, list[Listener]] = {}  # by thread, innermost last; empty nearly always
-_lock = Lock()
 
 
 class Listener:
@@ -84,18 +88,21 @@ class Listener:
     Of several, the innermost is called; what it calls goes to the next one.
     """
 
+    _thread = 0
+
     def __enter__(self) -> Self:
         with _lock:
-            listeners.setdefault(get_ident(), []).append(self)
+            self._thread = get_ident()
+            listeners.setdefault(self._thread, []).append(self)
             kernels.__dict__.clear()
         return self
 
     def __exit__(self, *_: object) -> None:
         with _lock:
-            entered = listeners[get_ident()]
-            entered.remove(self)
+            entered = listeners[self._thread]  # in another thread than this one, if a generator is closed there
+            del entered[len(entered) - 1 - entered[::-1].index(self)]
             if not entered:
-                del listeners[get_ident()]
+                del listeners[self._thread]
             kernels.__dict__.clear()
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -118,12 +125,20 @@ class _Heard:
         entered = listeners.get(get_ident(), [])
         count = len(entered) if self.below is None else self.below
         if not count:
-            return self.bare()(*args, **kwargs)
+            return (self.kernel or kernels.found(self.name))(*args, **kwargs)
         return entered[count - 1].call(self.name, _Heard(self.name, self.kernel, count - 1), args, kwargs)
 
     def bare(self) -> Callable[..., Any]:
-        """The kernel itself."""
+        """The function that runs in the end."""
+        entered = listeners.get(get_ident(), [])
+        for listener in reversed(entered if self.below is None else entered[: self.below]):
+            if isinstance(listener, instead) and self.name in listener.functions:
+                return listener.functions[self.name]
         return self.kernel or kernels.found(self.name)
+
+    def replaced_by(self, function: Callable[..., Any]) -> _Heard:
+        """Another function, of which the same listeners hear."""
+        return _Heard(self.name, function, self.below)
 
 
 def heard(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -138,14 +153,18 @@ class instead(Listener):  # noqa: N801
     """
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        self.functions, self.calls = functions, 0
+        self.functions, self.calls, self._runs = functions, 0, False
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = self.functions.get(name)
-        if function is None:
+        if function is None or self._runs:  # in what a function calls, the kernels are themselves
             return kernel(*args, **kwargs)
         self.calls += 1
-        return function(*args, **kwargs)
+        self._runs = True
+        try:
+            return cast(_Heard, kernel).replaced_by(function)(*args, **kwargs)
+        finally:
+            self._runs = False
 
 
 def is_text_of_a_kernel(function: Any) -> bool:
@@ -220,8 +239,9 @@ class use_kernels:  # noqa: N801  a function to its callers, a class so that "wi
 
 
 def _activate(name: str, convolution: str) -> None:
-    KernelSet._active, KernelSet._convolution = name, convolution
-    kernels.__dict__.clear()
+    with _lock:
+        KernelSet._active, KernelSet._convolution = name, convolution
+        kernels.__dict__.clear()
 
 
 def convolution_kernel(name: str, options: Options) -> Any:

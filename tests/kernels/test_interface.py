@@ -12,11 +12,13 @@ import pytest
 import retrograd as rg
 from conformance.test_types import CASES, as_function
 from retrograd import textbook
+from retrograd.formulas import FUSED, POINTWISE
 from retrograd.kernel_set import KernelSet, Listener, kernels, use_kernels
 from retrograd.kernels import compiled
 from retrograd.kernels.interface import KERNELS, Interface, Kernel, spec_of
 from retrograd.testing.call import outputs_of
 
+FORMULAS = POINTWISE | FUSED
 OUTSIDE = {"get_num_threads", "set_num_threads", "warmup"}  # what the compiled set offers besides kernels
 
 
@@ -32,6 +34,21 @@ def test_a_kernel_has_its_signature_in_both_sets(name: str) -> None:
         assert parameters(kernel.text) == parameters(getattr(compiled, name))
     assert (kernel.__doc__ or "").strip() and (kernel.spec is None) == bool(kernel.host)
     assert getattr(Interface, name, kernel) is kernel
+
+
+@pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.spec])
+def test_a_specification_takes_the_arguments_by_name(name: str) -> None:
+    if name not in FORMULAS and name != "update":  # those take operands in their order
+        names = dict.fromkeys(parameters(KERNELS[name].text))
+        inspect.signature(KERNELS[name].spec).bind(**names)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("shape", "over"), [((4, 1), 1), ((4, 1, 3), 2), ((1, 5), 2), ((4, 1, 1), 2)])
+def test_statistics_of_layers_of_one_element(shape: tuple[int, ...], over: int) -> None:
+    weight = np.ones(shape[-over:], np.float32)
+    given = np.ones(shape, np.float32), weight, weight, 1e-5, True
+    for kernel in (compiled.layer_norm, textbook.layer_norm):
+        assert KERNELS["layer_norm"].spec(*spec_of(given)) == spec_of(kernel(*given))  # type: ignore[misc]
 
 
 def test_every_kernel_is_listed() -> None:

@@ -73,6 +73,13 @@ def test_its_page_and_its_types() -> None:
             assert find(operator.page)
 
 
+def test_options_are_checked() -> None:
+    with pytest.raises(ValueError, match="operator: dtypes='fq' must be letters of 'bihf'"):
+        rg.operator(dtypes="fq")
+    with pytest.raises(TypeError, match="operator: there is no option name"):
+        rg.operator(name="f")
+
+
 def test_its_operators_of_onnx() -> None:
     pytest.importorskip("onnx")
     assert F.softmax.operator.onnx == ("Softmax",) and F.conv2d.operator.onnx == ("Conv",)

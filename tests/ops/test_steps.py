@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from conformance.test_types import CASES, as_function
 from retrograd import nn, optim
+from retrograd.kernel_set import instead
+from retrograd.testing.call import outputs_of
 
 F = nn.functional
 
@@ -164,6 +167,54 @@ def test_what_a_step_says() -> None:
         "%3: float32[2, 4] = relu(%2: float32[2, 4])",
     ]
     assert steps.result.shape == (2, 4) and [array is x.array for array in steps.sources()][0]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_every_operator_again() -> None:
+    """Of the conformance tables: the steps, run again on the same arrays, leave every result as it was."""
+    wrong = []
+    with rg.use_kernels("textbook"), np.errstate(all="ignore"):
+        for case in CASES:
+            if case.form is not as_function or case.label != case.name:
+                continue
+            tensors = [rg.Tensor(array.copy()) for array in case.call.arrays]
+            try:
+                steps = rg.record_steps(lambda case=case, tensors=tensors: case.form(case.call, tensors))
+            except (TypeError, ValueError, IndexError, RuntimeError):
+                continue  # entries that test refusals
+            before = [y.array.copy() for y in outputs_of(steps.result)]
+            steps.run()
+            for one, y in zip(before, outputs_of(steps.result), strict=True):
+                if not np.array_equal(one, y.array, equal_nan=one.dtype.kind == "f"):
+                    wrong.append(case.name)
+    assert not wrong
+
+
+def test_a_part_and_a_formula_of_the_user() -> None:
+    @rg.formula
+    def doubled(x: Any) -> Any:
+        return x + x
+
+    x = rg.ones(3)
+    steps = rg.record_steps(lambda: rg.exp(doubled(x)))
+    assert str(steps[:1]) == "%1: float32[3] = doubled(%0: float32[3])" and len(steps[1:]) == 1
+
+
+def test_a_replaced_kernel_runs_again() -> None:
+    x = rg.ones(3)
+    with instead({"exp": lambda x: x * 0 + 5}):
+        inside = rg.record_steps(lambda: rg.exp(x))
+    inside.run()
+    assert inside.result.tolist() == [5, 5, 5]
+
+    def run() -> Any:
+        with instead({"exp": lambda x: x * 7}):
+            return rg.exp(x)
+
+    outside = rg.record_steps(run)
+    x.array[...] = 2
+    outside.run()
+    assert outside.result.tolist() == [14, 14, 14]
 
 
 def test_what_is_written_in_place() -> None:

@@ -160,6 +160,32 @@ def test_a_kernel_that_does_not_run() -> None:
         y.sum().backward()
 
 
+def test_a_kernel_of_another_operator_takes_the_inputs() -> None:
+    def neg(x: Any) -> Any:
+        return -x
+
+    x = drawn(4)
+    (found,) = gradients(lambda: with_rule(rg.round, neg, (x,), {}), [x])
+    np.testing.assert_allclose(found, -np.random.default_rng(7).standard_normal(4))
+
+
+@pytest.mark.parametrize(("result", "name"), [(None, "NoneType"), (rg.ones(3, 4).double(), "Tensor")])
+def test_what_is_no_array_is_refused(result: Any, name: str) -> None:
+    def softmax_grad(g: Any, y: Any, axis: int) -> Any:
+        return result
+
+    y = with_rule(F.softmax, softmax_grad, (drawn(3, 4), 1), {})
+    with pytest.raises(TypeError, match=f"softmax: the rule softmax_grad returned {name}, expected what the textbook"):
+        y.sum().backward()
+
+
+def test_what_a_replacement_calls_is_the_kernel() -> None:
+    x = rg.ones(2)
+    with instead({"exp": lambda x: kernels.exp(x) * 2}) as entered:
+        np.testing.assert_allclose(rg.exp(x).array, 2 * np.e, rtol=1e-6)
+    assert entered.calls == 1
+
+
 def test_other_parameters_mean_the_inputs() -> None:
     def sigmoid_grad(g: Any, x: Any) -> Any:
         return g * x

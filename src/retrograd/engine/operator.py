@@ -211,12 +211,18 @@ def operator(function: Any = None, /, *, records: Any = (), **about: Any) -> Any
         integers, "h" for float16, "f" for float32 and float64.
 
     Raises:
-        TypeError: records holds anything but Functions, or what is decorated is not a function.
+        TypeError: records holds anything but Functions, an option is unknown, or what is decorated is not a function.
+        ValueError: dtypes has other letters.
     """
     functions = records if isinstance(records, tuple) else (records,)
     for each in functions:
         if not (isinstance(each, type) and hasattr(each, "apply")):
             raise TypeError(f"operator: records={each!r} must be a Function, or a tuple of several")
+    unknown = {*about} - {"domains", "methods", "in_place", "numpy", "by_shape", "dtypes"}
+    if unknown:
+        raise TypeError(f"operator: there is no option {', '.join(sorted(unknown))}")
+    if not {*about.get("dtypes", "")} <= {*_DTYPES}:
+        raise ValueError(f"operator: dtypes={about['dtypes']!r} must be letters of {''.join(_DTYPES)!r}")
     declare = functools.partial(_described, functions, about)
     return declare if function is None else declare(function)
 

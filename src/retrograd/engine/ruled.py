@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from numpy import ndarray
+
 from ..kernel_set import instead
 from .grad_mode import enable_grad, thread
 from .node import FREED, Node, with_history
@@ -309,22 +311,35 @@ def _with_ctx(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
 
 
 def _with_kernel(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
-    """The true backward, in which the rule replaces a kernel."""
+    """The true backward, in which the rule replaces a kernel; if that does not run in it, as with other names."""
     if any(_with_text(node.function, rule) is not None for node in true.nodes):
         return _with_inputs(rule, true, grads)
-    if true.creates_graph:
-        raise TypeError(
-            f"{true.name}: the rule {rule.name} takes arrays, as the textbook kernel that it is a copy of, so its "
-            "gradient cannot be differentiated; for create_graph=True write it as (ctx, g) or (true, g)"
-        )
-    with instead({rule.function.__name__: rule.function}) as entered:
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if true.creates_graph:
+            raise TypeError(
+                f"{true.name}: the rule {rule.name} takes arrays, as the textbook kernel that it is a copy of, so its "
+                "gradient cannot be differentiated; for create_graph=True write it as (ctx, g) or (true, g)"
+            )
+        result = rule.function(*args, **kwargs)
+        for each in result if isinstance(result, tuple) else (result,):
+            if not isinstance(each, (ndarray, list)) and (each is not None or result is None):
+                raise TypeError(
+                    f"{true.name}: the rule {rule.name} returned {type(each).__name__}, expected what the textbook "
+                    "kernel of its name returns: arrays"
+                )
+        return result
+
+    with instead({rule.function.__name__: checked}) as entered:
         found = true.by_sweep(grads)
-    if not entered.calls:
+    if entered.calls:
+        return found
+    if rule.takes > len(true.inputs):
         raise TypeError(
             f"{true.name}: the rule {rule.name} has the name and parameters of a kernel that the backward of this call "
             "does not run; backward_source prints what it runs, and under another name a rule takes (g, x, ...)"
         )
-    return found
+    return _with_inputs(rule, true, grads)
 
 
 def _with_text(function: Any, rule: Rule) -> Callable[..., Any] | None:

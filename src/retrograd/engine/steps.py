@@ -55,6 +55,10 @@ class Steps(list[Step]):
 
     result: Any = None
 
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        return Steps(found) if isinstance(key, slice) else found
+
     def run(self) -> None:
         """Run all steps again. Every result goes into the array that the step returned when it was recorded.
 
@@ -88,7 +92,8 @@ class Steps(list[Step]):
         for step in self:
             arguments = [_word(each, names) for each in step.args]
             arguments += [f"{key}={_word(each, names)}" for key, each in step.kwargs.items()]
-            call = f"{step.kernel}({', '.join(arguments)})"
+            name = step.kernel if step.kernel in KERNELS else step.run.__name__  # else it is a user's formula
+            call = f"{name}({', '.join(arguments)})"
             results = step.result if isinstance(step.result, tuple) else (step.result,)
             made = ", ".join(_word(each, names) for each in results)
             lines.append(call if step.result is None else f"{made} = {call}")

@@ -176,10 +176,11 @@ def _of_function(function: type[Function], depth: int, seen: set[Any], backward:
     for formula in getattr(function, "formulas", ()):
         role = "gradient" if "_grad" in getattr(formula, "__name__", "") else "formula"
         yield _stop(depth + 1, role, formula.__name__, formula)
+    named = getattr(function, "kernel", None)  # of a special function
     for name in ("forward", "backward") if backward else ("forward",):
         passes = inspect.unwrap(getattr(function, name))
         yield _stop(depth + 1, name, function.__name__, passes)
-        for kernel in kernels_in(passes):
+        for kernel in [named] if isinstance(named, str) and name == "forward" else kernels_in(passes):
             yield from _of_kernel(kernel, depth + 2, seen)
         if name == "backward":
             for other in functions_in(passes):

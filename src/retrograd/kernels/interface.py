@@ -12,7 +12,6 @@ Models: shape rules of JAX, meta functions of PyTorch.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -102,11 +101,11 @@ def _along(x: Spec, axis: int, size: int) -> Spec:
     return x._replace(shape=(*x.shape[:axis], size, *x.shape[axis + 1 :]))
 
 
-def _windows(x: Spec, window: Window | AdaptiveWindow, *_: Any) -> Spec:
+def _windows(x: Spec, window: Window | AdaptiveWindow, count_include_pad: bool = False) -> Spec:
     return x._replace(shape=(*x.shape[:2], *window.output))
 
 
-def _of_windows(g: Spec, window: Window | AdaptiveWindow, *_: Any) -> Spec:
+def _of_windows(g: Spec, window: Window | AdaptiveWindow, count_include_pad: bool = False) -> Spec:
     return g._replace(shape=(*g.shape[:2], *window.input))
 
 
@@ -127,12 +126,13 @@ def _broadcast(x: Spec, y: Spec) -> Spec:
     return Spec(np.broadcast_shapes(x.shape, y.shape), y.dtype)
 
 
-def _losses(x: Spec, labels: Spec, *_: Any) -> tuple[Spec, Spec]:
+def _losses(x: Spec, labels: Spec, ignored: int = -1, weight: Spec | None = None) -> tuple[Spec, Spec]:
     return x._replace(shape=labels.shape), x._replace(shape=(3,))
 
 
-def _gradient_of_loss(g: Spec, x: Spec, *_: Any) -> Spec:
-    return x
+def _leading(x: Spec, weight: Spec) -> Spec:
+    """The axes of x that weight has not."""
+    return x._replace(shape=x.shape[: len(x.shape) - len(weight.shape)])
 
 
 def _groups_of(x: Spec, groups: int) -> Spec:
@@ -308,7 +308,7 @@ class Interface:
     def channel_affine(self, x: Array, scale: Array, shift: Array, mean: Array | None = None) -> Array:
         """(x - mean) scale + shift by channel."""
 
-    @_kernel(lambda x, weight, bias, eps, centred: (x, *(x._replace(shape=x.shape[: x_rows(x, weight)]),) * 2))
+    @_kernel(lambda x, weight, bias, eps, centred: (x, *(_leading(x, weight),) * 2))
     def layer_norm(self, x: Array, weight: Array, bias: Array, eps: float, centred: bool) -> Three:
         """(x - mean) / sqrt(variance + eps) weight + bias over the last axes; mean and 1 / deviation."""
 
@@ -496,7 +496,7 @@ class Interface:
     ) -> tuple[Array, Array, Array, Array]:
         """The loss of each position, the largest logit and the logarithm that the gradient needs, and sums over all."""
 
-    @_kernel(_gradient_of_loss)
+    @_kernel(lambda g, x, labels, smoothing, tops, logs, ignored=-1, weight=None, factor=1.0: x)
     def cross_entropy_grad(
         self, g: Array, x: Array, labels: Array, smoothing: float, tops: Array, logs: Array, ignored: int = -1,
         weight: Array | None = None, factor: float = 1.0,
@@ -550,7 +550,9 @@ class Interface:
     ) -> Pair:
         """The negative logarithm of the probability of each target, and what the gradient needs."""
 
-    @_kernel(lambda g, log_probs, *_: log_probs)
+    @_kernel(
+        lambda g, log_probs, targets, input_lengths, target_lengths, blank, loss, alpha, zero_infinity: log_probs
+    )
     def ctc_loss_grad(
         self, g: Array, log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int,
         loss: Array, alpha: Array, zero_infinity: bool,
@@ -709,15 +711,6 @@ class Interface:
         zero_point: int = 0,
     ) -> Array:  # fmt: skip
         """The convolution of codes with filters."""
-
-
-def x_rows(x: Spec, weight: Spec) -> int:
-    """How many leading axes of x have statistics of their own: all but the last ones, which weight has."""
-    count, axes = math.prod(weight.shape), len(x.shape)
-    while axes and count > 1:
-        axes -= 1
-        count //= x.shape[axes]
-    return axes
 
 
 KERNELS.update(

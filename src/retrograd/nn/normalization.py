@@ -18,8 +18,6 @@ from .parameter import Parameter, as_float_dtype
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
 
-_ONE = np.ones((), np.int64)
-
 
 class _ChannelNorm(OverAxes, Module):
     """Base of batch and instance norm: a weight, a bias and running statistics per channel."""
@@ -135,7 +133,7 @@ class _BatchNorm(_ChannelNorm):
             input, mean, variance, self.weight, self.bias, training or mean is None, self._momentum(), self.eps
         )
         if training and count is not None:  # after the operator: a failed call is not counted
-            accumulate(count.array, _ONE)
+            accumulate(count.array, np.ones((), count.array.dtype))
         return y
 
 

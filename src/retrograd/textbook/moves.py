@@ -24,7 +24,7 @@ def duplicate(x: np.ndarray) -> np.ndarray:
 
 def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """A copy of x in another shape, the elements in C order."""
-    return np.ascontiguousarray(x).reshape(shape)
+    return x.copy("C").reshape(shape)
 
 
 def cast(x: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:

@@ -13,7 +13,7 @@ from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...formulas import FORMULAS, FUSED, POINTWISE, form
 from ...formulas.table import gradients_of, same_grad
-from ...kernel_set import heard, is_copy, kernels
+from ...kernel_set import is_copy, kernels
 from ..shape.broadcasting import sum_to
 from .operands import Binary, recording
 
@@ -36,12 +36,9 @@ def kernel(formula: Any) -> Callable[..., Any]:
 
 
 def _load(formula: Any) -> Callable[..., Any]:
-    found: Callable[..., Any]
     if hasattr(formula, "digest"):
-        found = heard(formula.kernel, kernels.formula_kernel(formula))
-    else:
-        found = getattr(kernels, formula.kernel)
-    _loaded[formula.kernel] = found
+        return kernels.keep(formula.kernel, kernels.formula_kernel(formula), own=True)
+    found: Callable[..., Any] = getattr(kernels, formula.kernel)
     return found
 
 

@@ -36,11 +36,10 @@ class VarMean(Function):
         ctx.count = math.prod([shape[i] for i in axes])
         ctx.rest = max(ctx.count - correction, 0)
         found, y = kernels.moments(x.array, axes, 1.0 / ctx.rest if ctx.rest else 1.0)
-        if not ctx.rest:  # over too few elements
-            with np.errstate(all="ignore"):
-                np.divide(y, 0.0, out=y)
+        if not ctx.rest:  # over too few elements: y / 0
+            y = kernels.scale(y, math.inf)
         if root:
-            np.sqrt(y, out=y)
+            y = kernels.sqrt(y)
         ctx.axes, ctx.root, ctx.kept = axes, root, y.shape
         left = left_shape(shape, axes, keepdims)
         result, mean = wrap(y.reshape(left)), wrap(found.reshape(left))

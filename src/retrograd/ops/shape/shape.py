@@ -359,8 +359,8 @@ def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """x in another shape, a view where possible; a large copy is made by all threads."""
     if x.size < _LARGE or x.flags.c_contiguous:
         y = x.reshape(shape)
-        if listeners and y.base is not (x if x.base is None else x.base):  # a copy, of which they are to hear
-            return kernels.reshaped(x, y.shape)
+        if listeners and not (x.flags.c_contiguous or _can_view(x.shape, x.strides, y.shape)):
+            return kernels.reshaped(x, y.shape)  # they are to hear of the copy
         return y
     known = math.prod(n for n in shape if n != -1)
     whole = tuple(x.size // (known or 1) if n == -1 else n for n in shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from ....formulas import form
@@ -33,5 +34,5 @@ def formula_kernel(formula: Callable[..., Any]) -> Callable[..., Any]:
     if run is None:
         handle, one = _Own(formula), form(formula)
         made = broadcast(handle, one) if one.results > 1 else same_shape(handle, len(one.operands))
-        run = _kernels.setdefault(digest, made)
+        run = _kernels.setdefault(digest, wraps(formula)(made))
     return run
