@@ -76,7 +76,8 @@ class Case(NamedTuple):
             yield from (y.array.tobytes() for y in outputs)
             held = [t.array for t in (*tensors, *outputs) if t.array.dtype.kind in "iub"] if change else []
             for array in held:
-                array[...] = ~array if array.dtype == np.bool_ else CHANGES[self.change](array)
+                changed = ~array if array.dtype == np.bool_ else np.asarray(CHANGES[self.change](array))
+                array[...] = changed.astype(array.dtype)  # of few bits, which wrap
             yield from (g.tobytes() for g in gradients([tensors[k] for k in call.floating], outputs, again))
 
     def run(self) -> Iterator[str]:
