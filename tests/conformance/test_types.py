@@ -40,6 +40,8 @@ DIFFERENT = {
     "diff": "truth values are compared, not subtracted",
     "bitwise_not": "truth values are inverted as such",
     "index_put: refusals": "truth values are a mask",
+    "div: trunc": "float16 rounds a quotient just below an integer to it",
+    "div: floor": "likewise",
     "sort": "among small integers are equal ones, whose order is open",
 }
 NAMES = {
