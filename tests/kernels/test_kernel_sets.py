@@ -24,12 +24,14 @@ from retrograd.kernels.compiled.machine.launch import get_num_threads, set_num_t
 from retrograd.recurrence import Weights, recurrence
 from strategies import DTYPES, LAYOUTS, numbers
 
-NAMES = sorted(retrograd.textbook.__all__)
+# the others are not compiled: both sets run the textbook's
+NAMES = sorted({*retrograd.textbook.__all__} & {*retrograd.kernels.compiled.__all__})
 
 
 def test_same_names() -> None:
     only_compiled = {"get_num_threads", "set_num_threads", "warmup"}
     assert set(retrograd.kernels.compiled.__all__) == {*NAMES, *only_compiled}
+    assert len(NAMES) > 280 and {*NAMES} <= {*retrograd.textbook.__all__}
     for name in NAMES:
         assert callable(getattr(retrograd.kernels.compiled, name)) and callable(getattr(retrograd.textbook, name))
 
@@ -289,6 +291,8 @@ def _moves(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterat
     for y in (np.zeros(x.shape, dtype), np.zeros(x.shape[::-1], dtype).T):
         k.copy(y, x)
         yield "copy", y.copy()
+        yield "duplicate", k.duplicate(x)
+        yield "reshaped", k.reshaped(x.T, (x.size,))
         k.accumulate(y, x)
         yield "accumulate", y
 

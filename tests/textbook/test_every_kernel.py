@@ -46,6 +46,15 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "deform_conv_grad": (y, x, a(3, 36, *CONV.output), a(3, 18, *CONV.output), w, CONV, (True, True, True)),
         "deform_conv_weight_grad": (x, a(3, 36, *CONV.output), a(3, 18, *CONV.output), y, CONV),
         "matmul": (a(2, 1, 3, 4), a(3, 4, 5), a(5)),
+        "duplicate": (x,),
+        "reshaped": (x, (x.size,)),
+        **{name: (a(3, 4),) for name in ("bessel_gap", "entr", "hazard", "hazard_excess", "log_gamma", "log_ndtr")},
+        **{name: (a(3, 4),) for name in ("i0", "i0e", "i1", "i1e")},
+        **{name: (a(3, 4) / 4,) for name in ("erfinv", "ndtri")},
+        "polygamma": (a(3, 4), 2),
+        "igamma": (a(3, 4), a(3, 4), True),
+        "gamma_density": (a(3, 4), a(3, 4)),
+        "zeta": (a(3, 4) + 1, a(3, 4)),
         **{name: arguments(name, partial(drawn, name)) for name in KERNELS},
         "glu": (a(3, 4), 1),
         "glu_grad": (a(3, 2), a(3, 4), 1),
@@ -139,7 +148,8 @@ def test_every_kernel_is_exported_and_covered_here() -> None:
     nested = {"recurrent", "recurrent_grad"}  # test_recurrent.py
     codes = {"sign_bits", "quantize_codes", "lowbit_filters", "lowbit_conv"}  # tests/kernels/test_lowbit.py
     exported = set(textbook.__all__) - {"formula_kernel"}  # test_user_formula.py
-    assert public == exported == {*calls(np.float64), *in_place, *nested, *codes, "norm_of_all"}
+    moves = {"cast", "concatenate", "csr_transpose", "pad_slice"}  # tests/kernels/test_interface.py
+    assert public == exported == {*calls(np.float64), *in_place, *nested, *codes, *moves, "norm_of_all"}
 
 
 @pytest.mark.parametrize("name", calls(np.float64))

@@ -49,6 +49,7 @@ _KERNELS = (
     "pointwise.pointwise.relu",
     "pointwise.pointwise.relu_grad",
     "pointwise.pointwise.scale",
+    "pointwise.pointwise.sub",
     "memory.moves.copy",
     "memory.moves.tiles",
     "optimizer.optimizer.adam",

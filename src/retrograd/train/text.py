@@ -33,6 +33,7 @@ _ORDER = 6
 
 _KERNELS = (
     *RECURRENT_KERNELS,
+    "pointwise.pointwise.scale",
     "recurrent.products.to_x",
     "loss.cross_entropy.rows",
     "loss.cross_entropy.rows_grad",
