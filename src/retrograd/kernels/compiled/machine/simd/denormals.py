@@ -10,13 +10,32 @@ from numba import types
 from numba.extending import intrinsic
 
 from .codegen import declare
-from .vector import I32
+from .vector import I32, I64
 
-_FLUSH = 0x8040  # results and operands, in the control word of SSE and AVX
+_X86, _ARM = machine() in ("x86_64", "AMD64"), machine() in ("aarch64", "arm64")
+_FLUSH = 0x8040 if _X86 else 1 << 24  # results and operands: in MXCSR of SSE and AVX, or FZ in FPCR of ARM
 _BYTE = ir.IntType(8).as_pointer()
 
 
-def _control(builder: ir.IRBuilder, name: str, word: ir.Value) -> None:
+def _read(builder: ir.IRBuilder) -> ir.Value:
+    """The control word of floating-point arithmetic."""
+    if _ARM:
+        return builder.trunc(builder.call(declare(builder, "llvm.aarch64.get.fpcr", I64, []), []), I32)
+    word = builder.alloca(I32)
+    _with_word(builder, "st", word)
+    return builder.load(word)
+
+
+def _write(builder: ir.IRBuilder, value: ir.Value) -> None:
+    if _ARM:
+        builder.call(declare(builder, "llvm.aarch64.set.fpcr", ir.VoidType(), [I64]), [builder.zext(value, I64)])
+        return
+    word = builder.alloca(I32)
+    builder.store(value, word)
+    _with_word(builder, "ld", word)
+
+
+def _with_word(builder: ir.IRBuilder, name: str, word: ir.Value) -> None:
     function = declare(builder, f"llvm.x86.sse.{name}mxcsr", ir.VoidType(), [_BYTE])
     builder.call(function, [builder.bitcast(word, _BYTE)])
 
@@ -24,16 +43,13 @@ def _control(builder: ir.IRBuilder, name: str, word: ir.Value) -> None:
 @intrinsic
 def without_denormals(typing: Any) -> Any:
     """Treat denormals as 0 in this thread; returns the state that ``with_denormals_as`` restores. Does nothing except
-    on x86."""
+    on x86 and 64-bit ARM."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        if machine() not in ("x86_64", "AMD64"):
+        if not (_X86 or _ARM):
             return I32(0)
-        word = builder.alloca(I32)
-        _control(builder, "st", word)
-        before = builder.load(word)
-        builder.store(builder.or_(before, I32(_FLUSH)), word)
-        _control(builder, "ld", word)
+        before = _read(builder)
+        _write(builder, builder.or_(before, I32(_FLUSH)))
         return before
 
     return types.int32(), generate
@@ -44,10 +60,8 @@ def with_denormals_as(typing: Any, before: Any) -> Any:
     """Restore the state ``before``."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        if machine() in ("x86_64", "AMD64"):
-            word = builder.alloca(I32)
-            builder.store(args[0], word)
-            _control(builder, "ld", word)
+        if _X86 or _ARM:
+            _write(builder, args[0])
         return context.get_dummy_value()
 
     return types.void(types.int32), generate
