@@ -198,6 +198,9 @@ def test_a_part_and_a_formula_of_the_user() -> None:
     x = rg.ones(3)
     steps = rg.record_steps(lambda: rg.exp(doubled(x)))
     assert str(steps[:1]) == "%1: float32[3] = doubled(%0: float32[3])" and len(steps[1:]) == 1
+    same = steps.copy()
+    same.run()
+    assert same == steps and same.result is steps.result
 
 
 def test_a_replaced_kernel_runs_again() -> None:

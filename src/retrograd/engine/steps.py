@@ -16,6 +16,7 @@ from ..kernels.interface import KERNELS
 
 __all__ = ["Step", "Steps", "record_steps"]
 
+_NUMBERS = (bool, int, float, str)
 _LONGEST = 32  # characters of an argument that is no array
 
 
@@ -59,6 +60,12 @@ class Steps(list[Step]):
         found = super().__getitem__(key)
         return Steps(found) if isinstance(key, slice) else found
 
+    def copy(self) -> Steps:
+        """The same steps and result, in another list."""
+        found = Steps(self)
+        found.result = self.result
+        return found
+
     def run(self) -> None:
         """Run all steps again. Every result goes into the array that the step returned when it was recorded.
 
@@ -72,7 +79,7 @@ class Steps(list[Step]):
             for old, new in zip(_leaves(step.result), _leaves(result), strict=True):
                 if isinstance(old, np.ndarray):
                     np.copyto(old, new)
-                else:
+                elif not isinstance(old, _NUMBERS):  # equal numbers may be one object
                     again[id(old)] = new
 
     def sources(self) -> list[np.ndarray]:
@@ -92,7 +99,8 @@ class Steps(list[Step]):
         for step in self:
             arguments = [_word(each, names) for each in step.args]
             arguments += [f"{key}={_word(each, names)}" for key, each in step.kwargs.items()]
-            name = step.kernel if step.kernel in KERNELS else step.run.__name__  # else it is a user's formula
+            # what is not listed is a user's formula
+            name = step.kernel if step.kernel in KERNELS else getattr(step.run, "__name__", step.kernel)
             call = f"{name}({', '.join(arguments)})"
             results = step.result if isinstance(step.result, tuple) else (step.result,)
             made = ", ".join(_word(each, names) for each in results)
