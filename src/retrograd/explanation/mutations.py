@@ -25,7 +25,7 @@ from ..engine.sweep import grad
 from ..engine.tensor import Tensor
 from ..formulas import FUSED
 from ..formulas.losses import LOSSES
-from ..formulas.table import like, together
+from ..formulas.table import Together
 from ..kernel_set import instead, use_kernels
 from ..textbook import loss as textbook_loss
 from ..textbook.pointwise import on_arrays
@@ -78,9 +78,8 @@ class Mutation:
         broken = _copied(self.function, self.code, self.function.__globals__)
         fused = {}  # gradients of several operands that one kernel computes
         for key, each in FUSED.items():
-            parts = getattr(each, "parts", ())
-            if self.function in parts:
-                fused[key] = like(key)(together(key, tuple([broken if one is self.function else one for one in parts])))
+            if isinstance(each, Together) and self.function in each.parts:
+                fused[key] = Together(key, tuple([broken if one is self.function else one for one in each.parts]))
         name = getattr(self.function, "kernel", self.function.__name__)
         loss = {
             key: one._replace(gradients=tuple([broken if part is self.function else part for part in one.gradients]))

@@ -72,6 +72,8 @@ def same_grad(g: Any) -> Any:
 @lru_cache(maxsize=4096)
 def form(function: Formula) -> Form:
     """The signature of a formula."""
+    if isinstance(function, Together):
+        return function.form
     function = getattr(function, "__wrapped__", function)
     code, kinds = function.__code__, function.__annotations__
     names = code.co_varnames[: code.co_argcount]
@@ -87,29 +89,32 @@ def gradients_of(name: str) -> tuple[Formula, ...]:
     return GRADIENTS.get(name) or ((one,) if one else ())
 
 
-def together(name: str, parts: tuple[Formula, ...]) -> Formula:
-    """Several gradients as one formula with the parameters of all."""
-    forms = [form(part) for part in parts]
-    operands = sorted({each for one in forms for each in one.operands} - {"g"})
-    numbers = sorted({each for one in forms for each in one.numbers})
-    calls = [f"_{place}({', '.join(one.operands + one.numbers)})" for place, one in enumerate(forms)]
-    parameters = ", ".join(["g", *operands, *(f"{number}: float" for number in numbers)])
-    scope: dict[str, Any] = {"__name__": parts[0].__module__} | {f"_{place}": part for place, part in enumerate(parts)}
-    exec(f"def {name}({parameters}):\n    return {', '.join(calls)}", scope)
-    made: Formula = scope[name]
-    made.results, made.parts = len(parts), parts  # type: ignore[attr-defined]
-    return made
+class Together:
+    """Several gradients as one formula with the parameters of all: g, the operands and the numbers, by name."""
+
+    def __init__(self, name: str, parts: tuple[Formula, ...]) -> None:
+        self.__name__ = self.kernel = name
+        self.parts, forms = parts, [form(part) for part in parts]
+        operands = sorted({each for one in forms for each in one.operands} - {"g"})
+        numbers = sorted({each for one in forms for each in one.numbers})
+        self.form = Form(("g", *operands), (*numbers,), (False,) * (1 + len(operands)), False, len(parts))
+        names = ["g", *operands, *numbers]
+        self._places = [[names.index(each) for each in one.operands + one.numbers] for one in forms]
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        pairs = zip(self.parts, self._places, strict=True)
+        return tuple([part(*[values[place] for place in places]) for part, places in pairs])
 
 
 def fused(operators: Container[str]) -> dict[str, Formula]:
     """The gradients of several operands that one kernel computes, by its name: those that are not g itself."""
-    found = {}
+    found: dict[str, Formula] = {}
     for operator, parts in GRADIENTS.items():
         if operator not in operators:
             continue
         name, computed = f"{operator}_grad", tuple([part for part in parts if part is not same_grad])
         if len({*computed}) > 1:
-            found[name] = like(name)(together(name, computed))
+            found[name] = Together(name, computed)
         elif computed and not hasattr(computed[0], "kernel"):
             found[name] = like(name)(computed[0])
     return found

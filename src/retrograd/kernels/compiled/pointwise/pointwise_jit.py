@@ -8,6 +8,7 @@ from inspect import isfunction
 from typing import Any
 
 from ....formulas import FUSED, POINTWISE, PRIMITIVES, form
+from ....formulas.table import Together
 from ..machine import simd
 from ..machine.compiler import helper, rename
 from ..math import elementary_jit as math
@@ -89,7 +90,10 @@ _known: set[Callable[..., Any]] = set(PRIMITIVES.values())
 
 def register(formula: Callable[..., Any]) -> Callable[..., Any]:
     """Let kernels call a formula and the formulas it calls."""
-    if formula not in _known:
+    if isinstance(formula, Together):
+        for part in formula.parts:
+            register(part)
+    elif formula not in _known:
         _known.add(formula)
         for name in formula.__code__.co_names:
             called = formula.__globals__.get(name)
@@ -116,7 +120,7 @@ def loop(formula: Callable[..., Any], in_rows: bool) -> Body:
 
 def _of_wanted(formula: Callable[..., Any]) -> Callable[..., Any]:
     """A formula of several results that also takes flags of those wanted, and computes only these if separate."""
-    one, parts = form(formula), getattr(formula, "parts", ())
+    one, parts = form(formula), formula.parts if isinstance(formula, Together) else ()
     flags = [f"want_{place}" for place in range(one.results)]
     texts = [f"_{place}({', '.join(sum(form(part)[:2], ()))})" for place, part in enumerate(parts)]
     first = one.operands[0]
