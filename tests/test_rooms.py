@@ -25,13 +25,14 @@ PACKAGE = TESTS.parent / "src" / "retrograd"
 
 _LAYERS = {"nn", "optim", "data"}
 _SHAPES = {"geometry", "options", "recurrence", "codes"}
-_OPERATORS = {"ops", "engine", "kernel_set"} | _SHAPES
+_OPERATORS = {"ops", "engine", "kernel_set", "arrays"} | _SHAPES
 _FROM_OUTSIDE = {"outside", "printable", "entries"}
 _TOOLS = {"train", "explanation", "interop"}
 
 # room -> the other rooms that its files may import, and the packages from outside
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "geometry": (set(), set()),
+    "arrays": (set(), {"numpy"}),  # allocation, views, values that the host reads
     "options": ({"geometry"}, set()),
     "recurrence": (set(), set()),
     "codes": (set(), {"numpy"}),  # operands of low-bit products
@@ -55,8 +56,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "kernels": (_SHAPES | {"formulas"}, {"numpy", "numba", "llvmlite"}),
     "textbook": (_SHAPES | {"formulas"}, {"numpy"}),
     "kernel_set": ({"options"}, set()),
-    "engine": ({"kernel_set"}, {"numpy"}),
-    "ops": ({"engine", "kernel_set", "entries", "formulas", "absent"} | _SHAPES, {"numpy"}),
+    "engine": ({"kernel_set", "arrays"}, {"numpy"}),
+    "ops": ({"engine", "kernel_set", "arrays", "entries", "formulas", "absent"} | _SHAPES, {"numpy"}),
     "nn": (_OPERATORS | {"absent", "aliases", "formulas", "printable"}, {"numpy"}),
     "optim": (_OPERATORS | {"entries", "absent", "formulas"}, {"numpy"}),
     "rules": (_OPERATORS | {"nn", "formulas"}, {"numpy"}),
@@ -67,7 +68,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "linalg": ({"engine", "ops", "absent"}, set()),  # likewise
     "special": ({"ops", "absent"}, set()),  # likewise
     "fft": ({"ops", "absent"}, set()),  # likewise
-    "distributions": ({"engine", "kernel_set", "ops", "absent"}, {"numpy"}),
+    "distributions": ({"engine", "kernel_set", "arrays", "ops", "absent"}, {"numpy"}),
     "autograd": ({"ops", "engine", "absent", "aliases"}, {"numpy"}),  # likewise, and what is made of both
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "explanation"}, {"numpy", "matplotlib", "tqdm"}),

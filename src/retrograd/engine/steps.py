@@ -6,11 +6,13 @@ among them. Printed, they are the program that ran; ``run`` runs it again, in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from threading import get_ident
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from ..arrays import host
 from ..kernel_set import Listener
 from ..kernels.interface import KERNELS
 
@@ -51,10 +53,14 @@ class Step(NamedTuple):
 class Steps(list[Step]):
     """The steps of a computation, in their order.
 
-    result: what the recorded function returned.
+    result: what the recorded function returned. reads: what was decided by a value that Python read from an array;
+    ``run`` does not decide it again.
     """
 
-    result: Any = None
+    def __init__(self, steps: Iterable[Step] = ()) -> None:
+        super().__init__(steps)
+        self.result: Any = None
+        self.reads: list[str] = []
 
     def __getitem__(self, key: Any) -> Any:
         found = super().__getitem__(key)
@@ -63,7 +69,7 @@ class Steps(list[Step]):
     def copy(self) -> Steps:
         """The same steps and result, in another list."""
         found = Steps(self)
-        found.result = self.result
+        found.result, found.reads = self.result, [*self.reads]
         return found
 
     def run(self) -> None:
@@ -111,6 +117,18 @@ class Steps(list[Step]):
 class _Recorder(Listener):
     def __init__(self) -> None:
         self.steps = Steps()
+
+    def __enter__(self) -> Self:
+        host.listeners.append(self._read)
+        return super().__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        host.listeners.remove(self._read)
+
+    def _read(self, why: str) -> None:
+        if get_ident() == self._thread:
+            self.steps.reads.append(why)
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = kernel(*args, **kwargs)

@@ -1,0 +1,30 @@
+"""Memory of arrays: allocation, views, and values that the host reads.
+
+What computes elements is a kernel (``retrograd.kernel_set``); what only makes an array, shows its memory in another way
+or brings a value to Python is here. ``ops``, ``nn`` and ``optim`` call no function of NumPy on an array.
+
+``like`` names an array of the same kind: the result is made where that array is. Models: NumPy's ``like=`` (NEP 35).
+"""
+
+from .allocation import (
+    arange,
+    empty,
+    empty_like,
+    eye,
+    from_host,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    zeros,
+    zeros_like,
+)
+from .host import all_finite, all_true, any_true, integers, number, same, to_host
+from .views import as_strided, broadcast_arrays, broadcast_to, diagonal, moveaxis, overlap, shares_memory
+
+__all__ = [
+    "all_finite", "all_true", "any_true", "arange", "as_strided", "broadcast_arrays", "broadcast_to", "diagonal",
+    "empty", "empty_like", "eye", "from_host", "full", "full_like", "integers", "linspace", "moveaxis", "number",
+    "ones", "ones_like", "overlap", "same", "shares_memory", "to_host", "zeros", "zeros_like",
+]  # fmt: skip

@@ -1,0 +1,80 @@
+"""New arrays: empty, of one value, of a pattern, or of values of the host.
+
+Every function takes ``like``, an array next to which the new one is made; without it, it is made on the host.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+Shape = int | tuple[int, ...]
+
+
+def _next_to(like: Array | None) -> dict[str, Any]:
+    """The argument by which NumPy hands the call to an array of another library."""
+    return {} if like is None or type(like) is np.ndarray else {"like": like}
+
+
+def empty(shape: Shape, dtype: Any, *, like: Array | None = None) -> Array:
+    """An array whose elements are not set."""
+    return np.empty(shape, dtype, **_next_to(like))
+
+
+def zeros(shape: Shape, dtype: Any, *, like: Array | None = None) -> Array:
+    """An array of zeros."""
+    return np.zeros(shape, dtype, **_next_to(like))
+
+
+def ones(shape: Shape, dtype: Any, *, like: Array | None = None) -> Array:
+    """An array of ones."""
+    return np.ones(shape, dtype, **_next_to(like))
+
+
+def full(shape: Shape, value: Any, dtype: Any = None, *, like: Array | None = None) -> Array:
+    """An array of one number."""
+    return np.full(shape, value, dtype, **_next_to(like))
+
+
+def empty_like(x: Array, dtype: Any = None, shape: Any = None) -> Array:
+    """An array with the type, shape and order of axes in memory of x, but for what is given."""
+    return np.empty_like(x, dtype, shape=shape)
+
+
+def zeros_like(x: Array, dtype: Any = None, shape: Any = None) -> Array:
+    """Zeros, otherwise as ``empty_like``."""
+    return np.zeros_like(x, dtype, shape=shape)
+
+
+def ones_like(x: Array, dtype: Any = None, shape: Any = None) -> Array:
+    """Ones, otherwise as ``empty_like``."""
+    return np.ones_like(x, dtype, shape=shape)
+
+
+def full_like(x: Array, value: Any, dtype: Any = None, shape: Any = None) -> Array:
+    """One number everywhere, otherwise as ``empty_like``."""
+    return np.full_like(x, value, dtype, shape=shape)
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, like: Array | None = None) -> Array:
+    """start, start + step, ... below stop; from 0 if there is one limit."""
+    limits: Any = (0, start) if stop is None else (start, stop)
+    found: Array = np.arange(*limits, step, dtype, **_next_to(like))
+    return found
+
+
+def linspace(start: Any, stop: Any, count: int, dtype: Any = None) -> Array:
+    """``count`` numbers at equal distances, both ends among them."""
+    return np.linspace(start, stop, count, dtype=dtype)
+
+
+def eye(rows: int, columns: int | None = None, dtype: Any = np.float64, *, like: Array | None = None) -> Array:
+    """The unit matrix."""
+    return np.eye(rows, columns, dtype=dtype, **_next_to(like))
+
+
+def from_host(values: Any, dtype: Any = None, *, like: Array | None = None) -> Array:
+    """Numbers, nested lists or an array of NumPy as an array; an array of the right type stays itself."""
+    return np.asarray(values, dtype, **_next_to(like))

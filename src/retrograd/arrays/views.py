@@ -1,0 +1,44 @@
+"""The same memory with other axes, and whether two arrays share memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+
+
+def broadcast_to(x: Array, shape: Any) -> Array:
+    """x repeated, without a copy; not to be written into."""
+    return np.broadcast_to(x, shape)
+
+
+def broadcast_arrays(*arrays: Array) -> tuple[Array, ...]:
+    """The arrays in the shape to which they broadcast together; not to be written into."""
+    return tuple(np.broadcast_arrays(*arrays))
+
+
+def moveaxis(x: Array, source: Any, destination: Any) -> Array:
+    """x with axes in other places, the rest in their order."""
+    return np.moveaxis(x, source, destination)
+
+
+def diagonal(x: Array, offset: int = 0, first: int = -2, second: int = -1) -> Array:
+    """A diagonal of two axes, which becomes the last axis; not to be written into."""
+    return np.diagonal(x, offset, first, second)
+
+
+def as_strided(x: Array, shape: Any, strides: Any, writeable: bool = True) -> Array:
+    """The memory of x with any shape and strides in bytes. The caller has checked that it stays in that memory."""
+    return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=writeable)
+
+
+def shares_memory(a: Array, b: Array) -> bool:
+    """Whether an element of a is an element of b."""
+    return np.shares_memory(a, b)
+
+
+def overlap(a: Array, b: Array) -> bool:
+    """Whether a and b may share an element: their bounds in memory meet."""
+    return np.may_share_memory(a, b)

@@ -1,0 +1,26 @@
+"""Every kernel by name: its signature, the shapes and types of its results, and what it computes, in one line.
+
+``kernels.softmax(x, axis)`` (see ``retrograd.kernel_set``) calls the kernel of this name in the set that runs. The
+textbook set has its mathematics in plain NumPy, the compiled set the fast form; both have the signature below. An array
+that a kernel changes in place is named in ``writes`` or ``changes``.
+"""
+
+from __future__ import annotations
+
+from ...formulas import FUSED, POINTWISE
+from .kernel import KERNELS, Kernel, Spec, elementwise, spec_of
+from .layers import Layers
+from .memory import Memory
+from .numeric import Numeric
+from .training import Training
+
+__all__ = ["KERNELS", "Interface", "Kernel", "Spec", "spec_of"]
+
+
+class Interface(Layers, Training, Numeric, Memory):
+    """The kernels. x is the input, w a weight, g the gradient to the result; gx, gw, ... are gradients."""
+
+
+KERNELS.update(
+    {name: Kernel(name, formula, elementwise(formula)) for name, formula in (POINTWISE | FUSED).items()}
+)

@@ -1,0 +1,101 @@
+"""What the interface says of a kernel: its signature, the specification of its results, what it overwrites.
+
+A specification is a function of the same arguments, in which a ``Spec`` stands for each array. It computes the ``Spec``
+of each result without data. Models: shape rules of JAX, meta functions of PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from ...formulas import form
+
+Array = np.ndarray
+Pair = tuple[Array, Array]
+Three = tuple[Array, Array, Array]
+Axes = tuple[int, ...]
+INT64, UINT8 = np.dtype(np.int64), np.dtype(np.uint8)
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class Spec(NamedTuple):
+    """What is known of an array before it exists."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def spec_of(value: Any) -> Any:
+    """The ``Spec`` of an array; of tuples and lists, those of the arrays in them."""
+    if isinstance(value, np.ndarray):
+        return Spec(value.shape, value.dtype)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(spec_of, value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(spec_of, value))
+    return value
+
+
+class Kernel:
+    """A kernel of the interface. As an attribute of ``kernels`` it is the function of the set that runs.
+
+    text: declares the signature, and says what the kernel computes. spec: the results from the arguments, both as
+    ``Spec``; None if they depend on values. writes: the parameter that it overwrites. changes: one that it reads and
+    overwrites; ``*columns`` stands for all that follow. host: why the results depend on values, if they do.
+    """
+
+    def __init__(
+        self, name: str, text: Callable[..., Any], spec: Callable[..., Any] | None, writes: str = "", changes: str = "",
+        host: str = "",
+    ) -> None:  # fmt: skip
+        self.name, self.text, self.spec, self.host = name, text, spec, host
+        self.writes, self.changes = writes, changes
+        self.__doc__ = text.__doc__ or f"The gradients of ``{name.removesuffix('_grad')}``, those that are wanted."
+
+    def __get__(self, kernels: Any, owner: Any) -> Any:
+        return self if kernels is None else kernels.load(self.name)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}>"
+
+
+KERNELS: dict[str, Kernel] = {}
+
+
+def declare(spec: Callable[..., Any] | None, **about: str) -> Callable[[_F], _F]:
+    def keep(text: Any) -> Any:
+        found = KERNELS[text.__name__] = Kernel(text.__name__, text, spec, **about)
+        return found
+
+    return keep
+
+
+# ---- rules that several kernels share ------------------------------------------------------------------------------
+
+
+def along(x: Spec, axis: int, size: int) -> Spec:
+    """x with another extent along an axis."""
+    return x._replace(shape=(*x.shape[:axis], size, *x.shape[axis + 1 :]))
+
+
+def only(wanted: Sequence[bool], *specs: Spec) -> tuple[Spec | None, ...]:
+    return tuple([spec if want else None for spec, want in zip(specs, wanted, strict=True)])
+
+
+def elementwise(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """The results of a formula: broadcast operands, in the type of the last one."""
+    one = form(formula)
+    count = len(one.operands)
+
+    def spec(*values: Any) -> Any:
+        operands = values[:count]
+        found = Spec(
+            np.broadcast_shapes(*[each.shape for each in operands]),
+            np.dtype(np.bool_) if one.truth else operands[-1].dtype,
+        )
+        return found if one.results == 1 else only(values[-one.results :], *[found] * one.results)
+
+    return spec

@@ -1,0 +1,250 @@
+"""Products, convolutions, attention, recurrent networks, normalization, softmax and pooling."""
+
+# mypy: disable-error-code="empty-body"
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...geometry import AdaptiveWindow, Window
+from ...options import AUTO, Options
+from ...recurrence import Recurrence, Weights
+from .kernel import INT64, Array, Pair, Spec, Three, declare, only
+
+Wanted = tuple[bool, bool, bool]
+
+
+def _windows(x: Spec, window: Window | AdaptiveWindow, count_include_pad: bool = False) -> Spec:
+    return x._replace(shape=(*x.shape[:2], *window.output))
+
+
+def _of_windows(g: Spec, window: Window | AdaptiveWindow, count_include_pad: bool = False) -> Spec:
+    return g._replace(shape=(*g.shape[:2], *window.input))
+
+
+def _channels(x: Spec) -> Spec:
+    return x._replace(shape=x.shape[1:2])
+
+
+def _product(a: Spec, b: Spec, bias: Spec | None = None) -> Spec:
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return a._replace(shape=(*batch, a.shape[-2], b.shape[-1]))
+
+
+def _leading(x: Spec, weight: Spec) -> Spec:
+    """The axes of x that weight has not."""
+    return x._replace(shape=x.shape[: len(x.shape) - len(weight.shape)])
+
+
+def _groups_of(x: Spec, groups: int) -> Spec:
+    return x._replace(shape=(x.shape[0], groups))
+
+
+class Layers:
+    """Products, convolutions, attention, recurrent networks, normalization, softmax and pooling."""
+
+    # ---- products and convolutions
+
+    @declare(_product)
+    def matmul(self, a: Array, b: Array, bias: Array | None = None) -> Array:
+        """c[..., m, n] = bias[n] + sum over k of a[..., m, k] b[..., k, n]."""
+
+    @declare(lambda x, w, bias, window, options=AUTO: Spec((x.shape[0], w.shape[0], *window.output), x.dtype))
+    def conv(self, x: Array, w: Array, bias: Array | None, window: Window, options: Options = AUTO) -> Array:
+        """y[n, co, o] = bias[co] + sum over ci, r of x[n, ci, i] w[co, ci, r], i = o stride + r dilation - padding."""
+
+    @declare(
+        lambda g, w, bias, window, options=AUTO: Spec(
+            (g.shape[0], w.shape[1] * window.groups, *window.input), g.dtype
+        )
+    )
+    def conv_input_grad(self, g: Array, w: Array, bias: Array | None, window: Window, options: Options = AUTO) -> Array:
+        """gx[n, ci, i] = bias[ci] + sum over co, r of g[n, co, o] w[co, ci, r]: a transposed convolution."""
+
+    @declare(
+        lambda x, g, window, options=AUTO: Spec(
+            (g.shape[1], x.shape[1] // window.groups, *window.kernel), x.dtype
+        )
+    )
+    def conv_weight_grad(self, x: Array, g: Array, window: Window, options: Options = AUTO) -> Array:
+        """gw[co, ci, r] = sum over n, o of x[n, ci, i] g[n, co, o]."""
+
+    @declare(
+        lambda x, offset, mask, w, bias, window, workspace=None: Spec(
+            (x.shape[0], w.shape[0], *window.output), x.dtype
+        )
+    )
+    def deform_conv(
+        self, x: Array, offset: Array, mask: Array | None, w: Array, bias: Array | None, window: Window,
+        workspace: int | None = None,
+    ) -> Array:  # fmt: skip
+        """A convolution that reads x at offsets between its positions, times a mask."""
+
+    @declare(lambda g, x, offset, mask, w, window, wanted, workspace=None: only(wanted, x, offset, mask))
+    def deform_conv_grad(
+        self, g: Array, x: Array, offset: Array, mask: Array | None, w: Array, window: Window, wanted: Wanted,
+        workspace: int | None = None,
+    ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
+        """The gradients of ``deform_conv`` to x, the offsets and the mask."""
+
+    @declare(
+        lambda x, offset, mask, g, window, workspace=None: Spec(
+            (g.shape[1], x.shape[1] // window.groups, *window.kernel), x.dtype
+        )
+    )
+    def deform_conv_weight_grad(
+        self, x: Array, offset: Array, mask: Array | None, g: Array, window: Window, workspace: int | None = None
+    ) -> Array:
+        """The gradient of ``deform_conv`` to w."""
+
+    @declare(lambda x, y: (x._replace(shape=x.shape[:1]),) * 3)
+    def row_products(self, x: Array, y: Array) -> Three:
+        """The sums of x y, x x and y y over the last axis."""
+
+    @declare(lambda x, y, eps: x._replace(shape=x.shape[:1]))
+    def row_squares(self, x: Array, y: Array, eps: float) -> Array:
+        """The sum of (x - y + eps)**2 over the last axis."""
+
+    @declare(lambda a, x, b, y, c: x)
+    def row_combination(self, a: Array, x: Array, b: Array, y: Array, c: Array) -> Array:
+        """a[n] x[n] + b[n] y[n] + c[n]."""
+
+    # ---- attention and recurrent networks
+
+    @declare(
+        lambda q, k, v, bias, scale, causal: (
+            q._replace(shape=(*q.shape[:3], v.shape[3])), q._replace(shape=q.shape[:3])
+        )
+    )
+    def attention(self, q: Array, k: Array, v: Array, bias: Array | None, scale: float, causal: bool) -> Pair:
+        """y = softmax(scale q kT + bias) v; and the logarithm of the sum of exponentials of each query."""
+
+    @declare(lambda g, q, k, v, y, log_sum, bias, scale, causal, wanted: only(wanted, q, k, v))
+    def attention_grad(
+        self, g: Array, q: Array, k: Array, v: Array, y: Array, log_sum: Array, bias: Array | None, scale: float,
+        causal: bool, wanted: Wanted,
+    ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
+        """The gradients of ``attention`` to q, k and v."""
+
+    @declare(None, host="what it saves for the gradient has a form of its own in each kernel set")
+    def recurrent(
+        self, x: Array, h0: Array | None, c0: Array | None, weights: Sequence[Weights], lengths: Array | None,
+        spec: Recurrence, save: bool, cells: bool,
+    ) -> tuple[Array, Array, Array | None, Array | None, Any]:  # fmt: skip
+        """One layer of an RNN, LSTM or GRU: y, the last h and c, all cell states, and what the gradient needs."""
+
+    @declare(
+        lambda gy, ghn, gcn, gcells, x, h0, c0, weights, lengths, spec, saved, wanted, last=False: (
+            x if wanted[0] else None,
+            Spec((spec.directions, x.shape[1], spec.output), x.dtype) if wanted[1] else None,
+            Spec((spec.directions, x.shape[1], spec.hidden), x.dtype) if wanted[2] and spec.cells else None,
+            [*weights] if wanted[3] else None,
+        )
+    )
+    def recurrent_grad(
+        self, gy: Array | None, ghn: Array | None, gcn: Array | None, gcells: Array | None, x: Array,
+        h0: Array | None, c0: Array | None, weights: Sequence[Weights], lengths: Array | None, spec: Recurrence,
+        saved: Any, wanted: tuple[bool, bool, bool, bool], last: bool = False,
+    ) -> tuple[Array | None, Array | None, Array | None, list[Weights] | None]:  # fmt: skip
+        """The gradients of ``recurrent`` to x, h0, c0 and the weights."""
+
+    # ---- normalization and softmax
+
+    @declare(lambda x, axis: x)
+    def softmax(self, x: Array, axis: int) -> Array:
+        """exp(x) / sum exp(x) along an axis."""
+
+    @declare(lambda g, y, axis: y)
+    def softmax_grad(self, g: Array, y: Array, axis: int) -> Array:
+        """y (g - sum g y)."""
+
+    @declare(lambda x, axis: x)
+    def log_softmax(self, x: Array, axis: int) -> Array:
+        """x - log sum exp(x) along an axis."""
+
+    @declare(lambda g, y, axis: y)
+    def log_softmax_grad(self, g: Array, y: Array, axis: int) -> Array:
+        """g - exp(y) sum g."""
+
+    @declare(lambda x, weight, bias, eps: (x, *(_channels(x),) * 3))
+    def batch_norm(self, x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array, Array]:
+        """(x - mean) / sqrt(variance + eps) weight + bias by channel; mean, variance and 1 / deviation."""
+
+    @declare(lambda g, x, weight, mean, inverse: (x, *(_channels(x),) * 2))
+    def batch_norm_grad(self, g: Array, x: Array, weight: Array, mean: Array, inverse: Array) -> Three:
+        """The gradients of ``batch_norm`` to x, weight and bias."""
+
+    @declare(lambda g, x, mean, inverse: (_channels(x),) * 2)
+    def batch_norm_sums(self, g: Array, x: Array, mean: Array, inverse: Array) -> Pair:
+        """sum g and sum g (x - mean) inverse of each channel."""
+
+    @declare(lambda g, x, mean, factor, slope, level: x)
+    def batch_norm_input_grad(
+        self, g: Array, x: Array, mean: Array, factor: Array, slope: Array, level: Array
+    ) -> Array:
+        """g factor + (x - mean) slope + level by channel."""
+
+    @declare(lambda x, scale, shift, mean=None: x)
+    def channel_affine(self, x: Array, scale: Array, shift: Array, mean: Array | None = None) -> Array:
+        """(x - mean) scale + shift by channel."""
+
+    @declare(lambda x, weight, bias, eps, centred: (x, *(_leading(x, weight),) * 2))
+    def layer_norm(self, x: Array, weight: Array, bias: Array, eps: float, centred: bool) -> Three:
+        """(x - mean) / sqrt(variance + eps) weight + bias over the last axes; mean and 1 / deviation."""
+
+    @declare(lambda g, x, weight, mean, inverse, centred, affine: (x, weight, weight))
+    def layer_norm_grad(
+        self, g: Array, x: Array, weight: Array, mean: Array, inverse: Array, centred: bool, affine: bool
+    ) -> Three:
+        """The gradients of ``layer_norm`` to x, weight and bias."""
+
+    @declare(lambda x, groups, weight, bias, eps: (x, *(_groups_of(x, groups),) * 2))
+    def group_norm(self, x: Array, groups: int, weight: Array, bias: Array, eps: float) -> Three:
+        """(x - mean) / sqrt(variance + eps) weight + bias by group of channels; mean and 1 / deviation."""
+
+    @declare(lambda g, x, groups, weight, mean, inverse: (x, weight, weight))
+    def group_norm_grad(
+        self, g: Array, x: Array, groups: int, weight: Array, mean: Array, inverse: Array
+    ) -> Three:
+        """The gradients of ``group_norm`` to x, weight and bias."""
+
+    # ---- pooling
+
+    @declare(lambda x, window: (_windows(x, window), _windows(x, window)._replace(dtype=INT64)))
+    def max_pool(self, x: Array, window: Window) -> Pair:
+        """The largest element of each window, and its flat index."""
+
+    @declare(lambda g, indices, window: _of_windows(g, window))
+    def max_pool_grad(self, g: Array, indices: Array, window: Window | AdaptiveWindow) -> Array:
+        """The sum of g over the windows whose maximum was at a position."""
+
+    @declare(lambda x, indices: x._replace(shape=indices.shape))
+    def max_pool_gather(self, x: Array, indices: Array) -> Array:
+        """x at flat indices."""
+
+    @declare(lambda x, indices, size: x._replace(shape=(*x.shape[:2], *size)))
+    def max_unpool(self, x: Array, indices: Array, size: tuple[int, ...]) -> Array:
+        """Zeros, with x at flat indices."""
+
+    @declare(_windows)
+    def avg_pool(self, x: Array, window: Window, count_include_pad: bool) -> Array:
+        """The mean of each window."""
+
+    @declare(_of_windows)
+    def avg_pool_grad(self, g: Array, window: Window, count_include_pad: bool) -> Array:
+        """g divided among the positions of its window."""
+
+    @declare(lambda x, window: (_windows(x, window), _windows(x, window)._replace(dtype=INT64)))
+    def adaptive_max_pool(self, x: Array, window: AdaptiveWindow) -> Pair:
+        """``max_pool`` over windows that divide the input evenly."""
+
+    @declare(_windows)
+    def adaptive_avg_pool(self, x: Array, window: AdaptiveWindow) -> Array:
+        """The mean of windows that divide the input evenly."""
+
+    @declare(_of_windows)
+    def adaptive_avg_pool_grad(self, g: Array, window: AdaptiveWindow) -> Array:
+        """The gradient of ``adaptive_avg_pool``."""

@@ -1,0 +1,155 @@
+"""Losses, dropout, optimizers, and products of few bits."""
+
+# mypy: disable-error-code="empty-body"
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, words_of
+from ...geometry import Window
+from .kernel import Array, Pair, Spec, along, declare
+
+
+def _losses(x: Spec, labels: Spec, ignored: int = -1, weight: Spec | None = None) -> tuple[Spec, Spec]:
+    return x._replace(shape=labels.shape), x._replace(shape=(3,))
+
+
+def _packed(x: Spec, element: str, groups: int, low: int = 0) -> Spec:
+    codes = words_of(element, x.shape[1] // groups) if element == "binary" else codes_of(element, x.shape[1] // groups)
+    return Spec((x.shape[0], *x.shape[2:], groups * codes), code_dtype(element, low))
+
+
+class Training:
+    """Losses, dropout, optimizers, and products of few bits."""
+
+    # ---- losses and dropout
+
+    @declare(
+        lambda x, labels, smoothing, ignored=-1, weight=None: (
+            *[x._replace(shape=labels.shape)] * 3, x._replace(shape=(3,))
+        )
+    )
+    def cross_entropy(
+        self, x: Array, labels: Array, smoothing: float, ignored: int = -1, weight: Array | None = None
+    ) -> tuple[Array, Array, Array, Array]:
+        """The loss of each position, the largest logit and the logarithm that the gradient needs, and sums over all."""
+
+    @declare(lambda g, x, labels, smoothing, tops, logs, ignored=-1, weight=None, factor=1.0: x)
+    def cross_entropy_grad(
+        self, g: Array, x: Array, labels: Array, smoothing: float, tops: Array, logs: Array, ignored: int = -1,
+        weight: Array | None = None, factor: float = 1.0,
+    ) -> Array:  # fmt: skip
+        """factor g w[label] (softmax(x) - smoothed label)."""
+
+    @declare(_losses)
+    def nll_loss(self, x: Array, labels: Array, ignored: int = -1, weight: Array | None = None) -> Pair:
+        """-w[label] x[label] of each position, and sums over all."""
+
+    @declare(lambda g, x, labels, ignored=-1, weight=None, factor=1.0: x)
+    def nll_loss_grad(
+        self, g: Array, x: Array, labels: Array, ignored: int = -1, weight: Array | None = None, factor: float = 1.0
+    ) -> Array:
+        """-factor g w[label] at the label, else 0."""
+
+    @declare(
+        lambda name, operands, numbers, factor: operands[0] if factor is None else operands[0]._replace(shape=())
+    )
+    def element_loss(
+        self, name: str, operands: tuple[Array, ...], numbers: tuple[float, ...], factor: float | None
+    ) -> Array:
+        """The loss ``name`` of each element, or its sum times a factor."""
+
+    @declare(lambda name, of, g, operands, numbers, factor: operands[0])
+    def element_loss_grad(
+        self, name: str, of: int, g: Array, operands: tuple[Array, ...], numbers: tuple[float, ...],
+        factor: float | None,
+    ) -> Array:  # fmt: skip
+        """The gradient of ``element_loss`` to its operand ``of``."""
+
+    @declare(lambda x, labels, p, margin: x._replace(shape=x.shape[:1]))
+    def multi_margin_loss(self, x: Array, labels: Array, p: int, margin: float) -> Array:
+        """sum over other classes of max(0, margin - x[label] + x[c])**p / C."""
+
+    @declare(lambda x, labels, margin: x)
+    def multi_margin_loss_slopes(self, x: Array, labels: Array, margin: float) -> Array:
+        """The gradient of the sum of ``multi_margin_loss`` for p = 1."""
+
+    @declare(lambda x, targets: x._replace(shape=x.shape[:1]))
+    def multilabel_margin_loss(self, x: Array, targets: Array) -> Array:
+        """sum over targets j and other classes i of max(0, 1 - x[j] + x[i]) / C."""
+
+    @declare(lambda x, targets: x)
+    def multilabel_margin_loss_slopes(self, x: Array, targets: Array) -> Array:
+        """The gradient of the sum of ``multilabel_margin_loss``."""
+
+    @declare(None, host="the longest target decides how much it saves")
+    def ctc_loss(
+        self, log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int
+    ) -> Pair:
+        """The negative logarithm of the probability of each target, and what the gradient needs."""
+
+    @declare(
+        lambda g, log_probs, targets, input_lengths, target_lengths, blank, loss, alpha, zero_infinity: log_probs
+    )
+    def ctc_loss_grad(
+        self, g: Array, log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int,
+        loss: Array, alpha: Array, zero_infinity: bool,
+    ) -> Array:  # fmt: skip
+        """The gradient of ``ctc_loss``."""
+
+    @declare(lambda x, axis: along(x, axis, x.shape[axis] // 2))
+    def glu(self, x: Array, axis: int) -> Array:
+        """a sigmoid(b) of the halves a and b of x along an axis."""
+
+    @declare(lambda g, x, axis: x)
+    def glu_grad(self, g: Array, x: Array, axis: int) -> Array:
+        """The gradient of ``glu``."""
+
+    @declare(None, host="how many elements it keeps as bits depends on the kernel set")
+    def dropout(self, x: Array, p: float, key: int, stream: int) -> Pair:
+        """x / (1 - p) where a generator of this key keeps it, else 0; and what was kept."""
+
+    @declare(lambda g, kept, p: g)
+    def dropout_grad(self, g: Array, kept: Array, p: float) -> Array:
+        """g / (1 - p) where ``dropout`` kept an element, else 0."""
+
+    # ---- optimizers
+    @declare(lambda formula, *columns, keep=None, **numbers: None, changes="*columns")
+    def update(
+        self, formula: Callable[..., Any], *columns: Sequence[Array], keep: dict[str, Any] | None = None,
+        **numbers: float,
+    ) -> None:  # fmt: skip
+        """An optimizer's formula over lists of parameters, gradients and states, which it overwrites."""
+
+    @declare(None, host="it is a number")
+    def norm_of_all(self, arrays: Sequence[Array], *, largest: bool) -> float:
+        """The Euclidean norm, or the largest absolute value, of all elements of all arrays."""
+
+    # ---- low bits
+    @declare(lambda x, groups=1: _packed(x, "binary", groups))
+    def sign_bits(self, x: Array, groups: int = 1) -> Array:
+        """The signs of x as bits in words of 32."""
+
+    @declare(
+        lambda x, scale, zero_point=0, low=0, high=255, element="int8", groups=1: _packed(x, element, groups, low)
+    )
+    def quantize_codes(
+        self, x: Array, scale: float, zero_point: int = 0, low: int = 0, high: int = 255, element: str = "int8",
+        groups: int = 1,
+    ) -> Array:  # fmt: skip
+        """clip(round(x / scale) + zero_point, low, high) in words of 32 bits."""
+
+    @declare(None, host="filters have a form of their own in each kernel set")
+    def lowbit_filters(
+        self, element: str, w: Array, groups: int, transposed: bool = False, most: int | None = None
+    ) -> Filters:
+        """The weights of a layer as ``lowbit_conv`` reads them."""
+
+    @declare(None, host="what becomes of the sums decides their type")
+    def lowbit_conv(
+        self, x: Array, filters: Filters, window: Window, then: Scaled | Thresholded | Requantized | None = None,
+        zero_point: int = 0,
+    ) -> Array:  # fmt: skip
+        """The convolution of codes with filters."""

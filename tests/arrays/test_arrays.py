@@ -1,0 +1,81 @@
+"""Allocation next to an array of another library, and values that the host reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from retrograd import arrays
+from retrograd.arrays import host
+
+
+class Elsewhere:
+    """An array of another library, which makes others beside it."""
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return function.__name__, args, kwargs
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("empty", ((2, 3), np.float32)),
+        ("zeros", (2, np.int64)),
+        ("ones", ((2, 3), np.float32)),
+        ("full", ((2, 3), 1.5)),
+        ("arange", (5,)),
+        ("arange", (1, 5, 2, np.float32)),
+        ("eye", (3, 2)),
+        ("from_host", ([1, 2], np.float32)),
+    ],
+)
+def test_made_next_to_another(name: str, args: tuple[Any, ...]) -> None:
+    make = getattr(arrays, name)
+    here: Any = make(*args)
+    beside = make(*args, like=np.ones(1))
+    assert type(beside) is np.ndarray and beside.dtype == here.dtype and beside.shape == here.shape
+    function, *_ = make(*args, like=Elsewhere())
+    assert function == ("asarray" if name == "from_host" else name)
+
+
+def test_patterns() -> None:
+    assert arrays.arange(3).tolist() == [0, 1, 2] and arrays.arange(1, 6, 2).tolist() == [1, 3, 5]
+    assert arrays.linspace(0, 1, 3, np.float32).tolist() == [0, 0.5, 1]
+    assert arrays.eye(2, 3, np.int64).tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert arrays.full((2,), 3, np.int8).dtype == np.int8
+
+
+def test_views_show_the_same_memory() -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    for view in (
+        arrays.broadcast_to(x, (4, 2, 3)), arrays.moveaxis(x, 0, 1), arrays.diagonal(x),
+        arrays.as_strided(x, (2, 2), (8, 8)), arrays.broadcast_arrays(x, np.ones((5, 1, 1)))[0],
+    ):  # fmt: skip
+        assert arrays.shares_memory(view, x) and arrays.overlap(view, x)
+    assert arrays.overlap(x[:, ::2], x[:, 1:]) and not arrays.shares_memory(x[:, ::2], x[:, 1::2])
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        (lambda x: arrays.number(x[0], "why"), 0.0),
+        (lambda x: arrays.integers(x.astype(int), "why"), [0, 1, 2]),
+        (lambda x: arrays.any_true(x, "why"), True),
+        (lambda x: arrays.all_true(x, "why"), False),
+        (lambda x: arrays.all_finite(x, "why"), True),
+        (lambda x: arrays.all_finite(x / 0, "why"), False),
+        (lambda x: arrays.same(x, x + 1, "why"), False),
+        (lambda x: arrays.to_host(x, "why").tolist(), [0.0, 1.0, 2.0]),
+    ],
+)
+def test_a_read_is_heard(read: Any, expected: Any) -> None:
+    heard: list[str] = []
+    host.listeners.append(heard.append)
+    try:
+        with np.errstate(all="ignore"):
+            assert read(np.arange(3.0)) == expected
+    finally:
+        host.listeners.remove(heard.append)
+    assert heard == ["why"]
