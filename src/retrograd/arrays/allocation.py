@@ -60,8 +60,8 @@ def full_like(x: Array, value: Any, dtype: Any = None, shape: Any = None) -> Arr
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, like: Array | None = None) -> Array:
     """start, start + step, ... below stop; from 0 if there is one limit."""
-    limits: Any = (0, start) if stop is None else (start, stop)
-    found: Array = np.arange(*limits, step, dtype, **_next_to(like))
+    make: Any = np.arange
+    found: Array = make(*((0, start) if stop is None else (start, stop)), step, dtype, **_next_to(like))
     return found
 
 
