@@ -11,9 +11,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from threading import RLock, get_ident
 from types import FunctionType, TracebackType
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
-from .kernels.interface import KERNELS, Interface
+from .kernels.interface import KERNELS, Interface, Spec, layout_of, mapped
 from .options import AUTO, TEXTBOOK_ALGORITHMS, Options
 
 _PACKAGES = {"compiled": "retrograd.kernels.compiled", "textbook": "retrograd.textbook"}
@@ -266,6 +266,52 @@ def compile_ahead(kernels: Sequence[str]) -> None:
         from .kernels.compiled.machine.precompile import compile_ahead
 
         compile_ahead(kernels)
+
+
+def plan(name: str, *args: Any, **kwargs: Any) -> Any:
+    """What the kernel ``name`` of the active set does with arrays of some layouts: its plan, made without any element.
+
+    args, kwargs: as the kernel takes them; of an array only the layout is used, and a ``Spec`` with strides will do.
+    The plan of a compiled kernel lists the launches of machine code, the memory that they need and where the results
+    are; that of a textbook kernel is one Python call. ``plan.run(*arrays)`` runs it on arrays of these layouts.
+
+    Raises:
+        TypeError: the kernel has no plan for these arguments, as if it read elements; the message says why.
+
+    >>> from retrograd.geometry import conv_window
+    >>> from retrograd.kernels.interface import Spec
+    >>> x, w = Spec((8, 64, 28, 28), np.dtype("f")), Spec((64, 64, 3, 3), np.dtype("f"))
+    >>> [launch.name for launch in plan("conv", x, w, None, conv_window((28, 28), (3, 3), padding=1)).launches][-1]
+    'convolution_winograd_gather_f'
+    """
+    return plan_of_function(kernels.found(name), args, kwargs)
+
+
+def plan_of_function(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The plan of a kernel of either set."""
+    if getattr(function, "__globals__", {}).get("__name__", "").startswith(_PACKAGES["compiled"]):
+        from .kernels.compiled.machine.plan import plan_of
+
+        return plan_of(function, args, kwargs)
+    return PythonCall(function, *layout_of((args, kwargs)))
+
+
+class PythonCall(NamedTuple):
+    """The plan of a textbook kernel: one call of it."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    launches: tuple[()] = ()
+
+    def run(self, *arrays: Any) -> Any:
+        """Call the kernel with these arrays."""
+        given = iter(arrays)
+        args, kwargs = mapped((self.args, self.kwargs), lambda leaf: next(given) if isinstance(leaf, Spec) else leaf)
+        return self.function(*args, **kwargs)
+
+    def __str__(self) -> str:
+        return f"{self.function.__module__}.{self.function.__name__}, a call of Python"
 
 
 def active_kernels() -> str:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..arrays import host
-from ..kernel_set import Listener
-from ..kernels.interface import KERNELS
+from ..kernel_set import Listener, plan_of_function
+from ..kernels.interface import KERNELS, leaves, mapped
 
 __all__ = ["Step", "Steps", "record_steps"]
 
@@ -40,6 +40,14 @@ class Step(NamedTuple):
         found = KERNELS.get(self.kernel)
         given = self.args[1:] if found is not None and found.writes else self.args  # the first is overwritten
         return [*_arrays((given, self.kwargs))]
+
+    def plan(self) -> Any:
+        """What the kernel does: machine code that is launched, and the memory that it needs; see ``kernel_set.plan``.
+
+        Raises:
+            TypeError: it has no plan; the message says why.
+        """
+        return plan_of_function(self.run, self.args, self.kwargs)
 
     @property
     def outputs(self) -> list[np.ndarray]:
@@ -82,7 +90,7 @@ class Steps(list[Step]):
         again: dict[int, Any] = {}  # what a kernel saves for its gradient, by the id of what it was
         for step in self:
             result = step.run(*_replaced(step.args, again), **_replaced(step.kwargs, again))
-            for old, new in zip(_leaves(step.result), _leaves(result), strict=True):
+            for old, new in zip(leaves(step.result), leaves(result), strict=True):
                 if isinstance(old, np.ndarray):
                     np.copyto(old, new)
                 elif not isinstance(old, _NUMBERS):  # equal numbers may be one object
@@ -171,38 +179,17 @@ def _bare(kernel: Any) -> Callable[..., Any]:
 # ---- arguments and results, which may be tuples, lists and dicts of arrays ---------------------------------------
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, (tuple, list)):
-        for each in value:
-            yield from _leaves(each)
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _leaves(each)
-    elif value is not None:
-        yield value
-
-
 def _arrays(value: Any) -> Iterator[np.ndarray]:
-    return (each for each in _leaves(value) if isinstance(each, np.ndarray))
-
-
-def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*[_mapped(each, change) for each in value])
-    if isinstance(value, (tuple, list)):
-        return type(value)([_mapped(each, change) for each in value])
-    if type(value) is dict:
-        return {key: _mapped(each, change) for key, each in value.items()}
-    return change(value)
+    return (each for each in leaves(value) if isinstance(each, np.ndarray))
 
 
 def _copied(value: Any) -> Any:
     """The same leaves in containers of their own, which the caller may change later."""
-    return _mapped(value, lambda leaf: leaf)
+    return mapped(value, lambda leaf: leaf)
 
 
 def _replaced(value: Any, other: dict[int, Any]) -> Any:
-    return _mapped(value, lambda leaf: other.get(id(leaf), leaf)) if other else value
+    return mapped(value, lambda leaf: other.get(id(leaf), leaf)) if other else value
 
 
 def _root(array: np.ndarray) -> np.ndarray:

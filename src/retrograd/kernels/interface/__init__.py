@@ -8,13 +8,13 @@ that a kernel changes in place is named in ``writes`` or ``changes``.
 from __future__ import annotations
 
 from ...formulas import FUSED, POINTWISE
-from .kernel import KERNELS, Kernel, Spec, elementwise, spec_of
+from .kernel import KERNELS, Kernel, Spec, elementwise, layout_of, leaves, mapped, spec_of
 from .layers import Layers
 from .memory import Memory
 from .numeric import Numeric
 from .training import Training
 
-__all__ = ["KERNELS", "Interface", "Kernel", "Spec", "spec_of"]
+__all__ = ["KERNELS", "Interface", "Kernel", "Spec", "layout_of", "leaves", "mapped", "spec_of"]
 
 
 class Interface(Layers, Training, Numeric, Memory):

@@ -6,7 +6,7 @@ of each result without data. Models: shape rules of JAX, meta functions of PyTor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -22,21 +22,45 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Spec(NamedTuple):
-    """What is known of an array before it exists."""
+    """What is known of an array before it exists. strides: in bytes; None where it does not matter."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    strides: tuple[int, ...] | None = None
 
 
 def spec_of(value: Any) -> Any:
     """The ``Spec`` of an array; of tuples and lists, those of the arrays in them."""
-    if isinstance(value, np.ndarray):
-        return Spec(value.shape, value.dtype)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(spec_of, value))
-    if isinstance(value, (tuple, list)):
-        return type(value)(map(spec_of, value))
-    return value
+    return mapped(value, lambda leaf: Spec(leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray) else leaf)
+
+
+def layout_of(value: Any) -> Any:
+    """As ``spec_of``, with the strides."""
+    return mapped(
+        value, lambda leaf: Spec(leaf.shape, leaf.dtype, leaf.strides) if isinstance(leaf, np.ndarray) else leaf
+    )
+
+
+def mapped(value: Any, change: Callable[[Any], Any], whole: tuple[type, ...] = (Spec,)) -> Any:
+    """Tuples, lists and dicts with every leaf changed; a tuple of a class in ``whole`` is a leaf."""
+    if isinstance(value, (tuple, list)) and not isinstance(value, whole):
+        found = [mapped(each, change, whole) for each in value]
+        return type(value)(*found) if hasattr(value, "_fields") else type(value)(found)
+    if type(value) is dict:
+        return {key: mapped(each, change, whole) for key, each in value.items()}
+    return change(value)
+
+
+def leaves(value: Any, whole: tuple[type, ...] = (Spec,)) -> Iterator[Any]:
+    """What tuples, lists and dicts hold in the end, but for None."""
+    if isinstance(value, (tuple, list)) and not isinstance(value, whole):
+        for each in value:
+            yield from leaves(each, whole)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from leaves(each, whole)
+    elif value is not None:
+        yield value
 
 
 class Kernel:

@@ -30,7 +30,7 @@ def attention(
     batch, heads, queries, _ = q.shape
     q, k, v = _rows(q), _rows(k), _rows(v)
     y = _empty_like_rows(q, v.shape[3])
-    log_sum = np.empty((batch, heads, queries), q.dtype)
+    log_sum = np.empty((batch, heads, queries), q.dtype, like=q)
     if 0 in (*q.shape, *k.shape, *v.shape):
         y[...], log_sum[...] = 0, 0
         return y, log_sum
@@ -60,7 +60,8 @@ def attention_grad(
         steps = tuple(_steps(a) for a in (q, k, v, y, g, *gradients))
         plan = plan_attention(q.shape, k.shape, v.shape, steps, bias_steps, causal, q.dtype.char, wanted)
         _BACKWARD[q.dtype.char](
-            k.shape[0] * k.shape[1], q, k, v, bias, y, np.ascontiguousarray(log_sum), g, *gradients, plan.words,
+            k.shape[0] * k.shape[1], q, k, v, bias, y, np.ascontiguousarray(log_sum, like=log_sum), g, *gradients,
+            plan.words,
             per_thread(plan.scratch, q.dtype.char), plan.scratch, per_thread(2 * MOST_ROWS, "i8"),
             zeros_of(plan.widest, q.dtype.char), scale,
         )  # fmt: skip
@@ -72,13 +73,13 @@ def _rows(x: np.ndarray) -> np.ndarray:
     """``x`` if its last axis is contiguous, else a copy."""
     if x.strides[3] == x.itemsize and whole_steps(x.strides, x.itemsize):
         return x
-    return np.ascontiguousarray(x)
+    return np.ascontiguousarray(x, like=x)
 
 
 def _empty_like_rows(x: np.ndarray, last: int) -> np.ndarray:
     """A new array (B, H, L, last) with the axes B, H, L in the memory order of ``x``."""
     order = sorted(range(3), key=lambda axis: -x.strides[axis])
-    memory = np.empty((*(x.shape[axis] for axis in order), last), x.dtype)
+    memory = np.empty((*(x.shape[axis] for axis in order), last), x.dtype, like=x)
     return memory.transpose(*(order.index(axis) for axis in range(3)), 3)
 
 
@@ -92,9 +93,9 @@ def _by_query(bias: np.ndarray | None, q: np.ndarray) -> tuple[np.ndarray, tuple
         return q, ()
     own = bias[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in bias.strides)]  # without repeats
     if own.shape[2] > 1:
-        own = np.ascontiguousarray(own.swapaxes(2, 3)).swapaxes(2, 3)
+        own = np.ascontiguousarray(own.swapaxes(2, 3), like=own).swapaxes(2, 3)
     elif not whole_steps(own.strides, own.itemsize):
-        own = np.ascontiguousarray(own)
+        own = np.ascontiguousarray(own, like=own)
     steps = [
         0 if extent == 1 else stride // own.itemsize for extent, stride in zip(own.shape, own.strides, strict=True)
     ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import product
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ....geometry import Window
 from ....options import AUTO, Options
 from ..memory.channels_last import channels_last, empty, is_channels_last
 from ..memory.packing import whole_steps
+from ..reduction.reduction import unless_finite
 from . import by_line, depthwise, direct, fold, planar, winograd
 from .algorithm import choose
 from .narrow import WEIGHT, merge_weights, merge_window
@@ -50,7 +50,7 @@ def _lines(x: np.ndarray) -> np.ndarray:
 
 
 def _whole(w: np.ndarray) -> np.ndarray:
-    return w if whole_steps(w.strides, w.itemsize) else np.ascontiguousarray(w)
+    return w if whole_steps(w.strides, w.itemsize) else np.ascontiguousarray(w, like=w)
 
 
 def conv(
@@ -61,7 +61,7 @@ def conv(
     x (N,Ci,*I), w (Co,Ci/groups,*R), bias (Co,) or None; y (N,Co,*O).
     """
     (batch, inputs), outputs = x.shape[:2], w.shape[0]
-    y = empty((batch, *window.output, outputs), x.dtype)
+    y = empty((batch, *window.output, outputs), x.dtype, x)
     if x.size == 0 or y.size == 0:
         return _only_bias(bias, y)
     x, dense = _read(x)
@@ -86,7 +86,7 @@ def conv_input_grad(
     """
     batch, (outputs, depth) = g.shape[0], w.shape[:2]
     inputs = depth * window.groups
-    gx = empty((batch, *window.input, inputs), g.dtype)
+    gx = empty((batch, *window.input, inputs), g.dtype, g)
     if g.size == 0 or gx.size == 0:
         return _only_bias(bias, gx)
     g, dense = _read(g)
@@ -108,13 +108,20 @@ def _existing(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | N
     The kernels use zeros for these, and 0 * NaN is NaN. Then every position is NaN, also the one that is tested.
     """
     place = _corner(window)
-    if place is None:
-        return gx
-    corner = gx[place]
-    if corner.ndim > 1:
-        corner = corner.ravel()
-    if isfinite(corner.dot(corner)) or np.isfinite(w).all():
-        return gx
+    if place is not None:
+        corner = gx[place]
+        if corner.ndim > 1:
+            corner = corner.ravel()
+        unless_finite(corner, _of_existing_outputs, gx, g, w, bias, window)
+    return gx
+
+
+def _of_existing_outputs(
+    gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window
+) -> None:
+    """Fill ``gx`` with the products of taps and outputs that are there."""
+    if np.isfinite(w).all():
+        return
     groups, images, columns = window.groups, g.shape[0], w.shape[1]
     gx[...] = 0 if bias is None else bias.reshape(-1, *[1] * window.ndim)
     taps = w.reshape(*w.shape[:2], -1)
@@ -135,7 +142,6 @@ def _existing(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | N
             matrix = taps[..., at_tap].reshape(groups, -1, columns).swapaxes(1, 2)
             product_of_tap = matrix @ part.reshape(images, groups, matrix.shape[2], -1)
             gx[tuple(written)] += product_of_tap.reshape(images, -1, *part.shape[2:])
-    return gx
 
 
 @lru_cache(maxsize=4096)
@@ -154,6 +160,11 @@ def _only_bias(bias: np.ndarray | None, y: np.ndarray) -> np.ndarray:
     return y
 
 
+def _without_padding(gw: np.ndarray, x: np.ndarray, g: np.ndarray, window: Window, limit: int | None) -> None:
+    """Fill ``gw`` with the weight gradient, of products with x alone."""
+    gw[...] = direct.weight_grad(_readable(x), window, g, limit)
+
+
 def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Options = AUTO) -> np.ndarray:
     """gw[r] = sum over N, o of g[o] x[o*stride + r*dilation - low].
 
@@ -162,7 +173,7 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Opti
     (batch, inputs), outputs, limit = x.shape[:2], g.shape[1], options.workspace
     shape = *window.kernel, inputs // window.groups, outputs
     if x.size == 0 or g.size == 0:
-        return np.zeros(shape, x.dtype).transpose(WEIGHT[x.ndim])
+        return np.zeros(shape, x.dtype, like=x).transpose(WEIGHT[x.ndim])
     g = _readable(g)
     form = choose("conv_weight_grad", window, options, batch, inputs, outputs, x.dtype.char)
     if form == "winograd":
@@ -176,9 +187,5 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Opti
     else:
         gw = direct.weight_grad(_readable(x), window, g, limit)
     if form in ("planar", "narrow"):
-        with np.errstate(all="ignore"):
-            total = np.add.reduce(gw, None)
-        if not isfinite(total):  # padding is multiplied, too, and 0 * inf is NaN
-            del gw
-            gw = direct.weight_grad(_readable(x), window, g, limit)
+        unless_finite(gw, _without_padding, gw, x, g, window, limit)  # padding is multiplied, too, and 0 * inf is NaN
     return gw.transpose(WEIGHT[x.ndim])

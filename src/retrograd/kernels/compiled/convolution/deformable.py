@@ -35,7 +35,7 @@ def deform_conv(
 
     x (N, Ci, *I), offset (N, D*R*axes, *O), mask (N, D*R, *O) or None, w (Co, Ci//groups, *R)  ->  (N, Co, *O)
     """
-    y = empty((len(x), *window.output, len(w)), x.dtype)
+    y = empty((len(x), *window.output, len(w)), x.dtype, x)
     if y.size == 0:
         return y
     x, offset, mask, w = channels_last(x), _readable(offset), _given(mask), _readable(w)
@@ -45,7 +45,7 @@ def deform_conv(
         w, _taps(w.shape, rows), w.shape[1], outputs, rows[1], rows[0], window.groups, outputs * rows[0]
     )
     zeros = _zeros(x, len(w))
-    init = zeros if bias is None else np.ascontiguousarray(bias)
+    init = zeros if bias is None else np.ascontiguousarray(bias, like=bias)
     columns, scratch = per_thread(plan.columns, x.dtype.char), per_thread(plan.scratch, "i8")
     _FORWARD[x.dtype.char](
         plan.tasks, x, offset, offset if mask is None else mask, packed, init, y, zeros, columns, plan.columns,
@@ -63,9 +63,9 @@ def deform_conv_grad(
     g (N, Co, *O)  ->  (N, Ci, *I), (N, D*R*axes, *O), (N, D*R, *O)
     """
     batch, channels, places = len(x), x.shape[1], wanted[1] or wanted[2]
-    gx = empty((batch, *window.input, channels if wanted[0] else 0), x.dtype)
-    goffset = empty((batch, *window.output, offset.shape[1] if places else 0), x.dtype)
-    gmask = empty((batch, *window.output, offset.shape[1] // 2 if places else 0), x.dtype)
+    gx = empty((batch, *window.input, channels if wanted[0] else 0), x.dtype, x)
+    goffset = empty((batch, *window.output, offset.shape[1] if places else 0), x.dtype, x)
+    gmask = empty((batch, *window.output, offset.shape[1] // 2 if places else 0), x.dtype, x)
     if x.size == 0 or g.size == 0:
         for array in (gx, goffset, gmask):
             array.fill(0)
@@ -77,8 +77,8 @@ def deform_conv_grad(
         further = outputs * rows[0] if window.groups > 1 else each * rows[1]
         packed = pack_weights(w, _taps(w.shape, rows), outputs, each, rows[0], rows[1], channels // each, further)
         whole = plan.parts == 1
-        to_offset = goffset if whole else np.empty((plan.parts, goffset.size), x.dtype)
-        to_mask = gmask if whole else np.empty((plan.parts, gmask.size), x.dtype)
+        to_offset = goffset if whole else np.empty((plan.parts, goffset.size), x.dtype, like=x)
+        to_mask = gmask if whole else np.empty((plan.parts, gmask.size), x.dtype, like=x)
         columns, scratch = per_thread(plan.columns, x.dtype.char), per_thread(plan.scratch, "i8")
         _GRAD[x.dtype.char](
             plan.tasks, g, x, offset, offset if mask is None else mask, packed, gx, to_offset, to_mask,
@@ -98,13 +98,13 @@ def deform_conv_weight_grad(
 
     x (N, Ci, *I), offset (N, D*R*axes, *O), mask (N, D*R, *O) or None, g (N, Co, *O)  ->  (Co, Ci//groups, *R)
     """
-    gw = np.empty((*window.kernel, x.shape[1] // window.groups, g.shape[1]), x.dtype)
+    gw = np.empty((*window.kernel, x.shape[1] // window.groups, g.shape[1]), x.dtype, like=x)
     if x.size == 0 or g.size == 0:
         gw.fill(0)
         return gw.transpose(WEIGHT[x.ndim])
     x, offset, mask, g = channels_last(x), _readable(offset), _given(mask), channels_last(g)
     plan = _plan_of("weight_grad", x, offset, mask, g.shape[1], window, workspace)
-    target = gw if plan.parts == 1 else np.empty((plan.parts, gw.size), x.dtype)
+    target = gw if plan.parts == 1 else np.empty((plan.parts, gw.size), x.dtype, like=x)
     columns, scratch = per_thread(plan.columns, x.dtype.char), per_thread(plan.scratch, "i8")
     _WEIGHT_GRAD[x.dtype.char](
         plan.tasks, x, offset, offset if mask is None else mask, g, target, _zeros(x, g.shape[1]), columns,
@@ -114,7 +114,7 @@ def deform_conv_weight_grad(
 
 
 def _readable(x: np.ndarray) -> np.ndarray:
-    return x if whole_steps(x.strides, x.itemsize) else np.ascontiguousarray(x)
+    return x if whole_steps(x.strides, x.itemsize) else np.ascontiguousarray(x, like=x)
 
 
 def _given(mask: np.ndarray | None) -> np.ndarray | None:

@@ -43,7 +43,7 @@ def gather(
     channels, dtype = source.shape[1], source.dtype.char
     init = zeros_of(channels, dtype) if bias is None else bias
     plan = _plan(window, gradient, source.shape[0], channels, dtype, source.strides, target.strides)
-    by_tap = np.ascontiguousarray(w.reshape(channels, -1).T)  # (taps, C)
+    by_tap = np.ascontiguousarray(w.reshape(channels, -1).T, like=w)  # (taps, C)
     scratch = per_thread(plan.scratch, "i8")
     if plan.filled:
         fill(target, init)
@@ -62,9 +62,9 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window, limit: int | None 
     """The weight gradient (taps, C). ``limit``: bytes that its partial sums may take; the bits are the same."""
     channels, dtype = x.shape[1], x.dtype.char
     plan = _sums_plan(window, x.shape[0], channels, dtype, x.strides, g.strides)
-    gw = np.empty((window.taps, channels), x.dtype)
+    gw = np.empty((window.taps, channels), x.dtype, like=x)
     some = plan.tasks if limit is None else min(plan.tasks, limit // (2 * gw.nbytes))
-    memory = np.empty((2, some, window.taps, channels), x.dtype)  # partial sums, and those of some rows of each
+    memory = np.empty((2, some, window.taps, channels), x.dtype, like=x)  # partial sums, and those of some rows of each
     partials = memory[0]
     scratch = per_thread(plan.scratch, "i8")
     if some == plan.tasks:

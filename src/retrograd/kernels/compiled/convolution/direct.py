@@ -48,7 +48,7 @@ def _gather_plan(
 
 def dense(bias: np.ndarray | None) -> np.ndarray | None:
     """A contiguous bias."""
-    return bias if bias is None or bias.strides == (bias.itemsize,) else np.ascontiguousarray(bias)
+    return bias if bias is None or bias.strides == (bias.itemsize,) else np.ascontiguousarray(bias, like=bias)
 
 
 def gather(
@@ -60,7 +60,7 @@ def gather(
     """
     dtype = source.dtype.char
     if not whole_steps(w.strides, w.itemsize):
-        w = np.ascontiguousarray(w)
+        w = np.ascontiguousarray(w, like=w)
     plan, packing, zeros = _gather_plan(
         window, gradient, source.shape[0], w.shape, w.strides, dtype, source.strides, target.strides
     )
@@ -93,7 +93,7 @@ def weight_grad(x: np.ndarray, window: Window, g: np.ndarray, limit: int | None 
     """
     rows, columns = x.shape[1] // window.groups, g.shape[1] // window.groups
     plan = _reduce_plan(window, x.shape[0], rows, columns, x.dtype.char, x.strides, g.strides)
-    return _reduced(plan, x, g, np.empty((*window.kernel, rows, g.shape[1]), x.dtype), limit)
+    return _reduced(plan, x, g, np.empty((*window.kernel, rows, g.shape[1]), x.dtype, like=x), limit)
 
 
 def row_grad(x: np.ndarray, window: Window, g: np.ndarray) -> np.ndarray:
@@ -102,7 +102,7 @@ def row_grad(x: np.ndarray, window: Window, g: np.ndarray) -> np.ndarray:
     rows, steps = window.kernel[-1] * channels, (*x.strides[:-1], channels * x.itemsize)
     low, line = window.padding[-1][0] * channels, window.input[-1] * channels
     plan = _reduce_plan(seen, x.shape[0], rows, g.shape[1], x.dtype.char, steps, g.strides, low, line)
-    return _reduced(plan, x, g, np.empty((*seen.kernel, rows, g.shape[1]), x.dtype), None)
+    return _reduced(plan, x, g, np.empty((*seen.kernel, rows, g.shape[1]), x.dtype, like=x), None)
 
 
 def _reduced(plan: Reduce, x: np.ndarray, g: np.ndarray, gw: np.ndarray, limit: int | None) -> np.ndarray:
@@ -114,7 +114,7 @@ def _reduced(plan: Reduce, x: np.ndarray, g: np.ndarray, gw: np.ndarray, limit: 
         target = gw if plan.parts == 1 else aligned(plan.parts * gw.size, dtype).reshape(plan.parts, gw.size)
         _weight_grad[dtype](plan.tasks, x, g, target, zeros, copies, plan.copies, plan.words, scratch, plan.scratch)
         return gw if plan.parts == 1 else sum_parts(target, gw)
-    partials = np.empty((some, gw.size), x.dtype)
+    partials = np.empty((some, gw.size), x.dtype, like=x)
     pieces = plan.tasks // plan.parts
     for first in range(0, plan.parts, some):
         count = min(some, plan.parts - first)

@@ -38,7 +38,7 @@ def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.nda
     """Fill ``gx``, dense and channels-last; ``g`` has contiguous channels."""
     outputs, inputs, dtype = w.shape[0], w.shape[1], g.dtype.char
     words = _plan(window, outputs, inputs, dtype, g.strides)
-    matrix = np.ascontiguousarray(w.transpose(WEIGHT_LAST[w.ndim])).reshape(-1, outputs)  # (taps*I, O)
+    matrix = np.ascontiguousarray(w.transpose(WEIGHT_LAST[w.ndim]), like=w).reshape(-1, outputs)  # (taps*I, O)
     packed = pack_weights(matrix, NO_TAPS, outputs, matrix.shape[0], 1, outputs, 1, 0)
     zeros = zeros_of(max(64, matrix.shape[0]), dtype)
     products, scratch = per_thread(int(words[FOLD.products]), dtype), per_thread(2 * ROW_SLOTS, "i8")

@@ -41,5 +41,5 @@ def merge_window(window: Window) -> Window:
 
 def merge_weights(w: np.ndarray) -> np.ndarray:
     """``w`` (O, I, *R) as (O, R*I, *R', 1) for ``merge_window``."""
-    last = np.ascontiguousarray(w.transpose(WEIGHT_LAST[w.ndim]))  # (*R', R, I, O): no copy in the usual order
+    last = np.ascontiguousarray(w.transpose(WEIGHT_LAST[w.ndim]), like=w)  # (*R', R, I, O): no copy in the usual order
     return last.reshape(*w.shape[2:-1], 1, w.shape[-1] * w.shape[1], w.shape[0]).transpose(WEIGHT[w.ndim])

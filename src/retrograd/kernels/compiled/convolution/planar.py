@@ -51,7 +51,8 @@ def gather(
     dtype, channels = x.dtype.char, target.shape[1]
     plan = _plan(window, gradient, x.shape[0], x.shape[1], channels, dtype, x.strides, target.strides, False)
     by_tap = w.reshape(window.groups, w.shape[0] // window.groups, w.shape[1], -1)
-    weights = np.ascontiguousarray(by_tap.transpose((0, 3, 1, 2) if gradient else (0, 3, 2, 1)))  # (G, taps, in, out)
+    order = (0, 3, 1, 2) if gradient else (0, 3, 2, 1)
+    weights = np.ascontiguousarray(by_tap.transpose(order), like=w)  # (G, taps, in, out)
     planes, table = per_thread(plan.planes, dtype), per_thread(plan.table, "i8")
     init = zeros_of(channels, dtype) if bias is None else bias
     _gather[dtype](plan.tasks, x, weights, init, target, planes, plan.planes, plan.words, table, plan.table)
@@ -62,10 +63,10 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     """The weight gradient (taps, Ci/groups, Co)."""
     dtype = x.dtype.char
     plan = _plan(window, False, x.shape[0], x.shape[1], g.shape[1], dtype, x.strides, g.strides, True)
-    partials = np.zeros((plan.parts, window.taps, x.shape[1] // window.groups, g.shape[1]), x.dtype)
+    partials = np.zeros((plan.parts, window.taps, x.shape[1] // window.groups, g.shape[1]), x.dtype, like=x)
     planes, table = per_thread(plan.planes, dtype), per_thread(plan.table, "i8")
     _weight_grad[dtype](plan.tasks, x, g, partials, planes, plan.planes, plan.words, table, plan.table)
-    return sum_parts(partials, np.empty(partials.shape[1:], x.dtype))
+    return sum_parts(partials, np.empty(partials.shape[1:], x.dtype, like=x))
 
 
 def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, dtype: str) -> int:

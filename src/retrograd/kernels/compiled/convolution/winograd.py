@@ -174,7 +174,7 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     """The weight gradient in the order of memory (*R, Ci, Co); both tensors have contiguous channels."""
     dtype, depth, columns = x.dtype.char, x.shape[1], g.shape[1]
     plan, zeros, taps, _, _, step, _ = _call(window, x.shape[0], depth, columns, dtype, x.strides, g.strides, True)
-    partials, gw = aligned(plan.weights, dtype), np.empty((*window.kernel, depth, columns), x.dtype)
+    partials, gw = aligned(plan.weights, dtype), np.empty((*window.kernel, depth, columns), x.dtype, like=x)
     elements = plan.weights // len(plan.parts)
     table = per_thread(plan.table, "i8")
     if not plan.shared:

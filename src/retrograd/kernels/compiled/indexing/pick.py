@@ -20,8 +20,8 @@ _FEW = 64  # beyond this, sorting is faster
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     order = memory_axes(x.shape, x.strides)
     axis = order.index(axis)  # C order from here on
-    x, indices = np.ascontiguousarray(x.transpose(order)), np.ascontiguousarray(indices.transpose(order))
-    y = np.empty(indices.shape, x.dtype)
+    x, indices = (np.ascontiguousarray(each.transpose(order), like=each) for each in (x, indices))
+    y = np.empty(indices.shape, x.dtype, like=x)
     if y.size:
         outer, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
         per_task = CHUNK // (indices.shape[axis] * inner) or 1
@@ -33,8 +33,8 @@ def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
 
 def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int, order: Shape) -> np.ndarray:
     axis = order.index(axis)  # C order from here on
-    g, indices = np.ascontiguousarray(g.transpose(order)), np.ascontiguousarray(indices.transpose(order))
-    y = np.empty((*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype)
+    g, indices = (np.ascontiguousarray(each.transpose(order), like=each) for each in (g, indices))
+    y = np.empty((*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype, like=g)
     if y.size:
         outer, inner = prod(g.shape[:axis]), prod(g.shape[axis + 1 :])
         width = min(inner, max(64, CHUNK // extent))
@@ -46,10 +46,10 @@ def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int, order: Sha
 
 def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
     length = x.shape[axis]
-    x = np.ascontiguousarray(np.moveaxis(x, axis, -1))
+    x = np.ascontiguousarray(np.moveaxis(x, axis, -1), like=x)
     shape = (*x.shape[:-1], k)
     if not prod(shape):
-        return np.empty((*shape[:axis], k, *shape[axis:-1]), np.int64)
+        return np.empty((*shape[:axis], k, *shape[axis:-1]), np.int64, like=x)
     if k > _FEW:
         if largest:
             order = length - 1 - np.flip(np.argsort(x[..., ::-1], -1, kind="stable"), -1)
@@ -57,7 +57,7 @@ def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
             order = np.argsort(x, -1, kind="stable")
         indices = order[..., :k].astype(np.int64)
     else:
-        values, indices = np.empty(shape, x.dtype), np.empty(shape, np.int64)
+        values, indices = np.empty(shape, x.dtype, like=x), np.empty(shape, np.int64, like=x)
         rows, per_task = x.size // length, CHUNK // length or 1
         (_LARGEST if largest else _SMALLEST)[x.dtype.char](
             -(-rows // per_task), x, values, indices, rows, length, k, per_task
@@ -67,8 +67,8 @@ def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
 
 def kth(x: np.ndarray, k: int, axis: int) -> np.ndarray:
     length = x.shape[axis]
-    lines = np.ascontiguousarray(np.moveaxis(x, axis, -1))
-    indices = np.empty((*lines.shape[:-1], 1), np.int64)
+    lines = np.ascontiguousarray(np.moveaxis(x, axis, -1), like=x)
+    indices = np.empty((*lines.shape[:-1], 1), np.int64, like=lines)
     if indices.size:
         per_task = CHUNK // length or 1
         _KTH[x.dtype.char](-(-indices.size // per_task), lines, indices, indices.size, length, k, per_task)

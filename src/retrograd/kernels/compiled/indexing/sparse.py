@@ -22,11 +22,12 @@ def lines(x: np.ndarray, indices: np.ndarray, axis: int, filling: float = 0.0) -
     order = memory_axes(x.shape, x.strides)
     outer, extent, inner = around(x.shape, x.strides, axis)
     back = transposition(order)
-    y = np.empty([indices.size if a == axis else x.shape[a] for a in order], x.dtype)
+    y = np.empty([indices.size if a == axis else x.shape[a] for a in order], x.dtype, like=x)
     if y.size:
         total, per_task = outer * indices.size, CHUNK // inner or 1
         _LINES[x.dtype.char](
-            -(-total // per_task), x, np.ascontiguousarray(indices), y, indices.size, extent, inner, total, per_task,
+            -(-total // per_task), x, np.ascontiguousarray(indices, like=indices), y, indices.size, extent, inner,
+            total, per_task,
             filling,
         )  # fmt: skip
     return y.transpose(back) if back else y
@@ -38,7 +39,7 @@ def csr_product(x: np.ndarray, axis: int, starts: np.ndarray, indices: np.ndarra
     order = memory_axes(x.shape, x.strides)
     outer, extent, inner = around(x.shape, x.strides, axis)
     back = transposition(order)
-    y = np.empty([rows if a == axis else x.shape[a] for a in order], x.dtype)
+    y = np.empty([rows if a == axis else x.shape[a] for a in order], x.dtype, like=x)
     total = outer * rows
     if y.size:
         if not indices.size:
@@ -60,7 +61,7 @@ def csr_product_pair(x: np.ndarray, axis: int, matrix: Csr, next_matrix: Csr) ->
     rows, columns = matrix[0].size - 1, next_matrix[0].size - 1
     outer, extent, _ = around(x.shape, x.strides, axis)
     _, across, inner = around(x.shape, x.strides, axis + 1)
-    y = np.empty([rows if a == axis else columns if a == axis + 1 else x.shape[a] for a in order], x.dtype)
+    y = np.empty([rows if a == axis else columns if a == axis + 1 else x.shape[a] for a in order], x.dtype, like=x)
     per_task = CHUNK // max(1, columns * inner) or 1
     _PAIR[x.dtype.char](
         -(-outer * rows // per_task), x, *_packed(*matrix), *_packed(*next_matrix), y,
@@ -71,4 +72,4 @@ def csr_product_pair(x: np.ndarray, axis: int, matrix: Csr, next_matrix: Csr) ->
 
 
 def _packed(starts: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
-    return [np.ascontiguousarray(array) for array in (weights, starts, indices)]
+    return [np.ascontiguousarray(array, like=array) for array in (weights, starts, indices)]

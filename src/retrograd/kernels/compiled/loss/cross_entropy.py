@@ -10,6 +10,7 @@ import numpy as np
 from ..machine.launch import kernel
 from ..memory.arrays import CHUNK, Shape, around, dense, memory_axes
 from ..normalization.softmax import softmax_plan
+from ..reduction.moments import total
 
 __all__ = ["cross_entropy", "cross_entropy_grad", "nll_loss", "nll_loss_grad"]
 
@@ -23,11 +24,11 @@ def cross_entropy(
     x: np.ndarray, labels: np.ndarray, smoothing: float, ignored: int = -1, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     x = _by_place(x)
-    loss, tops, logs = np.empty(labels.shape, x.dtype), np.empty(labels.shape, x.dtype), np.empty(labels.shape, x.dtype)
+    loss, tops, logs = (np.empty(labels.shape, x.dtype, like=x) for _ in range(3))
     if not x.size:
         return _nothing(x, labels, ignored, loss, tops, logs)
     rows, tasks, numbers = softmax_plan(x.shape, x.strides, 1)
-    sums = np.empty((tasks, 3), x.dtype)
+    sums = np.empty((tasks, 3), x.dtype, like=x)
     (_ROWS if rows else _COLUMNS)[x.dtype.char](
         tasks, x, _in_c_order(labels), _weights(weight, x), loss, tops, logs, sums, ignored, weight is not None,
         *numbers, smoothing,
@@ -54,13 +55,13 @@ def nll_loss(
     x: np.ndarray, labels: np.ndarray, ignored: int = -1, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     x = _by_place(x)
-    loss = np.empty(labels.shape, x.dtype)
+    loss = np.empty(labels.shape, x.dtype, like=x)
     if not x.size:
         return _nothing(x, labels, ignored, loss)
     _, length, inner = around(x.shape, x.strides, 1)
     places = labels.size
     tasks = -(-places // _PLACES)
-    sums = np.empty((tasks, 3), x.dtype)
+    sums = np.empty((tasks, 3), x.dtype, like=x)
     _PICKED[x.dtype.char](
         tasks, x, _in_c_order(labels), _weights(weight, x), loss, sums, ignored, weight is not None, places, length,
         inner, _PLACES,
@@ -88,7 +89,7 @@ def nll_loss_grad(
 
 
 def _in_c_order(a: np.ndarray) -> np.ndarray:
-    return a if a.flags.c_contiguous else np.ascontiguousarray(a)
+    return a if a.flags.c_contiguous else np.ascontiguousarray(a, like=a)
 
 
 def _weights(weight: np.ndarray | None, x: np.ndarray) -> np.ndarray:
@@ -98,7 +99,7 @@ def _weights(weight: np.ndarray | None, x: np.ndarray) -> np.ndarray:
 
 def _total(sums: np.ndarray) -> np.ndarray:
     """The sums of all tasks."""
-    return sums[0] if len(sums) == 1 else np.add.reduce(sums, 0, np.float64).astype(sums.dtype)
+    return sums[0] if len(sums) == 1 else total(sums, 3)
 
 
 def _nothing(x: np.ndarray, labels: np.ndarray, ignored: int, *results: np.ndarray) -> Any:
@@ -111,7 +112,7 @@ def _nothing(x: np.ndarray, labels: np.ndarray, ignored: int, *results: np.ndarr
 def _by_place(x: np.ndarray) -> np.ndarray:
     """A dense array (N, C, *D) whose axes except the second are in C order in memory."""
     x = dense(x)
-    return x if _is_by_place(x.shape, x.strides) else np.ascontiguousarray(x)
+    return x if _is_by_place(x.shape, x.strides) else np.ascontiguousarray(x, like=x)
 
 
 @lru_cache(maxsize=4096)

@@ -16,12 +16,12 @@ _WIDEST = 16  # no register has more lanes
 def ctc_loss(
     log_probs: np.ndarray, targets: np.ndarray, input_lengths: np.ndarray, target_lengths: np.ndarray, blank: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    x = np.ascontiguousarray(log_probs)
+    x = np.ascontiguousarray(log_probs, like=log_probs)
     T, N, C = x.shape
     S = targets.shape[1]
     width = _rounded(2 * S + 1)
-    loss = np.empty(N, x.dtype)
-    alpha = np.full((N, T, width + 2), -np.inf, x.dtype)
+    loss = np.empty(N, x.dtype, like=x)
+    alpha = np.full((N, T, width + 2), -np.inf, x.dtype, like=x)
     if N:
         room = 2 * width
         _FORWARD[x.dtype.char](
@@ -42,20 +42,21 @@ def ctc_loss_grad(
     alpha: np.ndarray,
     zero_infinity: bool,
 ) -> np.ndarray:
-    x = np.ascontiguousarray(log_probs)
+    x = np.ascontiguousarray(log_probs, like=log_probs)
     T, N, C = x.shape
     S = targets.shape[1]
     width = _rounded(2 * S + 1)
     rows = alpha.base
     if not isinstance(rows, np.ndarray) or rows.shape != (N, T, width + 2) or rows.dtype != x.dtype:
-        rows = np.full((N, T, width + 2), -np.inf, x.dtype)
+        rows = np.full((N, T, width + 2), -np.inf, x.dtype, like=x)
         rows[:, :, 2 : 2 * S + 3] = alpha
     gx = np.empty_like(x)
     if N:
         room = 5 * width + 2 * _WIDEST + _rounded(C)
         _BACKWARD[x.dtype.char](
-            N, np.ascontiguousarray(g), x, *_integers(targets, input_lengths, target_lengths),
-            np.ascontiguousarray(loss), rows, gx, per_thread(room, x.dtype.char), room, T, N, C, S, width, blank,
+            N, np.ascontiguousarray(g, like=g), x, *_integers(targets, input_lengths, target_lengths),
+            np.ascontiguousarray(loss, like=loss), rows, gx, per_thread(room, x.dtype.char), room, T, N, C, S, width,
+            blank,
             zero_infinity,
         )  # fmt: skip
     return gx
@@ -66,4 +67,4 @@ def _rounded(count: int) -> int:
 
 
 def _integers(*arrays: np.ndarray) -> list[np.ndarray]:
-    return [np.ascontiguousarray(array, np.int64) for array in arrays]
+    return [np.ascontiguousarray(array, np.int64, like=array) for array in arrays]

@@ -10,6 +10,7 @@ import numpy as np
 from ....formulas.losses import LOSSES, minus_first
 from ..machine.launch import Kernel, kernel
 from ..memory.arrays import dense, like, tasks
+from ..reduction.moments import total
 
 __all__ = ["element_loss", "element_loss_grad"]
 
@@ -29,11 +30,11 @@ def element_loss(
 ) -> np.ndarray:
     x, t, w = _ordered(operands)
     n, dtype = x.size, x.dtype
-    partial = np.zeros(tasks(n), dtype)
+    partial = np.zeros(tasks(n), dtype, like=x)
     y = partial if factor is not None else np.empty_like(x)
     if n:
         _LOSS[name][dtype.char](partial.size, x, t, w, y, partial, n, factor is None, *(numbers or (0.0,)))
-    return y if factor is None else np.asarray(sum(partial.tolist()) * factor, dtype)  # (in float64)
+    return y if factor is None else total(partial, 1, factor).reshape(())
 
 
 def element_loss_grad(

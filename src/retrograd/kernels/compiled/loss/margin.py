@@ -20,7 +20,7 @@ _WIDEST = 16  # no register has more lanes
 
 def multi_margin_loss(x: np.ndarray, labels: np.ndarray, p: int, margin: float) -> np.ndarray:
     x, labels, (rows, length, per_task) = *_contiguous(x, labels), _split(x)
-    loss = np.empty(rows, x.dtype)
+    loss = np.empty(rows, x.dtype, like=x)
     if rows:
         _MULTI[x.dtype.char](-(-rows // per_task), x, labels, loss, rows, length, per_task, p, margin)
     return loss
@@ -36,7 +36,7 @@ def multi_margin_loss_slopes(x: np.ndarray, labels: np.ndarray, margin: float) -
 
 def multilabel_margin_loss(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
     x, targets, (rows, length, per_task) = *_contiguous(x, targets), _split(x)
-    loss = np.empty(rows, x.dtype)
+    loss = np.empty(rows, x.dtype, like=x)
     if rows:
         room = length + _WIDEST
         _MULTILABEL[x.dtype.char](
@@ -57,7 +57,7 @@ def multilabel_margin_loss_slopes(x: np.ndarray, targets: np.ndarray) -> np.ndar
 
 
 def _contiguous(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return np.ascontiguousarray(x), np.ascontiguousarray(labels, np.int64)
+    return np.ascontiguousarray(x, like=x), np.ascontiguousarray(labels, np.int64, like=labels)
 
 
 def _split(x: np.ndarray) -> tuple[int, int, int]:

@@ -18,7 +18,7 @@ def sign_bits(x: np.ndarray, groups: int = 1) -> np.ndarray:
     x = channels_last(x)
     channels = x.shape[1] // groups
     words = codes_of("binary", channels)
-    y = np.empty((*memory_of(x.shape)[:-1], groups * words), np.uint32)
+    y = np.empty((*memory_of(x.shape)[:-1], groups * words), np.uint32, like=x)
     if y.size:
         rows, per_task = _rows(x, channels)
         _SIGNS[x.dtype.char](-(-rows // per_task), x, y.view(np.int32), rows, channels, words, per_task)
@@ -32,7 +32,7 @@ def quantize_codes(
     x = channels_last(x)
     channels, dtype = x.shape[1] // groups, code_dtype(element, low)
     codes = codes_of(element, channels)
-    y = np.zeros((*memory_of(x.shape)[:-1], groups * codes), dtype)
+    y = np.zeros((*memory_of(x.shape)[:-1], groups * codes), dtype, like=x)
     if y.size:
         rows, per_task = _rows(x, channels)
         _QUANTIZE[x.dtype.char](

@@ -69,7 +69,7 @@ _NOTHING = np.zeros(1, np.uint8)
 
 def _bytes(x: np.ndarray | None, dtype: np.dtype[Any]) -> np.ndarray:
     """The memory of an array of this type, made contiguous; something if there is none."""
-    return _NOTHING if x is None else np.ascontiguousarray(x, dtype).view(np.uint8)
+    return _NOTHING if x is None else np.ascontiguousarray(x, dtype, like=x).view(np.uint8)
 
 
 @lru_cache(maxsize=64)

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..memory.arrays import tasks
+from ..memory.arrays import like_in_memory, tasks
+from .launch import planned_launch
+from .planning import Planned
 
 _NUMBERS = ("int", "float")
 _as_float = ctypes.pythonapi.PyFloat_AsDouble  # float() would accept strings as well
@@ -21,7 +23,8 @@ _as_float.argtypes, _as_float.restype = (ctypes.py_object,), ctypes.c_double
 
 
 def launcher(
-    kinds: Sequence[str], dtypes: dict[str, np.dtype[Any]], messages: tuple[str, str, str], run: Callable[..., None]
+    name: str, kinds: Sequence[str], dtypes: dict[str, np.dtype[Any]], messages: tuple[str, str, str],
+    run: Callable[..., None],
 ) -> Callable[..., Any]:
     """``launch(tasks, ...)`` of a kernel with these parameters; ``run(tasks, record)`` runs the tasks.
 
@@ -53,12 +56,14 @@ def launcher(
         first = values[0]
         result = np.empty_like(first)
         record = packed([*values[:arrays], result, first.size, *values[arrays:]])
-        if not all(_alike(first, other) for other in (*values[1:arrays], result)):
+        if not all(like_in_memory(first, other) for other in (*values[1:arrays], result)):
             return None
         run(tasks(first.size), record)
         return result
 
     def launch(*values: Any) -> Any:
+        if any(isinstance(value, Planned) for value in values):
+            return planned_launch(name, launch, kinds, dtypes, messages, values)
         if values and type(values[0]) is np.ndarray:
             return map_to_result(values)
         if len(values) != len(kinds) + 1:
@@ -67,9 +72,3 @@ def launcher(
         return None
 
     return launch
-
-
-def _alike(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether two arrays have the same shape and memory layout."""
-    steps = zip(x.shape, x.strides, y.strides, strict=False)
-    return x.shape == y.shape and all(extent <= 1 or step == other for extent, step, other in steps)

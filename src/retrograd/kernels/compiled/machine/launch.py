@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.metadata import version
@@ -25,6 +25,7 @@ import numpy as np
 
 from . import cache, objects
 from .object_file import is_sound
+from .planning import PlanError, Planned, planner
 from .target import target_machine
 
 Launch = Callable[..., Any]
@@ -33,8 +34,8 @@ NUMBA = "0.63", "0.68"  # the first and the last version whose private names ``c
 _PATIENCE = 100_000  # nanoseconds that a thread waits for work before it sleeps
 _STOP, _THREADS, _STARTED, _MUTEX, _CONDITION, _WORDS = 32, 41, 42, 48, 64, 80 + 8 * 64  # as in threads_jit.py
 _CPYTHON = (  # C functions that its machine code calls
-    "PyLong_AsLongLong", "PyFloat_AsDouble", "PyErr_Occurred", "PyErr_SetString", "PyObject_CallNoArgs", "Py_IncRef",
-    "Py_DecRef", "PyEval_SaveThread", "PyEval_RestoreThread",
+    "PyLong_AsLongLong", "PyFloat_AsDouble", "PyErr_Occurred", "PyErr_SetString", "PyObject_CallNoArgs",
+    "PyObject_Vectorcall", "Py_IncRef", "Py_DecRef", "PyEval_SaveThread", "PyEval_RestoreThread",
 )  # fmt: skip
 _loading = threading.RLock()
 _announced = False
@@ -221,11 +222,18 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
         from .by_ctypes import launcher  # imported late: it is rarely needed
 
         _tell_slow()
-        return launcher(kinds, dtypes, texts, _pool.runner(entry))
+        return launcher(name, kinds, dtypes, texts, _pool.runner(entry))
     new_function = ctypes.pythonapi.PyCFunction_NewEx
     new_function.argtypes, new_function.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p), ctypes.py_object
-    message, no_array, wrong_dtype = (ctypes.create_string_buffer(text.encode()) for text in texts)
+    message, _, wrong_dtype = (ctypes.create_string_buffer(text.encode()) for text in texts)
     start = _pool.start
+
+    def other(*values: Any) -> Any:
+        """A launch with an object among its arguments that is no array."""
+        if not any(isinstance(value, Planned) for value in values):
+            raise TypeError(texts[1])
+        return planned_launch(name, launch, kinds, dtypes, texts, values)
+
     words = np.array(
         [
             _pool.address,
@@ -236,17 +244,45 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
             id(TypeError),
             ctypes.addressof(message),
             id(np.ndarray),
-            ctypes.addressof(no_array),
+            id(other),
             ctypes.addressof(wrong_dtype),
             objects.new_like(),
+            id(Planned),
             *(id(dtypes[kind]) if kind in dtypes else _KINDS[kind] for kind in kinds),
         ],
         np.int64,
     )
     method = _Method(name.encode(), _pool.launch, _METH_FASTCALL, None)
-    _forever.extend((message, no_array, wrong_dtype, dtypes, start, words, method))
+    _forever.extend((message, other, wrong_dtype, dtypes, start, words, method))
     launch: Launch = new_function(ctypes.addressof(method), words.ctypes.data, None)
     return launch
+
+
+def planned_launch(
+    name: str, launch: Launch, kinds: Sequence[str], dtypes: dict[str, np.dtype[Any]], texts: tuple[str, str, str],
+    values: tuple[Any, ...],
+) -> Any:  # fmt: skip
+    """What ``launch(*values)`` does while a plan is made: it is noted."""
+    from ..memory.arrays import like_in_memory, tasks
+
+    made = planner()
+    if made is None:
+        raise PlanError(f"launch of {name}: an array of a plan is used after it was made")
+    if not isinstance(values[0], np.ndarray):
+        if len(values) != len(kinds) + 1:
+            raise TypeError(texts[0])
+        count, arguments, result = int(values[0]), list(values[1:]), None
+    else:  # as ``_map`` of threads_jit.py
+        arrays = next((slot for slot, kind in enumerate(kinds) if kind in _KINDS), 0) - 1
+        first, result = values[0], np.empty_like(values[0])
+        if not all(like_in_memory(first, each) for each in (*values[1:arrays], result)):
+            return None
+        count, arguments = tasks(first.size), [*values[:arrays], result, first.size, *values[arrays:]]
+    for kind, value in zip(kinds, arguments, strict=True):
+        if kind in dtypes and value.dtype != dtypes[kind]:
+            raise TypeError(texts[2])
+    made.launch(name, launch, count, arguments)
+    return result
 
 
 class _Pool:

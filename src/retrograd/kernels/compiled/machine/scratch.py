@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import local
 
 import numpy as np
 
 from .launch import get_num_threads
+from .planning import planner
 
 _MOST = 8 << 20  # bytes kept for each element type
 _LINE = 64  # bytes
@@ -33,6 +36,8 @@ _kept = _Kept()
 def aligned(count: int, dtype: str) -> np.ndarray:
     """A fresh array that begins at a cache line: loads and stores across two lines are slower."""
     size = 4 if dtype in "fi" else 8
+    if (made := planner()) is not None:
+        return made.array("scratch", (count,), dtype)
     if count * size < _WORTH:
         return np.empty(count, dtype)
     memory = np.empty(count + _LINE // size, dtype)
@@ -48,7 +53,9 @@ def forget() -> None:
 
 def per_thread(count: int, dtype: str) -> np.ndarray:
     """At least ``count`` elements per thread, one part after the other; the next call may return the same memory."""
-    return shared(count * get_num_threads(), dtype)
+    array = _kept.arrays.get(dtype)
+    total = count * get_num_threads()
+    return array if array is not None and array.size >= total else _more(total, dtype, count)
 
 
 def carved(dtype: str, *counts: int) -> list[np.ndarray]:
@@ -81,12 +88,28 @@ def cores() -> int:
 
 def shared(count: int, dtype: str) -> np.ndarray:
     """At least ``count`` elements; the next call of this function or of ``per_thread`` may return the same memory."""
-    arrays = _kept.arrays
-    array = arrays.get(dtype)
-    if array is None or array.size < count:
-        array = aligned(count, dtype)
-        array.fill(0)
-        if array.nbytes <= _MOST:
-            arrays[dtype] = array
-            _kept.pieces.clear()  # they hold the memory that was kept before
+    array = _kept.arrays.get(dtype)
+    return array if array is not None and array.size >= count else _more(count, dtype)
+
+
+def _more(count: int, dtype: str, each: int | None = None) -> np.ndarray:
+    """More memory than is kept; for a plan, memory of its own. each: elements for each thread."""
+    if (made := planner()) is not None:
+        return made.array("scratch", (count,), dtype) if each is None else made.array("each", (each,), dtype)
+    array = aligned(count, dtype)
+    array.fill(0)
+    if array.nbytes <= _MOST:
+        _kept.arrays[dtype] = array
+        _kept.pieces.clear()  # they hold the memory that was kept before
     return array
+
+
+@contextmanager
+def none_kept() -> Iterator[None]:
+    """In the block, no memory is kept from before: a plan names all that it needs."""
+    before = _kept.arrays, _kept.pieces
+    _kept.arrays, _kept.pieces = {}, {}
+    try:
+        yield
+    finally:
+        _kept.arrays, _kept.pieces = before

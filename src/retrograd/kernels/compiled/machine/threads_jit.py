@@ -44,7 +44,7 @@ WORDS = TICKETS + LINE * MOST_SHARES
 LEFT = (1 << 32) - 1
 # words that describe a kernel to ``launch``, followed by one word per parameter: INT, FLOAT, or the address of the
 # dtype that an array must have
-STATE, KERNEL, COUNT, START, NONE, ERROR, MESSAGE, ARRAY_TYPE, NO_ARRAY, WRONG_DTYPE, NEW_LIKE, KINDS = range(12)
+STATE, KERNEL, COUNT, START, NONE, ERROR, MESSAGE, ARRAY_TYPE, OTHER, WRONG_DTYPE, NEW_LIKE, PLANNED, KINDS = range(13)
 INT, FLOAT = 1, 2
 TYPE = object.__basicsize__ // 8 - 1  # of an object: the index of the address of its type
 DATA = DATA_OFFSET // 8  # of NumPy's array: the index of the address of its elements; the fields after it follow
@@ -65,6 +65,9 @@ _to_float = types.ExternalFunction("PyFloat_AsDouble", types.float64(types.int64
 _error = types.ExternalFunction("PyErr_Occurred", types.int64())
 _set_error = types.ExternalFunction("PyErr_SetString", types.void(types.int64, types.int64))
 _call_object = types.ExternalFunction("PyObject_CallNoArgs", types.int64(types.int64))
+_call_with = types.ExternalFunction(
+    "PyObject_Vectorcall", types.int64(types.int64, types.int64, types.int64, types.int64)
+)
 _take = types.ExternalFunction("Py_IncRef", types.void(types.int64))
 _drop = types.ExternalFunction("Py_DecRef", types.void(types.int64))
 _release_lock = types.ExternalFunction("PyEval_SaveThread", types.int64())
@@ -295,8 +298,7 @@ def _map(kernel: int, arguments: int, count: int) -> int:
     for slot in range(arrays):
         value = word(arguments, slot)
         if word(value, TYPE) != word(kernel, ARRAY_TYPE):
-            _set_error(word(kernel, ERROR), word(kernel, NO_ARRAY))
-            return 0
+            return _call_with(word(kernel, OTHER), arguments, count, 0)
         if not _is_of(value, word(kernel, KINDS + slot)):
             _set_error(word(kernel, ERROR), word(kernel, WRONG_DTYPE))
             return 0
@@ -329,11 +331,16 @@ def launch(owner: int, arguments: int, count: int) -> int:
     """The built-in function (METH_FASTCALL) of one kernel that Python calls: ``launch(tasks, ...)``.
 
     ``owner`` is a Python integer, the address of the words of the kernel. Packs the record and runs the tasks. Returns
-    None, or 0 with an exception set. With an array instead of ``tasks`` it is ``_map``.
+    None, or 0 with an exception set. With an array instead of ``tasks`` it is ``_map``. Where it finds an object that
+    is no array it calls ``other`` of launch.py, which plans the launch or says what is wrong.
     """
     kernel = _to_int(owner)
-    if count > 0 and word(word(arguments, 0), TYPE) == word(kernel, ARRAY_TYPE):
-        return _map(kernel, arguments, count)
+    if count > 0:
+        kind = word(word(arguments, 0), TYPE)
+        if kind == word(kernel, ARRAY_TYPE):
+            return _map(kernel, arguments, count)
+        if kind == word(kernel, PLANNED):
+            return _call_with(word(kernel, OTHER), arguments, count, 0)
     if count != word(kernel, COUNT) + 1:
         _set_error(word(kernel, ERROR), word(kernel, MESSAGE))
         return 0
@@ -350,8 +357,7 @@ def launch(owner: int, arguments: int, count: int) -> int:
             value = bits(number)
             failed = failed or number == -1.0
         elif word(value, TYPE) != word(kernel, ARRAY_TYPE):
-            _set_error(word(kernel, ERROR), word(kernel, NO_ARRAY))
-            return 0
+            return _call_with(word(kernel, OTHER), arguments, count, 0)
         elif not _is_of(value, kind):
             _set_error(word(kernel, ERROR), word(kernel, WRONG_DTYPE))
             return 0

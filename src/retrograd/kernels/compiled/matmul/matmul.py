@@ -76,7 +76,7 @@ def _call(
 
 def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
     shape, launch, plan, init = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
-    c = np.empty(shape, a.dtype)
+    c = np.empty(shape, a.dtype, like=a)
     if launch is None:
         if c.size == 0 or a.shape[-1] == 0:
             c[...] = 0 if bias is None else bias
@@ -85,7 +85,7 @@ def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.n
         shape, launch, plan, init = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
         assert launch is not None
     if bias is not None:
-        init = np.ascontiguousarray(bias)
+        init = np.ascontiguousarray(bias, like=bias)
     tasks, packed = plan.tasks, plan.packed
     panels = per_thread(packed, c.dtype.char) if packed else c
     launch(tasks, a, b, init, c, panels, packed, plan.words, per_thread(2 * MOST_ROWS, "i8"))
@@ -95,5 +95,5 @@ def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.n
 def _readable(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Copies where the kernel cannot read the matrices, or would read ``a`` slowly."""
     transposed = a.ndim == 2 and a.T.flags.c_contiguous
-    a = channels_last(a.T[np.newaxis])[0].T if transposed else np.ascontiguousarray(a)
-    return a, b if whole_steps(b.strides, b.itemsize) else np.ascontiguousarray(b)
+    a = channels_last(a.T[np.newaxis])[0].T if transposed else np.ascontiguousarray(a, like=a)
+    return a, b if whole_steps(b.strides, b.itemsize) else np.ascontiguousarray(b, like=b)

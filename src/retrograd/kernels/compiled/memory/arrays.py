@@ -54,6 +54,11 @@ def same_order(shape: Shape, strides: Shape, others: Shape) -> bool:
     return all(extent <= 1 or step == other for extent, step, other in zip(shape, strides, others, strict=True))
 
 
+def like_in_memory(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether two arrays have the same type, shape and memory layout."""
+    return x.dtype == y.dtype and x.shape == y.shape and same_order(x.shape, x.strides, y.strides)
+
+
 def like(x: np.ndarray, model: np.ndarray) -> np.ndarray:
     """``x`` where its strides are those of the dense ``model``, else a copy of it that has them."""
     if x.strides == model.strides:

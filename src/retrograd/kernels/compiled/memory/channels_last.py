@@ -17,11 +17,11 @@ _LAST_FIRST = {2: (0, 1), 3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}  # 
 _LARGE = 1 << 16  # elements from which alignment to a cache line pays
 
 
-def empty(memory: Shape, dtype: np.dtype) -> np.ndarray:
-    """A new array (N, C, *S), dense and channels-last; ``memory`` is (N, *S, C)."""
+def empty(memory: Shape, dtype: np.dtype, like: np.ndarray) -> np.ndarray:
+    """A new array (N, C, *S) next to ``like``, dense and channels-last; ``memory`` is (N, *S, C)."""
     count = prod(memory)
     if count < _LARGE:
-        return np.empty(memory, dtype).transpose(_LAST_FIRST[len(memory)])
+        return np.empty(memory, dtype, like=like).transpose(_LAST_FIRST[len(memory)])
     return aligned(count, dtype.char).reshape(memory).transpose(_LAST_FIRST[len(memory)])
 
 
@@ -61,6 +61,6 @@ def channels_last(x: np.ndarray) -> np.ndarray:
     """``x`` (N, C, *S) if it is dense and channels-last, else a copy that is."""
     if is_channels_last(x.shape, x.strides, x.itemsize):
         return x
-    y = empty(memory_of(x.shape), x.dtype)
+    y = empty(memory_of(x.shape), x.dtype, x)
     copy(y, x)
     return y

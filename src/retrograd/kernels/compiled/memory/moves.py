@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..machine.launch import kernel
+from ..machine.planning import call
 from .move_plan import APART, FILL, RUN, STEPS, TILES, TOGETHER, move_plan
 
 __all__ = ["accumulate", "copy", "duplicate", "reshaped"]
@@ -27,22 +28,34 @@ _plan = lru_cache(maxsize=4096)(move_plan)
 
 
 def copy(y: np.ndarray, x: np.ndarray) -> None:
-    if y.size >= _SMALL and (form := _FORM.get(y.itemsize)):
+    plans = type(y) is not np.ndarray  # a plan is made
+    if y.size >= (1 if plans else _SMALL) and (form := _FORM.get(y.itemsize)):
         plan = _plan(y.shape, y.strides, x.shape, x.strides, y.itemsize, True)
         if plan is not None:
             if y.dtype.char != form:  # integers
                 x, y = x.view(form), y.view(form)
             _COPY[plan.kind][form](plan.tasks, x, y, plan.words)
             return
-    np.copyto(y, x)
+    if not plans:
+        np.copyto(y, x)
+    elif y.size:
+        call(np.copyto, y, x)
 
 
 def accumulate(y: np.ndarray, x: np.ndarray) -> None:
-    if y.size >= _SMALL and (form := y.dtype.char) in "fd":
+    plans = type(y) is not np.ndarray
+    if y.size >= (1 if plans else _SMALL) and (form := y.dtype.char) in "fd":
         plan = _plan(y.shape, y.strides, x.shape, x.strides, y.itemsize, False)
         if plan is not None:
             _ACCUMULATE[form](plan.tasks, x, y, plan.words)
             return
+    if not plans:
+        _add(y, x)
+    elif y.size:
+        call(_add, y, x)
+
+
+def _add(y: np.ndarray, x: np.ndarray) -> None:
     with np.errstate(all="ignore"):
         np.add(y, x, out=y)
 
@@ -51,12 +64,13 @@ def duplicate(x: np.ndarray) -> np.ndarray:
     """A dense copy of x in its own order of axes."""
     if x.size < _SMALL:
         return x.copy(order="K")
-    y = np.empty(x.shape, x.dtype) if 0 in x.strides else np.empty_like(x)  # broadcast, like the gradient of a sum
+    broadcast = 0 in x.strides  # like the gradient of a sum
+    y = np.empty(x.shape, x.dtype, like=x) if broadcast else np.empty_like(x)
     copy(y, x)
     return y
 
 
 def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    y = np.empty(x.shape, x.dtype)
+    y = np.empty(x.shape, x.dtype, like=x)
     copy(y, x)
     return y.reshape(shape)

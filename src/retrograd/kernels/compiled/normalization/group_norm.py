@@ -25,7 +25,7 @@ def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, 
         return normalise_rows(x, _flat(weight, (0,)), _flat(bias, (0,)), 1, eps, centred)
     outer = x.shape[: -weight.ndim]
     order, back, own = _orders(x.shape, x.strides, x.itemsize, weight.ndim)
-    seen = np.ascontiguousarray(x.transpose(order))
+    seen = np.ascontiguousarray(x.transpose(order), like=x)
     rows = seen.reshape(prod(outer), weight.size)
     y, mean, inverse = normalise_rows(rows, _flat(weight, own), _flat(bias, own), 1, eps, centred)
     return y.reshape(seen.shape).transpose(back), mean.reshape(outer), inverse.reshape(outer)
@@ -37,9 +37,9 @@ def layer_norm_grad(
     if weight.ndim == 1 and x.ndim == 2 and x.flags.c_contiguous and g.flags.c_contiguous:
         return normalise_rows_grad(g, x, _flat(weight, (0,)), mean, inverse, 1, centred, affine)
     order, back, own = _orders(x.shape, x.strides, x.itemsize, weight.ndim)
-    seen = np.ascontiguousarray(x.transpose(order))
+    seen = np.ascontiguousarray(x.transpose(order), like=x)
     shape = prod(x.shape[: -weight.ndim]), weight.size
-    rows, g = seen.reshape(shape), np.ascontiguousarray(g.transpose(order)).reshape(shape)
+    rows, g = seen.reshape(shape), np.ascontiguousarray(g.transpose(order), like=g).reshape(shape)
     gx, gweight, gbias = normalise_rows_grad(g, rows, _flat(weight, own), mean, inverse, 1, centred, affine)
     extents = tuple(weight.shape[axis] for axis in own)
     gweight, gbias = (row.reshape(extents).transpose(transposition(own) or own) for row in (gweight, gbias))
@@ -50,10 +50,10 @@ def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray,
     N, C = x.shape[:2]
     positions = prod(x.shape[2:])
     if positions == 1 or not x.size:
-        rows = np.ascontiguousarray(x).reshape(N * groups, C * positions // groups)
+        rows = np.ascontiguousarray(x, like=x).reshape(N * groups, C * positions // groups)
         y, mean, inverse = normalise_rows(rows, _flat(weight, (0,)), _flat(bias, (0,)), groups, eps, True)
         return y.reshape(x.shape), mean.reshape(N, groups), inverse.reshape(N, groups)
-    x = x if (last := _last(x)) else np.ascontiguousarray(x)
+    x = x if (last := _last(x)) else np.ascontiguousarray(x, like=x)
     y, found = normalise_planes(x, N, C, groups, last, weight, bias, eps)
     return y, found[0], found[2]
 
@@ -65,10 +65,10 @@ def group_norm_grad(
     positions = prod(x.shape[2:])
     if positions == 1 or not x.size:
         shape = N * groups, C * positions // groups
-        g, rows = np.ascontiguousarray(g).reshape(shape), np.ascontiguousarray(x).reshape(shape)
+        g, rows = np.ascontiguousarray(g, like=g).reshape(shape), np.ascontiguousarray(x, like=x).reshape(shape)
         gx, gweight, gbias = normalise_rows_grad(g, rows, _flat(weight, (0,)), mean, inverse, groups, True, True)
         return gx.reshape(x.shape), gweight, gbias
-    x = x if (last := _last(x)) else np.ascontiguousarray(x)
+    x = x if (last := _last(x)) else np.ascontiguousarray(x, like=x)
     g = like(channels_last(g) if last else g, x)
     gx, sums = normalise_planes_grad(g, x, N, C, groups, last, weight, mean, inverse)
     gbias, gweight = sum(sums, (1,), False)
@@ -94,7 +94,7 @@ def _flat(weight: np.ndarray, order: Shape) -> np.ndarray:
         return weight
     if len(order) > 1 and order == (*range(1, len(order)), 0) and weight.flags.c_contiguous:
         return channels_last(weight[np.newaxis]).transpose(0, *range(2, weight.ndim + 1), 1).reshape(-1)
-    return np.ascontiguousarray(weight.transpose(order)).reshape(-1)
+    return np.ascontiguousarray(weight.transpose(order), like=weight).reshape(-1)
 
 
 def _last(x: np.ndarray) -> bool:

@@ -14,7 +14,7 @@ __all__ = ["batch_norm", "batch_norm_grad", "batch_norm_input_grad", "batch_norm
 def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> tuple[np.ndarray, ...]:
     x, channels = channels_last(x), x.shape[1]
     if not x.size:
-        return np.empty_like(x), *(np.full(channels, np.nan, x.dtype) for _ in range(3))
+        return np.empty_like(x), *(np.full(channels, np.nan, x.dtype, like=x) for _ in range(3))
     y, found = normalise_planes(x, 1, channels, channels, True, weight, bias, eps)
     return y, *found[:, 0]
 
@@ -24,7 +24,7 @@ def batch_norm_grad(
 ) -> Three:
     g, x, channels = channels_last(g), channels_last(x), x.shape[1]
     if not x.size:
-        return np.empty_like(x), np.zeros(channels, x.dtype), np.zeros(channels, x.dtype)
+        return np.empty_like(x), np.zeros(channels, x.dtype, like=x), np.zeros(channels, x.dtype, like=x)
     gx, sums = normalise_planes_grad(g, x, 1, channels, channels, True, weight, mean, inverse)
     return gx, sums[1, 0], sums[0, 0]
 
@@ -34,7 +34,7 @@ def batch_norm_sums(
 ) -> tuple[np.ndarray, np.ndarray]:
     g, x, channels = channels_last(g), channels_last(x), x.shape[1]
     if not x.size:
-        return np.zeros(channels, x.dtype), np.zeros(channels, x.dtype)
+        return np.zeros(channels, x.dtype, like=x), np.zeros(channels, x.dtype, like=x)
     sums = columns_sums(g, x, channels, mean, inverse)
     return sums[0], sums[1]
 

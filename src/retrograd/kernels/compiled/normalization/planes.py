@@ -59,9 +59,9 @@ def normalise_planes(
     x is dense, in the order N, C, positions or (``last``) N, positions, C.
     """
     plan = _plan(samples, channels, x.size // (samples * channels), groups, last, 1)
-    kind, y, found = x.dtype.char, np.empty_like(x), np.empty((3, samples, groups), x.dtype)
-    pieces, table = np.empty(plan.pieces, x.dtype), np.empty((3, plan.row), x.dtype)
-    weight, bias = np.ascontiguousarray(weight), np.ascontiguousarray(bias)
+    kind, y, found = x.dtype.char, np.empty_like(x), np.empty((3, samples, groups), x.dtype, like=x)
+    pieces, table = np.empty(plan.pieces, x.dtype, like=x), np.empty((3, plan.row), x.dtype, like=x)
+    weight, bias = np.ascontiguousarray(weight, like=weight), np.ascontiguousarray(bias, like=bias)
     if plan.units:
         _FORWARD[kind](plan.units, x, weight, bias, pieces, found, table, y, plan.words, eps)
     else:
@@ -78,9 +78,9 @@ def normalise_planes_grad(
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """gx in x's order, and the sums of g and of g z (2, N, C); g has x's layout, mean and inverse are (N, groups)."""
     plan = _plan(samples, channels, x.size // (samples * channels), groups, last, 2)
-    kind, gx, sums = x.dtype.char, np.empty_like(x), np.empty((2, samples, channels), x.dtype)
-    pieces, table = np.empty(plan.pieces, x.dtype), np.empty((4, plan.row), x.dtype)
-    weight, mean, inverse = (np.ascontiguousarray(array) for array in (weight, mean, inverse))
+    kind, gx, sums = x.dtype.char, np.empty_like(x), np.empty((2, samples, channels), x.dtype, like=x)
+    pieces, table = np.empty(plan.pieces, x.dtype, like=x), np.empty((4, plan.row), x.dtype, like=x)
+    weight, mean, inverse = (np.ascontiguousarray(array, like=array) for array in (weight, mean, inverse))
     about = mean
     if groups < channels or plan.repeat > 1:
         about = np.tile(np.repeat(mean.reshape(samples, groups), channels // groups, 1), plan.repeat)
@@ -98,12 +98,13 @@ def columns_sums(
 ) -> np.ndarray:
     """The sums of g and of g z (2, C); channels are last in the memory of g and x."""
     plan = _plan(1, channels, x.size // channels, channels, True, 2)
-    kind, sums = x.dtype.char, np.empty((2, 1, channels), x.dtype)
-    pieces, table = np.empty(plan.pieces, x.dtype), np.empty((4, plan.row), x.dtype)  # the table is not used
-    mean, inverse = np.ascontiguousarray(mean), np.ascontiguousarray(inverse)
+    kind, sums = x.dtype.char, np.empty((2, 1, channels), x.dtype, like=x)
+    pieces = np.empty(plan.pieces, x.dtype, like=x)
+    table = np.empty((4, plan.row), x.dtype, like=x)  # not used
+    mean, inverse = np.ascontiguousarray(mean, like=mean), np.ascontiguousarray(inverse, like=inverse)
     SUMS[True][kind](plan.tasks, g, x, np.tile(mean, plan.repeat), pieces, *plan.numbers)
     _COEFFICIENTS[kind](
-        plan.merging, pieces, np.ones(channels, x.dtype), mean, inverse, sums, table, plan.words
+        plan.merging, pieces, np.ones(channels, x.dtype, like=x), mean, inverse, sums, table, plan.words
     )
     return sums[:, 0]
 
@@ -112,7 +113,7 @@ def columns_grad(g: np.ndarray, x: np.ndarray, channels: int, numbers: tuple[np.
     """g factor + (x - mean) slope + level in x's order; numbers: mean, factor, slope and level of each channel, which
     are last in the memory of g and x."""
     plan = _plan(1, channels, x.size // channels, channels, True, 2)
-    gx, table = np.empty_like(x), np.empty((4, plan.repeat, channels), x.dtype)
+    gx, table = np.empty_like(x), np.empty((4, plan.repeat, channels), x.dtype, like=x)
     for row, values in zip(table, numbers, strict=True):
         row[...] = values
     NORMALISE_GRAD[x.dtype.char](plan.writing, g, x, *table, gx, *plan.places)
@@ -124,7 +125,7 @@ def affine_columns(
 ) -> np.ndarray:
     """(x - about) scale + shift per channel; channels are last in the memory of x."""
     plan = _plan(1, channels, x.size // channels, channels, True, 1)
-    y, table = np.empty_like(x), np.empty((3, plan.repeat, channels), x.dtype)
+    y, table = np.empty_like(x), np.empty((3, plan.repeat, channels), x.dtype, like=x)
     table[0], table[1], table[2] = 0 if about is None else about, scale, shift
     mean, factor, level = table
     NORMALISE[x.dtype.char](plan.writing, x, x, mean, factor, level, level, y, *plan.places)

@@ -36,9 +36,9 @@ def normalise_rows(
                 squares, mean = squares + length * np.square(mean, dtype=np.float64), np.zeros_like(mean)
             inverse = inverse_deviation(squares / length, eps).astype(x.dtype)
         z = normalise(x, mean, inverse, np.zeros_like(mean))
-        y = normalise(z, np.zeros((1, length), x.dtype), weight[np.newaxis], bias[np.newaxis])
+        y = normalise(z, np.zeros((1, length), x.dtype, like=x), weight[np.newaxis], bias[np.newaxis])
         return y, mean.reshape(rows), inverse.reshape(rows)
-    y, mean, inverse = np.empty_like(x), np.empty(rows, x.dtype), np.empty(rows, x.dtype)
+    y, mean, inverse = np.empty_like(x), np.empty(rows, x.dtype, like=x), np.empty(rows, x.dtype, like=x)
     if x.size:
         tasks, per_task = _tasks(rows, length)
         _FORWARD[kind](tasks, x, weight, bias, y, mean, inverse, rows, length, groups, per_task, int(centred), eps)
@@ -64,11 +64,11 @@ def normalise_rows_grad(
     gx = np.empty_like(x)
     if not x.size:
         return gx, np.zeros_like(weight), np.zeros_like(weight)
-    mean, inverse = np.ascontiguousarray(mean), np.ascontiguousarray(inverse)
+    mean, inverse = np.ascontiguousarray(mean, like=mean), np.ascontiguousarray(inverse, like=inverse)
     if length > CHUNK and groups == 1:
         parts, blocks = -(-length // COLUMNS), -(-rows // ROWS)
-        of_rows = np.empty((rows, parts, 2), x.dtype)
-        sums = np.empty((blocks, 2, length) if affine else (1, 2, 1), x.dtype)
+        of_rows = np.empty((rows, parts, 2), x.dtype, like=x)
+        sums = np.empty((blocks, 2, length) if affine else (1, 2, 1), x.dtype, like=x)
         _LONG_SUMS[kind](
             blocks * parts, g, x, weight, mean, inverse, of_rows, sums, rows, length, parts, int(affine)
         )  # fmt: skip
@@ -82,7 +82,7 @@ def normalise_rows_grad(
             per_task = per_task // ROWS * ROWS
         per_piece = min(per_task, ROWS)
         tasks = -(-rows // per_task)
-        sums = np.empty((-(-rows // per_piece), 2, groups * length) if affine else (1, 2, 1), x.dtype)
+        sums = np.empty((-(-rows // per_piece), 2, groups * length) if affine else (1, 2, 1), x.dtype, like=x)
         _BACKWARD[kind](
             tasks, g, x, weight, mean, inverse, gx, sums, rows, length, groups, per_task, per_piece, int(centred),
             int(affine),

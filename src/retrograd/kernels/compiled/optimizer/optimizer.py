@@ -14,6 +14,7 @@ import numpy as np
 
 from ....formulas import UPDATES, form
 from ..machine.launch import kernel
+from ..machine.planning import Objects, objects
 from ..memory.arrays import CHUNK, is_dense, like, same_order, tasks
 
 __all__ = ["norm_of_all", "update"]
@@ -30,6 +31,8 @@ def update(formula: Callable[..., Any], *columns: Arrays, keep: dict[str, Any] |
     parameters = columns[0]
     if not parameters:
         return
+    if plans := type(parameters[0]) is not np.ndarray:
+        keep = None
     table: _Table | None = keep.get("table") if keep else None
     if table is None or not table.takes(columns[1]):
         table = _Table(columns)
@@ -39,7 +42,8 @@ def update(formula: Callable[..., Any], *columns: Arrays, keep: dict[str, Any] |
         per_task = CHUNK if table.elements < _LARGE else _LONG
         values = [numbers[name] for name in form(formula).numbers]
         _KERNELS[formula][parameters[0].dtype.char](
-            -(-table.elements // per_task), parameters[0], table.words, len(parameters), per_task,
+            -(-table.elements // per_task), parameters[0], table.planned(columns) if plans else table.words,
+            len(parameters), per_task,
             *values, *(0.0,) * (_NUMBERS - len(values)),
         )  # fmt: skip
         for array, copy in table.copies:
@@ -50,7 +54,7 @@ def norm_of_all(arrays: Arrays, *, largest: bool) -> float:
     table = _Table((arrays,))
     if not table.elements:
         return 0.0
-    partials = np.empty(tasks(table.elements), arrays[0].dtype)
+    partials = np.empty(tasks(table.elements), arrays[0].dtype, like=arrays[0])
     _NORM[arrays[0].dtype.char](len(partials), arrays[0], table.words, len(arrays), partials, largest)
     return float(partials.max() if largest else np.sqrt(partials.sum(dtype=np.float64)))
 
@@ -95,6 +99,10 @@ class _Table:
             return False
         self.words[1::_COLUMNS] = list(map(id, gradients))
         return True
+
+    def planned(self, columns: Sequence[Arrays]) -> Objects:
+        """The table for a plan."""
+        return objects(self.words, [*(array for column in columns for array in column), *self._alive])
 
     def _dense(self, model: np.ndarray, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
         self.reads_in_place = False

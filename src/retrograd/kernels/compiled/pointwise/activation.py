@@ -16,7 +16,7 @@ def glu(x: np.ndarray, axis: int) -> np.ndarray:
     half = extent // 2 * inner
     shape = tuple(n // 2 if a == axis else n for a, n in enumerate(x.shape))
     order = memory_axes(x.shape, x.strides)
-    y = np.empty([shape[a] for a in order], x.dtype)
+    y = np.empty([shape[a] for a in order], x.dtype, like=x)
     _GLU[x.dtype.char](tasks(y.size), x, y, y.size, half or 1)
     back = transposition(order)
     return y.transpose(back) if back else y
@@ -27,6 +27,6 @@ def glu_grad(g: np.ndarray, x: np.ndarray, axis: int) -> np.ndarray:
     half = extent // 2 * inner
     order = memory_axes(x.shape, x.strides)
     y = np.empty_like(x)
-    g = np.ascontiguousarray(g.transpose(order))
+    g = np.ascontiguousarray(g.transpose(order), like=g)
     _GLU_GRAD[x.dtype.char](tasks(g.size), g, x, y, g.size, half or 1)
     return y

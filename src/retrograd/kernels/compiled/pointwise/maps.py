@@ -51,7 +51,7 @@ def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
     def run(*values: Any) -> np.ndarray:
         arrays, shape, back, tasks, steps = _planned(values[:operands])
         char = arrays[-1].dtype.char
-        y = np.empty(shape, np.bool_ if form.truth else char)
+        y = np.empty(shape, np.bool_ if form.truth else char, like=arrays[-1])
         rows[char](tasks, *arrays, y, *steps, *values[operands:])
         return y.transpose(back) if back else y
 
@@ -59,7 +59,7 @@ def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
         arrays, shape, back, tasks, steps = _planned(values[:operands])
         char = arrays[-1].dtype.char
         wanted = values[-results:]
-        found = [np.empty(shape, char) if want else None for want in wanted]
+        found = [np.empty(shape, char, like=arrays[-1]) if want else None for want in wanted]
         if all(wanted):
             rows[char](tasks, *arrays, *found, *steps, *values[operands:])
         else:
@@ -111,7 +111,7 @@ def _copies(arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     for x in arrays:
         missing = len(axes) - x.ndim
         own = tuple(axis - missing for axis in axes if axis >= missing)
-        copies.append(np.asarray(x.transpose(own), order="C").transpose(transposition(own) or own))
+        copies.append(np.asarray(x.transpose(own), order="C", like=x).transpose(transposition(own) or own))
     return tuple(copies)
 
 

@@ -77,7 +77,7 @@ class _Places(NamedTuple):
 def max_pool(x: np.ndarray, window: Window | AdaptiveWindow) -> tuple[np.ndarray, np.ndarray]:
     x = channels_last(x)
     words, tasks, scratch, memory = _plan(window, x.shape, False, True)
-    y, indices = empty(memory, x.dtype), empty(memory, _INT64)
+    y, indices = empty(memory, x.dtype, x), empty(memory, _INT64, x)
     if tasks:
         _MAX[x.dtype.char](tasks, x, y, indices, words, per_thread(scratch, "i8"), scratch)
     return y, indices
@@ -86,7 +86,7 @@ def max_pool(x: np.ndarray, window: Window | AdaptiveWindow) -> tuple[np.ndarray
 def max_pool_grad(g: np.ndarray, indices: np.ndarray, window: Window | AdaptiveWindow) -> np.ndarray:
     g, indices = channels_last(g), channels_last(indices)
     words, tasks, scratch, memory = _plan(window, g.shape, True, True)
-    gx = empty(memory, g.dtype)
+    gx = empty(memory, g.dtype, g)
     if tasks:
         _MAX_GRAD[g.dtype.char](tasks, g, indices, gx, words, per_thread(scratch, "i8"), scratch)
     return gx
@@ -95,7 +95,7 @@ def max_pool_grad(g: np.ndarray, indices: np.ndarray, window: Window | AdaptiveW
 def max_pool_gather(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     x, indices = channels_last(x), channels_last(indices)
     tasks, *numbers = _places(indices.shape, x.shape[2:])
-    y = empty(memory_of(indices.shape), x.dtype)
+    y = empty(memory_of(indices.shape), x.dtype, x)
     if tasks:
         _MAX_GATHER[x.dtype.char](tasks, x, indices, y, *numbers)
     return y
@@ -104,7 +104,7 @@ def max_pool_gather(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
 def max_unpool(x: np.ndarray, indices: np.ndarray, size: Shape) -> np.ndarray:
     x, indices = channels_last(x), channels_last(indices)
     tasks, *numbers = _places(x.shape, size)
-    y = empty((x.shape[0], *size, x.shape[1]), x.dtype)
+    y = empty((x.shape[0], *size, x.shape[1]), x.dtype, x)
     if tasks:
         _UNPOOL[x.dtype.char](tasks, x, indices, y, *numbers)
     return y
@@ -113,7 +113,7 @@ def max_unpool(x: np.ndarray, indices: np.ndarray, size: Shape) -> np.ndarray:
 def avg_pool(x: np.ndarray, window: Window | AdaptiveWindow, count_include_pad: bool) -> np.ndarray:
     x = channels_last(x)
     words, tasks, scratch, memory = _plan(window, x.shape, False, count_include_pad)
-    y = empty(memory, x.dtype)
+    y = empty(memory, x.dtype, x)
     if tasks:
         _AVG[x.dtype.char](tasks, x, y, words, per_thread(scratch, "i8"), scratch)
     return y
@@ -122,7 +122,7 @@ def avg_pool(x: np.ndarray, window: Window | AdaptiveWindow, count_include_pad: 
 def avg_pool_grad(g: np.ndarray, window: Window | AdaptiveWindow, count_include_pad: bool) -> np.ndarray:
     g = channels_last(g)
     words, tasks, scratch, memory = _plan(window, g.shape, True, count_include_pad)
-    gx = empty(memory, g.dtype)
+    gx = empty(memory, g.dtype, g)
     if tasks:
         _AVG_GRAD[g.dtype.char](tasks, g, gx, words, per_thread(scratch, "i8"), scratch)
     return gx

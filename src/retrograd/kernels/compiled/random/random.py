@@ -21,7 +21,7 @@ def dropout(x: np.ndarray, p: float, key: int, stream: int) -> tuple[np.ndarray,
         return np.empty_like(x), np.empty_like(x, np.bool_)
     steps = _steps(x.shape, x.strides)
     if not steps:  # three steps cannot describe this order of axes
-        x = np.ascontiguousarray(x)
+        x = np.ascontiguousarray(x, like=x)
         steps = _steps(x.shape, x.strides)
     y, kept = np.empty_like(x), np.empty_like(x, np.bool_)
     _DROPOUT[x.dtype.char](steps[0], x, y, kept, x.size, *steps[1:], key, stream, round(p * 2.0**32), _scale(p))

@@ -55,11 +55,11 @@ def recurrent(
     if u_kept:
         u = aligned(u_count, dtype)
     scratch, ends = per_thread(plan.scratch, "i8"), all_steps(T, N) if lengths is None else lengths
-    _start_gates(np.ascontiguousarray(x), weights, spec, plan, init, packed, gates, ends, scratch)
+    _start_gates(np.ascontiguousarray(x, like=x), weights, spec, plan, init, packed, gates, ends, scratch)
     pack_columns([weight.w_hh for weight in weights], plan.h, packed, words)
     if projected:
         pack_columns([weight.w_hr for weight in weights], plan.output, to_output, words)
-    h = np.empty((D, h_ring, N, P), dtype)
+    h = np.empty((D, h_ring, N, P), dtype, like=x)
     c = kept[:c_count].reshape(D, c_ring, N, plan.padded) if spec.cells else h
     for d, reverse in enumerate(spec.reverse):
         first = T if reverse else 0
@@ -67,15 +67,15 @@ def recurrent(
         if spec.cells:
             c[d, first % c_ring, :, H:] = 0
             c[d, first % c_ring, :, :H] = 0 if c0 is None else c0[d]
-    y = np.empty((T, N, D * P), dtype) if own_y else h[0, :-1] if spec.reverse[0] else h[0, 1:]
+    y = np.empty((T, N, D * P), dtype, like=x) if own_y else h[0, :-1] if spec.reverse[0] else h[0, 1:]
     low, high = spec.clip or (0.0, 0.0)
     _FORWARD[dtype](
-        plan.tasks, gates, packed, to_output, u, h, c, y, padded_peepholes(weights, spec, plan, dtype),
+        plan.tasks, gates, packed, to_output, u, h, c, y, padded_peepholes(weights, spec, plan, x),
         zeros_of(plan.padded + 128, dtype), ends, words, low, high, h_ring, c_ring, u_ring, int(own_y), scratch,
-        plan.scratch, shared_state(plan),
+        plan.scratch, shared_state(plan, x),
     )  # fmt: skip
-    hn = np.empty((D, N, P), dtype)
-    cn = np.empty((D, N, H), dtype) if spec.cells else None
+    hn = np.empty((D, N, P), dtype, like=x)
+    cn = np.empty((D, N, H), dtype, like=x) if spec.cells else None
     for d, reverse in enumerate(spec.reverse):
         last = 0 if reverse else T
         hn[d] = h[d, last % h_ring]
@@ -108,7 +108,7 @@ def _start_gates(
 
 def _all_cells(c: np.ndarray, lengths: np.ndarray | None, spec: Recurrence) -> np.ndarray:
     D, T, N, H = spec.directions, c.shape[1] - 1, c.shape[2], spec.hidden
-    cells = np.empty((T, N, D, H), c.dtype)
+    cells = np.empty((T, N, D, H), c.dtype, like=c)
     for d, reverse in enumerate(spec.reverse):
         cells[:, :, d] = (c[d, :-1] if reverse else c[d, 1:])[:, :, :H]
     if lengths is not None:
@@ -120,6 +120,6 @@ def _empty_batch(
     x: np.ndarray, spec: Recurrence, cells: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, object]:
     D, P, H = spec.directions, spec.output, spec.hidden
-    cn = np.zeros((D, 0, H), x.dtype) if spec.cells else None
-    all_cells = np.zeros((len(x), 0, D * H), x.dtype) if cells else None
-    return np.zeros((len(x), 0, D * P), x.dtype), np.zeros((D, 0, P), x.dtype), cn, all_cells, None
+    cn = np.zeros((D, 0, H), x.dtype, like=x) if spec.cells else None
+    all_cells = np.zeros((len(x), 0, D * H), x.dtype, like=x) if cells else None
+    return np.zeros((len(x), 0, D * P), x.dtype, like=x), np.zeros((D, 0, P), x.dtype, like=x), cn, all_cells, None

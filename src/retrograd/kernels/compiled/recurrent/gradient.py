@@ -59,23 +59,23 @@ def recurrent_grad(
         da = aligned(D * plan.panels * T * N * plan.slots * plan.units_per_panel, dtype)
     low, high = spec.clip or (0.0, 0.0)
     _BACKWARD[dtype](
-        plan.tasks, gh if gy is None else np.ascontiguousarray(gy), int(gy is not None),
-        gh if gcells is None else np.ascontiguousarray(gcells), int(gcells is not None),
+        plan.tasks, gh if gy is None else np.ascontiguousarray(gy, like=gy), int(gy is not None),
+        gh if gcells is None else np.ascontiguousarray(gcells, like=gcells), int(gcells is not None),
         da if saved.gates is None else saved.gates, da, saved.h, gh if saved.c is None else saved.c, packed,
-        from_output, g_out, gh, gu, gc, padded_peepholes(weights, spec, plan, dtype),
+        from_output, g_out, gh, gu, gc, padded_peepholes(weights, spec, plan, x),
         zeros_of(plan.padded + 128, dtype), ends, words, low, high, int(wanted[1]), scratch, plan.scratch,
-        shared_state(plan),
+        shared_state(plan, x),
     )  # fmt: skip
     gx = gw = None
     if wanted[0]:
         pack_rows([weight.w_ih for weight in weights], plan.to_x, packed, words)
-        gx, (tasks, piece) = np.empty(x.shape, dtype), plan.to_x_tasks
+        gx, (tasks, piece) = np.empty(x.shape, dtype, like=x), plan.to_x_tasks
         _TO_X[dtype](
             tasks, da, packed, gx, zeros_of(spec.input + 128, dtype), words, spec.input, piece, ends, scratch,
             plan.scratch,
         )  # fmt: skip
     if wanted[3]:
-        gw = _weight_grads(da, np.ascontiguousarray(x), saved, g_out, lengths, spec, plan, memories, scratch)
+        gw = _weight_grads(da, np.ascontiguousarray(x, like=x), saved, g_out, lengths, spec, plan, memories, scratch)
     gh0 = gh_rows[:, :, :P].copy() if wanted[1] else None
     gc0 = gc_rows[:, :, :H].copy() if wanted[2] and spec.cells else None
     return gx, gh0, gc0, gw
@@ -98,8 +98,8 @@ def _weight_grads(
 ) -> list[Weights]:  # fmt: skip
     T, N, _ = x.shape
     D, P, H, rows, dtype = len(spec.reverse), spec.output, spec.hidden, spec.gates * spec.hidden, x.dtype.char
-    w_ih, w_hh = _matrices(D, rows, spec.input, dtype), _matrices(D, rows, P, dtype)
-    w_hr = np.empty((D, P, H), dtype) if spec.projection else None
+    w_ih, w_hh = _matrices(D, rows, spec.input, x), _matrices(D, rows, P, x)
+    w_hr = np.empty((D, P, H), dtype, like=x) if spec.projection else None
     words, tasks, memory = weight_plan(spec, T, N, dtype, lengths is not None)
     some, count = words, T * N
     if lengths is not None:  # after the end of a sequence x may be anything
@@ -115,19 +115,19 @@ def _weight_grads(
                 matrix.fill(0)
     b_ih = b_hh = peephole = None
     if spec.bias:
-        b_ih, b_hh = np.empty((D, rows), dtype), np.empty((D, rows), dtype)
+        b_ih, b_hh = np.empty((D, rows), dtype, like=x), np.empty((D, rows), dtype, like=x)
         _BIAS_GRAD[dtype](D * plan.panels, da, b_ih, b_hh, plan.words)
     if spec.peephole:
-        peephole = np.empty((D, spec.gates - 1, H), dtype)
+        peephole = np.empty((D, spec.gates - 1, H), dtype, like=x)
         _PEEPHOLE_GRAD[dtype](D * plan.panels, da, saved.c, peephole, plan.words)
     found = (w_ih, w_hh, b_ih, b_hh, w_hr, peephole)
     return [Weights(*[None if array is None else array[d] for array in found]) for d in range(D)]
 
 
-def _matrices(count: int, rows: int, columns: int, dtype: str) -> np.ndarray:
+def _matrices(count: int, rows: int, columns: int, x: np.ndarray) -> np.ndarray:
     """Fresh matrices, aligned to cache lines unless large: the system allocates these in whole pages."""
     size = count * rows * columns
-    memory = aligned(size, dtype) if size < _LARGE else np.empty(size, dtype)
+    memory = aligned(size, x.dtype.char) if size < _LARGE else np.empty(size, x.dtype, like=x)
     return memory.reshape(count, rows, columns)
 
 
@@ -135,6 +135,6 @@ def _empty_batch(
     x: np.ndarray, weights: Sequence[Weights], spec: Recurrence, wanted: tuple[bool, bool, bool, bool]
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None, list[Weights] | None]:
     zeros = [Weights(*(None if array is None else np.zeros_like(array) for array in w)) for w in weights]
-    gh0 = np.zeros((spec.directions, 0, spec.output), x.dtype) if wanted[1] else None
-    gc0 = np.zeros((spec.directions, 0, spec.hidden), x.dtype) if wanted[2] and spec.cells else None
+    gh0 = np.zeros((spec.directions, 0, spec.output), x.dtype, like=x) if wanted[1] else None
+    gc0 = np.zeros((spec.directions, 0, spec.hidden), x.dtype, like=x) if wanted[2] and spec.cells else None
     return np.zeros_like(x) if wanted[0] else None, gh0, gc0, zeros if wanted[3] else None

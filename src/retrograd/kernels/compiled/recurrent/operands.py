@@ -56,15 +56,15 @@ def pack_rows(matrices: Sequence[np.ndarray], to: Packed, packed: np.ndarray, wo
 def contiguous(weights: Weights) -> Weights:
     for array in weights:
         if array is not None and not array.flags.c_contiguous:
-            return Weights(*(None if array is None else np.ascontiguousarray(array) for array in weights))
+            return Weights(*(None if array is None else np.ascontiguousarray(array, like=array) for array in weights))
     return weights
 
 
-def padded_peepholes(weights: Sequence[Weights], spec: Recurrence, plan: Plan, dtype: str) -> np.ndarray:
+def padded_peepholes(weights: Sequence[Weights], spec: Recurrence, plan: Plan, x: np.ndarray) -> np.ndarray:
     """The peepholes, padded to whole panels."""
     if not spec.peephole:
-        return zeros_of(1, dtype)
-    filled = np.zeros((spec.directions, 3, plan.padded), dtype)
+        return zeros_of(1, x.dtype.char)
+    filled = np.zeros((spec.directions, 3, plan.padded), x.dtype, like=x)
     for d, weight in enumerate(weights):
         filled[d, : spec.gates - 1, : spec.hidden] = weight.peephole
     return filled
@@ -76,6 +76,6 @@ def all_steps(steps: int, rows: int) -> np.ndarray:
     return np.full(rows, steps, np.int64)
 
 
-def shared_state(plan: Plan) -> np.ndarray:
+def shared_state(plan: Plan, x: np.ndarray) -> np.ndarray:
     """The blocks that the tasks of a chain have claimed and finished, for one call."""
-    return np.zeros(plan.state, np.int64) if plan.columns > 1 else _NO_INTEGERS
+    return np.zeros(plan.state, np.int64, like=x) if plan.columns > 1 else _NO_INTEGERS

@@ -1,5 +1,6 @@
 # mypy: ignore-errors
-"""Merging pieces: a mean and the sum of squares about it, or two sums, from those of pieces (``moments_jit.py``).
+"""Merging pieces: a sum, a mean and the sum of squares about it, or two sums, from those of pieces, which
+``moments_jit.py`` makes.
 
 Each result has ``parts`` pieces in steps of p_step, ``repeats`` times in steps of repeat_step. ``count`` adjacent
 results are merged at once; their first numbers start at ``at``, the second ones at at + second.
@@ -10,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..machine.compiler import Array, helper
-from ..machine.simd import double, full_like, lanes, load_first, rounded, store_first
+from ..machine.simd import double, full_like, lanes, load_first, maximum, rounded, store_first
+from ..math.elementary_jit import exp, log
 from .moments import MERGED
 from .moments_jit import finite
 
@@ -60,6 +62,15 @@ def merge_sums(
     return added, dot
 
 
+def total(task: int, worker: int, pieces: Array, y: Array, rows: int, columns: int, factor: float) -> None:
+    """y[c] = factor * sum over rows of pieces[r, c], in float64, in order"""
+    for column in range(columns):
+        added = 0.0
+        for row in range(rows):
+            added += pieces[row * columns + column]
+        y[column] = added * factor
+
+
 def merge(
     task: int, worker: int, pieces: Array, mean: Array, squares: Array, results: int, length: int, parts: int,
     piece: int, repeats: int, factor: float,
@@ -72,3 +83,21 @@ def merge(
         )
         store_first(mean, i, center, last - i)
         store_first(squares, i, rounded(total_squares, pieces), last - i)
+
+
+def merge_logsumexp(
+    task: int, worker: int, pieces: Array, y: Array, results: int, parts: int
+) -> None:
+    """log(sum over parts of s exp(top)) of MERGED results; pieces (parts, 2, results): top and s of each"""
+    last = min(results, (task + 1) * MERGED)
+    for i in range(task * MERGED, last, lanes(pieces)):
+        count = last - i
+        top = load_first(pieces, i, count)
+        for p in range(1, parts):
+            top = maximum(top, load_first(pieces, i + 2 * p * results, count))
+        about = finite(top)
+        added = double(full_like(about, 0.0))
+        for p in range(parts):
+            at = i + 2 * p * results
+            added = added + double(load_first(pieces, at + results, count) * exp(load_first(pieces, at, count) - about))
+        store_first(y, i, log(rounded(added, pieces)) + about, count)

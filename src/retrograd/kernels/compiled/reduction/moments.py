@@ -21,6 +21,7 @@ __all__ = ["logsumexp", "moments"]
 MOMENTS, SUMS = rows_and_columns("reduction.moments.moments"), rows_and_columns("reduction.moments.sums")
 _LOGSUMEXP = rows_and_columns("reduction.moments.logsumexp")
 _MERGE = kernel("reduction.merge.merge")
+_MERGE_LOGSUMEXP, _TOTAL = kernel("reduction.merge.merge_logsumexp"), kernel("reduction.merge.total")
 MERGED = 64  # results whose pieces one task merges
 
 
@@ -45,26 +46,34 @@ def moments(x: np.ndarray, axes: tuple[int, ...], factor: float = 1.0) -> tuple[
         parts = plan.pieces[-3]
         repeats = plan.elements // plan.length
         results = pieces.size // (2 * parts * repeats)
-        mean, squares = np.empty((2, results), x.dtype)
+        mean, squares = np.empty((2, results), x.dtype, like=x)
         _MERGE[x.dtype.char](
-            -(-results // MERGED), np.ascontiguousarray(pieces.transpose(plan.order)), mean, squares, results,
-            plan.length, parts, plan.piece, repeats, factor,
+            -(-results // MERGED), np.ascontiguousarray(pieces.transpose(plan.order), like=pieces), mean, squares,
+            results, plan.length, parts, plan.piece, repeats, factor,
         )  # fmt: skip
     elif not plan.elements:
-        mean = np.full(plan.memory, np.nan, x.dtype)
+        mean = np.full(plan.memory, np.nan, x.dtype, like=x)
     return _result(plan, mean), _result(plan, squares)
 
 
 def logsumexp(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     x, plan, pieces = _pieces(_LOGSUMEXP, x, axes)
-    top, s = pieces[..., 0, :], pieces[..., 1, :]
-    with np.errstate(all="ignore"):
-        if plan.merged:
-            about = top.max(plan.merged, keepdims=True, initial=-np.inf)
-            about = np.where(np.isfinite(about), about, 0)
-            s = (s * np.exp(top - about)).sum(plan.merged, np.float64, keepdims=True).astype(x.dtype)
-            top = about
-        return _result(plan, np.log(s) + top)
+    results = prod(plan.memory)
+    y = np.empty(plan.memory, x.dtype, like=x)
+    if not plan.elements:
+        y.fill(-np.inf)
+    elif results:
+        pieces = np.ascontiguousarray(pieces.transpose(plan.order), like=pieces)
+        parts = pieces.size // (2 * results)
+        _MERGE_LOGSUMEXP[x.dtype.char](-(-results // MERGED), pieces, y, results, parts)
+    return y.transpose(plan.back) if plan.back else y
+
+
+def total(pieces: np.ndarray, columns: int, factor: float = 1.0) -> np.ndarray:
+    """The sums (columns,) of pieces that are dense, in float64 and in their order, times a factor."""
+    y = np.empty(columns, pieces.dtype, like=pieces)
+    _TOTAL[pieces.dtype.char](1, pieces, y, pieces.size // columns, columns, factor)
+    return y
 
 
 def _pieces(
@@ -74,14 +83,14 @@ def _pieces(
     x = dense(x)
     plan = _plan(x.shape, x.strides, x.itemsize, axes)
     if not plan.tasks:
-        return x, plan, np.zeros(plan.pieces, x.dtype)
-    pieces = np.empty(plan.pieces, x.dtype)
+        return x, plan, np.zeros(plan.pieces, x.dtype, like=x)
+    pieces = np.empty(plan.pieces, x.dtype, like=x)
     kernels[0 if plan.rows else 1][x.dtype.char](plan.tasks, x, pieces, *plan.numbers, factor)
     return x, plan, pieces
 
 
 def _result(plan: _Plan, values: np.ndarray) -> np.ndarray:
-    y = np.ascontiguousarray(values).reshape(plan.memory)
+    y = np.ascontiguousarray(values, like=values).reshape(plan.memory)
     return y.transpose(plan.back) if plan.back else y
 
 

@@ -7,13 +7,16 @@ so that neither bits nor accuracy depend on threads: errors grow as in a tree of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from math import isfinite
 from math import prod as product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..machine.launch import Kernel
+from ..machine.launch import Kernel, kernel
+from ..machine.planning import call
 from ..memory.arrays import Shape
 from ..memory.axes import Groups, append, column_numbers, row_numbers, rows_and_columns, view
 
@@ -23,6 +26,9 @@ Pair = tuple[Kernel, Kernel]  # over rows, and over columns
 _SUM, _PROD, _AMAX, _AMIN, _ABSOLUTE, _SQUARE = (
     rows_and_columns(f"reduction.reduction.{name}") for name in ("sum", "prod", "amax", "amin", "absolute", "square")
 )
+
+
+_SQRT = kernel("pointwise.pointwise.sqrt")
 
 
 class _Pass(NamedTuple):
@@ -66,7 +72,19 @@ def norm(x: np.ndarray, order: int, axes: tuple[int, ...], keepdims: bool) -> np
     if order == 1:
         return _reduce(_ABSOLUTE, _SUM, 0.0, x, axes, keepdims)
     y = _reduce(_SQUARE, _SUM, 0.0, x, axes, keepdims)
-    return np.sqrt(y, out=y)
+    root: np.ndarray = _SQRT[y.dtype.char](y)
+    return root
+
+
+def unless_finite(x: np.ndarray, function: Callable[..., None], *arguments: Any) -> None:
+    """Call a function if an element of x is infinite or NaN; or if a sum of finite ones overflows."""
+    if type(x) is not np.ndarray:  # a plan is made
+        call(function, *arguments, unless_finite=sum(x, tuple(range(x.ndim)), False))
+        return
+    with np.errstate(all="ignore"):
+        total = x.dot(x) if x.ndim == 1 else np.add.reduce(x, None)
+    if not isfinite(total):
+        function(*arguments)
 
 
 def _nonempty(name: str, x: np.ndarray, axes: tuple[int, ...]) -> None:
@@ -88,14 +106,14 @@ def _reduce(
         assert plan is not None  # a copy is dense
     shape, back, passes = plan
     dtype = x.dtype
-    y = np.empty(shape, dtype)
+    y = np.empty(shape, dtype, like=x)
     if len(passes) == 1:
         rows, tasks, _, numbers = passes[0]
         first[0 if rows else 1][dtype.char](tasks, x, y, *numbers)
     elif passes:
         pair = first
         for rows, tasks, results, numbers in passes:
-            target = y if results < 0 else np.empty(results, dtype)
+            target = y if results < 0 else np.empty(results, dtype, like=x)
             pair[0 if rows else 1][dtype.char](tasks, x, target, *numbers)
             x, pair = target, rest
     else:

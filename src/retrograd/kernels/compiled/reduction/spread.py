@@ -47,12 +47,12 @@ def signed(g: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def spread(x: np.ndarray, shape: Shape) -> np.ndarray:
-    z = np.empty(shape, x.dtype)
+    z = np.empty(shape, x.dtype, like=x)
     plan = _plan(shape, z.strides, x.shape) if z.size else None
     if plan is None:
         z[...] = x
         return z
-    row = np.ascontiguousarray(x)
+    row = np.ascontiguousarray(x, like=x)
     if plan.repeat > 1:
         row = np.concatenate((row.reshape(-1),) * plan.repeat)
     _SPREAD[z.dtype.char](plan.tasks, z, z, row, row, row, row, z, *plan.numbers)
@@ -76,7 +76,7 @@ def _spread(function: Kernel, g: np.ndarray, x: np.ndarray, *small: np.ndarray) 
         plan = _plan(x.shape, x.strides, x.shape)
         assert plan is not None
     order, repeat, tasks, numbers = plan
-    rows = [np.ascontiguousarray(array.transpose(order)) for array in small]
+    rows = [np.ascontiguousarray(array.transpose(order), like=array) for array in small]
     if repeat > 1:
         rows = [np.concatenate((row.reshape(-1),) * repeat) for row in rows]
     rows += rows[:1] * (4 - len(rows))  # unused operands

@@ -1,0 +1,151 @@
+"""The plan of a kernel: launches in their order, the memory that they need, and where the results are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...interface.kernel import Spec, layout_of, leaves, mapped
+from .launch import get_num_threads
+from .planning import Buffer, Call, Launch, Objects, Place, bounds, planning
+from .scratch import none_kept
+
+_LINE = 64  # bytes
+
+
+class Plan(NamedTuple):
+    """What a kernel does: launches in their order, the memory they need, and where the results are.
+
+    inputs: the places of the arrays that are given, in the order of the arguments. results: as the kernel returns
+    them, with places for arrays; a place in an input is a view of it, or what was changed in place.
+    """
+
+    launches: tuple[Launch | Call, ...]
+    buffers: tuple[Buffer, ...]
+    inputs: tuple[Place, ...]
+    results: Any
+
+    def run(self, *arrays: np.ndarray) -> Any:
+        """Run the launches on arrays that have the layouts of ``inputs``, and return the results.
+
+        Raises:
+            ValueError: an array has another layout than was planned.
+        """
+        for given, place in zip(arrays, self.inputs, strict=True):
+            if (given.shape, given.strides, given.dtype) != (place.shape, place.strides, place.dtype):
+                raise ValueError(
+                    f"a plan for {place.dtype}{list(place.shape)} with steps {place.strides} was given "
+                    f"{given.dtype}{list(given.shape)} with steps {given.strides}; plan it again"
+                )
+        threads = get_num_threads()
+        memory: list[Any] = [None] * len(self.buffers)
+        for given, place in zip(arrays, self.inputs, strict=True):
+            memory[place.buffer] = _bytes_of(given)
+        for at, buffer in enumerate(self.buffers):
+            if buffer.kind != "input":
+                memory[at] = _memory(buffer.bytes * (threads if buffer.kind == "each" else 1))
+        for one in self.launches:
+            arguments = [each.of(memory) if isinstance(each, (Place, Objects)) else each for each in one.arguments]
+            if isinstance(one, Launch):
+                one.function(one.tasks, *arguments)
+            elif one.unless_finite is None or not isfinite(one.unless_finite.of(memory).item()):
+                one.function(*arguments)
+        return mapped(self.results, lambda leaf: leaf.of(memory) if type(leaf) is Place else leaf, (Place,))
+
+
+    def __str__(self) -> str:
+        """Buffers and launches, a line each, with the buffers that each launch reads or writes."""
+        names = [f"{buffer.kind}{at}" for at, buffer in enumerate(self.buffers)]
+        lines = [
+            f"{name}: {buffer.bytes:,} bytes{' for each thread' if buffer.kind == 'each' else ''}"
+            for name, buffer in zip(names, self.buffers, strict=True)
+        ]
+        for one in self.launches:
+            used = [names[each.buffer] for each in one.arguments if isinstance(each, Place)]
+            tasks = f"{one.tasks} tasks: " if isinstance(one, Launch) else ""
+            check = getattr(one, "unless_finite", None)
+            lines.append(
+                f"{one.name}({tasks}{', '.join(used)})" + (f" unless {names[check.buffer]} is finite" if check else "")
+            )
+        return "\n".join(lines)
+
+
+def _memory(count: int) -> np.ndarray:
+    """Bytes that begin at a cache line; zeros, as kernels expect of scratch."""
+    memory = np.zeros(count + _LINE, np.uint8)
+    begin = -memory.__array_interface__["data"][0] % _LINE
+    return memory[begin : begin + count]
+
+
+def _bytes_of(x: np.ndarray) -> np.ndarray:
+    """The memory from the first to the last byte of an array."""
+    low, high = bounds(x.shape, x.strides, x.itemsize)
+    start = x.__array_interface__["data"][0] + low
+    interface = {"data": (start, False), "shape": (high - low,), "typestr": "|u1", "version": 3}
+    return np.asarray(_Exposed(interface, x))
+
+
+class _Exposed:
+    """Memory by its address; keeps its owner alive."""
+
+    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
+        self.__array_interface__, self.owner = interface, owner
+
+
+def plan_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
+    """The plan of a kernel for arguments in which arrays, or ``Spec``s with strides, give the layouts.
+
+    Plans are kept: equal layouts and options have one plan.
+
+    Raises:
+        PlanError: the kernel would read elements, or compute with NumPy.
+    """
+    layouts = layout_of((args, kwargs))
+    try:
+        key = function, _frozen(layouts)
+        kept = _kept.get(key)
+    except TypeError:  # an option cannot be hashed
+        return _made(function, *layouts)
+    if kept is None:
+        if len(_kept) >= _MOST:
+            _kept.clear()
+        kept = _kept[key] = _made(function, *layouts)
+    return kept
+
+
+_MOST = 4096
+_kept: dict[Any, Plan] = {}
+
+
+def _frozen(value: Any) -> Any:
+    """A key: lists and dicts as tuples, numbers with their types, since 1 == 1.0 == True."""
+    if isinstance(value, (tuple, list)) and not isinstance(value, Spec):
+        return type(value), *map(_frozen, value)
+    if type(value) is dict:
+        return tuple([(key, _frozen(each)) for key, each in value.items()])
+    hash(value)
+    return (type(value), value) if isinstance(value, (bool, int, float)) else value
+
+
+def _made(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
+    inputs: list[Place] = []
+    with planning() as made, none_kept():
+
+        def without_elements(leaf: Any) -> Any:
+            if not isinstance(leaf, Spec):
+                return leaf
+            found = made.array("input", leaf.shape, leaf.dtype, leaf.strides)
+            inputs.append(made.place(found))
+            return found
+
+        results = function(*mapped(args, without_elements), **mapped(kwargs, without_elements))
+        places = mapped(results, lambda leaf: made.place(leaf) if isinstance(leaf, np.ndarray) else leaf)
+    kept = {leaf.buffer for leaf in leaves(places, (Place,)) if isinstance(leaf, Place)}
+    buffers = [
+        buffer._replace(kind="output") if at in kept and buffer.kind != "input" else buffer
+        for at, buffer in enumerate(made.buffers)
+    ]
+    return Plan(tuple(made.launches), tuple(buffers), tuple(inputs), places)

@@ -1,0 +1,288 @@
+"""Plans of kernels: made without elements, they do what the kernel does, to the last bit."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from conformance.test_types import CASES, as_function
+from retrograd.geometry import conv_window
+from retrograd.kernel_set import Listener, plan, use_kernels
+from retrograd.kernels import compiled
+from retrograd.kernels.compiled.machine.plan import Plan, plan_of
+from retrograd.kernels.compiled.machine.planning import Call, PlanError, planning
+from retrograd.kernels.interface import Spec, leaves, mapped
+from retrograd.testing.call import outputs_of
+
+# why a kernel has no plan for some arguments
+REFUSED = {"recurrent_grad": "np.greater", "recurrent": "np.greater", "norm_of_all": "would read elements"}
+FLOAT32 = np.dtype(np.float32)
+
+
+def arrays_of(value: Any) -> list[np.ndarray]:
+    return [leaf for leaf in leaves(value) if isinstance(leaf, np.ndarray)]
+
+
+def difference(expected: Any, found: Any) -> str:
+    """What differs between the results of a kernel and of its plan."""
+    pairs = [*zip(leaves(expected), leaves(found), strict=True)]
+    for x, y in pairs:
+        if not isinstance(x, np.ndarray):
+            continue
+        if (x.shape, x.dtype) != (y.shape, y.dtype):
+            return f"{y.dtype}{y.shape} instead of {x.dtype}{x.shape}"
+        if not np.array_equal(x, y, equal_nan=x.dtype.kind == "f"):
+            return "other elements"
+        steps = zip(x.shape, x.strides, y.strides, strict=True)
+        if x.size and any(step != other for extent, step, other in steps if extent > 1):
+            return f"steps {y.strides} instead of {x.strides}"
+    return ""
+
+
+class Comparing(Listener):
+    """Runs the plan of every kernel that is called, and compares."""
+
+    def __init__(self) -> None:
+        self.calls, self.wrong = Counter[str](), list[str]()
+
+    def call(self, name: str, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        function = getattr(compiled, name, None)
+        if kernel.bare() is not function:
+            return kernel(*args, **kwargs)
+        self.calls[name] += 1
+        kwargs = {key: value for key, value in kwargs.items() if key != "keep"}  # a cache, of one set of arrays
+        copies = mapped((args, kwargs), lambda leaf: leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf)
+        before = [array.copy() for array in arrays_of((args, kwargs))]
+        given = args, kwargs
+        result = kernel(*args, **kwargs)
+        changed = [not np.array_equal(x, y, equal_nan=True) for x, y in zip(before, arrays_of(given), strict=True)]
+        if any(changed):  # in place
+            given = copies
+        try:
+            found = plan_of(function, *given).run(*arrays_of(given))
+        except PlanError as error:
+            if REFUSED.get(name, "\n") not in str(error):
+                self.wrong.append(f"{name}: {error}")
+            return result
+        if name == "recurrent":  # what it saves has padding that nothing sets
+            found, expected = found[:4], result[:4]
+        else:
+            expected = result
+        if any(changed):
+            whole = np.ascontiguousarray  # the copies have other layouts
+            expected = expected, [whole(array) for array in arrays_of((args, kwargs))]
+            found = found, [whole(array) for array in arrays_of(given)]
+        if wrong := difference(expected, found):
+            self.wrong.append(f"{name}: {wrong}")
+        return result
+
+
+def compared() -> Comparing:
+    comparing = Comparing()
+    with use_kernels("compiled"), comparing, np.errstate(all="ignore"):
+        for case in CASES:
+            if case.form is not as_function or case.label != case.name:
+                continue
+            tensors = [rg.Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for array in case.call.arrays]
+            try:
+                results = [y for y in outputs_of(case.form(case.call, tensors)) if y.requires_grad]
+                if results:
+                    rg.autograd.backward(results, [rg.randn_like(y) for y in results])
+            except (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError):
+                continue  # entries that test refusals
+    return comparing
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_plan_does_what_the_kernel_does() -> None:
+    """In all operators of the conformance tables, forward and backward."""
+    comparing = compared()
+    assert not comparing.wrong, "\n".join(comparing.wrong[:20])
+    assert len(comparing.calls) > 200
+
+
+_NO_ACCESS = """
+import mmap
+from retrograd.kernels.compiled.machine import planning
+planning._region = mmap.mmap(-1, 1 << 36, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, 0)
+from kernels.test_plans import compared
+assert not compared().wrong
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory without access is made as on Linux")
+def test_no_element_is_read() -> None:
+    """Where addresses of a plan have no memory at all, a read would end the process."""
+    run = subprocess.run([sys.executable, "-c", _NO_ACCESS], cwd=Path(__file__).parents[1], capture_output=True)
+    assert run.returncode == 0, run.stderr.decode()[-1000:]
+
+
+def test_memory_of_a_kernel_is_made_beside_its_operands() -> None:
+    """An array that NumPy makes without ``like=`` would be a constant of the plan."""
+    folder = Path(compiled.__file__).parent
+    plain = []
+    for path in folder.rglob("*.py"):
+        if path.stem.endswith(("_jit", "plan")) or path.parent.name == "machine":
+            continue
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            decorators = getattr(function, "decorator_list", [])
+            if not isinstance(function, ast.FunctionDef) or "lru_cache" in "".join(map(ast.dump, decorators)):
+                continue  # a table of the plan
+            for node in ast.walk(function):
+                called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+                makes = called in ("np.empty", "np.zeros", "np.ones", "np.full", "np.ascontiguousarray", "np.asarray")
+                if makes and not any(each.arg == "like" for each in node.keywords):  # type: ignore[attr-defined]
+                    plain.append(f"{path.relative_to(folder)}:{node.lineno} {called}")  # type: ignore[attr-defined]
+    assert not [each for each in plain if not each.startswith(("lowbit/", "matmul/matmul.py"))], "\n".join(plain)
+
+
+def test_a_plan_of_layouts_alone() -> None:
+    x, w = Spec((2, 32, 28, 28), FLOAT32), Spec((32, 32, 3, 3), FLOAT32)
+    window = conv_window((28, 28), (3, 3), padding=1)
+    found = plan("conv", x, w, None, window)
+    other = conv_window((28, 28), (3, 3), padding=1, stride=2)
+    assert found is plan("conv", x, w, None, window) and found is not plan("conv", x, w, None, other)
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(each.shape).astype("f") for each in (x, w))
+    assert not difference(compiled.conv(a, b, None, window), found.run(a, b))
+    assert "convolution_winograd_gather_f" in str(found) and "input0: 200,704 bytes" in str(found)
+
+
+def test_numbers_have_their_types() -> None:
+    x = Spec((4,), FLOAT32)
+    assert plan("sum", x, (0,), True) is not plan("sum", x, (0,), 1)
+    assert plan("exp", x) is not plan("exp", Spec((4,), np.dtype(np.float64)))
+    assert plan("exp", x) is not plan("exp", x._replace(strides=(8,)))
+
+
+@pytest.mark.parametrize("number", [np.inf, np.nan])
+def test_the_exact_form_behind_a_kernel(number: float) -> None:
+    """Where elements are not finite, the plan calls what the kernel calls; it is the same plan."""
+    rng = np.random.default_rng(2)
+    window = conv_window((9, 9), (3, 3), padding=1)
+    g, w = rng.standard_normal((2, 16, 9, 9)).astype("f"), rng.standard_normal((16, 16, 3, 3)).astype("f")
+    usual = plan("conv_input_grad", g, w, None, window)
+    assert [type(each) for each in usual.launches].count(Call) == 1
+    w[1, 2, 1, 0] = number
+    with np.errstate(all="ignore"):
+        expected = compiled.conv_input_grad(g, w, None, window)
+        assert not difference(expected, usual.run(g, w)) and np.isfinite(expected).any()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_bits_of_any_number_of_threads(threads: int) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((8, 16, 32, 32)).astype("f")
+    weight = np.ones(16, np.float32)
+    expected = compiled.batch_norm(x, weight, weight, 1e-5)
+    before = rg.get_num_threads()
+    rg.set_num_threads(threads)
+    try:
+        assert not difference(expected, plan("batch_norm", x, weight, weight, 1e-5).run(x, weight, weight))
+    finally:
+        rg.set_num_threads(before)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_shapes_of_views(seed: int) -> None:
+    """Reshaped as NumPy does it: the same strides, and a copy in the same cases."""
+    rng = np.random.default_rng(seed)
+
+    def shape() -> list[int]:
+        """Six factors, of which adjacent ones are multiplied."""
+        ends = sorted({*rng.integers(0, 7, 3).tolist(), 6})
+        return [prod(factors[begin:end]) for begin, end in pairwise([0, *ends])]
+
+    factors = [2, 1, 3, 2, 1, 2]
+    extents = shape()
+    steps = rng.integers(1, 3, len(extents)).tolist()
+    x = np.zeros([extent * step for extent, step in zip(extents, steps, strict=True)])
+    x = x[tuple([slice(None, None, step) for step in steps])].transpose(rng.permutation(len(extents)))
+    other = shape()
+    with planning() as made:
+        seen = made.array("input", x.shape, x.dtype, x.strides).reshape(other)
+    expected = x.reshape(other)
+    assert np.shares_memory(expected, x) == (len(made.buffers) == 1)
+    pairs = zip(other, seen.strides, expected.strides, strict=True)
+    assert all(step == wanted for extent, step, wanted in pairs if extent > 1)
+
+
+def test_another_layout_is_refused() -> None:
+    x = np.ones((3, 4), np.float32)
+    found = plan("exp", x)
+    with pytest.raises(ValueError, match=r"with steps \(16, 4\) was given float32\[3, 4\] with steps \(4, 12\)"):
+        found.run(np.asfortranarray(x))
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (lambda x: x.sum(), "sum would read elements"), (lambda x: x + 1, "np.add would compute"),
+        (lambda x: np.sort(x), "np.sort would read"), (lambda x: float(x[0, 0]), "it would read an element"),
+        (lambda x: x[[0, 1]], "an index would copy"), (lambda x: x.astype("d"), "a conversion to float64"),
+        (lambda x: bool(x), "__bool__ would read"), (lambda x: x.tolist(), "tolist would read"),
+    ],
+)  # fmt: skip
+def test_elements_are_refused(read: Callable[[Any], Any], message: str) -> None:
+    def kernel(x: Any) -> Any:
+        return read(x)
+
+    with pytest.raises(PlanError, match=message):
+        plan_of(kernel, (np.ones((2, 3), np.float32),), {})
+
+
+def test_an_array_of_another_plan_is_refused() -> None:
+    with planning() as made:
+        x = made.array("input", (4,), FLOAT32)
+    with pytest.raises(PlanError, match="after it was made"):
+        compiled.exp(x)
+
+
+def test_what_is_allocated_or_moved() -> None:
+    """Each function of NumPy that a plan knows, against itself."""
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+    def kernel(x: Any) -> Any:
+        whole = np.zeros_like(x), np.ones((2, 2), x.dtype, like=x), np.full((2, 3), 7.5, x.dtype, like=x)
+        moved = np.concatenate((x, x[:1])), np.tile(x[0], 3), np.repeat(x, 2, 1)
+        moved = *moved, x.T.copy(), x.T.ravel(), x.T.reshape(2, 6)
+        y = x.copy()
+        y[1:, ::2] = 3
+        y[0] = x[1]
+        np.add(y, x, out=y)
+        y.fill(2) if x.shape[0] > 5 else None
+        first, *rest = x
+        return *whole, *moved, y, first, np.ascontiguousarray(x.T, like=x), np.broadcast_to(x[0], (2, 4)).copy()
+
+    made = plan_of(kernel, (x,), {})
+    assert isinstance(made, Plan)
+    expected = kernel(x.copy())
+    for found, each in zip(made.run(x), expected, strict=True):
+        np.testing.assert_array_equal(found, each)
+
+
+def test_the_plan_of_a_textbook_kernel_is_a_call() -> None:
+    x = np.arange(3.0)
+    with use_kernels("textbook"):
+        found = plan("cumsum", x, 0, False)
+    assert found.launches == () and str(found).endswith("textbook.scan.cumsum, a call of Python")
+    assert found.run(x).tolist() == [0.0, 1.0, 3.0]
+
+
+def test_a_step_has_a_plan() -> None:
+    x = rg.tensor(np.ones((2, 3), np.float32), requires_grad=True)
+    steps = rg.record_steps(lambda: rg.softmax(x, 1).sum().backward())
+    assert {step.kernel: [launch.name for launch in step.plan().launches] for step in steps}["softmax"] == [
+        "normalization_softmax_softmax_rows_f"
+    ]
