@@ -95,7 +95,7 @@ class Node:
                 if kind is tuple:
                     tensor = item[0]
                     item = tensor if tensor.array is item[1] else tensor._as_saved(item[1])
-                elif kind is not ndarray and item is not None and not isinstance(item, ndarray):
+                elif kind is not ndarray and item is not None and hasattr(item, "restore"):
                     item = item.restore(self)
                 tensors.append(item)
             return (*tensors,)

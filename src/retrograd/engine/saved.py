@@ -72,7 +72,7 @@ def classify_saved(node: Node, args: tuple[Any, ...], outputs: tuple[Tensor, ...
                     # One that requires a gradient came from outside forward and has its own history.
                     if not item._requires_grad and item.array.dtype.kind == "f":
                         stand_in = SavedIntermediate(item.array)
-        elif item is not None and not isinstance(item, np.ndarray) and not hasattr(item, "restore"):
+        elif item is not None and not hasattr(item, "__array_function__") and not hasattr(item, "restore"):
             raise TypeError(
                 f"{node.function.__name__}: save_for_backward takes Tensors, ndarrays and None, "
                 f"argument {position} is {type(item).__name__}; set it as an attribute: ctx.name = value"

@@ -87,21 +87,26 @@ atan2 = _of_numpy("atan2", np.arctan2, "The angle from -pi to pi of the point wi
 
 def _each(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
     """Python's function of every element: NumPy has none."""
-    x = np.asarray(x)
-    return np.array([function(value) for value in x.ravel().tolist()], x.dtype).reshape(x.shape)
+    return _beside([function(value) for value in np.ravel(x).tolist()], x.dtype, x).reshape(x.shape)
+
+
+def _beside(values: Any, dtype: Any, *operands: Any) -> Any:
+    """An array of values, of the kind of the first operand that is one."""
+    like = next((each for each in operands if hasattr(each, "__array_function__")), None)
+    return np.asarray(values, dtype) if like is None else np.asarray(values, dtype, like=like)
 
 
 @primitive
 def sign(x: Operand) -> Any:
     """1 where x > 0, -1 where x < 0, 0 elsewhere, also at NaN"""
-    return np.asarray(x > 0, x.dtype) - np.asarray(x < 0, x.dtype)
+    return _beside(x > 0, x.dtype, x) - _beside(x < 0, x.dtype, x)
 
 
 @primitive
 def where(condition: Truth, x: Operand, y: Operand) -> Any:
     """x where the condition holds, y elsewhere; one of them may be a number."""
-    dtype = np.result_type(*[value.dtype for value in (x, y) if isinstance(value, np.ndarray | np.generic)])
-    return np.where(condition, np.asarray(x, dtype), np.asarray(y, dtype))
+    dtype = np.result_type(*[value.dtype for value in (x, y) if hasattr(value, "dtype")])
+    return np.where(condition, _beside(x, dtype, x, y, condition), _beside(y, dtype, y, x, condition))
 
 
 @primitive
@@ -117,7 +122,7 @@ def sigmoid(x: Operand) -> Any:
     Each sign has the form whose exponential is at most 1 and cannot overflow.
     """
     e = np.exp(-np.abs(x))
-    return np.where(np.asarray(x) >= 0, np.ones_like(e), e) / (1 + e)
+    return np.where(x >= 0, np.ones_like(e), e) / (1 + e)
 
 
 @primitive

@@ -14,7 +14,7 @@ __all__ = ["glu", "glu_grad"]
 def glu(x: np.ndarray, axis: int) -> np.ndarray:
     """a sigmoid(b) of the halves a and b of x along the axis"""
     a, b = np.split(x, 2, axis)
-    return np.asarray(gated(a, b))
+    return gated(a, b)
 
 
 @ieee

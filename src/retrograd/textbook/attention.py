@@ -59,7 +59,7 @@ def _scores(q: np.ndarray, k: np.ndarray, bias: np.ndarray | None, scale: float,
     if bias is not None:
         scores = scores + bias
     if causal:
-        scores = np.where(np.tri(q.shape[2], k.shape[2], dtype=bool), scores, q.dtype.type(-np.inf))
+        scores = np.where(np.tri(q.shape[2], k.shape[2], dtype=bool, like=q), scores, q.dtype.type(-np.inf))
     return scores
 
 
@@ -74,4 +74,4 @@ def _for_keys(gx: np.ndarray, x: np.ndarray) -> np.ndarray:
     if group == 1:
         return gx
     split = gx.reshape(x.shape[0], x.shape[1], group, *x.shape[2:])  # (B, H, S, E) -> (B, H/G, G, S, E)
-    return np.asarray(split.sum(2))
+    return split.sum(2)

@@ -49,7 +49,7 @@ def conv(
     C, K = w.shape[1], len(w) // G
     padded = pad(x, window)  # (N, Ci, *P)
     w = _by_tap(w, window)  # (Co, C, *R) -> (R, G, K, C)
-    y = np.zeros((N, G, K, outputs), x.dtype)
+    y = np.zeros((N, G, K, outputs), x.dtype, like=x)
     for r, at in enumerate(taps(window)):
         x_r = padded[at].reshape(N, G, C, outputs)  # (N, Ci, *O) -> (N, G, C, O)
         y += _matmul(w[r], x_r)  # (G, K, C) @ (N, G, C, O) -> (N, G, K, O)
@@ -73,7 +73,7 @@ def conv_input_grad(
     C, K = w.shape[1], len(w) // G
     g = g.reshape(N, G, K, outputs)  # (N, Co, *O) -> (N, G, K, O)
     w = _by_tap(w, window)  # (Co, C, *R) -> (R, G, K, C)
-    padded = np.zeros((N, G * C, *padded_extents(window)), g.dtype)  # (N, Ci, *P)
+    padded = np.zeros((N, G * C, *padded_extents(window)), g.dtype, like=g)  # (N, Ci, *P)
     for r, at in enumerate(taps(window)):
         back = _matmul(w[r].swapaxes(1, 2), g)  # (G, C, K) @ (N, G, K, O) -> (N, G, C, O)
         padded[at] += back.reshape(N, G * C, *window.output)  # (N, G, C, O) -> (N, Ci, *O)
@@ -95,7 +95,7 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Opti
     C, K = x.shape[1] // G, g.shape[1] // G
     padded = pad(x, window)  # (N, Ci, *P)
     g = g.reshape(N, G, K, outputs)  # (N, Co, *O) -> (N, G, K, O)
-    gw = np.empty((window.taps, G, K, C), x.dtype)
+    gw = np.empty((window.taps, G, K, C), x.dtype, like=x)
     for r, at in enumerate(taps(window)):
         x_r = padded[at].reshape(N, G, C, outputs)  # (N, Ci, *O) -> (N, G, C, O)
         # (N, G, K, O) @ (N, G, O, C) -> (N, G, K, C), then the sum over the batch
@@ -108,7 +108,7 @@ def _by_tap(w: np.ndarray, window: Window) -> np.ndarray:
     """w with its taps first, contiguous: matrix products of strided arrays are slow."""
     G, C = window.groups, w.shape[1]
     w = w.reshape(G, len(w) // G, C, window.taps)  # (Co, C, *R) -> (G, K, C, R)
-    return np.ascontiguousarray(np.moveaxis(w, -1, 0))  # (G, K, C, R) -> (R, G, K, C)
+    return np.ascontiguousarray(np.moveaxis(w, -1, 0), like=w)  # (G, K, C, R) -> (R, G, K, C)
 
 
 def _matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ def cross_entropy(
     """
     counts, weights = _weights(x, labels, ignored, weight)
     if not x.size:
-        tops = logs = loss = np.zeros(labels.shape, x.dtype)
+        tops = logs = loss = np.zeros(labels.shape, x.dtype, like=x)
     else:
         tops = x.max(1)
         logs = np.log(np.exp(x - tops[:, None]).sum(1))
@@ -57,7 +57,7 @@ def nll_loss(
     x (N, C, *D), labels (N, *D) int64, weight (C,) or None  ->  loss (N, *D), 0 at ignored positions
     """
     counts, weights = _weights(x, labels, ignored, weight)
-    loss = np.zeros(labels.shape, x.dtype)
+    loss = np.zeros(labels.shape, x.dtype, like=x)
     if x.size:
         loss = np.where(counts, _picked(-x, np.where(counts, labels, 0)) * weights, 0).astype(x.dtype)
     return loss, _sums(loss, weights, counts, labels, ignored)
@@ -90,7 +90,7 @@ def _weights(
 def _sums(
     loss: np.ndarray, weights: np.ndarray, counts: np.ndarray, labels: np.ndarray, ignored: int
 ) -> np.ndarray:
-    return np.array([loss.sum(), weights.sum(), (~counts & (labels != ignored)).sum()], loss.dtype)
+    return np.array([loss.sum(), weights.sum(), (~counts & (labels != ignored)).sum()], loss.dtype, like=loss)
 
 
 def _picked(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -100,4 +100,4 @@ def _picked(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def _is_label(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Whether each class is the label of its position."""
-    return np.asarray(np.arange(x.shape[1]).reshape(-1, *[1] * (x.ndim - 2)) == labels[:, None])
+    return np.arange(x.shape[1], like=x).reshape(-1, *[1] * (x.ndim - 2)) == labels[:, None]

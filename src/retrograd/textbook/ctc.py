@@ -15,9 +15,9 @@ __all__ = ["ctc_loss", "ctc_loss_grad"]
 
 def _states(target: np.ndarray, blank: int) -> tuple[np.ndarray, np.ndarray]:
     """The label of each state, and 0 where a path may come from the state two before, else -inf."""
-    labels = np.full(2 * len(target) + 1, blank)
+    labels = np.full(2 * len(target) + 1, blank, like=target)
     labels[1::2] = target
-    skip = np.full(len(labels), -np.inf)
+    skip = np.full(len(labels), -np.inf, like=target)
     skip[3::2][target[1:] != target[:-1]] = 0
     return labels, skip
 
@@ -26,7 +26,7 @@ def _log_sum(*rows: np.ndarray) -> np.ndarray:
     """The logarithm of the sum of exponentials."""
     top = np.maximum.reduce(rows)
     top = np.where(top == -np.inf, 0, top)
-    return np.asarray(np.log(sum(np.exp(row - top) for row in rows)) + top)
+    return np.log(sum(np.exp(row - top) for row in rows)) + top
 
 
 def _shifted(row: np.ndarray, by: int) -> np.ndarray:
@@ -47,15 +47,15 @@ def ctc_loss(
     alpha (N, T, 2 S + 1): log-probability of all prefixes that end in a state at a time, for the gradient.
     """
     T, N, _ = log_probs.shape
-    loss = np.empty(N, log_probs.dtype)
-    alpha = np.full((N, T, 2 * targets.shape[1] + 1), -np.inf, log_probs.dtype)
+    loss = np.empty(N, log_probs.dtype, like=log_probs)
+    alpha = np.full((N, T, 2 * targets.shape[1] + 1), -np.inf, log_probs.dtype, like=log_probs)
     for n in range(N):
         labels, skip = _states(targets[n, : target_lengths[n]], blank)
         time, count = int(input_lengths[n]), len(labels)
         if time == 0:
             loss[n] = 0 if count == 1 else np.inf
             continue
-        row = np.full(count, -np.inf)
+        row = np.full(count, -np.inf, like=log_probs)
         row[:2] = log_probs[0, n, labels[:2]]
         alpha[n, 0, :count] = row
         for t in range(1, time):
@@ -88,12 +88,12 @@ def ctc_loss_grad(
         if loss[n] == np.inf:
             gx[:time, n] = 0 if zero_infinity else np.nan
             continue
-        rest = np.full(count, -np.inf)  # log-probability of all suffixes
+        rest = np.full(count, -np.inf, like=log_probs)  # log-probability of all suffixes
         rest[-2:] = 0
         for t in reversed(range(time)):
             emitted = log_probs[t, n, labels]
             passed = np.where(emitted == -np.inf, 0, np.exp(alpha[n, t, :count] + rest + loss[n]))
-            share = np.zeros(log_probs.shape[2])
+            share = np.zeros(log_probs.shape[2], like=log_probs)
             np.add.at(share, labels, passed)
             gx[t, n] = (np.exp(log_probs[t, n]) - share) * g[n]
             row = rest + emitted

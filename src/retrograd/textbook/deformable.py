@@ -58,7 +58,7 @@ def deform_conv(
     G, C, outputs = window.groups, w.shape[1], prod(window.output)
     K = len(w) // G
     weights = w.reshape(G, K, C, window.taps)
-    y = np.zeros((len(x), G, K, outputs), x.dtype)
+    y = np.zeros((len(x), G, K, outputs), x.dtype, like=x)
     for n, r, corners in _places(x, offset, window):
         columns = _modulated(_sampled(x[n], corners), mask, n, r)  # (D, Ci/D, O)
         y[n] += weights[..., r] @ columns.reshape(G, C, outputs)  # (G, K, C) @ (G, C, O) -> (G, K, O)
@@ -79,9 +79,9 @@ def deform_conv_grad(
     K = len(w) // G
     weights, g = w.reshape(G, K, C, window.taps), g.reshape(len(x), G, K, outputs)
     D = offset.shape[1] // (window.ndim * window.taps)
-    gx = np.zeros((len(x), D, x.shape[1] // D, prod(window.input)), x.dtype)
-    goffset = np.zeros((len(x), D, window.taps, window.ndim, outputs), x.dtype)
-    gmask = np.zeros((len(x), D, window.taps, outputs), x.dtype)
+    gx = np.zeros((len(x), D, x.shape[1] // D, prod(window.input)), x.dtype, like=x)
+    goffset = np.zeros((len(x), D, window.taps, window.ndim, outputs), x.dtype, like=x)
+    gmask = np.zeros((len(x), D, window.taps, outputs), x.dtype, like=x)
     for n, r, corners in _places(x, offset, window):
         gcolumns = (weights[..., r].swapaxes(1, 2) @ g[n]).reshape(D, x.shape[1] // D, outputs)  # (G, C, K) @ (G, K, O)
         if wanted[2]:
@@ -115,7 +115,7 @@ def deform_conv_weight_grad(
     G, outputs = window.groups, prod(window.output)
     C, K = x.shape[1] // G, g.shape[1] // G
     g = g.reshape(len(x), G, K, outputs)
-    gw = np.zeros((G, K, C, window.taps), x.dtype)
+    gw = np.zeros((G, K, C, window.taps), x.dtype, like=x)
     for n, r, corners in _places(x, offset, window):
         columns = _modulated(_sampled(x[n], corners), mask, n, r).reshape(G, C, outputs)
         gw[..., r] += g[n] @ columns.swapaxes(1, 2)  # (G, K, O) @ (G, O, C) -> (G, K, C)
@@ -134,7 +134,8 @@ def _places(x: np.ndarray, offset: np.ndarray, window: Window) -> Iterator[tuple
 def _corners(offset: np.ndarray, tap: tuple[int, ...], window: Window, dtype: np.dtype) -> list[_Corner]:
     """The corners around p = o*stride + r*dilation - lo + offset; offset (D, axes, O) of one tap."""
     steps = zip(tap, window.output, window.stride, window.dilation, window.padding, strict=True)
-    regular = np.meshgrid(*[np.arange(o) * s + r * d - lo for r, o, s, d, (lo, _) in steps], indexing="ij")
+    lines = [np.arange(o, like=offset) * s + r * d - lo for r, o, s, d, (lo, _) in steps]
+    regular = np.meshgrid(*lines, indexing="ij")
     sides = []  # along each axis, below and above p: (position, weight, slope)
     for axis, (extent, start) in enumerate(zip(window.input, regular, strict=True)):
         p = start.reshape(-1) + offset[:, axis].astype(np.float64)  # (D, O); exact, so that floor is right
@@ -147,7 +148,7 @@ def _corners(offset: np.ndarray, tap: tuple[int, ...], window: Window, dtype: np
     corners = []
     for chosen in product(*sides):
         shape = chosen[0][0].shape
-        index, inside = np.zeros(shape, np.int64), np.ones(shape, np.bool_)
+        index, inside = np.zeros(shape, np.int64, like=offset), np.ones(shape, np.bool_, like=offset)
         for (i, _, _), extent in zip(chosen, window.input, strict=True):
             index, inside = index * extent + i, inside & (i >= 0) & (i < extent)
         weights = [weight for _, weight, _ in chosen]
@@ -168,7 +169,7 @@ def _read(x: np.ndarray, corner: _Corner) -> np.ndarray:
 
 def _sampled(x: np.ndarray, corners: list[_Corner]) -> np.ndarray:
     """s(x, p), the corners weighted and summed: (D, Ci/D, O)."""
-    return sum((corner.weight[:, None] * _read(x, corner) for corner in corners), np.zeros((), x.dtype))
+    return sum((corner.weight[:, None] * _read(x, corner) for corner in corners), np.zeros((), x.dtype, like=x))
 
 
 def _modulated(columns: np.ndarray, mask: np.ndarray | None, n: int, r: int) -> np.ndarray:

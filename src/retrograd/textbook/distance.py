@@ -18,10 +18,10 @@ def row_products(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 @ieee
 def row_squares(x: np.ndarray, y: np.ndarray, eps: float) -> np.ndarray:
     """The sum over the last axis of (x - y + eps)^2: x, y (N, D)  ->  (N,)"""
-    return np.asarray(((x - y + eps) ** 2).sum(1))
+    return ((x - y + eps) ** 2).sum(1)
 
 
 @ieee
 def row_combination(a: np.ndarray, x: np.ndarray, b: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
     """a[n] x[n] + b[n] y[n] + c[n]: x, y (N, D), a, b, c (N,)  ->  (N, D)"""
-    return np.asarray(a[:, None] * x + b[:, None] * y + c[:, None])
+    return a[:, None] * x + b[:, None] * y + c[:, None]

@@ -45,7 +45,7 @@ def layer_norm_grad(
     axes, outer = tuple(range(x.ndim - weight.ndim, x.ndim)), tuple(range(x.ndim - weight.ndim))
     column = (...,) + (np.newaxis,) * weight.ndim
     gx, *others = normalised_grad(g, x, weight, mean[column], inverse[column], axes, outer, centred)
-    gweight, gbias = others if affine else np.zeros((2, *weight.shape), weight.dtype)
+    gweight, gbias = others if affine else np.zeros((2, *weight.shape), weight.dtype, like=weight)
     return gx, gweight, gbias
 
 

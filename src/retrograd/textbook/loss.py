@@ -19,7 +19,7 @@ def element_loss(
     operands: two or three arrays of one shape; numbers: the formula's other parameters.
     """
     y = LOSSES[name].term(*operands, *numbers)
-    return np.asarray(y if factor is None else y.sum() * factor, operands[0].dtype)
+    return np.asarray(y if factor is None else y.sum() * factor, operands[0].dtype, like=operands[0])
 
 
 @ieee
@@ -38,4 +38,4 @@ def element_loss_grad(
     g has the shape of the operands if ``factor`` is None; else it is 0-d and multiplied by ``factor``.
     """
     each = g if factor is None else g * factor
-    return np.asarray(LOSSES[name].gradients[of](each, *operands, *numbers), operands[0].dtype)
+    return np.asarray(LOSSES[name].gradients[of](each, *operands, *numbers), operands[0].dtype, like=operands[0])

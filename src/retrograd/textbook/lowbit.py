@@ -111,14 +111,14 @@ def _clipped(q: np.ndarray, low: int, high: int) -> np.ndarray:
 
 def _filled_up(codes: np.ndarray, element: str, dtype: np.dtype) -> np.ndarray:
     """Codes (N, *S, G, C/G) with zeros up to whole words, as (N, *S, G*K)."""
-    filled = np.zeros((*codes.shape[:-1], codes_of(element, codes.shape[-1])), dtype)
+    filled = np.zeros((*codes.shape[:-1], codes_of(element, codes.shape[-1])), dtype, like=codes)
     filled[..., : codes.shape[-1]] = codes
     return _together(filled)
 
 
 def _packed(bits: np.ndarray) -> np.ndarray:
     """Truth values (N, *S, G, C/G) as words, (N, *S, G*K): the first channel is the lowest bit."""
-    filled = np.zeros((*bits.shape[:-1], 32 * codes_of("binary", bits.shape[-1])), np.bool_)
+    filled = np.zeros((*bits.shape[:-1], 32 * codes_of("binary", bits.shape[-1])), np.bool_, like=bits)
     filled[..., : bits.shape[-1]] = bits
     return _together(np.packbits(filled, axis=-1, bitorder="little").view("<u4"))
 
@@ -131,7 +131,7 @@ def _together(codes: np.ndarray) -> np.ndarray:
 def _values(x: np.ndarray, filters: Filters, zero_point: int) -> np.ndarray:
     """What the codes stand for, (N, Ci, *I) float64."""
     codes = x.shape[-1] // filters.groups
-    split = np.ascontiguousarray(x).reshape(*x.shape[:-1], filters.groups, codes)  # (N, *I, G, K)
+    split = np.ascontiguousarray(x, like=x).reshape(*x.shape[:-1], filters.groups, codes)  # (N, *I, G, K)
     if filters.element == "binary":
         bits = np.unpackbits(split.astype("<u4").view(np.uint8), axis=-1, bitorder="little")
         values = 2.0 * bits - 1

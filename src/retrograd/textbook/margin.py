@@ -16,7 +16,7 @@ def multi_margin_loss(x: np.ndarray, labels: np.ndarray, p: int, margin: float) 
     x (N, C), labels (N,) int64  ->  loss (N,); p is 1 or 2
     """
     z, others = _above(x, labels, margin)
-    return np.asarray((np.where(others, np.maximum(z, 0), 0) ** p).sum(1) / x.shape[1], x.dtype)
+    return np.asarray((np.where(others, np.maximum(z, 0), 0) ** p).sum(1) / x.shape[1], x.dtype, like=x)
 
 
 @ieee
@@ -24,8 +24,8 @@ def multi_margin_loss_slopes(x: np.ndarray, labels: np.ndarray, margin: float) -
     """For p = 1: 1 / C where c != labels[n] violates the margin, else 0; minus their sum at the label: (N, C)."""
     z, others = _above(x, labels, margin)
     slopes = (others & (z > 0)) / x.shape[1]
-    slopes[np.arange(len(x)), labels] = -slopes.sum(1)
-    return np.asarray(slopes, x.dtype)
+    slopes[np.arange(len(x), like=x), labels] = -slopes.sum(1)
+    return np.asarray(slopes, x.dtype, like=x)
 
 
 @ieee
@@ -34,7 +34,7 @@ def multilabel_margin_loss(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
     x (N, C), targets (N, C) int64: classes, up to the first -1 of a row  ->  loss (N,)
     """
-    loss = np.zeros(len(x), x.dtype)
+    loss = np.zeros(len(x), x.dtype, like=x)
     for n, row in enumerate(x):
         chosen, others = _chosen(targets[n])
         z = 1 - row[chosen][:, None] + row[others]  # (targets, others)
@@ -45,7 +45,7 @@ def multilabel_margin_loss(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
 @ieee
 def multilabel_margin_loss_slopes(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """Each pair that violates the margin adds 1 / C to the other class and subtracts it from the target: (N, C)."""
-    slopes = np.zeros(x.shape, x.dtype)
+    slopes = np.zeros(x.shape, x.dtype, like=x)
     for n, row in enumerate(x):
         chosen, others = _chosen(targets[n])
         above = 1 - row[chosen][:, None] + row[others] > 0
@@ -56,12 +56,12 @@ def multilabel_margin_loss_slopes(x: np.ndarray, targets: np.ndarray) -> np.ndar
 
 def _above(x: np.ndarray, labels: np.ndarray, margin: float) -> tuple[np.ndarray, np.ndarray]:
     """The margin violation of each class, and which are not the label."""
-    z = margin - x[np.arange(len(x)), labels][:, None] + x
-    return z, np.arange(x.shape[1]) != labels[:, None]
+    z = margin - x[np.arange(len(x), like=x), labels][:, None] + x
+    return z, np.arange(x.shape[1], like=x) != labels[:, None]
 
 
 def _chosen(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The targets of a row, and the mask of the other classes."""
     ends = np.flatnonzero(targets < 0)
     chosen = targets[: ends[0]] if len(ends) else targets
-    return chosen, ~np.isin(np.arange(len(targets)), chosen)
+    return chosen, ~np.isin(np.arange(len(targets), like=targets), chosen)

@@ -44,7 +44,7 @@ def concatenate(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
 
 def pad_slice(g: np.ndarray, shape: tuple[int, ...], index: Any) -> np.ndarray:
     """Zeros of this shape, with g at ``[index]``; in g's order of axes, if it has as many."""
-    y = np.zeros_like(g, shape=shape) if g.ndim == len(shape) else np.zeros(shape, g.dtype)
+    y = np.zeros_like(g, shape=shape)
     y[index] = g
     return y
 

@@ -23,7 +23,7 @@ def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) 
     """
     y, mean, variance = normalised(x, _channels(weight, x), _channels(bias, x), eps, _axes(x))
     mean, variance = mean.reshape(-1), variance.reshape(-1)
-    return y, mean, variance, np.asarray(inverse_deviation(variance, eps))
+    return y, mean, variance, inverse_deviation(variance, eps)
 
 
 @ieee
@@ -53,7 +53,7 @@ def batch_norm_sums(
     g, x (N, C, ...), mean, inverse (C,)  ->  two (C,)
     """
     z = standardised(x, _channels(mean, x), _channels(inverse, x))
-    return np.asarray(g.sum(_axes(x))), np.asarray((g * z).sum(_axes(x)))
+    return g.sum(_axes(x)), (g * z).sum(_axes(x))
 
 
 @ieee
@@ -66,7 +66,7 @@ def batch_norm_input_grad(
 
     g, x (N, C, ...), mean, factor, slope, level (C,)  ->  gx (N, C, ...)
     """
-    return np.asarray(about_mean_grad(g, x, *(_channels(values, x) for values in (mean, factor, slope, level))))
+    return about_mean_grad(g, x, *(_channels(values, x) for values in (mean, factor, slope, level)))
 
 
 @ieee
@@ -79,7 +79,7 @@ def channel_affine(
     x (N, C, ...), scale (C,), shift (C,), mean (C,)  ->  (N, C, ...)
     """
     away = x if mean is None else x - _channels(mean, x)
-    return np.asarray(affine(away, _channels(scale, x), _channels(shift, x)))
+    return affine(away, _channels(scale, x), _channels(shift, x))
 
 
 def normalised(
@@ -101,7 +101,7 @@ def normalised_grad(
     z, h = standardised(x, mean, inverse), g * weight
     mean_h = h.mean(axes, keepdims=True) if centred else 0.0
     gx = input_grad(h, z, inverse, mean_h, (h * z).mean(axes, keepdims=True))
-    return gx, np.asarray((g * z).sum(outer)), np.asarray(g.sum(outer))
+    return gx, (g * z).sum(outer), g.sum(outer)
 
 
 def _axes(x: np.ndarray) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int, order: tup
 
     order: the memory order of the result's axes (C order here)
     """
-    y = np.zeros((*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype)
+    y = np.zeros((*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype, like=g)
     np.put_along_axis(y, indices, g, axis)
     return y
 

@@ -22,13 +22,13 @@ def on_arrays(formula: Callable[..., Any]) -> Callable[..., Any]:
 
     @ieee
     def run(*values: Any) -> np.ndarray:
-        return np.asarray(formula(*values), np.bool_ if one.truth else values[last].dtype)
+        return np.asarray(formula(*values), np.bool_ if one.truth else values[last].dtype, like=values[last])
 
     @ieee
     def run_several(*values: Any) -> tuple[np.ndarray | None, ...]:
         wanted, dtype = values[-one.results :], values[last].dtype
         pairs = zip(formula(*values[: -one.results]), wanted, strict=True)
-        return tuple([np.asarray(result, dtype) if want else None for result, want in pairs])
+        return tuple([np.asarray(result, dtype, like=values[last]) if want else None for result, want in pairs])
 
     return wraps(formula)(run if one.results == 1 else run_several)
 

@@ -28,10 +28,10 @@ def max_pool(x: np.ndarray, window: Window) -> tuple[np.ndarray, np.ndarray]:
     """
     padded = pad(x, window)  # (N, C, *P)
     # (I,) -> (1, 1, *I) -> (1, 1, *P): the flat position of every input, -1 in the padding
-    positions = np.arange(prod(window.input)).reshape(1, 1, *window.input)
+    positions = np.arange(prod(window.input), like=x).reshape(1, 1, *window.input)
     positions = pad(positions, window, -1)
-    y = np.zeros((*x.shape[:2], *window.output), x.dtype)
-    indices = np.full(y.shape, -1, np.int64)
+    y = np.zeros((*x.shape[:2], *window.output), x.dtype, like=x)
+    indices = np.full(y.shape, -1, np.int64, like=y)
     for at in taps(window):
         value, position = padded[at], positions[at]  # (N, C, *O), (1, 1, *O)
         better = (indices == -1) | (value > y) | (np.isnan(value) & ~np.isnan(y))
@@ -50,8 +50,8 @@ def max_pool_grad(g: np.ndarray, indices: np.ndarray, window: Window | AdaptiveW
     N, C = g.shape[:2]
     plane = prod(window.input)
     # (N*C,) -> (N, C, 1, ..., 1): the start of the plane of n, c in the flat gx
-    starts = plane * np.arange(N * C).reshape(N, C, *(1,) * window.ndim)
-    gx = np.zeros(N * C * plane, g.dtype)
+    starts = plane * np.arange(N * C, like=g).reshape(N, C, *(1,) * window.ndim)
+    gx = np.zeros(N * C * plane, g.dtype, like=g)
     # add, not assign: where windows overlap, one input can be the maximum of several
     np.add.at(gx, (starts + indices).ravel(), g.ravel())
     return gx.reshape(N, C, *window.input)  # (N*C*I,) -> (N, C, *I)
@@ -71,7 +71,7 @@ def max_pool_gather(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
 def max_unpool(x: np.ndarray, indices: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
     """y[n, c].flat[indices[n, c, o]] = x[n, c, o] in the order of o, else 0: x, indices (N,C,*O) -> (N,C,*size)."""
     N, C = x.shape[:2]
-    y = np.zeros((N, C, prod(size)), x.dtype)
+    y = np.zeros((N, C, prod(size)), x.dtype, like=x)
     lines = x.reshape(N * C, -1) if x.size else (), indices.reshape(N * C, -1) if x.size else ()
     for plane, (values, places) in zip(y.reshape(-1, prod(size)), zip(*lines, strict=True), strict=False):
         for value, place in zip(values, places, strict=True):
@@ -88,10 +88,10 @@ def avg_pool(x: np.ndarray, window: Window, count_include_pad: bool) -> np.ndarr
     count: all taps of the window, or only those inside the input.
     """
     padded = pad(x, window)  # (N, C, *P)
-    y = np.zeros((*x.shape[:2], *window.output), x.dtype)
+    y = np.zeros((*x.shape[:2], *window.output), x.dtype, like=x)
     for at in taps(window):
         y += padded[at]
-    y /= _counts(window, count_include_pad).astype(x.dtype)  # (N, C, *O) / (*O)
+    y /= _counts(window, count_include_pad, x).astype(x.dtype)  # (N, C, *O) / (*O)
     return y
 
 
@@ -101,18 +101,18 @@ def avg_pool_grad(g: np.ndarray, window: Window, count_include_pad: bool) -> np.
 
     g (N, C, *O)  ->  gx (N, C, *I)
     """
-    share = g / _counts(window, count_include_pad).astype(g.dtype)
-    padded = np.zeros((*g.shape[:2], *padded_extents(window)), g.dtype)  # (N, C, *P)
+    share = g / _counts(window, count_include_pad, g).astype(g.dtype)
+    padded = np.zeros((*g.shape[:2], *padded_extents(window)), g.dtype, like=g)  # (N, C, *P)
     for at in taps(window):
         padded[at] += share
     return crop(padded, window)
 
 
-def _counts(window: Window, count_include_pad: bool) -> np.ndarray:
+def _counts(window: Window, count_include_pad: bool, like: np.ndarray) -> np.ndarray:
     """(*O): the number of elements of each mean."""
-    counted = np.ones(window.input, np.int64)
+    counted = np.ones(window.input, np.int64, like=like)
     counted = np.pad(counted, window.padding, constant_values=int(count_include_pad))  # (*P)
-    counts = np.zeros(window.output, np.int64)
+    counts = np.zeros(window.output, np.int64, like=like)
     for at in taps(window):
         counts += counted[at]
     return counts

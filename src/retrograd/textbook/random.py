@@ -31,12 +31,12 @@ def dropout(x: np.ndarray, p: float, key: int, stream: int) -> tuple[np.ndarray,
     The element with index i in C order is kept if the first word of Philox-2x32-10 with this ``key`` and the counter
     (i, ``stream``) is at least p 2^32; key and stream have 32 bits.
     """
-    words = philox(np.arange(x.size).reshape(x.shape), stream, key)
-    kept = np.asarray(words >= np.uint64(round(p * 2.0**32)))
+    words = philox(np.arange(x.size, like=x).reshape(x.shape), stream, key)
+    kept = words >= np.uint64(round(p * 2.0**32))
     return dropout_grad(x, kept, p), kept
 
 
 @ieee
 def dropout_grad(g: np.ndarray, kept: np.ndarray, p: float) -> np.ndarray:
     """g * mask; ``kept``: where the mask of ``dropout`` is not 0."""
-    return np.asarray(g * np.where(kept, 1.0 / (1.0 - p) if p < 1.0 else 0.0, 0.0).astype(g.dtype))
+    return g * np.where(kept, 1.0 / (1.0 - p) if p < 1.0 else 0.0, 0.0).astype(g.dtype)

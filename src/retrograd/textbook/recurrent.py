@@ -211,7 +211,8 @@ def _clip_grad(spec: Recurrence, gc: np.ndarray, c: np.ndarray) -> np.ndarray:
 def _active(x: np.ndarray, lengths: np.ndarray | None) -> np.ndarray:
     """Whether a step is part of its sequence: (T, N, 1)."""
     steps, batch = x.shape[:2]
-    return np.arange(steps)[:, None, None] < (np.full(batch, steps) if lengths is None else lengths)[:, None]
+    ends = np.full(batch, steps, like=x) if lengths is None else lengths
+    return np.arange(steps, like=x)[:, None, None] < ends[:, None]
 
 
 def _in_order(array: np.ndarray, reverse: bool) -> np.ndarray:
@@ -220,11 +221,11 @@ def _in_order(array: np.ndarray, reverse: bool) -> np.ndarray:
 
 
 def _first(state: np.ndarray | None, d: int, x: np.ndarray, width: int) -> np.ndarray:
-    return np.zeros((x.shape[1], width), x.dtype) if state is None else state[d]
+    return np.zeros((x.shape[1], width), x.dtype, like=x) if state is None else state[d]
 
 
 def _steps(g: np.ndarray | None, d: int, shape: tuple[int, ...], x: np.ndarray, active: np.ndarray) -> np.ndarray:
     """A direction's part of the gradient to the outputs of all steps; 0 after the end of a sequence."""
     if g is None:
-        return np.zeros(shape, x.dtype)
+        return np.zeros(shape, x.dtype, like=x)
     return np.where(active, g[..., d * shape[2] : (d + 1) * shape[2]], 0)

@@ -16,23 +16,23 @@ __all__ = ["log_softmax", "log_softmax_grad", "softmax", "softmax_grad"]
 def softmax(x: np.ndarray, axis: int) -> np.ndarray:
     """y = exp(x) / sum exp(x), the sum along ``axis``"""
     e = np.exp(x - x.max(axis, keepdims=True))
-    return np.asarray(e / e.sum(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
 
 
 @ieee
 def softmax_grad(g: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
     """gx = y (g - sum g y), with y = softmax(x)"""
-    return np.asarray(y * (g - (g * y).sum(axis, keepdims=True)))
+    return y * (g - (g * y).sum(axis, keepdims=True))
 
 
 @ieee
 def log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
     """y = x - log sum exp(x), the sum along ``axis``"""
     shifted = x - x.max(axis, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis, keepdims=True)))
+    return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
 
 
 @ieee
 def log_softmax_grad(g: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
     """gx = g - exp(y) sum g, with y = log_softmax(x)"""
-    return np.asarray(g - np.exp(y) * g.sum(axis, keepdims=True))
+    return g - np.exp(y) * g.sum(axis, keepdims=True)

@@ -13,7 +13,7 @@ Csr = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def lines(x: np.ndarray, indices: np.ndarray, axis: int, filling: float = 0.0) -> np.ndarray:
     """y[..., r, ...] = x[..., indices[r], ...] along ``axis``; indices (R,) int64, -1 for a line of ``filling``"""
-    y = np.full((indices.size, *np.moveaxis(x, axis, 0).shape[1:]), filling, x.dtype)
+    y = np.full((indices.size, *np.moveaxis(x, axis, 0).shape[1:]), filling, x.dtype, like=x)
     used = indices >= 0
     y[used] = np.moveaxis(x, axis, 0)[indices[used]]
     return np.moveaxis(y, 0, axis)
@@ -29,8 +29,8 @@ def csr_product(
     """
     along = np.moveaxis(x, axis, 0)
     factors = weights.reshape(weights.shape + (1,) * (x.ndim - 1))
-    y = np.zeros((starts.size - 1, *along.shape[1:]), x.dtype)
-    rows = np.repeat(np.arange(starts.size - 1), np.diff(starts))  # the row of each entry
+    y = np.zeros((starts.size - 1, *along.shape[1:]), x.dtype, like=x)
+    rows = np.repeat(np.arange(starts.size - 1, like=starts), np.diff(starts))  # the row of each entry
     np.add.at(y, rows, along[indices] * factors)
     return np.moveaxis(y, 0, axis)
 
@@ -45,8 +45,8 @@ def csr_transpose(
     """
     narrow = columns <= 1 << 16  # NumPy sorts 16-bit integers in linear time
     order = np.argsort(indices.astype(np.uint16) if narrow else indices, kind="stable")
-    row_of = order if starts is None else np.repeat(np.arange(starts.size - 1), np.diff(starts))[order]
-    found = np.zeros(columns + 1, np.int64)
+    row_of = order if starts is None else np.repeat(np.arange(starts.size - 1, like=starts), np.diff(starts))[order]
+    found = np.zeros(columns + 1, np.int64, like=indices)
     np.cumsum(np.bincount(indices, minlength=columns), out=found[1:])
     return found, row_of, None if weights is None else weights[order]
 

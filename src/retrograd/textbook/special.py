@@ -46,7 +46,7 @@ def _in_float64(count: int) -> Callable[..., Any]:
             if count > 1:
                 operands = [*np.broadcast_arrays(*operands)]
             with np.errstate(all="ignore"):
-                return np.asarray(function(*operands, *values[count:])).astype(dtype)
+                return np.asarray(function(*operands, *values[count:]), dtype, like=operands[0])
 
         return run
 
@@ -60,7 +60,7 @@ def each(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
         found = [*map(function, numbers)]
     except (ValueError, OverflowError):  # of one of them
         found = [_or_infinite(function, number) for number in numbers]
-    return np.array(found, np.float64).reshape(x.shape)
+    return np.array(found, np.float64, like=x).reshape(x.shape)
 
 
 def _or_infinite(function: Callable[[float], float], number: float) -> float:
@@ -72,7 +72,7 @@ def _or_infinite(function: Callable[[float], float], number: float) -> float:
 
 def _hurwitz(s: Any, a: np.ndarray) -> np.ndarray:
     """The sum of (a + k)**-s over k from 0 on, for s > 1 and a > 0: by the first terms and Euler-Maclaurin."""
-    total = np.zeros(np.broadcast_shapes(np.shape(s), a.shape))
+    total = np.zeros(np.broadcast_shapes(np.shape(s), a.shape), like=a)
     near = a < _FAR
     while near.any():
         total = total + np.where(near, a**-s, 0)

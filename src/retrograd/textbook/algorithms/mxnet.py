@@ -42,7 +42,7 @@ def conv(
     N, Ci, Co, G = len(x), x.shape[1], len(w), window.groups
     work = DEMAND.workspace("conv", window, options.workspace, N, (Ci, Co), x.dtype, copied(w))
     W = as_matrix(w, G, work)  # (G, K, C*R)
-    y = np.empty((N, Co, *window.output), x.dtype)
+    y = np.empty((N, Co, *window.output), x.dtype, like=x)
     for chunk in work.samples():
         for units in work.parts(boxes(window.output)):
             temp_col = [unfolded(x[chunk], window, unit, work) for unit in units]
@@ -62,7 +62,7 @@ def conv_input_grad(
     N, Ci, Co, G = len(g), w.shape[1] * window.groups, len(w), window.groups
     work = DEMAND.workspace("conv_input_grad", window, options.workspace, N, (Ci, Co), g.dtype, copied(w))
     W = as_matrix(w, G, work)  # (G, K, C*R)
-    gx = np.zeros((N, Ci, *window.input), g.dtype)
+    gx = np.zeros((N, Ci, *window.input), g.dtype, like=g)
     for chunk in work.samples():
         for units in work.parts(boxes(window.output)):
             temp_dst = [part(g[chunk], G, unit, work) for unit in units]
@@ -80,7 +80,7 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Opti
     """gwmat += temp_dst temp_col^T, nstep samples at a time"""
     N, Ci, Co, G = len(x), x.shape[1], g.shape[1], window.groups
     work = DEMAND.workspace("conv_weight_grad", window, options.workspace, N, (Ci, Co), x.dtype)
-    gwmat = np.zeros((G, Co // G, Ci // G * window.taps), x.dtype)
+    gwmat = np.zeros((G, Co // G, Ci // G * window.taps), x.dtype, like=x)
     product = work.take(*gwmat.shape)
     for chunk in work.samples():
         for units in work.parts(boxes(window.output)):

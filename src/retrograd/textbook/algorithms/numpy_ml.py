@@ -48,7 +48,7 @@ def conv(
     N, Ci, Co, G = len(x), x.shape[1], len(w), window.groups
     work = DEMAND.workspace("conv", window, options.workspace, N, (Ci, Co), x.dtype, copied(w))
     w_col = as_matrix(w, G, work)  # (G, K, C*R)
-    y = np.empty((N, G, Co // G, prod(window.output)), x.dtype)
+    y = np.empty((N, G, Co // G, prod(window.output)), x.dtype, like=x)
     for n in work.samples():
         for units in work.parts(boxes(window.output)):
             X_col = _columns_of_input(x[n], window, units, work)
@@ -68,7 +68,7 @@ def conv_input_grad(
     w_flipped = work.take(G, Ci // G, Co // G * window.taps)
     taps = w.reshape(G, Co // G, Ci // G, *window.kernel)
     w_flipped.reshape(G, Ci // G, Co // G, *window.kernel)[...] = _flipped(taps.swapaxes(1, 2), window)
-    gx = np.empty((N, G, Ci // G, prod(window.input)), g.dtype)
+    gx = np.empty((N, G, Ci // G, prod(window.input)), g.dtype, like=g)
     for n in work.samples():
         for units in work.parts(boxes(window.input)):
             X_col = _columns_of_gradient(g[n], window, units, work)
@@ -84,7 +84,7 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Opti
     """gw_flipped = x X_col^T, with X_col the columns of the dilated and padded g"""
     N, Ci, Co, G = len(x), x.shape[1], g.shape[1], window.groups
     work = DEMAND.workspace("conv_weight_grad", window, options.workspace, N, (Ci, Co), x.dtype)
-    gw = np.zeros((G, Co // G, Ci // G, *window.kernel), x.dtype)
+    gw = np.zeros((G, Co // G, Ci // G, *window.kernel), x.dtype, like=x)
     gw_flipped = _flipped(gw.swapaxes(1, 2), window)  # (G, C, K, *R), a view
     product = work.take(G, Ci // G, Co // G * window.taps)
     for n in work.samples():

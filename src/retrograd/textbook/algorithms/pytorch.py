@@ -41,7 +41,7 @@ def conv(
     """y += w_r x_r, for one tap r after another"""
     N, Ci, Co, G = len(x), x.shape[1], len(w), window.groups
     work = DEMAND.workspace("conv", window, options.workspace, N, (Ci, Co), x.dtype)
-    y = np.zeros((N, G, Co // G, prod(window.output)), x.dtype)
+    y = np.zeros((N, G, Co // G, prod(window.output)), x.dtype, like=x)
     w = _by_tap(w, G, work)  # (R, G, K, C)
     for n in work.samples():
         for unit in work.each(boxes(window.output)):
@@ -62,7 +62,7 @@ def conv_input_grad(
     """x_r += w_r^T g, for one tap r after another"""
     N, Ci, Co, G = len(g), w.shape[1] * window.groups, len(w), window.groups
     work = DEMAND.workspace("conv_input_grad", window, options.workspace, N, (Ci, Co), g.dtype)
-    gx = np.zeros((N, Ci, *window.input), g.dtype)
+    gx = np.zeros((N, Ci, *window.input), g.dtype, like=g)
     w = _by_tap(w, G, work)  # (R, G, K, C)
     for n in work.samples():
         for unit in work.each(boxes(window.output)):
@@ -80,7 +80,7 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Opti
     """The convolution of every x_n with the kernel g_n, then the sum over n"""
     N, Ci, Co, G = len(x), x.shape[1], g.shape[1], window.groups
     work = DEMAND.workspace("conv_weight_grad", window, options.workspace, N, (Ci, Co), x.dtype)
-    gw = np.zeros((G, Co // G, Ci // G, window.taps), x.dtype)
+    gw = np.zeros((G, Co // G, Ci // G, window.taps), x.dtype, like=x)
     for n in work.samples():
         per_sample = work.take(len(x[n]), window.taps, G, Co // G, Ci // G)
         product = work.take(*per_sample.shape[:1], *per_sample.shape[2:])

@@ -38,7 +38,7 @@ def conv(
     N, Ci, Co, G = len(x), x.shape[1], len(w), window.groups
     work = DEMAND.workspace("conv", window, options.workspace, N, (Ci, Co), x.dtype, copied(w))
     W = as_matrix(w, G, work)  # (G, K, C*R)
-    y = np.empty((N, G, Co // G, prod(window.output)), x.dtype)
+    y = np.empty((N, G, Co // G, prod(window.output)), x.dtype, like=x)
     for b in work.samples():
         for units in work.parts(boxes(window.output)):
             columns = [unfolded(x[b], window, unit, work) for unit in units]
@@ -56,7 +56,7 @@ def conv_input_grad(
     N, Ci, Co, G = len(g), w.shape[1] * window.groups, len(w), window.groups
     work = DEMAND.workspace("conv_input_grad", window, options.workspace, N, (Ci, Co), g.dtype, copied(w))
     W = as_matrix(w, G, work)  # (G, K, C*R)
-    gx = np.zeros((N, Ci, *window.input), g.dtype)
+    gx = np.zeros((N, Ci, *window.input), g.dtype, like=g)
     for b in work.samples():
         for units in work.parts(boxes(window.output)):
             gradients = [part(g[b], G, unit, work) for unit in units]
@@ -74,7 +74,7 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Opti
     """dW += G_b im2col(x_b)^T, for one sample b after another"""
     N, Ci, Co, G = len(x), x.shape[1], g.shape[1], window.groups
     work = DEMAND.workspace("conv_weight_grad", window, options.workspace, N, (Ci, Co), x.dtype)
-    dW = np.zeros((G, Co // G, Ci // G * window.taps), x.dtype)
+    dW = np.zeros((G, Co // G, Ci // G * window.taps), x.dtype, like=x)
     product = work.take(*dW.shape)
     for b in work.samples():
         for units in work.parts(boxes(window.output)):

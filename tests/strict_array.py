@@ -1,0 +1,137 @@
+"""An array of another library, as strict as one on another device: it is no ndarray and never becomes one by itself.
+
+It computes with NumPy inside, reached only through NumPy's protocols (``__array_ufunc__``, ``__array_function__``), and
+counts what crosses to the host and back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+crossed: Counter[str] = Counter()  # "to host", "from host"
+
+
+class Strict:
+    """An array whose elements NumPy does not see."""
+
+    __slots__ = ("__weakref__", "_inner")
+    __array_priority__ = 1000
+
+    def __init__(self, inner: np.ndarray) -> None:
+        self._inner = inner
+
+    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        raise TypeError("a strict array does not become an array of NumPy by itself")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return _outside(getattr(ufunc, method)(*_inside(inputs), **_inside(kwargs)))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        like = kwargs.pop("like", None)
+        if like is not None:
+            crossed["from host"] += 1
+        return _outside(function(*_inside(args), **_inside(kwargs)))
+
+    def to_host(self) -> np.ndarray:
+        """The elements, as an array of NumPy."""
+        crossed["to host"] += 1
+        return self._inner.copy()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(self._inner, name)
+        if not callable(found):
+            return _outside(found)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            if name in ("item", "tolist", "tobytes"):
+                crossed["to host"] += 1
+            return _outside(found(*_inside(args), **_inside(kwargs)))
+
+        return method
+
+    def __getitem__(self, key: Any) -> Any:
+        return _outside(self._inner[_inside(key)])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(value, np.ndarray) and value.ndim:
+            raise TypeError("an array of NumPy is written into a strict one")
+        self._inner[_inside(key)] = _inside(value)
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __iter__(self) -> Any:
+        return (self[at] for at in range(len(self)))
+
+    def __bool__(self) -> bool:
+        crossed["to host"] += 1
+        return bool(self._inner)
+
+    def __float__(self) -> float:
+        crossed["to host"] += 1
+        return float(self._inner)
+
+    def __int__(self) -> int:
+        crossed["to host"] += 1
+        return int(self._inner)
+
+    __index__ = __int__
+
+    def __repr__(self) -> str:
+        return f"Strict({self._inner!r})"
+
+
+def _operator(name: str) -> Any:
+    def run(self: Strict, *others: Any) -> Any:
+        if any(isinstance(other, np.ndarray) and other.ndim for other in others):
+            return NotImplemented
+        found = getattr(self._inner, name)(*_inside(others))
+        return found if found is NotImplemented else _outside(found)
+
+    return run
+
+
+def _in_place(name: str) -> Any:
+    def run(self: Strict, other: Any) -> Any:
+        getattr(self._inner, name)(_inside(other))
+        return self
+
+    return run
+
+
+for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split():
+    setattr(Strict, f"__{_name}__", _operator(f"__{_name}__"))
+    setattr(Strict, f"__r{_name}__", _operator(f"__r{_name}__"))
+    setattr(Strict, f"__i{_name}__", _in_place(f"__i{_name}__"))
+for _name in "neg pos abs invert eq ne lt le gt ge".split():
+    setattr(Strict, f"__{_name}__", _operator(f"__{_name}__"))
+Strict.__hash__ = object.__hash__  # type: ignore[method-assign]
+
+
+def _inside(value: Any) -> Any:
+    if isinstance(value, Strict):
+        return value._inner
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(_inside, value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_inside, value))
+    if isinstance(value, dict):
+        return {key: _inside(each) for key, each in value.items()}
+    if isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in "fcbiu":
+        raise TypeError("an array of NumPy meets a strict one")
+    return value
+
+
+def _outside(value: Any) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return Strict(np.asarray(value))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(_outside, value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_outside, value))
+    return value
