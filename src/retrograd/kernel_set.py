@@ -278,6 +278,7 @@ def plan(name: str, *args: Any, **kwargs: Any) -> Any:
     Raises:
         TypeError: the kernel has no plan for these arguments, as if it read elements; the message says why.
 
+    >>> import numpy as np
     >>> from retrograd.geometry import conv_window
     >>> from retrograd.kernels.interface import Spec
     >>> x, w = Spec((8, 64, 28, 28), np.dtype("f")), Spec((64, 64, 3, 3), np.dtype("f"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import subprocess
 import sys
 from collections import Counter
@@ -17,6 +18,7 @@ import pytest
 
 import retrograd as rg
 from conformance.test_types import CASES, as_function
+from retrograd.formulas import UPDATES
 from retrograd.geometry import conv_window
 from retrograd.kernel_set import Listener, plan, use_kernels
 from retrograd.kernels import compiled
@@ -50,11 +52,26 @@ def difference(expected: Any, found: Any) -> str:
     return ""
 
 
+def with_numbers(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], others: dict[str, float]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with other numbers, by the names that plans give them."""
+    names = [*inspect.signature(function).parameters]
+    values = {**dict(zip(names, args, strict=False)), **kwargs}
+    for word, number in others.items():
+        name, _, place = word.partition("[")
+        if place:
+            values[name] = tuple([number if at == int(place[:-1]) else each for at, each in enumerate(values[name])])
+        else:
+            values[name] = number
+    return tuple([values[name] for name in names[: len(args)]]), {name: values[name] for name in kwargs}
+
+
 class Comparing(Listener):
     """Runs the plan of every kernel that is called, and compares."""
 
     def __init__(self) -> None:
-        self.calls, self.wrong = Counter[str](), list[str]()
+        self.calls, self.wrong, self.words = Counter[str](), list[str](), set[str]()
 
     def call(self, name: str, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = getattr(compiled, name, None)
@@ -70,11 +87,20 @@ class Comparing(Listener):
         if any(changed):  # in place
             given = copies
         try:
-            found = plan_of(function, *given).run(*arrays_of(given))
+            made = plan_of(function, *given)
         except PlanError as error:
             if REFUSED.get(name, "\n") not in str(error):
                 self.wrong.append(f"{name}: {error}")
             return result
+        if made.words and not any(changed):
+            other: dict[type, Callable[[Any], Any]] = {int: lambda n: n + 1, float: lambda n: 0.75 * n + 0.125}
+            others = {word: other[type(value)](value) for word, value in made.words.items()}
+            args_, kwargs_ = with_numbers(function, *given, others)
+            wrong = difference(function(*args_, **kwargs_), made.run(*arrays_of(given), **others))
+            self.words.update({f"{name}({word})" for word in others})
+            if wrong:
+                self.wrong.append(f"{name} with {others}: {wrong}")
+        found = made.run(*arrays_of(given))
         if name == "recurrent":  # what it saves has padding that nothing sets
             found, expected = found[:4], result[:4]
         else:
@@ -110,6 +136,8 @@ def test_a_plan_does_what_the_kernel_does() -> None:
     comparing = compared()
     assert not comparing.wrong, "\n".join(comparing.wrong[:20])
     assert len(comparing.calls) > 200
+    assert {"dropout(key)", "layer_norm(eps)", "leaky_relu(slope)", "element_loss(numbers[0])"} <= comparing.words
+    assert "element_loss(factor)" in comparing.words
 
 
 _NO_ACCESS = """
@@ -164,6 +192,20 @@ def test_numbers_have_their_types() -> None:
     assert plan("sum", x, (0,), True) is not plan("sum", x, (0,), 1)
     assert plan("exp", x) is not plan("exp", Spec((4,), np.dtype(np.float64)))
     assert plan("exp", x) is not plan("exp", x._replace(strides=(8,)))
+
+
+def test_words_of_a_plan() -> None:
+    """A learning rate is a word: its plan is one plan. The number of a decision makes another."""
+    x = np.ones(4, np.float32)
+    numbers = {"lr": 0.1, "weight_decay": 0.0, "maximize": False}
+    first = plan("update", UPDATES["sgd"], [x], [x], **numbers)
+    assert first.words["lr"] == 0.1
+    other = plan("update", UPDATES["sgd"], [x], [x], **{**numbers, "lr": 0.2})
+    assert other.words["lr"] == 0.2 and other.launches is first.launches
+    with pytest.raises(TypeError, match="momentum is no word of this plan, which has lr"):
+        first.run(x, x, momentum=0.9)
+    drop = plan("dropout", x, 0.5, 1, 2)
+    assert drop.words == {"key": 1, "stream": 2} and plan("dropout", x, 0.25, 1, 2).launches is not drop.launches
 
 
 @pytest.mark.parametrize("number", [np.inf, np.nan])

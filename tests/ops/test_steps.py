@@ -230,6 +230,47 @@ def test_what_is_written_in_place() -> None:
     assert x.grad.tolist() == [8, 8, 8]
 
 
+def test_numbers_can_be_set() -> None:
+    rg.manual_seed(3)
+    x = rg.ones(1000, requires_grad=True)
+    steps = rg.record_steps(lambda: F.dropout(rg.celu(x, 0.5), 0.25) * 3.0)
+    numbers = steps.numbers()
+    assert numbers["p"] == [0.25] and numbers["alpha"] == [0.5] and len(numbers["key"]) == 1
+    before = steps.result.array.copy()
+    steps.set(key=int(numbers["key"][0]) + 1)
+    steps.run()
+    after = steps.result.array.copy()
+    assert not np.array_equal(before, after) and abs((after == 0).mean() - 0.25) < 0.1
+    steps.set(key=int(numbers["key"][0]))
+    steps.run()
+    assert np.array_equal(before, steps.result.array)
+    with pytest.raises(TypeError, match="set: no step has a number 'momentum'; there are alpha, "):
+        steps.set(momentum=1.0)
+
+
+def test_a_learning_rate_can_be_set() -> None:
+    def trained(lr: float) -> np.ndarray:
+        w = nn.Parameter(rg.tensor(np.arange(4.0)))
+        optimizer = rg.optim.Adam([w], lr=lr)
+        w.grad = rg.tensor(np.array([1.0, -2.0, 0.5, 3.0]))
+        steps = rg.record_steps(optimizer.step)
+        for state in optimizer.state[w].values():
+            if isinstance(state, rg.Tensor):
+                state.array[...] = 0
+        w.array[...] = np.arange(4.0)
+        steps.set(lr=0.25)
+        steps.run()
+        return w.array.copy()
+
+    np.testing.assert_array_equal(trained(0.125), trained(0.25))
+
+
+def test_a_read_of_the_host_is_noted() -> None:
+    x = rg.tensor(np.array([3.0, 4.0]), requires_grad=True)
+    x.grad = x.detach()
+    assert rg.record_steps(lambda: rg.exp(x)).reads == []
+
+
 def test_other_threads_are_not_recorded() -> None:
     import threading
 

@@ -7,6 +7,7 @@ among them. Printed, they are the program that ran; ``run`` runs it again, in th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from inspect import signature
 from threading import get_ident
 from typing import Any, NamedTuple, Self
 
@@ -96,6 +97,45 @@ class Steps(list[Step]):
                 elif not isinstance(old, _NUMBERS):  # equal numbers may be one object
                     again[id(old)] = new
 
+    def numbers(self) -> dict[str, list[float]]:
+        """The numbers that kernels were given, by the names of their parameters: learning rates, factors, keys.
+
+        Of each name, one for each step that has it, in the order of the steps.
+        """
+        found: dict[str, list[float]] = {}
+        for step in self:
+            for name, value in _named(step).items():
+                if type(value) in (int, float):
+                    found.setdefault(name, []).append(value)
+        return found
+
+    def set(self, **numbers: float) -> None:
+        """Give another number to every step that has one of this name; ``run`` uses it.
+
+        Raises:
+            TypeError: no step has a number of this name.
+
+        >>> import retrograd as rg
+        >>> w = rg.nn.Parameter(rg.ones(2))
+        >>> w.grad = rg.ones(2)
+        >>> steps = rg.record_steps(rg.optim.SGD([w], lr=0.5).step)
+        >>> steps.set(lr=0.25)
+        >>> steps.run()
+        >>> print(w.data)
+        tensor([0.25, 0.25])
+        """
+        there = self.numbers()
+        if unknown := numbers.keys() - there.keys():
+            names = ", ".join(sorted(there)) or "none"
+            raise TypeError(f"set: no step has a number {min(unknown)!r}; there are {names}")
+        for at, step in enumerate(self):
+            named = _named(step)
+            if others := {name: value for name, value in numbers.items() if type(named.get(name)) in (int, float)}:
+                places = [*named]
+                args = tuple([others.get(places[place], each) for place, each in enumerate(step.args)])
+                kwargs = {name: others.get(name, each) for name, each in step.kwargs.items()}
+                self[at] = step._replace(args=args, kwargs=kwargs)
+
     def sources(self) -> list[np.ndarray]:
         """The arrays that a step reads and no earlier step has made: inputs, parameters, states, constants."""
         made: set[int] = set()
@@ -170,6 +210,15 @@ def record_steps(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Ste
         result = function(*args, **kwargs)
     recorder.steps.result = result
     return recorder.steps
+
+
+def _named(step: Step) -> dict[str, Any]:
+    """The arguments of a step by the names of their parameters, first those that were given by place."""
+    found = KERNELS.get(step.kernel)
+    names: list[str] = [] if found is None else [name for name in signature(found.text).parameters if name != "self"]
+    if found is None or len(names) < len(step.args) or found.changes == "*columns":
+        names = [f"argument {at}" for at in range(len(step.args))]
+    return {**dict(zip(names, step.args, strict=False)), **step.kwargs}
 
 
 def _bare(kernel: Any) -> Callable[..., Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from ...interface.kernel import Spec, layout_of, leaves, mapped
 from .launch import get_num_threads
-from .planning import Buffer, Call, Launch, Objects, Place, bounds, planning
+from .planning import Buffer, Call, Launch, Objects, Place, Word, bounds, numbered, planning
 from .scratch import none_kept
 
 _LINE = 64  # bytes
@@ -20,20 +21,30 @@ class Plan(NamedTuple):
     """What a kernel does: launches in their order, the memory they need, and where the results are.
 
     inputs: the places of the arrays that are given, in the order of the arguments. results: as the kernel returns
-    them, with places for arrays; a place in an input is a view of it, or what was changed in place.
+    them, with places for arrays; a place in an input is a view of it, or what was changed in place. words: numbers of
+    the kernel that may be others in each run, by the names of its parameters; they decide nothing.
     """
 
     launches: tuple[Launch | Call, ...]
     buffers: tuple[Buffer, ...]
     inputs: tuple[Place, ...]
     results: Any
+    words: dict[str, float]
 
-    def run(self, *arrays: np.ndarray) -> Any:
+    def run(self, *arrays: np.ndarray, **numbers: float) -> Any:
         """Run the launches on arrays that have the layouts of ``inputs``, and return the results.
+
+        numbers: other numbers than those of ``words``.
 
         Raises:
             ValueError: an array has another layout than was planned.
+            TypeError: a number is not among the words.
         """
+        if unknown := numbers.keys() - self.words.keys():
+            raise TypeError(
+                f"{min(unknown)} is no word of this plan, which has {', '.join(self.words) or 'none'}; plan it again "
+                "with another number"
+            )
         for given, place in zip(arrays, self.inputs, strict=True):
             if (given.shape, given.strides, given.dtype) != (place.shape, place.strides, place.dtype):
                 raise ValueError(
@@ -48,17 +59,21 @@ class Plan(NamedTuple):
             if buffer.kind != "input":
                 memory[at] = _memory(buffer.bytes * (threads if buffer.kind == "each" else 1))
         for one in self.launches:
-            arguments = [each.of(memory) if isinstance(each, (Place, Objects)) else each for each in one.arguments]
+            arguments = [
+                each.of(memory) if isinstance(each, (Place, Objects))
+                else numbers.get(each.name, self.words[each.name]) if type(each) is Word
+                else each
+                for each in one.arguments
+            ]  # fmt: skip
             if isinstance(one, Launch):
                 one.function(one.tasks, *arguments)
             elif one.unless_finite is None or not isfinite(one.unless_finite.of(memory).item()):
                 one.function(*arguments)
         return mapped(self.results, lambda leaf: leaf.of(memory) if type(leaf) is Place else leaf, (Place,))
 
-
     def __str__(self) -> str:
         """Buffers and launches, a line each, with the buffers that each launch reads or writes."""
-        names = [f"{buffer.kind}{at}" for at, buffer in enumerate(self.buffers)]
+        names = [f"{buffer.kind.replace('each', 'scratch')}{at}" for at, buffer in enumerate(self.buffers)]
         lines = [
             f"{name}: {buffer.bytes:,} bytes{' for each thread' if buffer.kind == 'each' else ''}"
             for name, buffer in zip(names, self.buffers, strict=True)
@@ -103,25 +118,60 @@ def plan_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
     Raises:
         PlanError: the kernel would read elements, or compute with NumPy.
     """
-    layouts = layout_of((args, kwargs))
+    layouts = layout_of(_named(function, args, kwargs))
     try:
         key = function, _frozen(layouts)
-        kept = _kept.get(key)
+        kept = _kept.setdefault(key, [])
     except TypeError:  # an option cannot be hashed
-        return _made(function, *layouts)
-    if kept is None:
-        if len(_kept) >= _MOST:
-            _kept.clear()
-        kept = _kept[key] = _made(function, *layouts)
-    return kept
+        return _made(function, *layouts)[1]
+    given = _numbers(layouts)
+    for fixed, found in kept:
+        if all(given[name] == value for name, value in fixed.items()):
+            words = {name: given[name] for name in found.words}
+            return found if words == found.words else found._replace(words=words)
+    if len(_kept) > _MOST or len(kept) >= _MOST_NUMBERS:
+        _kept.clear()
+    kept.append(_made(function, *layouts))
+    return kept[-1][1]
 
 
-_MOST = 4096
-_kept: dict[Any, Plan] = {}
+_MOST, _MOST_NUMBERS = 4096, 64
+_Fixed = dict[str, float]
+_kept: dict[Any, list[tuple[_Fixed, Plan]]] = {}  # plans, and the numbers for which alone they hold
+
+
+class _Named(NamedTuple):
+    """A number of the arguments, and the name of its parameter."""
+
+    name: str
+    value: float
+
+
+def _named(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """The arguments, in which numbers that may be words have names."""
+    parameters = [*signature(function).parameters.values()]
+    by_place = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    names = [by_place[at] if at < len(by_place) else f"argument {at}" for at in range(len(args))]
+
+    def named(name: str, value: Any) -> Any:
+        if type(value) is tuple and value and all(type(each) is float for each in value):
+            return tuple([_Named(f"{name}[{at}]", each) for at, each in enumerate(value)])
+        return _Named(name, value) if type(numbered(name, value)) is not type(value) else value
+
+    return (
+        tuple([named(name, value) for name, value in zip(names, args, strict=True)]),
+        {name: named(name, value) for name, value in kwargs.items()},
+    )
+
+
+def _numbers(layouts: Any) -> dict[str, float]:
+    return {leaf.name: leaf.value for leaf in leaves(layouts, (_Named, Spec)) if type(leaf) is _Named}
 
 
 def _frozen(value: Any) -> Any:
-    """A key: lists and dicts as tuples, numbers with their types, since 1 == 1.0 == True."""
+    """A key: lists and dicts as tuples, numbers with their types, since 1 == 1.0 == True; named ones by their names."""
+    if type(value) is _Named:
+        return _Named, value.name, type(value.value)
     if isinstance(value, (tuple, list)) and not isinstance(value, Spec):
         return type(value), *map(_frozen, value)
     if type(value) is dict:
@@ -130,22 +180,32 @@ def _frozen(value: Any) -> Any:
     return (type(value), value) if isinstance(value, (bool, int, float)) else value
 
 
-def _made(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
+def _made(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Fixed, Plan]:
     inputs: list[Place] = []
+    numbers: dict[str, Any] = {}
+    given = _numbers((args, kwargs))
     with planning() as made, none_kept():
 
         def without_elements(leaf: Any) -> Any:
+            if type(leaf) is _Named:
+                found = numbers[leaf.name] = numbered(leaf.name.partition("[")[0], leaf.value)
+                found.name = leaf.name
+                return found
             if not isinstance(leaf, Spec):
                 return leaf
             found = made.array("input", leaf.shape, leaf.dtype, leaf.strides)
             inputs.append(made.place(found))
             return found
 
-        results = function(*mapped(args, without_elements), **mapped(kwargs, without_elements))
+        args, kwargs = mapped((args, kwargs), without_elements, (Spec, _Named))
+        results = function(*args, **kwargs)
         places = mapped(results, lambda leaf: made.place(leaf) if isinstance(leaf, np.ndarray) else leaf)
     kept = {leaf.buffer for leaf in leaves(places, (Place,)) if isinstance(leaf, Place)}
     buffers = [
         buffer._replace(kind="output") if at in kept and buffer.kind != "input" else buffer
         for at, buffer in enumerate(made.buffers)
     ]
-    return Plan(tuple(made.launches), tuple(buffers), tuple(inputs), places)
+    launches = made.settled()
+    words = {each.name: each.value for one in launches for each in one.arguments if type(each) is Word}
+    fixed = {name: given[name] for name, number in numbers.items() if number.fixed}
+    return fixed, Plan(tuple(launches), tuple(buffers), tuple(inputs), places, words)

@@ -48,6 +48,13 @@ class Place(NamedTuple):
         return np.ndarray(self.shape, self.dtype, memory[self.buffer], self.begin, self.strides)
 
 
+class Word(NamedTuple):
+    """A number among the arguments of a launch that may be another one when the plan runs; value: when it was made."""
+
+    name: str
+    value: float
+
+
 class Objects(NamedTuple):
     """A table of words, some of which are the addresses of arrays as Python objects."""
 
@@ -102,6 +109,67 @@ def bounds(shape: Sequence[int], strides: Sequence[int], size: int) -> tuple[int
         return 0, 0
     steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
     return sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps) + size
+
+
+# ---- numbers that may change -------------------------------------------------------------------------------------
+
+
+class _Number:
+    """A number that a kernel is given while it is planned.
+
+    What only reaches launches is a word of the plan: it may be another one in each run. fixed: something was computed
+    with it, or decided by it, so that the plan holds for this number alone.
+    """
+
+    name = ""
+    fixed = False
+
+
+class Float(_Number, float):
+    """A ``_Number`` of Python's type float."""
+
+
+class Integer(_Number, int):
+    """A ``_Number`` of Python's type int, for the names in ``INTEGERS``: Python does not tell where it is a size."""
+
+
+INTEGERS = ("key", "stream")  # of random numbers
+
+
+def numbered(name: str, value: Any) -> Any:
+    """A float, or an integer of a known name, as a ``_Number``; anything else stays itself."""
+    kind = Float if type(value) is float else Integer if type(value) is int and name in INTEGERS else None
+    if kind is None:
+        return value
+    found = kind(value)
+    found.name = name
+    return found
+
+
+def _fixing(kind: type, name: str) -> Callable[..., Any]:
+    plain = getattr(kind, name)
+
+    def method(self: Any, *others: Any) -> Any:
+        self.fixed = True
+        for other in others:
+            if isinstance(other, _Number):
+                other.fixed = True
+        return plain(self, *others)
+
+    return method
+
+
+for _kind, _plain in ((Float, float), (Integer, int)):
+    for _name in (
+        *("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "rfloordiv", "mod", "rmod"),
+        *("pow", "rpow", "divmod", "rdivmod", "neg", "pos", "abs", "bool", "int", "float", "round", "trunc", "floor"),
+        *("ceil", "eq", "ne", "lt", "le", "gt", "ge", "hash", "str", "repr", "format", "and", "or", "xor", "lshift"),
+        *("rshift", "invert", "index"),
+    ):
+        if hasattr(_plain, f"__{_name}__"):
+            setattr(_kind, f"__{_name}__", _fixing(_plain, f"__{_name}__"))
+for _name in ("is_integer", "hex", "as_integer_ratio"):
+    setattr(Float, _name, _fixing(float, _name))
 
 
 # ---- arrays without elements -------------------------------------------------------------------------------------
@@ -282,6 +350,17 @@ class Planner:
             raise PlanError("NumPy has copied elements")
         return Place(at, address - self._base - self._starts[at], x.shape, x.strides, x.dtype)
 
+    def settled(self) -> list[Launch | Call]:
+        """The launches, in which numbers that are not fixed are words."""
+
+        def word(value: Any) -> Any:
+            if not isinstance(value, _Number):
+                return value
+            plain = float.__pos__(value) if isinstance(value, float) else int.__pos__(value)  # type: ignore[arg-type]
+            return plain if value.fixed else Word(value.name, plain)
+
+        return [each._replace(arguments=tuple(map(word, each.arguments))) for each in self.launches]
+
     def launch(self, name: str, function: Callable[..., Any], tasks: int, arguments: Sequence[Any]) -> None:
         self.launches.append(Launch(name, function, tasks, tuple([self._placed(each) for each in arguments])))
 
@@ -293,6 +372,8 @@ class Planner:
     def _placed(self, value: Any) -> Any:
         if isinstance(value, Planned):
             return self.place(value)
+        if isinstance(value, _Number):
+            return value
         if isinstance(value, np.ndarray) and value.size and self.buffer_at(_address(value)) is not None:
             raise PlanError("NumPy has made an array of its own class of one of the plan; pass like=")
         return value
@@ -372,7 +453,7 @@ def _filled(make: Callable[..., Any], value: Any) -> Callable[..., Any]:
 
 
 def _full(shape: Any, value: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-    y = _empty(shape, np.asarray(value).dtype if dtype is None else dtype)
+    y = _empty(shape, np.result_type(value) if dtype is None else dtype)
     move(y, value)
     return y
 
@@ -438,6 +519,8 @@ def move(y: Any, x: Any) -> None:
     """y[...] = x, as a launch."""
     from ..memory.moves import copy  # it launches a kernel, and so imports this file
 
+    if isinstance(x, _Number):
+        x.fixed = True  # it becomes a constant array
     source = x if isinstance(x, np.ndarray) else np.asarray(x, y.dtype)
     if source.dtype != y.dtype:
         raise PlanError(f"a conversion to {y.dtype} would compute elements")
