@@ -104,11 +104,11 @@ def _in_place(name: str) -> Any:
     return run
 
 
-for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split():
+for _name in ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]:
     setattr(Strict, f"__{_name}__", _operator(f"__{_name}__"))
     setattr(Strict, f"__r{_name}__", _operator(f"__r{_name}__"))
     setattr(Strict, f"__i{_name}__", _in_place(f"__i{_name}__"))
-for _name in "neg pos abs invert eq ne lt le gt ge".split():
+for _name in ["neg", "pos", "abs", "invert", "eq", "ne", "lt", "le", "gt", "ge"]:
     setattr(Strict, f"__{_name}__", _operator(f"__{_name}__"))
 Strict.__hash__ = object.__hash__  # type: ignore[method-assign]
 
