@@ -33,7 +33,7 @@ def random(*shape: int, seed: int = 0) -> np.ndarray:
 
 def channels_last(array: np.ndarray) -> np.ndarray:
     """The same values and axes (N, C, *I), in memory as (N, *I, C), beginning where the results of our layers begin."""
-    memory = layout.empty(layout.memory_of(array.shape), array.dtype)
+    memory = layout.empty(layout.memory_of(array.shape), array.dtype, array)
     memory[...] = array
     return memory
 

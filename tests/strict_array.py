@@ -104,7 +104,10 @@ def _in_place(name: str) -> Any:
     return run
 
 
-for _name in ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]:
+for _name in (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
+    *("and", "or", "xor", "lshift", "rshift"),
+):
     setattr(Strict, f"__{_name}__", _operator(f"__{_name}__"))
     setattr(Strict, f"__r{_name}__", _operator(f"__r{_name}__"))
     setattr(Strict, f"__i{_name}__", _in_place(f"__i{_name}__"))
