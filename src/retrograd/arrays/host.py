@@ -57,6 +57,12 @@ def all_finite(x: Array, why: str) -> bool:
     return bool(np.isfinite(x).all())
 
 
+def any_nan(x: Array, why: str) -> bool:
+    """Whether an element is NaN."""
+    _read(why)
+    return x.dtype.kind in "fc" and bool((x != x).any())
+
+
 def same(a: Array, b: Array, why: str) -> bool:
     """Whether a and b have one shape and equal elements."""
     _read(why)
@@ -66,7 +72,7 @@ def same(a: Array, b: Array, why: str) -> bool:
 def extremes(x: Array, why: str) -> tuple[Any, Any]:
     """The smallest and the largest element, as Python's numbers; x has elements."""
     _read(why)
-    return x.min().item(), x.max().item()
+    return np.minimum.reduce(x, axis=None).item(), np.maximum.reduce(x, axis=None).item()
 
 
 def within(x: Array, low: float, high: float, why: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .ieee import ieee
@@ -34,14 +36,16 @@ def bag_max_grad(g: np.ndarray, places: np.ndarray, shape: tuple[int, ...]) -> n
     return y
 
 
-def bag_shares(starts: np.ndarray, size: int) -> np.ndarray:
-    """For each of ``size`` entries, which is starts[-1], 1 divided by the number of entries of its bag (float64)."""
+def bag_shares(starts: np.ndarray, size: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """For each of ``size`` entries, which is starts[-1], 1 divided by the number of entries of its bag."""
     count = np.diff(starts)
-    return np.repeat(1.0 / np.maximum(count, 1), count)
+    return np.repeat((1.0 / np.maximum(count, 1)).astype(dtype), count)
 
 
-def embedding_factors(indices: np.ndarray, rows: int, padding: int | None, by_frequency: bool) -> np.ndarray:
-    """The factor of the gradient of each row used (float64): 0 for the row ``padding``, else 1.
+def embedding_factors(
+    indices: np.ndarray, rows: int, padding: int | None, by_frequency: bool, dtype: np.dtype[Any]
+) -> np.ndarray:
+    """The factor of the gradient of each row used: 0 for the row ``padding``, else 1.
 
     by_frequency: instead of 1, 1 divided by the number of uses of the row
     """
@@ -50,7 +54,7 @@ def embedding_factors(indices: np.ndarray, rows: int, padding: int | None, by_fr
         factors /= np.bincount(indices, minlength=rows)[indices]
     if padding is not None:
         factors[indices == padding] = 0
-    return factors
+    return factors.astype(dtype, copy=False)
 
 
 def without_padding(

@@ -9,7 +9,7 @@ __all__ = ["argwhere", "masked_fill", "nonzero", "nonzero_static"]
 
 def nonzero(x: np.ndarray) -> tuple[np.ndarray, ...]:
     """For each axis, the indices (K,) of the elements that are not 0, in C order; a number counts as a vector."""
-    return np.atleast_1d(x).nonzero()
+    return (x if x.ndim else x.reshape(1)).nonzero()
 
 
 def argwhere(x: np.ndarray) -> np.ndarray:

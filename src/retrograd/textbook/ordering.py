@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from .ieee import ieee
-
 __all__ = ["argsort", "median", "median_index", "mode", "quantile_index", "unique", "unique_consecutive"]
 
 
@@ -56,7 +54,6 @@ def mode(x: np.ndarray, axis: int) -> np.ndarray:
     return np.moveaxis(index, -1, axis)
 
 
-@ieee
 def quantile_index(
     x: np.ndarray, q: np.ndarray, axis: int, interpolation: str, skip: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from .ieee import ieee
-
 __all__ = [
     "coordinates", "floor_mean", "gather", "last_writes", "normalize_index", "put", "put_into", "ravel_multi_index",
     "scatter_add", "scatter_count", "scatter_extreme", "scatter_turns", "take", "unravel_index",
@@ -25,7 +23,6 @@ def gather(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     return np.take_along_axis(_corner(x, indices.shape, axis), indices, axis)
 
 
-@ieee
 def scatter_add(g: np.ndarray, indices: np.ndarray, axis: int, shape: tuple[int, ...]) -> np.ndarray:
     """Zeros of ``shape`` with g added at the indices along ``axis``: the transpose of ``gather``."""
     y = np.zeros(shape, g.dtype)
@@ -90,24 +87,30 @@ def coordinates(indices: np.ndarray, axis: int) -> tuple[np.ndarray, ...]:
     return tuple(map(np.ascontiguousarray, np.broadcast_arrays(*_along(indices, axis))))
 
 
-@ieee
 def put(x: np.ndarray, v: np.ndarray, places: Places, accumulate: bool) -> np.ndarray:
     """A copy of x with v, broadcast, at ``places``, or added there; if a place repeats, the last value stays."""
     y = x.copy(order="K")
-    _put(y, v, places, accumulate)
+    put_into(y, v, places, accumulate)
     return y
 
 
-@ieee
 def put_into(y: np.ndarray, v: np.ndarray, places: Places, accumulate: bool) -> None:
     """y[places] = v in place, or +=, as ``put``."""
-    _put(y, v, places, accumulate)
+    basic, axes, arrays = places
+    target = y if basic is None else _view(y, basic)
+    if not accumulate:
+        target[_advanced(axes, arrays) if axes else ...] = np.ascontiguousarray(v) if v.ndim and axes else v
+    elif axes:
+        np.add.at(target, _advanced(axes, arrays), v)
+    else:
+        target += v
 
 
 def last_writes(places: Places, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """1 for each value that ``put`` writes last to its place in an array of ``shape``, 0 for those overwritten."""
+    basic, axes, arrays = places
     numbers = np.arange(int(np.prod(shape))).reshape(shape)
-    flat = _view(numbers, places)[_advanced(places)]
+    flat = (numbers if basic is None else _view(numbers, basic))[_advanced(axes, arrays)]
     own = np.arange(flat.size).reshape(flat.shape)
     owner = np.empty(numbers.size, np.int64)
     owner[flat] = own
@@ -138,27 +141,15 @@ def unravel_index(flat: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray,
     return tuple(np.asarray(part, np.int64) for part in np.unravel_index(flat, shape))
 
 
-def _put(y: np.ndarray, v: np.ndarray, places: Places, accumulate: bool) -> None:
-    target = _view(y, places)
-    if accumulate and places[1]:
-        np.add.at(target, _advanced(places), v)
-    elif places[1]:
-        target[_advanced(places)] = np.ascontiguousarray(v) if v.ndim else v
-    elif accumulate:
-        target += v
-    else:
-        target[...] = v
+def _view(x: np.ndarray, index: tuple[Any, ...]) -> np.ndarray:
+    """x[index] of ints and slices, a view even of a single element."""
+    return x[(*index, ...)]
 
 
-def _view(x: np.ndarray, places: Places) -> np.ndarray:
-    """What the ints and slices of an index give."""
-    return x if places[0] is None else x[(*places[0], ...)]  # a view even of a single element
-
-
-def _advanced(places: Places) -> tuple[Any, ...]:
-    """The arrays as an index of that view."""
-    index: list[Any] = [slice(None)] * (max(places[1]) + 1)
-    for axis, array in zip(places[1], places[2], strict=True):
+def _advanced(axes: tuple[int, ...], arrays: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
+    """Arrays along some axes as an index of NumPy."""
+    index: list[Any] = [slice(None)] * (max(axes) + 1)
+    for axis, array in zip(axes, arrays, strict=True):
         index[axis] = array
     return tuple(index)
 

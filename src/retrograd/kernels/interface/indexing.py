@@ -244,12 +244,14 @@ class Indexing:
     def bag_max_grad(self, g: Array, places: Array, shape: tuple[int, ...]) -> Array:
         """Zeros, with g where ``bag_max`` found the maxima."""
 
-    @declare(lambda starts, size: Spec((size,), FLOAT64))
-    def bag_shares(self, starts: Array, size: int) -> Array:
+    @declare(lambda starts, size, dtype: Spec((size,), np.dtype(dtype)))
+    def bag_shares(self, starts: Array, size: int, dtype: np.dtype[Any]) -> Array:
         """1 divided by the size of its bag, for each entry."""
 
-    @declare(lambda indices, rows, padding, by_frequency: Spec(indices.shape, FLOAT64))
-    def embedding_factors(self, indices: Array, rows: int, padding: int | None, by_frequency: bool) -> Array:
+    @declare(lambda indices, rows, padding, by_frequency, dtype: Spec(indices.shape, np.dtype(dtype)))
+    def embedding_factors(
+        self, indices: Array, rows: int, padding: int | None, by_frequency: bool, dtype: np.dtype[Any]
+    ) -> Array:
         """The factor of the gradient of each row used: 0 for padding, else 1, or 1 divided by the number of uses."""
 
     @declare(None, host="how many entries are padding depends on their values")

@@ -103,7 +103,7 @@ def embedding(
     matrix = Matrix(indices.reshape(-1), rows)
     weighted = matrix
     if padding is not None or scale_grad_by_freq:
-        factors = kernels.embedding_factors(matrix.indices, rows, padding, scale_grad_by_freq)
+        factors = kernels.embedding_factors(matrix.indices, rows, padding, scale_grad_by_freq, weight.array.dtype)
         weighted = Matrix(matrix.indices, rows, None, factors)
     return reshape(Embedding.apply(weight, matrix, weighted), *indices.shape, weight.array.shape[1])
 
@@ -164,14 +164,14 @@ def embedding_bag(
         if used.size < flat.size:
             flat = used
             factors = None if factors is None else SparseProduct.apply(factors, Matrix(kept, factors.array.size), 0)
-    rows = weight.array.shape[0]
+    rows, dtype = weight.array.shape[0], weight.array.dtype
     if mode == "max":
         return BagMax.apply(SparseProduct.apply(weight, Matrix(flat, rows), 0), starts)
-    shares = kernels.bag_shares(starts, flat.size) if mode == "mean" else ones(flat.size, np.float64, like=flat)
+    shares = kernels.bag_shares(starts, flat.size, dtype) if mode == "mean" else ones(flat.size, dtype, like=flat)
     if factors is None and not scale_grad_by_freq:
         return SparseProduct.apply(weight, Matrix(flat, rows, starts, shares), 0)
     matrix = Matrix(flat, rows)
-    slopes = kernels.embedding_factors(flat, rows, None, scale_grad_by_freq)
+    slopes = kernels.embedding_factors(flat, rows, None, scale_grad_by_freq, dtype)
     picked = Embedding.apply(weight, matrix, Matrix(flat, rows, None, slopes))
     if factors is not None:
         picked = picked * reshape(factors, flat.size, 1)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import all_true, zeros_like
+from ...arrays import any_nan, zeros_like
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -271,7 +271,8 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
     if not x.array.ndim:
         return of_line(nanmedian if skip else median, x, dim)
     require_elements(name, x, along, dim)
-    numbers = x.array.dtype.kind != "f" or all_true(exact("eq")(x.array, x.array), "whether there is a NaN")
-    middle = (x.array.shape[along] - 1) // 2
-    index = _kth(x.array, middle, along) if numbers else kernels.median_index(x.array, along, skip)
+    if any_nan(x.array, "whether to order NaN"):
+        index = kernels.median_index(x.array, along, skip)
+    else:
+        index = _kth(x.array, (x.array.shape[along] - 1) // 2, along)
     return _one_each(x, index, along, keepdim)
