@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import arange, extremes, full, increasing, number, ones, zeros
+from ...arrays import arange, extremes, full, increasing, number, ones, to_host, zeros
 from ...engine.changes import mark
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
@@ -238,8 +238,9 @@ def _starts(indices: np.ndarray, offsets: Tensor | None, include_last: bool) -> 
     if not include_last and starts.ndim == 1:
         starts = kernels.concatenate([starts, full((1,), indices.size, np.int64, like=starts)], 0)
     if starts.ndim != 1 or not starts.size or not _grow(starts, indices.size):
+        shown = to_host(offsets.array, "a message").tolist()
         raise ValueError(
-            f"embedding_bag: offsets={offsets.array.tolist()} must be a vector that begins with 0 and grows to at "
+            f"embedding_bag: offsets={shown} must be a vector that begins with 0 and grows to at "
             f"most the {indices.size} entries of input"
         )
     return starts

@@ -172,10 +172,10 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     require_tensor("select", input)
     shape = input.array.shape
     position = axis("select", "dim", dim, len(shape))
-    number = as_int("select", "index", index)
-    if not -shape[position] <= number < shape[position]:
+    place = as_int("select", "index", index)
+    if not -shape[position] <= place < shape[position]:
         raise IndexError(f"select: index={index} is out of range; axis dim={dim} of input.shape={shape}")
-    return GetItem.apply(input, (slice(None),) * position + (number,))
+    return GetItem.apply(input, (slice(None),) * position + (place,))
 
 
 @operator(methods="narrow", dtypes="bihf")
