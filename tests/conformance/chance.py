@@ -87,6 +87,16 @@ TABLES = [
         batch=(),
     ),
     Op(
+        "embedding_bag: entries after the last bag",
+        lambda i, w, o, s: F.embedding_bag(i, w, o, mode="sum", per_sample_weights=s, include_last_offset=True),
+        FLAT,
+        W,
+        np.array([0, 1, 4]),
+        normal(6),
+        oracle=lambda i, w, o, s: bags(i[:4], w, [0, 1, 4], np.sum, s[:4]),
+        batch=(),
+    ),
+    Op(
         "embedding_bag: padding_idx",
         lambda i, w: F.embedding_bag(i, w, padding_idx=-3),
         ROWS,

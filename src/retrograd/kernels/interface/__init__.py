@@ -8,6 +8,7 @@ that a kernel changes in place is named in ``writes`` or ``changes``.
 from __future__ import annotations
 
 from ...formulas import FUSED, POINTWISE
+from .indexing import Indexing
 from .kernel import KERNELS, Kernel, Spec, elementwise, layout_of, leaves, mapped, spec_of
 from .layers import Layers
 from .memory import Memory
@@ -17,7 +18,7 @@ from .training import Training
 __all__ = ["KERNELS", "Interface", "Kernel", "Spec", "layout_of", "leaves", "mapped", "spec_of"]
 
 
-class Interface(Layers, Training, Numeric, Memory):
+class Interface(Layers, Training, Numeric, Memory, Indexing):
     """The kernels. x is the input, w a weight, g the gradient to the result; gx, gw, ... are gradients."""
 
 

@@ -1,4 +1,4 @@
-"""Copies, types, shapes and indices."""
+"""Copies, types and shapes."""
 
 # mypy: disable-error-code="empty-body"
 
@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .kernel import INT64, Array, Axes, Spec, along, declare
+from .kernel import Array, along, declare
 
-Csr = tuple[Array, Array, Array]  # starts, indices, weights
 
 class Memory:
-    """Copies, types, shapes and indices."""
+    """Copies, types and shapes."""
 
     # ---- copies
 
@@ -45,47 +44,3 @@ class Memory:
     @declare(lambda g, shape, index: g._replace(shape=shape))
     def pad_slice(self, g: Array, shape: tuple[int, ...], index: Any) -> Array:
         """Zeros, with g at ``[index]``: ints, slices, None and Ellipsis."""
-
-    # ---- indices
-
-    @declare(lambda x, indices, axis: x._replace(shape=indices.shape))
-    def pick(self, x: Array, indices: Array, axis: int) -> Array:
-        """x at indices along an axis, element by element."""
-
-    @declare(lambda g, indices, axis, extent, order: along(g, axis, extent))
-    def place(self, g: Array, indices: Array, axis: int, extent: int, order: Axes) -> Array:
-        """Zeros, with g at indices along an axis; order is that of the axes in memory."""
-
-    @declare(lambda x, k, axis, largest: along(x, axis, k)._replace(dtype=INT64))
-    def topk(self, x: Array, k: int, axis: int, largest: bool) -> Array:
-        """The indices of the k largest or smallest elements along an axis, in order."""
-
-    @declare(lambda x, k, axis: along(x, axis, 1)._replace(dtype=INT64))
-    def kth(self, x: Array, k: int, axis: int) -> Array:
-        """The index of the k-th smallest element along an axis."""
-
-    @declare(lambda x, indices, axis, filling=0.0: along(x, axis, indices.shape[0]))
-    def lines(self, x: Array, indices: Array, axis: int, filling: float = 0.0) -> Array:
-        """The lines of x at indices along an axis; a filling for the index -1."""
-
-    @declare(lambda x, axis, starts, indices, weights: along(x, axis, starts.shape[0] - 1))
-    def csr_product(self, x: Array, axis: int, starts: Array, indices: Array, weights: Array) -> Array:
-        """The product of a sparse matrix and x along an axis."""
-
-    @declare(
-        lambda x, axis, matrix, next_matrix: along(
-            along(x, axis, matrix[0].shape[0] - 1), axis + 1, next_matrix[0].shape[0] - 1
-        )
-    )
-    def csr_product_pair(self, x: Array, axis: int, matrix: Csr, next_matrix: Csr) -> Array:
-        """The products of two sparse matrices and x, along an axis and the next one."""
-
-    @declare(
-        lambda indices, columns, starts, weights: (
-            Spec((columns + 1,), INT64), indices._replace(dtype=INT64), weights
-        )
-    )
-    def csr_transpose(
-        self, indices: Array, columns: int, starts: Array | None, weights: Array | None
-    ) -> tuple[Array, Array, Array | None]:
-        """The transpose of a sparse matrix."""

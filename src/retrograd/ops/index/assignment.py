@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from ...arrays import overlap
 from ...engine.inplace import Replaced, modify
 from ...engine.tensor import Tensor
+from ...kernel_set import kernels
 from ..shape.broadcasting import expand
-from .indexing import GetItem, Put, fitting, places_of, put
+from .indexing import GetItem, Put, fitting, places_of
 
 
 def setitem(input: Tensor, index: Any, value: Any) -> None:
@@ -34,7 +38,7 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
             "[]=",
             lambda old: Replaced.apply(old, expand(new, shape)),
             (new,),
-            lambda array: array.__setitem__(..., new.array),
+            lambda array: _write(array, new.array),
         )
         return
     modify(
@@ -42,8 +46,13 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
         "[]=",
         lambda old: Put.apply(old, new, places, False),
         (new,),
-        lambda array: put(array, places, new.array, False),
+        lambda array: kernels.put_into(array, new.array, places, False),
     )
+
+
+def _write(array: np.ndarray, value: np.ndarray) -> None:
+    """array[...] = value, which may share memory with it."""
+    kernels.copy(array, kernels.duplicate(value) if overlap(array, value) else value)
 
 
 METHODS: dict[str, Any] = {"__setitem__": setitem}

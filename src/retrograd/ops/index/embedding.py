@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import arange, extremes, full, increasing, number, ones, to_host, zeros
 from ...engine.changes import mark
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...kernel_set import kernels
+from ...kernel_set import exact, kernels
 from ..arguments.checks import as_flag, as_index, as_int, require_float, require_same, require_tensor
 from ..memory.private import private
 from ..shape.shape import TOO_LONG, reshape
 from .gather import Gather
-from .indexing import in_range
+from .indexing import in_range, narrow
 from .sparse import Matrix, SparseProduct
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
@@ -40,16 +41,10 @@ class BagMax(Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, starts: np.ndarray) -> Tensor:
-        x = rows.array
-        bags, columns = starts.size - 1, x.shape[1]
-        places = np.full((bags, columns), -1)
-        for b in range(bags):
-            if starts[b] < starts[b + 1]:
-                places[b] = starts[b] + x[starts[b] : starts[b + 1]].argmax(0)
+        y, places = kernels.bag_max(rows.array, starts)
         ctx.save_for_backward(places)
-        ctx.input_shape = x.shape
-        y = np.take_along_axis(x, np.maximum(places, 0), 0) if x.size else np.zeros(places.shape, x.dtype)
-        return wrap(np.where(places >= 0, y, 0).astype(x.dtype, copy=False))
+        ctx.input_shape = rows.array.shape
+        return wrap(y)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -63,16 +58,14 @@ class _BagMaxGrad(Function):
     @staticmethod
     def forward(ctx: Any, g: Tensor, places: np.ndarray, shape: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(places)
-        y = np.zeros(shape, g.array.dtype)
-        bag, column = (places >= 0).nonzero()
-        y[places[bag, column], column] = g.array[bag, column]
-        return wrap(y)
+        return wrap(kernels.bag_max_grad(g.array, places, shape))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
         (places,) = ctx.saved_tensors
-        kept = wrap((places >= 0).astype(v.array.dtype))
-        return Gather.apply(v, np.maximum(places, 0), 0) * kept, None, None
+        none = zeros((), places.dtype, like=places)
+        kept = wrap(kernels.cast(exact("le")(none, places), v.array.dtype))
+        return Gather.apply(v, exact("maximum")(places, none), 0) * kept, None, None
 
 
 @operator(records=Embedding, dtypes="bif")
@@ -101,7 +94,8 @@ def embedding(
         return seen
     indices, padding = _checked("embedding", input, weight, padding_idx, sparse, scale_grad_by_freq)
     if weight.array.dtype.kind != "f" and max_norm is None:
-        return wrap(weight.array[indices])
+        picked = exact("lines")(weight.array, indices.reshape(-1), 0)
+        return wrap(picked.reshape(*indices.shape, weight.array.shape[1]))
     require_float("embedding", weight, "weight")
     if max_norm is not None:
         _renormalize(weight, indices, max_norm, norm_type)
@@ -109,11 +103,7 @@ def embedding(
     matrix = Matrix(indices.reshape(-1), rows)
     weighted = matrix
     if padding is not None or scale_grad_by_freq:
-        factors = np.ones(indices.size)
-        if scale_grad_by_freq:
-            factors /= np.bincount(matrix.indices, minlength=rows)[matrix.indices]
-        if padding is not None:
-            factors[matrix.indices == padding] = 0
+        factors = kernels.embedding_factors(matrix.indices, rows, padding, scale_grad_by_freq, weight.array.dtype)
         weighted = Matrix(matrix.indices, rows, None, factors)
     return reshape(Embedding.apply(weight, matrix, weighted), *indices.shape, weight.array.shape[1])
 
@@ -162,26 +152,30 @@ def embedding_bag(
                 f"mode={mode!r}, per_sample_weights.shape={per_sample_weights.array.shape}"
             )
     flat = indices.reshape(-1)
+    if last:  # entries after it are in no bag
+        flat = flat[: number(starts[-1:], "where the last bag ends")]
     if max_norm is not None:
         _renormalize(weight, flat, max_norm, norm_type)
-    factors = None if per_sample_weights is None else reshape(per_sample_weights, flat.size)
-    if padding is not None and (flat == padding).any():
-        kept = np.flatnonzero(flat != padding)
-        starts = np.searchsorted(kept, starts)
-        flat = flat[kept]
-        factors = None if factors is None else SparseProduct.apply(factors, Matrix(kept, factors.array.size), 0)
-    rows, count = weight.array.shape[0], np.diff(starts)
+    factors = None if per_sample_weights is None else reshape(per_sample_weights, indices.size)
+    if factors is not None and flat.size < indices.size:
+        factors = narrow(factors, 0, 0, flat.size)
+    if padding is not None:
+        used, starts, kept = kernels.without_padding(flat, starts, padding)
+        if used.size < flat.size:
+            flat = used
+            factors = None if factors is None else SparseProduct.apply(factors, Matrix(kept, factors.array.size), 0)
+    rows, dtype = weight.array.shape[0], weight.array.dtype
     if mode == "max":
         return BagMax.apply(SparseProduct.apply(weight, Matrix(flat, rows), 0), starts)
-    shares = np.repeat(1.0 / np.maximum(count, 1), count) if mode == "mean" else np.ones(flat.size)
+    shares = kernels.bag_shares(starts, flat.size, dtype) if mode == "mean" else ones(flat.size, dtype, like=flat)
     if factors is None and not scale_grad_by_freq:
         return SparseProduct.apply(weight, Matrix(flat, rows, starts, shares), 0)
     matrix = Matrix(flat, rows)
-    frequency = np.bincount(flat, minlength=rows)[flat] if scale_grad_by_freq else np.ones(flat.size)
-    picked = Embedding.apply(weight, matrix, Matrix(flat, rows, None, 1.0 / frequency))
+    slopes = kernels.embedding_factors(flat, rows, None, scale_grad_by_freq, dtype)
+    picked = Embedding.apply(weight, matrix, Matrix(flat, rows, None, slopes))
     if factors is not None:
         picked = picked * reshape(factors, flat.size, 1)
-    return SparseProduct.apply(picked, Matrix(np.arange(flat.size), flat.size, starts, shares), 0)
+    return SparseProduct.apply(picked, Matrix(arange(flat.size, like=flat), flat.size, starts, shares), 0)
 
 
 @operator
@@ -197,19 +191,19 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         return seen
     classes = as_index("one_hot", tensor, "tensor").array
     num_classes = as_int("one_hot", "num_classes", num_classes)
+    low, high = extremes(classes, "whether classes are in range") if classes.size else (0, 0)
     if num_classes == -1:
         if not classes.size:
             raise ValueError("one_hot: an empty tensor does not say how many classes there are; give num_classes")
-        num_classes = int(classes.max()) + 1
-    if num_classes < 1 or (classes.size and (classes.min() < 0 or classes.max() >= num_classes)):
-        low, high = (int(classes.min()), int(classes.max())) if classes.size else (0, 0)
+        num_classes = high + 1
+    if num_classes < 1 or low < 0 or (classes.size and high >= num_classes):
         raise ValueError(
             f"one_hot: num_classes={num_classes} must be at least 1 and above all classes, which are {low} to {high} "
             f"and must not be negative"
         )
     if num_classes >= TOO_LONG:
         raise ValueError(f"one_hot: num_classes={num_classes} is too large for any memory")
-    return wrap((classes[..., np.newaxis] == np.arange(num_classes)).astype(np.int64))
+    return wrap(kernels.one_hot(classes, num_classes))
 
 
 def _checked(
@@ -235,32 +229,32 @@ def _starts(indices: np.ndarray, offsets: Tensor | None, include_last: bool) -> 
     if indices.ndim == 2:
         if offsets is not None:
             raise ValueError("embedding_bag: offsets are for an input (K,); each row of an input (bags, K) is a bag")
-        return np.arange(indices.shape[0] + 1) * indices.shape[1]
+        bags, size = indices.shape
+        return arange(0, (bags + 1) * size, size, like=indices) if size else zeros(bags + 1, np.int64, like=indices)
     if indices.ndim != 1 or offsets is None:
         raise ValueError(f"embedding_bag: input.shape={indices.shape} must be (bags, K), or (K,) together with offsets")
     offsets = as_index("embedding_bag", offsets, "offsets")
-    starts = private(offsets.array) if include_last else np.append(offsets.array, indices.size)
-    if (
-        offsets.array.ndim != 1
-        or not starts.size
-        or starts[0] != 0
-        or starts[-1] > indices.size
-        or (starts[1:] < starts[:-1]).any()
-    ):
+    starts = private(offsets.array)
+    if not include_last and starts.ndim == 1:
+        starts = kernels.concatenate([starts, full((1,), indices.size, np.int64, like=starts)], 0)
+    if starts.ndim != 1 or not starts.size or not _grow(starts, indices.size):
+        shown = to_host(offsets.array, "a message").tolist()
         raise ValueError(
-            f"embedding_bag: offsets={offsets.array.tolist()} must be a vector that begins with 0 and grows to at "
+            f"embedding_bag: offsets={shown} must be a vector that begins with 0 and grows to at "
             f"most the {indices.size} entries of input"
         )
     return starts
 
 
+def _grow(starts: np.ndarray, most: int) -> bool:
+    """Whether starts grow from 0 to at most so many."""
+    why = "whether offsets fit"
+    return number(starts[:1], why) == 0 and number(starts[-1:], why) <= most and increasing(starts, why)
+
+
 def _renormalize(weight: Tensor, indices: np.ndarray, max_norm: float, norm_type: float) -> None:
     """Scale used rows down to ``max_norm``, in place and not recorded."""
-    used = np.unique(indices)
-    rows = weight.array[used]
-    norms = np.linalg.norm(rows, norm_type, axis=1)
-    large = norms > max_norm
-    if not large.any():
-        return
-    mark((weight.array,), "embedding: max_norm")
-    weight.array[used[large]] = rows[large] * (max_norm / (norms[large] + 1e-7))[:, np.newaxis].astype(rows.dtype)
+    rows, factors = kernels.long_rows(weight.array, indices, max_norm, norm_type)
+    if rows.size:
+        mark((weight.array,), "embedding: max_norm")
+        kernels.scale_rows(weight.array, rows, factors)

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import broadcast_to, extremes, full, ones, within
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import exact, kernels
 from ..arguments.checks import as_element, as_flag, as_index, is_number, kind_of, require_tensor
 from ..shape.shape import axis, of_line, reshape
 from .indexing import GetItem, Places, Put, in_range
@@ -25,7 +27,7 @@ class Gather(Function):
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
         ctx.save_for_backward(indices)
         ctx.axis, ctx.input_shape = axis, x.array.shape
-        return wrap(np.take_along_axis(_corner(x.array, indices.shape, axis), indices, axis))
+        return wrap(kernels.gather(x.array, indices, axis))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -40,24 +42,12 @@ class Scatter(Function):
     def forward(ctx: Any, g: Tensor, indices: np.ndarray, axis: int, shape: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(indices)
         ctx.axis = axis
-        y = np.zeros(shape, g.array.dtype)
-        if indices.shape[axis] == 1:  # no index repeats
-            np.put_along_axis(_corner(y, indices.shape, axis), indices, g.array, axis)
-        else:
-            np.add.at(y, along(indices, axis), g.array)
-        return wrap(y)
+        return wrap(kernels.scatter_add(g.array, indices, axis, shape))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
         (indices,) = ctx.saved_tensors
         return Gather.apply(v, indices, ctx.axis), None, None, None
-
-
-def _neutral(dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """The neutral elements of min and max."""
-    if dtype.kind in "iu":
-        return np.iinfo(dtype).max, np.iinfo(dtype).min
-    return (True, False) if dtype.kind == "b" else (np.inf, -np.inf)
 
 
 class Extreme(Function):
@@ -67,22 +57,8 @@ class Extreme(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, src: Tensor, indices: np.ndarray, axis: int, sign: int, include: bool) -> Tensor:
-        y = x.array.copy(order="K")
-        places = along(indices, axis)
-        if not include:
-            y[places] = _neutral(y.dtype)[sign > 0]
-        with np.errstate(invalid="ignore"):  # NaN wins
-            (np.maximum if sign > 0 else np.minimum).at(y, places, src.array)
-        touched = np.zeros(y.shape, np.bool_)
-        touched[places] = True
-        from_x = (y == x.array) & ~touched if not include else y == x.array
-        from_src = src.array == y[places]
-        if y.dtype.kind == "f":  # the gradient of NaN goes to NaN
-            from_x |= np.isnan(y) & np.isnan(x.array) if include else np.isnan(y) & ~touched
-            from_src |= np.isnan(src.array)
-        count = from_x.astype(x.array.dtype)
-        np.add.at(count, places, from_src.astype(count.dtype))
-        ctx.save_for_backward(from_x, from_src, np.maximum(count, 1), indices)
+        y, from_x, from_src, count = kernels.scatter_extreme(x.array, src.array, indices, axis, sign, include)
+        ctx.save_for_backward(from_x, from_src, count, indices)
         ctx.axis = axis
         return wrap(y)
 
@@ -90,10 +66,10 @@ class Extreme(Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         from_x, from_src, count, indices = ctx.saved_tensors
         share = g / wrap(count)
-        gx = share * wrap(from_x.astype(count.dtype)) if ctx.needs_input_grad[0] else None
+        gx = share * wrap(kernels.cast(from_x, count.dtype)) if ctx.needs_input_grad[0] else None
         gs = None
         if ctx.needs_input_grad[1]:
-            gs = Gather.apply(share, indices, ctx.axis) * wrap(from_src.astype(count.dtype))
+            gs = Gather.apply(share, indices, ctx.axis) * wrap(kernels.cast(from_src, count.dtype))
         return gx, gs, None, None, None, None
 
 
@@ -146,9 +122,9 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     full = [max(m, n) if 0 not in (m, n) else 0 for m, n in zip(sx, si, strict=True)]
     x = input.expand([sx[a] if a == position else n for a, n in enumerate(full)])
     places = indices.array
-    if (places < 0).any():
-        places = np.where(places < 0, places + sx[position], places)
-    wide = np.broadcast_to(places, [si[a] if a == position else n for a, n in enumerate(full)])
+    if not within(places, 0, sx[position] - 1, "whether indices count from the end"):
+        places = kernels.normalize_index(places, sx[position])
+    wide = broadcast_to(places, [si[a] if a == position else n for a, n in enumerate(full)])
     return gather(x, position, wrap(wide))
 
 
@@ -231,21 +207,19 @@ def scatter_reduce(
     values = _source("scatter_reduce", input, indices, src)
     if reduce in ("amax", "amin"):
         return Extreme.apply(input, values, indices, position, 1 if reduce == "amax" else -1, include_self)
-    places = along(indices, position)
     if not include_self:
-        neutral = np.asarray(1 if reduce == "prod" else 0, input.array.dtype)
+        neutral = full((), 1 if reduce == "prod" else 0, input.array.dtype, like=input.array)
         input = Put.apply(input, wrap(neutral), _places(indices, position), False)
     if reduce == "prod":
         return _product(input, values, indices, position)
     y = _put(input, values, indices, position, True)
     if reduce == "sum":
         return y
-    count = np.zeros(input.array.shape, np.int64)
-    np.add.at(count, places, 1)
-    count = count + 1 if include_self else np.maximum(count, 1)
-    if input.array.dtype.kind != "f":
-        return wrap((y.array // count).astype(y.array.dtype, copy=False))
-    return y / wrap(count.astype(y.array.dtype))
+    dtype = input.array.dtype
+    count = kernels.scatter_count(indices, position, input.array.shape, include_self)
+    if dtype.kind != "f":
+        return wrap(kernels.floor_mean(y.array, count))
+    return y / wrap(kernels.cast(count, dtype))
 
 
 def _put(x: Tensor, values: Tensor, indices: np.ndarray, position: int, accumulate: bool) -> Tensor:
@@ -254,38 +228,20 @@ def _put(x: Tensor, values: Tensor, indices: np.ndarray, position: int, accumula
 
 def _product(x: Tensor, values: Tensor, indices: np.ndarray, position: int) -> Tensor:
     """x times all values for an index: the first values of all indices in one step, then the second ones, ..."""
-    flat = np.ravel_multi_index(along(indices, position), x.array.shape).ravel() if indices.size else indices.ravel()
-    order = np.argsort(flat, kind="stable")
-    ordered = flat[order]
-    first = np.searchsorted(ordered, ordered)
-    turn = np.empty(flat.size, np.int64)
-    turn[order] = np.arange(flat.size) - first
-    ones = wrap(np.ones(x.array.size, x.array.dtype))
+    flat, turn = kernels.scatter_turns(indices, position, x.array.shape)
+    last = extremes(turn, "how often an index repeats")[1] if turn.size else -1
+    unit = wrap(ones(x.array.size, x.array.dtype, like=x.array))
     single, y = values.reshape(values.array.size), x
-    for k in range(int(turn.max(initial=-1)) + 1):
-        chosen = np.flatnonzero(turn == k)
-        factor = Put.apply(ones, single[wrap(chosen)], Places(None, (0,), (flat[chosen],)), False)
+    for k in range(last + 1):
+        (chosen,) = kernels.nonzero(exact("eq")(turn, full((), k, np.int64, like=turn)))
+        at = Places(None, (0,), (kernels.take(flat, chosen, 0),))
+        factor = Put.apply(unit, single[wrap(chosen)], at, False)
         y = y * factor.reshape(x.array.shape)
     return y if y is not x else x.clone()
 
 
-def along(indices: np.ndarray, position: int) -> tuple[np.ndarray, ...]:
-    """``indices`` along an axis as an index for NumPy."""
-    shape = indices.shape
-    return tuple(
-        indices if a == position else np.arange(n).reshape((n,) + (1,) * (len(shape) - a - 1))
-        for a, n in enumerate(shape)
-    )
-
-
 def _places(indices: np.ndarray, position: int) -> Places:
-    arrays = np.broadcast_arrays(*along(indices, position))
-    return Places(None, tuple(range(indices.ndim)), tuple(map(np.ascontiguousarray, arrays)))
-
-
-def _corner(x: np.ndarray, shape: tuple[int, ...], position: int) -> np.ndarray:
-    """x cropped to ``shape`` in all axes but one: a view."""
-    return x[tuple(slice(None) if a == position else slice(n) for a, n in enumerate(shape))]
+    return Places(None, tuple(range(indices.ndim)), kernels.coordinates(indices, position))
 
 
 def _line(x: Tensor) -> Tensor:
@@ -313,7 +269,7 @@ def _checked(name: str, x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, in
 def _source(name: str, x: Tensor, indices: np.ndarray, src: Any) -> Tensor:
     """The values for each index: src, cropped to the shape of the indices."""
     if is_number(src):
-        return wrap(np.full(indices.shape, as_element(name, "src", src, x.array.dtype)))
+        return wrap(full(indices.shape, as_element(name, "src", src, x.array.dtype), like=x.array))
     if not isinstance(src, Tensor) or src.array.dtype != x.array.dtype:
         raise TypeError(f"{name}: src is {kind_of(src)}, needs a Tensor of input's type, {x.array.dtype}")
     src = _line(src)

@@ -7,11 +7,13 @@ PyTorch's rule; NumPy does both in one step, which differs when ints and arrays 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from operator import index as exact_int
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import broadcast_arrays, broadcast_to, first_outside, from_host, number, within, zeros
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -65,15 +67,16 @@ class Places(NamedTuple):
     axes: tuple[int, ...]
     arrays: tuple[np.ndarray, ...]
 
-    def advanced(self) -> Basic:
-        """The arrays as an index of NumPy."""
-        index: list[Any] = [slice(None)] * (max(self.axes) + 1)
-        for place, array in zip(self.axes, self.arrays, strict=True):
-            index[place] = array
-        return tuple(index)
-
-    def view(self, x: np.ndarray) -> np.ndarray:
-        return x if self.basic is None else x[self.basic]
+    def selected(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of what it selects from a tensor of ``shape``."""
+        if self.basic is not None:
+            shape = broadcast_to(zeros((), np.int8), shape)[self.basic].shape
+        if not self.axes:
+            return shape
+        first, last = self.axes[0], self.axes[-1]
+        if last - first == len(self.axes) - 1:
+            return shape[:first] + self.arrays[0].shape + shape[last + 1 :]
+        return self.arrays[0].shape + tuple(n for a, n in enumerate(shape) if a not in self.axes)
 
 
 class Put(Function):
@@ -84,48 +87,20 @@ class Put(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, v: Tensor, places: Places, accumulate: bool) -> Tensor:
         ctx.places, ctx.accumulate, ctx.value_shape = places, accumulate, v.array.shape
-        y = x.array.copy(order="K")
-        put(y, places, v.array, accumulate)
-        return wrap(y)
+        return wrap(kernels.put(x.array, v.array, places, accumulate))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (want_x, want_v, _, _), places = ctx.needs_input_grad, ctx.places
         gx = gv = None
         if want_x:
-            gx = g if ctx.accumulate else Put.apply(g, wrap(np.zeros((), g.array.dtype)), places, False)
+            gx = g if ctx.accumulate else Put.apply(g, wrap(zeros((), g.array.dtype, like=g.array)), places, False)
         if want_v:
             gv = get(g, places)
             if places.axes and not ctx.accumulate:
-                gv = gv * wrap(_is_last(places, g.array.shape).astype(g.array.dtype))
+                gv = gv * wrap(kernels.last_writes(places, g.array.shape, g.array.dtype))
             gv = sum_to(gv, ctx.value_shape)
         return gx, gv, None, None
-
-
-def put(y: np.ndarray, places: Places, value: np.ndarray, accumulate: bool) -> None:
-    """y[places] = value, or +=, in place."""
-    if not places.axes:
-        index = () if places.basic is None else places.basic
-        if accumulate:
-            y[index] += value
-        else:
-            y[index] = value
-        return
-    target = places.view(y)
-    if accumulate:
-        np.add.at(target, places.advanced(), value)
-    else:
-        target[places.advanced()] = np.ascontiguousarray(value) if value.ndim else value
-
-
-def _is_last(places: Places, shape: tuple[int, ...]) -> np.ndarray:
-    """Whether each value is the last one for its index."""
-    numbers = np.arange(int(np.prod(shape))).reshape(shape)
-    flat = places.view(numbers)[places.advanced()]
-    own = np.arange(flat.size).reshape(flat.shape)
-    owner = np.empty(numbers.size, np.int64)
-    owner[flat] = own
-    return np.asarray(owner[flat] == own)
 
 
 def get(x: Tensor, places: Places) -> Tensor:
@@ -142,8 +117,8 @@ def get(x: Tensor, places: Places) -> Tensor:
     extents = shape[first : first + len(axes)]
     picked = places.arrays[0].shape
     if len(axes) > 1:
-        y = Reshape.apply(y, shape[:first] + (int(np.prod(extents)),) + shape[first + len(axes) :])
-    flat = np.ravel_multi_index(places.arrays, extents).ravel() if 0 not in picked else np.empty(0, np.int64)
+        y = Reshape.apply(y, shape[:first] + (prod(extents),) + shape[first + len(axes) :])
+    flat = kernels.ravel_multi_index(places.arrays, extents)
     y = SparseProduct.apply(y, Matrix(flat, y.array.shape[first]), first)
     if len(picked) == 1:
         return y
@@ -197,10 +172,10 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     require_tensor("select", input)
     shape = input.array.shape
     position = axis("select", "dim", dim, len(shape))
-    number = as_int("select", "index", index)
-    if not -shape[position] <= number < shape[position]:
+    place = as_int("select", "index", index)
+    if not -shape[position] <= place < shape[position]:
         raise IndexError(f"select: index={index} is out of range; axis dim={dim} of input.shape={shape}")
-    return GetItem.apply(input, (slice(None),) * position + (number,))
+    return GetItem.apply(input, (slice(None),) * position + (place,))
 
 
 @operator(methods="narrow", dtypes="bihf")
@@ -262,7 +237,7 @@ def fitting(name: str, x: Tensor, places: Places, value: Any) -> Tensor:
                 f"{name}: the value is {value.array.dtype}, input is {x.array.dtype}; convert it with .to(input.dtype)"
             )
         value = cast(value, x.array.dtype)
-    wanted = _result_shape(places, x.array.shape)
+    wanted = places.selected(x.array.shape)
     have = value.array.shape
     while len(have) > len(wanted) and have[0] == 1:
         have = have[1:]
@@ -271,11 +246,6 @@ def fitting(name: str, x: Tensor, places: Places, value: Any) -> Tensor:
             f"{name}: a value of shape {value.array.shape} does not broadcast to the shape {wanted} of the index"
         )
     return value if have == value.array.shape else Reshape.apply(value, have)
-
-
-def _result_shape(places: Places, shape: tuple[int, ...]) -> tuple[int, ...]:
-    form = places.view(np.broadcast_to(np.int8(0), shape))
-    return form[places.advanced()].shape if places.axes else np.shape(form)
 
 
 @operator(methods="nonzero", dtypes="bihf")
@@ -288,8 +258,8 @@ def nonzero(input: Tensor, as_tuple: bool = False) -> Any:
         return seen
     require_tensor("nonzero", input)
     if as_flag("nonzero", "as_tuple", as_tuple):
-        return tuple(wrap(places) for places in np.atleast_1d(input.array).nonzero())
-    return wrap(np.argwhere(input.array))
+        return tuple(wrap(places) for places in kernels.nonzero(input.array))
+    return wrap(kernels.argwhere(input.array))
 
 
 @operator(methods="nonzero_static", dtypes="bihf")
@@ -306,10 +276,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     count, filler = as_int("nonzero_static", "size", size), as_int("nonzero_static", "fill_value", fill_value)
     if count < 0:
         raise ValueError(f"nonzero_static: size={size} must be at least 0")
-    places = np.argwhere(input.array)[:count]
-    found = np.full((count, input.array.ndim), whole("nonzero_static", "fill_value", filler), np.int64)
-    found[: len(places)] = places
-    return wrap(found)
+    return wrap(kernels.nonzero_static(input.array, count, whole("nonzero_static", "fill_value", filler)))
 
 
 @operator(methods="argwhere", dtypes="bihf")
@@ -318,7 +285,7 @@ def argwhere(input: Tensor) -> Tensor:
     if interpreters and (seen := interpreted(argwhere, locals())) is not None:
         return seen
     require_tensor("argwhere", input)
-    return wrap(np.argwhere(input.array))
+    return wrap(kernels.argwhere(input.array))
 
 
 @operator
@@ -343,10 +310,10 @@ def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
     source = target = 0  # axis of input, axis of the view
     for part in parts:
         if isinstance(part, np.ndarray):
-            found = part.nonzero() if part.dtype == np.bool_ and part.ndim else (part,)
+            found = kernels.nonzero(part) if part.dtype == np.bool_ and part.ndim else (part,)
             if part.dtype == np.bool_ and part.ndim == 0:
                 basic.append(None)
-                found = (np.zeros(int(part), np.int64),)
+                found = (zeros(int(number(part, "whether an index is True")), np.int64, like=part),)
             elif part.dtype == np.bool_ and part.shape != shape[source : source + part.ndim]:
                 raise IndexError(
                     f"{name}: a mask of shape {part.shape} does not fit axes {source} to {source + part.ndim - 1} of "
@@ -377,7 +344,7 @@ def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
     if not arrays:
         return Places(tuple(basic), (), ())
     try:
-        together = [np.ascontiguousarray(a) for a in np.broadcast_arrays(*arrays)]  # NumPy follows memory order
+        together = [_in_c_order(a) for a in broadcast_arrays(*arrays)]  # NumPy follows memory order
     except ValueError:
         raise IndexError(
             f"{name}: the index arrays of shapes {', '.join(str(a.shape) for a in arrays)} do not broadcast together"
@@ -391,17 +358,21 @@ def in_range(name: str, label: str, index: np.ndarray, extent: int, where: str, 
     if interpreters and (seen := interpreted(in_range, locals())) is not None:
         return seen
     index = private(index)
-    # as unsigned numbers, negative ones are huge: one comparison checks both ends
-    if not index.size or np.maximum.reduce(index.view(np.uint64), axis=None) < extent:
+    why = "whether indices are in range"
+    if within(index, 0, extent - 1, why):
         return index
     low = -extent if negative else 0
-    if index.min() < low or index.max() >= extent:
-        first = np.argwhere((index < low) | (index >= extent))[0].tolist()
+    if not within(index, low, extent - 1, why):
+        first, value = first_outside(index, low, extent - 1, why)
         raise IndexError(
-            f"{name}: {label}{first if first else ''}={index[tuple(first)]} is out of range; {where} allows "
+            f"{name}: {label}{first if first else ''}={value} is out of range; {where} allows "
             + (f"{low} to {extent - 1}" if extent else "none")
         )
-    return np.where(index < 0, index + extent, index)
+    return kernels.normalize_index(index, extent)
+
+
+def _in_c_order(x: np.ndarray) -> np.ndarray:
+    return x if x.flags.c_contiguous else kernels.reshaped(x, x.shape)
 
 
 def _consumed(part: Any) -> int:
@@ -420,21 +391,23 @@ def _part(name: str, part: Any) -> Any:
         except TypeError:
             raise TypeError(f"{name}: {part} must consist of ints") from None
     if isinstance(part, (bool, np.bool_)):
-        return np.asarray(part, np.bool_)
+        return from_host(part, np.bool_)
     array = part.array if isinstance(part, Tensor) else part
     if isinstance(part, Tensor) and array.dtype is uint8:
         return as_mask(name, array)
     if isinstance(array, (list, range)) or (isinstance(array, tuple) and array):
         try:
-            array = np.array([p.array if isinstance(p, Tensor) else p for p in array])
+            array = from_host([p.array if isinstance(p, Tensor) else p for p in array])
         except ValueError:
             array = None
         if array is not None and not array.size and array.dtype == np.float64:
-            array = array.astype(np.int64)
+            array = zeros(array.shape, np.int64)
     if isinstance(array, np.ndarray) and array.dtype.kind in "iub":
         if array.dtype == np.bool_:
             return array
-        return array.astype(np.int64, copy=False) if array.ndim else int(array)
+        if not array.ndim:
+            return int(number(array, "an index"))
+        return array if array.dtype == np.int64 else kernels.cast(array, np.dtype(np.int64))
     if not isinstance(array, np.ndarray):
         try:
             return exact_int(part)

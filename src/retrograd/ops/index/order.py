@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import any_nan, zeros_like
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...kernel_set import kernels
+from ...kernel_set import exact, kernels
 from ..arguments.checks import as_flag, require_tensor
 from ..memory.private import private
 from ..pointwise.operands import WithoutGradient
@@ -37,14 +38,7 @@ class MedianOfAll(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, skip: bool) -> Tensor:
-        line = x.array.reshape(-1)
-        numbers = line[line == line]
-        if numbers.size and (skip or numbers.size == line.size):
-            middle = (numbers.size - 1) // 2
-            y = np.partition(numbers, middle)[middle]
-        else:
-            y = np.nan
-        value = np.full((1,) * x.array.ndim, y, x.array.dtype)
+        value = kernels.median(x.array, skip)
         ctx.save_for_backward(x, value)
         ctx.axes = tuple(range(x.array.ndim))
         return wrap(value.reshape(()))
@@ -52,7 +46,7 @@ class MedianOfAll(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         if not ctx.saved_tensors[0].array.size:
-            return wrap(np.zeros_like(ctx.saved_tensors[0].array)), None
+            return wrap(zeros_like(ctx.saved_tensors[0].array)), None
         return Amax.backward(ctx, g)
 
 
@@ -73,7 +67,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     along = _axis("sort", input, dim)
     if not input.array.ndim:
         return of_line(sort, input, dim, descending, stable=stable)
-    return _picked(input, order_of(input.array, along, descending, stable), along)
+    return _picked(input, kernels.argsort(input.array, along, descending, stable), along)
 
 
 @operator(methods="msort", dtypes="bihf")
@@ -102,7 +96,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
     along = _axis("argsort", input, dim)
     if not input.array.ndim:
         return of_line(argsort, input, dim, descending, stable=stable)
-    return wrap(order_of(input.array, along, descending, stable))
+    return wrap(kernels.argsort(input.array, along, descending, stable))
 
 
 @operator(records=Pick, methods="topk", dtypes="bihf")
@@ -127,11 +121,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     length = input.array.shape[along]
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 0 <= k <= length:
         raise ValueError(f"topk: k={k!r} must be an int from 0 to {length}, the extent of axis dim={dim}")
-    if input.array.dtype.kind == "f":
-        indices = kernels.topk(input.array, k, along, largest)
-    else:
-        indices = np.take(order_of(input.array, along, largest, True), range(k), along)
-    return _picked(input, indices, along)
+    select = kernels.topk if input.array.dtype.kind == "f" else exact("topk")
+    return _picked(input, select(input.array, k, along, largest), along)
 
 
 @operator(records=Pick, methods="kthvalue", dtypes="bihf")
@@ -196,13 +187,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
     if not input.array.ndim:
         return of_line(mode, input, dim, keepdim)
     require_elements("mode", input, along, dim)
-    order = np.moveaxis(order_of(input.array, along, False, True), along, -1)
-    x = np.take_along_axis(np.moveaxis(input.array, along, -1), order, -1)
-    places = np.arange(x.shape[-1])
-    starts = np.concatenate((np.ones_like(x[..., :1], np.bool_), x[..., 1:] != x[..., :-1]), -1)
-    run = places - np.maximum.accumulate(np.where(starts, places, 0), -1)
-    index = np.take_along_axis(order, run.argmax(-1)[..., np.newaxis], -1)
-    return _one_each(input, np.moveaxis(index, -1, along), along, keepdim)
+    return _one_each(input, kernels.mode(input.array, along), along, keepdim)
 
 
 @operator(records=WithoutGradient, methods="unique", dtypes="bihf")
@@ -229,15 +214,12 @@ def unique(
     for argument, value in (("sorted", sorted), ("return_inverse", return_inverse), ("return_counts", return_counts)):
         as_flag("unique", argument, value)
     along = None if dim is None else axis("unique", "dim", dim, input.array.ndim)
-    output, inverse, counts = np.unique(
-        input.array, return_inverse=True, return_counts=True, axis=along, equal_nan=False
-    )
-    inverse = inverse.reshape(input.array.shape if along is None else (input.array.shape[along],))
+    output, inverse, counts = kernels.unique(input.array, along)
     wanted = [WithoutGradient.apply(input, output, "unique") if input._requires_grad else wrap(output)]
     if return_inverse:
-        wanted.append(wrap(inverse.astype(np.int64, copy=False)))
+        wanted.append(wrap(inverse))
     if return_counts:
-        wanted.append(wrap(counts.astype(np.int64, copy=False)))
+        wanted.append(wrap(counts))
     return wanted[0] if len(wanted) == 1 else tuple(wanted)
 
 
@@ -252,28 +234,17 @@ def require_elements(name: str, x: Tensor, along: int, dim: int | None) -> None:
         raise ValueError(f"{name}: input.shape={x.array.shape} has no element to choose from along dim={dim}")
 
 
-def order_of(x: np.ndarray, along: int, descending: bool, stable: bool) -> np.ndarray:
-    """The indices that sort x; a stable sort keeps the order of equal elements, descending too."""
-    kind: Any = "stable" if stable else "quicksort"
-    if not descending:
-        return np.argsort(x, along, kind=kind).astype(np.int64, copy=False)
-    order = np.flip(np.argsort(np.flip(x, along), along, kind=kind), along)
-    return np.subtract(x.shape[along] - 1, order, dtype=np.int64)
-
-
 def _kth(x: np.ndarray, k: int, along: int) -> np.ndarray:
     """Indices of the k-th smallest elements (counted from 0); their axis has extent 1."""
-    if x.dtype.kind == "f":
-        index: np.ndarray = kernels.kth(x, k, along)
-        return index
-    return np.take(order_of(x, along, False, True), [k], along)
+    index: np.ndarray = (kernels.kth if x.dtype.kind == "f" else exact("kth"))(x, k, along)
+    return index
 
 
 def _picked(x: Tensor, indices: np.ndarray, along: int) -> Ordered:
     if x.array.dtype.kind == "f":
         values = Pick.apply(x, indices, along)
         return Ordered(values, wrap(private(indices, values.requires_grad)))
-    return Ordered(wrap(np.take_along_axis(x.array, indices, along)), wrap(indices))
+    return Ordered(wrap(exact("pick")(x.array, indices, along)), wrap(indices))
 
 
 def _one_each(x: Tensor, indices: np.ndarray, along: int, keepdim: bool) -> Ordered:
@@ -295,19 +266,13 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
             return MedianOfAll.apply(x, skip)
         if not x.array.size:
             raise ValueError(f"{name}: input.shape={x.array.shape} has no element to choose from")
-        return wrap(np.asarray(np.sort(x.array, None)[(x.array.size - 1) // 2]))
+        return wrap(kernels.median(x.array, skip).reshape(()))
     along = _axis(name, x, dim)
     if not x.array.ndim:
         return of_line(nanmedian if skip else median, x, dim)
     require_elements(name, x, along, dim)
-    length = x.array.shape[along]
-    numbers = x.array == x.array
-    if numbers.all():
-        middle = (length - 1) // 2
-        return _one_each(x, _kth(x.array, middle, along), along, keepdim)
-    order = order_of(x.array, along, False, True)
-    count = numbers.sum(along, keepdims=True)  # they come before NaN
-    middle = np.maximum(count - 1, 0) // 2
-    if not skip:
-        middle = np.where(count < length, count, middle)
-    return _one_each(x, np.take_along_axis(order, middle, along), along, keepdim)
+    if any_nan(x.array, "whether to order NaN"):
+        index = kernels.median_index(x.array, along, skip)
+    else:
+        index = _kth(x.array, (x.array.shape[along] - 1) // 2, along)
+    return _one_each(x, index, along, keepdim)

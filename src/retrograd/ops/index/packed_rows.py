@@ -11,7 +11,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ...kernel_set import kernels
+from ...kernel_set import exact, kernels
 
 __all__: list[str] = []
 
@@ -37,9 +37,7 @@ class PlaceRows(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, rows: np.ndarray, count: int, filling: float) -> Tensor:
         ctx.save_for_backward(rows)
-        source = np.full(count, -1)
-        source[rows] = np.arange(len(rows))
-        return wrap(_lines(x.array, source, filling))
+        return wrap(_lines(x.array, kernels.inverse_rows(rows, count), filling))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -48,10 +46,6 @@ class PlaceRows(Function):
 
 
 def _lines(x: np.ndarray, indices: np.ndarray, filling: float = 0.0) -> np.ndarray:
-    """x[indices], and ``filling`` where the index is -1; the kernels take only floating-point numbers."""
-    if x.dtype.char in "fd":
-        return kernels.lines(x, indices, 0, filling)
-    y = np.full((len(indices), *x.shape[1:]), filling, x.dtype)
-    used = indices >= 0
-    y[used] = x[indices[used]]
-    return y
+    """x[indices], and ``filling`` where the index is -1; the compiled kernel takes only floating-point numbers."""
+    found: np.ndarray = (kernels.lines if x.dtype.char in "fd" else exact("lines"))(x, indices, 0, filling)
+    return found

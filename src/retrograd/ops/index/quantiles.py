@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import any_true, from_host, full, within
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, as_real, is_number, require_float
 from ..pointwise.piecewise import where
 from ..shape.shape import Permute, Reshape, axis
 from .gather import Gather
-from .order import order_of, require_elements
+from .order import require_elements
 
 __all__ = ["nanquantile", "quantile"]
 
@@ -82,39 +84,24 @@ def _parts(name: str, x: Tensor, q: Any) -> Tensor:
             raise TypeError(f"{name}: q is {q.array.dtype}, needs input's type, {x.array.dtype}")
         parts = q
     elif is_number(q):
-        parts = wrap(np.asarray(as_real(name, "q", q)))
+        parts = wrap(from_host(as_real(name, "q", q), np.float64))
     else:
         raise TypeError(f"{name}: q is {type(q).__name__}, needs a number or a Tensor")
-    if parts.array.ndim > 1 or not ((parts.array >= 0) & (parts.array <= 1)).all():
+    if parts.array.ndim > 1 or not within(parts.array, 0, 1, "whether q is from 0 to 1"):
         raise ValueError(f"{name}: q={q} must be from 0 to 1, one number or one axis of them")
     return parts
 
 
 def _quantiles(x: Tensor, parts: Tensor, along: int, interpolation: str, skip: bool) -> Tensor:
     """The quantiles of all parts, along the axis."""
-    last: Any = x.array.shape[along] - 1
-    wide = (-1, *(1,) * (x.array.ndim - along - 1))
-    order = order_of(x.array, along, False, False)
-    missing = np.isnan(x.array)  # NaN is sorted last, and is the result unless it is skipped
-    if skip:
-        last = np.maximum((~missing).sum(along, keepdims=True) - 1, 0)
-    rank = parts.array.reshape(wide).astype(np.float64) * last
-    if not skip:
-        rank = np.where(missing.any(along, keepdims=True), last, rank)
-    if interpolation == "nearest":
-        rank = np.round(rank)
-    elif interpolation in ("lower", "higher"):
-        rank = (np.floor if interpolation == "lower" else np.ceil)(rank)
-    low = np.floor(rank)
-    y = Gather.apply(x, np.take_along_axis(order, low.astype(np.int64), along), along)
-    high = np.ceil(rank)
+    dtype = x.array.dtype
+    lower, upper, between, share, steps = kernels.quantile_index(x.array, parts.array, along, interpolation, skip)
+    y = Gather.apply(x, lower, along)
     if interpolation == "linear" and parts.requires_grad:
-        steps = wrap(np.asarray(last, x.array.dtype))
-        share = Reshape.apply(parts, (parts.array.size, *wide[1:]))
-        weight = wrap(np.asarray(rank - low, x.array.dtype)) + (share - share.detach()) * steps  # with the slope of q
-    elif np.array_equal(low, high):
+        own = Reshape.apply(parts, (parts.array.size, *(1,) * (x.array.ndim - along - 1)))
+        weight = wrap(share) + (own - own.detach()) * wrap(steps)  # with the slope of q
+    elif not any_true(between, "whether a quantile lies between two elements"):
         return y
     else:
-        weight = wrap(np.asarray(0.5 if interpolation == "midpoint" else rank - low, x.array.dtype))
-    upper = Gather.apply(x, np.take_along_axis(order, high.astype(np.int64), along), along)
-    return y + where(wrap(low < high), upper - y, 0.0) * weight  # not inf - inf
+        weight = wrap(full((), 0.5, dtype, like=x.array) if interpolation == "midpoint" else share)
+    return y + where(wrap(between), Gather.apply(x, upper, along) - y, 0.0) * weight  # not inf - inf

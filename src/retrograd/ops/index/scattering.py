@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import ones
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_index, as_int, require_tensor
@@ -74,7 +75,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
             f"{input.array.dtype} of shape {wanted}"
         )
     call = shape, offset, dim1 % len(shape), dim2 % len(shape)
-    on = DiagonalFill.apply(wrap(np.ones(wanted, np.bool_)), *call)
+    on = DiagonalFill.apply(wrap(ones(wanted, np.bool_, like=src.array)), *call)
     return where(on, DiagonalFill.apply(src, *call), input)
 
 
@@ -143,7 +144,7 @@ def _axis(name: str, x: Any, dim: int) -> int:
 def _replaced(name: str, x: Tensor, src: Any, index: tuple[Any, ...]) -> Tensor:
     require_tensor(name, src, "src")
     places = places_of(name, x.array.shape, index)
-    wanted = np.broadcast_to(np.int8(0), x.array.shape)[index].shape
+    wanted = places.selected(x.array.shape)
     if src.array.shape != wanted:
         raise ValueError(f"{name}: src.shape={src.array.shape} must be {wanted}, the shape of what it replaces")
     return Put.apply(x, fitting(name, x, places, src), places, False)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from math import isfinite, prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import all_true, extremes, from_host, linspace, zeros
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import exact, kernels
 from ..arguments.checks import (
     as_flag,
     as_index,
@@ -61,7 +64,6 @@ def searchsorted(
     if side is not None and (side not in ("left", "right") or (right and side == "left")):
         raise ValueError(f'searchsorted: side={side!r} must be "left" or "right" and agree with right={right}')
     sequence = sorted_sequence.array
-    where: Literal["left", "right"] = "right" if right or side == "right" else "left"
     if not sequence.ndim:
         raise ValueError("searchsorted: sorted_sequence has no axis, needs at least 1")
     if sorter is not None:
@@ -71,24 +73,19 @@ def searchsorted(
                 f"searchsorted: sorter must hold int64 indices in the shape of sorted_sequence, {sequence.shape}; "
                 f"it is {sorter.array.dtype} of shape {sorter.array.shape}"
             )
-        sequence = np.take_along_axis(sequence, sorter.array, -1)
+        sequence = kernels.gather(sequence, sorter.array, sequence.ndim - 1)
     if is_number(input):
-        values = np.asarray(input)
+        values = from_host(input)
     elif isinstance(input, Tensor):
         values = input.array
     else:
         raise TypeError(f"searchsorted: input is {type(input).__name__}, needs a Tensor or a number")
-    if sequence.ndim == 1:
-        return wrap(np.asarray(np.searchsorted(sequence, values, where), kind))
-    if sequence.ndim != values.ndim or sequence.shape[:-1] != values.shape[:-1]:
+    if sequence.ndim > 1 and (sequence.ndim != values.ndim or sequence.shape[:-1] != values.shape[:-1]):
         raise ValueError(
             f"searchsorted: sorted_sequence.shape={sequence.shape} and input.shape={values.shape} must be equal but "
             f"for the last axis, or sorted_sequence must have one axis"
         )
-    places = np.empty(values.shape, kind)
-    for at in np.ndindex(*values.shape[:-1]):
-        places[at] = np.searchsorted(sequence[at], values[at], where)
-    return wrap(places)
+    return wrap(kernels.searchsorted(sequence, values, right or side == "right", kind))
 
 
 @operator(dtypes="bihf")
@@ -129,15 +126,14 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     x = input.array.reshape(-1)
     low, high = as_real("histc", "min", min), as_real("histc", "max", max)
     if low == high and x.size:
-        low, high = float(x.min()), float(x.max())
+        low, high = extremes(x, "the range of a histogram")
     if low == high:
         low, high = low - 1, high + 1
     with np.errstate(over="ignore"):
-        ends = np.array([low, high], x.dtype)
-    if not (low < high and np.isfinite(ends).all()):
+        finite = isfinite(x.dtype.type(low)) and isfinite(x.dtype.type(high))
+    if not (low < high and finite):
         raise ValueError(f"histc: the range from min={low} to max={high} must be finite and not empty")
-    counts, _ = np.histogram(x[x == x], bins, (low, high))
-    return wrap(counts.astype(x.dtype))
+    return wrap(kernels.histc(x, bins, low, high))
 
 
 @operator(methods="bincount", dtypes="i")
@@ -154,19 +150,17 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if interpreters and (seen := interpreted(bincount, locals())) is not None:
         return seen
     input = as_index("bincount", input)
-    if input.array.ndim != 1 or (input.array.size and input.array.min() < 0):
+    smallest, largest = extremes(input.array, "which numbers to count") if input.array.size else (0, 0)
+    if input.array.ndim != 1 or smallest < 0:
         raise ValueError(f"bincount: input must have one axis and no negative element; input.shape={input.array.shape}")
     if weights is not None and weights.array.shape != input.array.shape:
         raise ValueError(f"bincount: weights.shape={weights.array.shape} must equal input.shape={input.array.shape}")
     if isinstance(minlength, bool) or not isinstance(minlength, (int, np.integer)) or not 0 <= minlength < TOO_LONG:
         raise ValueError(f"bincount: minlength={minlength!r} must be an int from 0 to {TOO_LONG - 1}")
-    largest = input.array.max(initial=0)
     if largest >= TOO_LONG:
         raise ValueError(f"bincount: input has the element {largest}, which is too large for any memory")
-    counts = np.bincount(input.array, None if weights is None else weights.array, minlength)
-    if weights is None:
-        return wrap(counts.astype(np.int64, copy=False))
-    return wrap(counts.astype(weights.array.dtype if weights.array.dtype.kind == "f" else np.float64))
+    length = max(int(minlength), largest + 1 if input.array.size else 0)
+    return wrap(kernels.bincount(input.array, None if weights is None else weights.array, length))
 
 
 @operator(methods="histogram")
@@ -191,34 +185,32 @@ def histogram(
     density = as_flag("histogram", "density", density)
     if isinstance(bins, Tensor):
         edges = bins.array
-        if edges.ndim != 1 or edges.size < 2 or not (np.diff(edges) >= 0).all():
+        if edges.ndim != 1 or edges.size < 2 or not _increasing(edges):
             raise ValueError(f"histogram: bins={bins} must be at least 2 edges in increasing order")
     elif isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins < TOO_LONG:
         raise ValueError(f"histogram: bins={bins!r} must be an int from 1 to {TOO_LONG - 1}, or a Tensor of edges")
     else:
         x = input.array
-        if range is None:
-            low, high = x.min(initial=np.inf), x.max(initial=-np.inf)
+        if range is None and x.size:  # in the type of x, as are the edges
+            low, high = map(x.dtype.type, extremes(x, "the range of a histogram"))
+        elif range is None:
+            low, high = 0.0, 1.0
         else:
             ends = as_list("histogram", "range", range, "two numbers")
             if len(ends) != 2:
                 raise ValueError(f"histogram: range={range} must be two numbers: (least, greatest)")
             low, high = (as_real("histogram", "range", end) for end in ends)
-        if range is None and not x.size:
-            low, high = 0.0, 1.0
         if low == high:
             low, high = low - 0.5, high + 0.5
-        if not (low < high and np.isfinite([low, high]).all()):
+        if not (low < high and isfinite(low) and isfinite(high)):
             raise ValueError(f"histogram: range={range}, from {low} to {high}, must be finite and not empty")
-        edges = np.linspace(low, high, bins + 1).astype(x.dtype)  # those that are returned
+        edges = linspace(low, high, bins + 1, x.dtype)  # those that are returned
     if weight is not None:
         require_tensor("histogram", weight, "weight")
     if weight is not None and weight.array.shape != input.array.shape:
         raise ValueError(f"histogram: weight.shape={weight.array.shape} must equal input.shape={input.array.shape}")
-    weights = None if weight is None else weight.array.reshape(-1)
-    with np.errstate(invalid="ignore", divide="ignore"):  # where nothing is counted, the density is NaN
-        counts, _ = np.histogram(input.array.reshape(-1), edges.astype(np.float64), weights=weights, density=density)
-    return Histogram(wrap(counts.astype(input.array.dtype)), wrap(edges.astype(input.array.dtype)))
+    counts = kernels.histogram(input.array, edges, None if weight is None else weight.array, density)
+    return Histogram(wrap(counts), wrap(kernels.cast(edges, input.array.dtype)))
 
 
 @operator
@@ -246,11 +238,11 @@ def histogramdd(
         return seen
     require_float("histogramdd", input)
     density = as_flag("histogramdd", "density", density)
-    shape, dtype = input.array.shape, input.array.dtype
+    shape = input.array.shape
     if len(shape) < 2:
         raise ValueError(f"histogramdd: input.shape={shape} must have at least 2 axes, (..., N): N coordinates")
     axes = shape[-1]
-    points = input.array.reshape(int(np.prod(shape[:-1])), axes)
+    points = input.array.reshape(prod(shape[:-1]), axes)
     given = list(bins) if isinstance(bins, (tuple, list)) else [bins] * axes
     if len(given) != axes:
         raise ValueError(f"histogramdd: bins has {len(given)} entries, needs {axes} for input.shape={shape}")
@@ -264,19 +256,14 @@ def histogramdd(
     for axis, entry in enumerate(given):
         limits = None if range is None else (float(range[2 * axis]), float(range[2 * axis + 1]))
         edges.append(_edges(entry, axis, points[:, axis], limits))
-    counts = np.zeros([len(own) - 1 for own in edges], np.float64)
-    places = [np.searchsorted(own, x, "right") - 1 - (x == own[-1]) for own, x in zip(edges, points.T, strict=True)]
-    inside = np.ones(len(points), bool)
-    for place, own in zip(places, edges, strict=True):
-        inside &= (place >= 0) & (place < len(own) - 1)
-    amounts = np.ones(len(points)) if weight is None else weight.array.reshape(-1)
-    np.add.at(counts, tuple(place[inside] for place in places), amounts[inside])
-    if density:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            counts /= counts.sum()
-            for axis, own in enumerate(edges):
-                counts /= np.diff(own.astype(np.float64)).reshape([-1] + [1] * (axes - 1 - axis))
-    return HistogramDD(wrap(np.asarray(counts, dtype)), tuple(wrap(own) for own in edges))
+    counts = kernels.histogramdd(points, edges, None if weight is None else weight.array, density)
+    return HistogramDD(wrap(counts), tuple(wrap(own) for own in edges))
+
+
+def _increasing(edges: np.ndarray) -> bool:
+    """Whether no edge is below the one before it, and no two in a row are infinite or NaN."""
+    widths = exact("sub")(edges[1:], edges[:-1])
+    return all_true(exact("le")(zeros((), widths.dtype, like=edges), widths), "whether edges increase")
 
 
 def _edges(bins: Any, axis: int, x: np.ndarray, limits: tuple[float, float] | None) -> np.ndarray:
@@ -285,18 +272,18 @@ def _edges(bins: Any, axis: int, x: np.ndarray, limits: tuple[float, float] | No
         edges: np.ndarray = bins.array
         if edges.dtype != x.dtype:
             raise TypeError(f"histogramdd: bins[{axis}] is {edges.dtype}, input is {x.dtype}; both must have one type")
-        if edges.ndim != 1 or edges.size < 2 or not (np.diff(edges) >= 0).all():
+        if edges.ndim != 1 or edges.size < 2 or not _increasing(edges):
             raise ValueError(f"histogramdd: bins[{axis}]={bins} must be at least 2 edges in increasing order")
-        return edges.copy()
+        return kernels.duplicate(edges)
     if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)):
         raise TypeError(f"histogramdd: bins[{axis}]={bins!r} must be an int, or a Tensor of edges")
     if not 1 <= bins < TOO_LONG:
         raise ValueError(f"histogramdd: bins[{axis}]={bins} must be from 1 to {TOO_LONG - 1}")
-    low, high = limits or ((float(x.min()), float(x.max())) if x.size else (0.0, 1.0))
-    if not (low <= high and np.isfinite([low, high]).all()):
+    low, high = limits or (extremes(x, "the range of a histogram") if x.size else (0.0, 1.0))
+    if not (low <= high and isfinite(low) and isfinite(high)):
         raise ValueError(
             f"histogramdd: the range of axis {axis}, from {low} to {high}, must be finite and must not descend"
         )
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, int(bins) + 1).astype(x.dtype)
+    return linspace(low, high, int(bins) + 1, x.dtype)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import broadcast_to, zeros
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...kernel_set import kernels
+from ...kernel_set import exact, kernels
 from ..arguments.checks import as_element, as_index, is_number, kind_of, require_factor, require_tensor
 from ..dtypes.dtype import cast
 from ..memory.private import private
@@ -39,18 +40,17 @@ class MaskedFill(Function):
         ctx.input_shape, ctx.value_shape = x.array.shape, v.array.shape
         if x.array.dtype.char in "fd":
             return wrap(kernels.where(mask, v.array, x.array))
-        if x.array.shape != mask.shape:
-            return wrap(np.where(mask, v.array, x.array))
-        y = x.array.copy(order="K")
-        np.copyto(y, v.array, where=mask)
-        return wrap(y)
+        return wrap(kernels.masked_fill(x.array, v.array, mask))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (mask,) = ctx.saved_tensors
-        zero = wrap(np.zeros((), g.array.dtype))
+        zero = wrap(zeros((), g.array.dtype, like=g.array))
         gx = sum_to(MaskedFill.apply(g, zero, mask), ctx.input_shape) if ctx.needs_input_grad[0] else None
-        gv = sum_to(MaskedFill.apply(g, zero, np.asarray(~mask)), ctx.value_shape) if ctx.needs_input_grad[1] else None
+        gv = None
+        if ctx.needs_input_grad[1]:
+            others = exact("eq")(mask, zeros((), mask.dtype, like=mask))
+            gv = sum_to(MaskedFill.apply(g, zero, others), ctx.value_shape)
         return gx, gv, None
 
 
@@ -164,7 +164,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     shape = _require_mask("masked_fill", input, mask)
     number = _number("masked_fill", input, value)
     own = private(mask.array, input.requires_grad or number.requires_grad)
-    return MaskedFill.apply(input, number, np.broadcast_to(own, shape))
+    return MaskedFill.apply(input, number, broadcast_to(own, shape))
 
 
 @operator(methods="masked_select", dtypes="bihf")
@@ -195,13 +195,14 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     require_tensor("masked_scatter", input)
     shape = _require_mask("masked_scatter", input, mask)
     _require_type("masked_scatter", input, source)
-    count = int(np.count_nonzero(np.broadcast_to(mask.array, shape)))
+    places = kernels.nonzero(broadcast_to(mask.array, shape))
+    count = places[0].size
     if source.array.size < count:
         raise ValueError(f"masked_scatter: source has {source.array.size} elements, the mask is True in {count}")
     if not shape:
         return source.reshape(-1)[0] if count else input.clone()
-    places = Places(None, tuple(range(len(shape))), np.broadcast_to(mask.array, shape).nonzero())
-    return Put.apply(expand(input, shape), source.reshape(source.array.size)[:count], places, False)
+    values = source.reshape(source.array.size)[:count]
+    return Put.apply(expand(input, shape), values, Places(None, tuple(range(len(shape))), places), False)
 
 
 def _at(indices: np.ndarray, position: int) -> Places:
@@ -216,7 +217,7 @@ def _vector(name: str, x: Tensor, dim: int, index: Any, negative: bool = False) 
     if index.array.ndim > 1:
         raise ValueError(f"{name}: index.shape={index.array.shape}, needs a vector or a number")
     extent = shape[position] if shape else 1
-    indices = np.atleast_1d(np.ascontiguousarray(index.array))
+    indices = index.array.reshape(-1)
     return in_range(name, "index", indices, extent, f"axis dim={dim} of input.shape={shape}", negative), position
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
-import numpy as np
-
+from ...arrays import from_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, as_index, is_number, require_tensor
 from ..pointwise.operands import WithoutGradient
 from ..shape.shape import axis, sizes
@@ -34,8 +35,8 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     if not any(isinstance(value, Tensor) for _, value in pair):
         require_tensor("isin", elements, "elements")
     as_flag("isin", "assume_unique", assume_unique)
-    x, y = (value.array if isinstance(value, Tensor) else np.asarray(value) for _, value in pair)
-    return wrap(np.asarray(np.isin(x, y, invert=as_flag("isin", "invert", invert))))
+    x, y = (value.array if isinstance(value, Tensor) else from_host(value) for _, value in pair)
+    return wrap(kernels.isin(x, y, as_flag("isin", "invert", invert)))
 
 
 @operator(records=WithoutGradient, methods="unique_consecutive", dtypes="bihf")
@@ -60,16 +61,12 @@ def unique_consecutive(
     return_counts = as_flag("unique_consecutive", "return_counts", return_counts)
     along = 0 if dim is None else axis("unique_consecutive", "dim", dim, input.array.ndim)
     x = input.array.reshape(-1) if dim is None else input.array
-    rows = np.moveaxis(x, along, 0)
-    changes = (rows[1:] != rows[:-1]).any(tuple(range(1, rows.ndim)))
-    starts = np.concatenate(([True] * bool(len(rows)), changes)).astype(np.bool_)
-    merged = np.ascontiguousarray(np.moveaxis(rows[starts], 0, along))
+    merged, inverse, counts = kernels.unique_consecutive(x, along, return_inverse, return_counts)
     wanted = [WithoutGradient.apply(input, merged, "unique_consecutive") if input._requires_grad else wrap(merged)]
-    if return_inverse:
-        inverse = np.cumsum(starts, dtype=np.int64) - 1
+    if inverse is not None:
         wanted.append(wrap(inverse.reshape(input.array.shape) if dim is None else inverse))
-    if return_counts:
-        wanted.append(wrap(np.diff(np.append(np.flatnonzero(starts), len(rows))).astype(np.int64)))
+    if counts is not None:
+        wanted.append(wrap(counts))
     return wanted[0] if len(wanted) == 1 else tuple(wanted)
 
 
@@ -80,13 +77,16 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     Raises:
         TypeError: ``indices`` does not hold int64, or shape is not an int or ints.
         IndexError: an index is out of range.
+        ValueError: a tensor of this shape has more elements than int64 can count.
     """
     if interpreters and (seen := interpreted(unravel_index, locals())) is not None:
         return seen
     indices = as_index("unravel_index", indices, "indices")
     extents = sizes("unravel_index", "shape", (shape,))
-    size = int(np.prod(extents))
+    size = prod(extents)
+    if size >= 1 << 63:
+        raise ValueError(f"unravel_index: shape={extents} has {size} elements, more than int64 can count")
     flat = in_range("unravel_index", "indices", indices.array, size, f"shape={extents} with {size} elements")
     if not extents:
         return ()
-    return tuple(wrap(np.asarray(part, np.int64)) for part in np.unravel_index(flat, extents))
+    return tuple(map(wrap, kernels.unravel_index(flat, extents)))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import arange, ones
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
@@ -32,8 +33,13 @@ class Matrix:
 
     def csr(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """starts, indices and weights of this type"""
-        starts = np.arange(self.rows + 1) if self.starts is None else self.starts
-        weights = np.ones(self.indices.size, dtype) if self.weights is None else self.weights.astype(dtype)
+        starts, weights = self.starts, self.weights
+        if starts is None:
+            starts = arange(self.rows + 1, like=self.indices)
+        if weights is None:
+            weights = ones(self.indices.size, dtype, like=self.indices)
+        elif weights.dtype != dtype:
+            weights = kernels.cast(weights, dtype)
         return starts, self.indices, weights
 
     @property
@@ -84,9 +90,5 @@ class SparseProducts(Function):
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     """The lines ``indices`` of x along ``axis``, in x's memory order."""
     if x.dtype.char in "fd":
-        return np.asarray(kernels.lines(x, indices, axis))
-    order = sorted(range(x.ndim), key=lambda a: -abs(x.strides[a]))
-    if order == list(range(x.ndim)):
-        return x.take(indices, axis)
-    y = x.transpose(order).take(indices, order.index(axis))
-    return y.transpose(sorted(range(x.ndim), key=order.__getitem__))
+        return kernels.lines(x, indices, axis)
+    return kernels.take(x, indices, axis)

@@ -1,0 +1,102 @@
+"""Order statistics along an axis: sorting, medians, modes, quantiles, distinct elements. NaN is sorted last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["argsort", "median", "median_index", "mode", "quantile_index", "unique", "unique_consecutive"]
+
+
+def argsort(x: np.ndarray, axis: int, descending: bool, stable: bool) -> np.ndarray:
+    """Indices (int64) that sort x along ``axis``; a stable sort keeps the order of equal elements, descending too."""
+    kind: Any = "stable" if stable else "quicksort"
+    if not descending:
+        return np.argsort(x, axis, kind=kind).astype(np.int64, copy=False)
+    order = np.flip(np.argsort(np.flip(x, axis), axis, kind=kind), axis)
+    return np.subtract(x.shape[axis] - 1, order, dtype=np.int64)
+
+
+def median(x: np.ndarray, skip: bool) -> np.ndarray:
+    """The median of all elements, the lower one of two: one element, with as many axes as x.
+
+    It is NaN if there is no element, or a NaN that is not to be skipped.
+    """
+    line = x.reshape(-1)
+    numbers = line[line == line]
+    if numbers.size and (skip or numbers.size == line.size):
+        middle = (numbers.size - 1) // 2
+        y = np.partition(numbers, middle)[middle]
+    else:
+        y = np.nan
+    return np.full((1,) * x.ndim, y, x.dtype)
+
+
+def median_index(x: np.ndarray, axis: int, skip: bool) -> np.ndarray:
+    """Index (int64) of the median along ``axis``, which gets extent 1; of the first NaN, unless they are skipped."""
+    order = argsort(x, axis, False, True)
+    count = (x == x).sum(axis, keepdims=True)  # numbers come before NaN
+    middle = np.maximum(count - 1, 0) // 2
+    if not skip:
+        middle = np.where(count < x.shape[axis], count, middle)
+    return np.take_along_axis(order, middle, axis)
+
+
+def mode(x: np.ndarray, axis: int) -> np.ndarray:
+    """Last index (int64) of the most frequent element along ``axis``, which gets extent 1; of several, the smallest."""
+    order = np.moveaxis(argsort(x, axis, False, True), axis, -1)
+    ordered = np.take_along_axis(np.moveaxis(x, axis, -1), order, -1)
+    places = np.arange(ordered.shape[-1])
+    starts = np.concatenate((np.ones_like(ordered[..., :1], np.bool_), ordered[..., 1:] != ordered[..., :-1]), -1)
+    run = places - np.maximum.accumulate(np.where(starts, places, 0), -1)
+    index = np.take_along_axis(order, run.argmax(-1)[..., np.newaxis], -1)
+    return np.moveaxis(index, -1, axis)
+
+
+def quantile_index(
+    x: np.ndarray, q: np.ndarray, axis: int, interpolation: str, skip: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Where the quantiles q, () or (Q,), of each line along ``axis`` lie: at rank q (n - 1) of its n sorted elements.
+
+    Returns the indices of the elements below and above this rank, where they differ, the part of the step between them
+    that lies below the rank, and n - 1. With a NaN in the line it is the quantile, unless NaN are skipped.
+    """
+    last: Any = x.shape[axis] - 1
+    order = argsort(x, axis, False, False)
+    missing = np.isnan(x)
+    if skip:
+        last = np.maximum((~missing).sum(axis, keepdims=True) - 1, 0)
+    rank = q.reshape(-1, *(1,) * (x.ndim - axis - 1)).astype(np.float64) * last
+    if not skip:
+        rank = np.where(missing.any(axis, keepdims=True), last, rank)
+    if interpolation == "nearest":
+        rank = np.round(rank)
+    elif interpolation in ("lower", "higher"):
+        rank = (np.floor if interpolation == "lower" else np.ceil)(rank)
+    low, high = np.floor(rank), np.ceil(rank)
+    lower, upper = (np.take_along_axis(order, each.astype(np.int64), axis) for each in (low, high))
+    return lower, upper, low < high, np.asarray(rank - low, x.dtype), np.asarray(last, x.dtype)
+
+
+def unique(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The distinct elements, or slices along ``axis``, sorted; where each of x is among them; how often each occurs.
+
+    NaN differ from each other.
+    """
+    output, inverse, counts = np.unique(x, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
+    inverse = inverse.reshape(x.shape if axis is None else (x.shape[axis],))
+    return output, inverse.astype(np.int64, copy=False), counts.astype(np.int64, copy=False)
+
+
+def unique_consecutive(
+    x: np.ndarray, axis: int, inverse: bool, counts: bool
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """x with equal neighboring slices along ``axis`` merged; where each is in the result; how many were merged."""
+    rows = np.moveaxis(x, axis, 0)
+    changes = (rows[1:] != rows[:-1]).any(tuple(range(1, rows.ndim)))
+    starts = np.concatenate(([True] * bool(len(rows)), changes)).astype(np.bool_)
+    merged = np.ascontiguousarray(np.moveaxis(rows[starts], 0, axis))
+    number = np.cumsum(starts, dtype=np.int64) - 1 if inverse else None
+    count = np.diff(np.append(np.flatnonzero(starts), len(rows))).astype(np.int64) if counts else None
+    return merged, number, count
