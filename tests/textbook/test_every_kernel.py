@@ -16,6 +16,7 @@ from formula_arguments import KERNELS, arguments
 from retrograd import textbook
 from retrograd.formulas import form
 from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
+from retrograd.kernels.interface.linear_algebra import LinearAlgebra
 
 CONV, POOL = conv_window((5, 4), 3, stride=(2, 1), padding=1, groups=2), pool_window((5, 4), 2, 1, 1)
 ADAPTIVE = AdaptiveWindow((5, 4), (2, 3))
@@ -149,6 +150,7 @@ def test_every_kernel_is_exported_and_covered_here() -> None:
     codes = {"sign_bits", "quantize_codes", "lowbit_filters", "lowbit_conv"}  # tests/kernels/test_lowbit.py
     exported = set(textbook.__all__) - {"formula_kernel"}  # test_user_formula.py
     moves = {"cast", "concatenate", "csr_transpose", "pad_slice"}  # tests/kernels/test_interface.py
+    moves |= vars(LinearAlgebra).keys() & exported  # tests/kernels/test_linear_algebra.py
     assert public == exported == {*calls(np.float64), *in_place, *nested, *codes, *moves, "norm_of_all"}
 
 

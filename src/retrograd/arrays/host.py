@@ -39,6 +39,12 @@ def integers(x: Array, why: str) -> list[int]:
     return found
 
 
+def bounds(x: Array, why: str) -> tuple[Any, Any]:
+    """The smallest and the largest element of x, which has some, as Python's numbers."""
+    _read(why)
+    return x.min().item(), x.max().item()
+
+
 def any_true(mask: Array, why: str) -> bool:
     """Whether an element is not 0."""
     _read(why)

@@ -13,12 +13,17 @@ from .attention import *
 from .convolution import *
 from .cross_entropy import *
 from .ctc import *
+from .decompositions import *
 from .deformable import *
 from .distance import *
+from .exponential import *
 from .formula import *
+from .fourier import *
 from .group_norm import *
+from .ldl import *
 from .loss import *
 from .lowbit import *
+from .lu import *
 from .margin import *
 from .matmul import *
 from .moves import *
@@ -31,8 +36,10 @@ from .recurrent import *
 from .reduction import *
 from .scan import *
 from .softmax import *
+from .solving import *
 from .sparse import *
 from .special import *
+from .windows import *
 
 globals().update(pointwise.KERNELS)
 __all__ = [

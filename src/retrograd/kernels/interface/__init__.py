@@ -10,6 +10,7 @@ from __future__ import annotations
 from ...formulas import FUSED, POINTWISE
 from .kernel import KERNELS, Kernel, Spec, elementwise, spec_of
 from .layers import Layers
+from .linear_algebra import LinearAlgebra
 from .memory import Memory
 from .numeric import Numeric
 from .training import Training
@@ -17,7 +18,7 @@ from .training import Training
 __all__ = ["KERNELS", "Interface", "Kernel", "Spec", "spec_of"]
 
 
-class Interface(Layers, Training, Numeric, Memory):
+class Interface(Layers, Training, Numeric, Memory, LinearAlgebra):
     """The kernels. x is the input, w a weight, g the gradient to the result; gx, gw, ... are gradients."""
 
 
