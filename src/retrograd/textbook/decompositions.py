@@ -33,10 +33,12 @@ def svd_complement(a: np.ndarray) -> np.ndarray:
 
 def singular_values(a: np.ndarray, hermitian: bool) -> np.ndarray:
     """(..., K), NaN where a is not finite; of symmetric matrices, the lower triangles of a, if ``hermitian``"""
-    finite = np.isfinite(a).all((-2, -1))[..., np.newaxis]
-    known = a if finite.all() else np.where(finite[..., np.newaxis], a, 0)
-    s = np.abs(np.linalg.eigvalsh(known)) if hermitian else np.linalg.svd(known, compute_uv=False)
-    return s if finite.all() else np.where(finite, s, np.asarray(np.nan, s.dtype))
+    try:
+        return np.abs(np.linalg.eigvalsh(a)) if hermitian else np.linalg.svd(a, compute_uv=False)
+    except np.linalg.LinAlgError:
+        finite = np.isfinite(a).all((-2, -1), keepdims=True)
+        s = singular_values(np.where(finite, a, 0), hermitian)
+        return np.where(finite[..., 0], s, a.dtype.type(np.nan))
 
 
 def eigh(a: np.ndarray, upper: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

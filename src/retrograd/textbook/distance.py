@@ -6,7 +6,10 @@ import numpy as np
 
 from .ieee import ieee
 
-__all__ = ["largest", "largest_slope", "pair_indices", "row_combination", "row_products", "row_squares", "signum"]
+__all__ = [
+    "is_zero", "largest", "largest_slope", "pair_indices", "row_combination", "row_products", "row_squares",
+    "short_lengths", "signum",
+]  # fmt: skip
 
 
 @ieee
@@ -25,6 +28,17 @@ def row_squares(x: np.ndarray, y: np.ndarray, eps: float) -> np.ndarray:
 def row_combination(a: np.ndarray, x: np.ndarray, b: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
     """a[n] x[n] + b[n] y[n] + c[n]: x, y (N, D), a, b, c (N,)  ->  (N, D)"""
     return np.asarray(a[:, None] * x + b[:, None] * y + c[:, None])
+
+
+def is_zero(x: np.ndarray) -> np.ndarray:
+    """Bool: whether x is 0."""
+    return np.asarray(x == 0)
+
+
+def short_lengths(square: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
+    """length = sqrt(square), and bool: whether it is below eps"""
+    length = np.asarray(np.sqrt(square))
+    return length, np.asarray(length < eps)
 
 
 def signum(x: np.ndarray) -> np.ndarray:

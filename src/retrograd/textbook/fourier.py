@@ -6,12 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .ieee import ieee
-
 __all__ = ["complex_fft", "fft_frequencies", "half_sum", "half_weights", "real_fft", "rfft_frequencies"]
 
 
-@ieee
 def complex_fft(x: np.ndarray, axes: tuple[int, ...], inverse: bool, factor: float) -> np.ndarray:
     """factor times the sum over j of (pairs x[j]) exp(-2 pi i j k / n) along each of the axes, +2 if ``inverse``"""
     z = _complex(x)
@@ -19,14 +16,12 @@ def complex_fft(x: np.ndarray, axes: tuple[int, ...], inverse: bool, factor: flo
     return _pairs(y, x.dtype, factor)
 
 
-@ieee
 def real_fft(x: np.ndarray, axis: int, inverse: bool, factor: float) -> np.ndarray:
     """The half k = 0 .. n // 2 of the transform of real x along an axis, as pairs; see ``complex_fft``."""
     z = np.fft.rfft(x, axis=axis)
     return _pairs(z.conj() if inverse else z, x.dtype, factor)
 
 
-@ieee
 def half_sum(g: np.ndarray, axis: int, n: int, inverse: bool, factor: float) -> np.ndarray:
     """factor times the real part of the sum over k = 0 .. n // 2 of (pairs g[k]) exp(2 pi i j k / n), j = 0 .. n - 1
 

@@ -12,10 +12,7 @@ from typing import Any
 
 import numpy as np
 
-
-def none_refused() -> np.ndarray:
-    """The index -1."""
-    return np.array(-1, np.int64)
+none_refused: Callable[[], np.ndarray] = np.array(-1, np.int64).copy  # the index that says so, a new array
 
 
 def first_refused(function: Callable[..., Any], matrices: np.ndarray, *others: Any) -> np.ndarray:

@@ -40,7 +40,6 @@ def singular_matrices(a: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.slogdet(a)[0] == 0)
 
 
-@ieee
 def pseudo_inverse(a: np.ndarray, atol: np.ndarray, rtol: np.ndarray) -> np.ndarray:
     """v diag(1 / s) uT of a (..., M, N), with 0 for singular values s up to max(atol, rtol times the largest)."""
     u, s, v = svd(a)
@@ -50,7 +49,6 @@ def pseudo_inverse(a: np.ndarray, atol: np.ndarray, rtol: np.ndarray) -> np.ndar
     return y
 
 
-@ieee
 def singular_rank(s: np.ndarray, atol: np.ndarray, rtol: np.ndarray) -> np.ndarray:
     """(...,) int64: how many of the singular values s (..., K) exceed max(atol, rtol times the largest)"""
     limits = np.maximum(atol, rtol * s.max(-1, initial=0))

@@ -217,6 +217,14 @@ class LinearAlgebra:
 
     # ---- parts of distances and attention
 
+    @declare(lambda x: x._replace(dtype=BOOL))
+    def is_zero(self, x: Array) -> Array:
+        """Whether x is 0."""
+
+    @declare(lambda square, eps: (square, square._replace(dtype=BOOL)))
+    def short_lengths(self, square: Array, eps: float) -> Pair:
+        """The square root, and whether it is below a number."""
+
     @declare(lambda x: x)
     def signum(self, x: Array) -> Array:
         """The sign of x; NaN stays."""
@@ -232,6 +240,10 @@ class LinearAlgebra:
     @declare(lambda x: (Spec((x.shape[0] * (x.shape[0] - 1) // 2,), INT64),) * 2)
     def pair_indices(self, x: Array) -> Pair:
         """Both row numbers of all pairs of rows."""
+
+    @declare(lambda mask, dtype: Spec(mask.shape, dtype))
+    def mask_bias(self, mask: Array, dtype: Type) -> Array:
+        """0 where a mask is True, else -inf."""
 
     @declare(lambda scores: scores._replace(shape=scores.shape[-2:]))
     def causal_bias(self, scores: Array) -> Array:

@@ -149,9 +149,9 @@ def logdet(input: Tensor) -> Tensor:
         return seen
     require_square("logdet", input, "input")
     sign, logarithm = LogDeterminant.apply(input)
-    negative = sign < 0
-    if any_true(negative.array, "whether a determinant is negative"):
-        return where(negative, nan, logarithm)
+    negative = kernels.lt(sign.array, zeros((), sign.array.dtype, like=sign.array))
+    if any_true(negative, "whether a determinant is negative"):
+        return where(wrap(negative), nan, logarithm)
     found: Tensor = logarithm
     return found
 

@@ -386,7 +386,10 @@ def tolerances(name: str, A: Tensor, atol: Any, rtol: Any) -> tuple[np.ndarray, 
     """The absolute and the relative limit below which singular values count as 0, as arrays that broadcast."""
     given = []
     for label, value in (("atol", atol), ("rtol", rtol)):
-        found = value.array if isinstance(value, Tensor) else from_host(0 if value is None else value, like=A.array)
+        if value is None:
+            given.append(zeros((), A.array.dtype, like=A.array))
+            continue
+        found = value.array if isinstance(value, Tensor) else from_host(value, like=A.array)
         if found.dtype.kind not in "fiu":
             raise TypeError(f"{name}: {label}={value!r} must be a number or a Tensor of numbers")
         if not broadcasts_to(found.shape, A.array.shape[:-2]):

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import broadcast_to, from_host
+from ...arrays import broadcast_to
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.rule import ruled
 from ...engine.tensor import Tensor, wrap
-from ...kernel_set import exact, kernels
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, as_probability, as_real, require_same
 from ..dtypes.dtype import bool_
 from ..index.indexing import PadSlice
@@ -237,8 +237,7 @@ def _bias(name: str, mask: Any, query: Tensor, rows: tuple[int, ...]) -> Tensor:
         raise ValueError(f"{name}: attn_mask.shape={mask.array.shape} does not broadcast to (..., L, S) = {rows}")
     if mask.array.dtype != bool_:
         return mask
-    limits = [from_host(number, query.array.dtype, like=mask.array) for number in (0.0, -math.inf)]
-    return wrap(exact("where")(mask.array, *limits))
+    return wrap(kernels.mask_bias(mask.array, query.array.dtype))
 
 
 def _leading(

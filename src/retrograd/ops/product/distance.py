@@ -195,15 +195,16 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 def _unit(x: Tensor, along: int, eps: float) -> Tensor:
     """x / max(|x|, eps); the gradient ignores the max, as PyTorch's does."""
     square = sum(x * x, along, True)
-    length, least = kernels.sqrt(square.array), from_host(eps, square.array.dtype, like=square.array)
-    if not any_true(kernels.lt(length, least), "whether a vector is shorter than eps"):
+    length, short = kernels.short_lengths(square.array, eps)
+    if not any_true(short, "whether a vector is shorter than eps"):
         return x / sqrt(square)
     # at length 0, use the derivative of the root at 1
     root = sqrt(_divisor(square))
-    return x / (root + wrap(kernels.sub(kernels.maximum(length, least), root.array)))
+    longer = kernels.maximum(length, from_host(eps, length.dtype, like=length))
+    return x / (root + wrap(kernels.sub(longer, root.array)))
 
 
 def _divisor(y: Tensor) -> Tensor:
     """y with 1 in place of 0; the gradient is that of y."""
-    zero = kernels.eq(y.array, zeros((), y.array.dtype, like=y.array))
+    zero = kernels.is_zero(y.array)
     return y + wrap(kernels.cast(zero, y.array.dtype)) if any_true(zero, "whether a length is 0") else y
