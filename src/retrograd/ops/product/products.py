@@ -6,6 +6,7 @@ from math import prod
 from operator import index as exact_int
 from typing import Any
 
+from ...arrays import to_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import is_number, require_factor, require_same, require_tensor, whole
@@ -295,7 +296,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     require_same("tensordot", "a", a, "b", b, True)
     sa, sb = a.array.shape, b.array.shape
     if isinstance(dims, Tensor):
-        dims = dims.tolist()
+        dims = to_host(dims.array, "the axes of tensordot").tolist()
     if isinstance(dims, (tuple, list)):
         over = tuple(tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in dims)
     else:
