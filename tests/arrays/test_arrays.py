@@ -62,6 +62,7 @@ def test_views_show_the_same_memory() -> None:
     [
         (lambda x: arrays.number(x[0], "why"), 0.0),
         (lambda x: arrays.integers(x.astype(int), "why"), [0, 1, 2]),
+        (lambda x: arrays.extremes(x, "why"), (0.0, 2.0)),
         (lambda x: arrays.any_true(x, "why"), True),
         (lambda x: arrays.all_true(x, "why"), False),
         (lambda x: arrays.all_finite(x, "why"), True),

@@ -17,6 +17,7 @@ from retrograd import textbook
 from retrograd.formulas import form
 from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
 from retrograd.kernels.interface.indexing import Indexing
+from retrograd.kernels.interface.linear_algebra import LinearAlgebra
 
 CONV, POOL = conv_window((5, 4), 3, stride=(2, 1), padding=1, groups=2), pool_window((5, 4), 2, 1, 1)
 ADAPTIVE = AdaptiveWindow((5, 4), (2, 3))
@@ -151,6 +152,7 @@ def test_every_kernel_is_exported_and_covered_here() -> None:
     exported = set(textbook.__all__) - {"formula_kernel"}  # test_user_formula.py
     moves = {"cast", "concatenate", "pad_slice"}  # tests/kernels/test_interface.py
     indexing = {*vars(Indexing)} & exported - {*calls(np.float64)}  # test_indexing.py
+    moves |= vars(LinearAlgebra).keys() & exported  # tests/kernels/test_linear_algebra.py
     elsewhere = {*in_place, *nested, *codes, *moves, *indexing, "norm_of_all"}
     assert public == exported == {*calls(np.float64), *elsewhere}
 

@@ -37,8 +37,8 @@ from .host import (
 from .views import as_strided, broadcast_arrays, broadcast_to, diagonal, moveaxis, overlap, shares_memory
 
 __all__ = [
-    "all_finite", "all_true", "any_nan", "any_true", "arange", "as_strided", "broadcast_arrays", "broadcast_to",
-    "diagonal", "empty", "empty_like", "extremes", "eye", "first_outside", "from_host", "full", "full_like",
-    "increasing", "integers", "linspace", "moveaxis", "number", "ones", "ones_like", "overlap", "same", "shares_memory",
-    "to_host", "within", "zeros", "zeros_like",
+    "all_finite", "all_true", "any_nan", "any_true", "arange", "as_strided", "broadcast_arrays",
+    "broadcast_to", "diagonal", "empty", "empty_like", "extremes", "eye", "first_outside", "from_host", "full",
+    "full_like", "increasing", "integers", "linspace", "moveaxis", "number", "ones", "ones_like", "overlap", "same",
+    "shares_memory", "to_host", "within", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -13,13 +13,18 @@ from .attention import *
 from .convolution import *
 from .cross_entropy import *
 from .ctc import *
+from .decompositions import *
 from .deformable import *
 from .distance import *
 from .embedding import *
+from .exponential import *
 from .formula import *
+from .fourier import *
 from .group_norm import *
+from .ldl import *
 from .loss import *
 from .lowbit import *
+from .lu import *
 from .margin import *
 from .masks import *
 from .matmul import *
@@ -36,8 +41,10 @@ from .scan import *
 from .scatter import *
 from .search import *
 from .softmax import *
+from .solving import *
 from .sparse import *
 from .special import *
+from .windows import *
 
 globals().update(pointwise.KERNELS)
 __all__ = [

@@ -7,11 +7,13 @@ G adjacent heads of the queries share one head of the keys and values.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .ieee import ieee
 
-__all__ = ["attention", "attention_grad"]
+__all__ = ["attention", "attention_grad", "causal_bias", "mask_bias"]
 
 
 @ieee
@@ -51,6 +53,17 @@ def attention_grad(
     gk = scale * _for_keys(d.swapaxes(-1, -2) @ q, k)
     gv = _for_keys(p.swapaxes(-1, -2) @ g, v)
     return gq if wanted[0] else None, gk if wanted[1] else None, gv if wanted[2] else None
+
+
+def mask_bias(mask: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """To add to scores of this type: 0 where the mask is True and a query attends to a key, else -inf."""
+    return np.where(mask, dtype.type(0), dtype.type(-np.inf))
+
+
+def causal_bias(scores: np.ndarray) -> np.ndarray:
+    """(L, S) to add to scores (..., L, S): 0 where key s is at or before query l, else -inf"""
+    visible = np.tri(scores.shape[-2], scores.shape[-1], dtype=bool)
+    return np.where(visible, 0.0, -np.inf).astype(scores.dtype)
 
 
 def _scores(q: np.ndarray, k: np.ndarray, bias: np.ndarray | None, scale: float, causal: bool) -> np.ndarray:

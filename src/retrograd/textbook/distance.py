@@ -1,4 +1,4 @@
-"""Rows against rows: products, squared distances, and combinations for their gradients."""
+"""Rows against rows: products, squared distances, and combinations for their gradients; the largest of a row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import numpy as np
 
 from .ieee import ieee
 
-__all__ = ["row_combination", "row_products", "row_squares"]
+__all__ = [
+    "is_zero", "largest", "largest_slope", "pair_indices", "row_combination", "row_products", "row_squares",
+    "short_lengths", "signum",
+]  # fmt: skip
 
 
 @ieee
@@ -25,3 +28,40 @@ def row_squares(x: np.ndarray, y: np.ndarray, eps: float) -> np.ndarray:
 def row_combination(a: np.ndarray, x: np.ndarray, b: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
     """a[n] x[n] + b[n] y[n] + c[n]: x, y (N, D), a, b, c (N,)  ->  (N, D)"""
     return a[:, None] * x + b[:, None] * y + c[:, None]
+
+
+def is_zero(x: np.ndarray) -> np.ndarray:
+    """Bool: whether x is 0."""
+    return np.asarray(x == 0)
+
+
+def short_lengths(square: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
+    """length = sqrt(square), and bool: whether it is below eps"""
+    length = np.asarray(np.sqrt(square))
+    return length, np.asarray(length < eps)
+
+
+def signum(x: np.ndarray) -> np.ndarray:
+    """1 where x > 0, -1 where x < 0, 0 where x is 0; NaN stays."""
+    return np.asarray(np.sign(x))
+
+
+def largest(x: np.ndarray) -> np.ndarray:
+    """max |x| along the last axis, 0 where that has no element: x (..., N)  ->  (...)"""
+    return np.asarray(np.abs(x).max(-1, initial=0))
+
+
+def largest_slope(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The gradient of y = ``largest(x)``: the sign of x over the number of ties, where |x| is y, else 0
+
+    x (..., N), y (...)  ->  (..., N)
+    """
+    largest = np.abs(x) == y[..., None]
+    share = largest / np.maximum(largest.sum(-1, keepdims=True), 1)
+    return np.asarray(np.sign(x) * share.astype(x.dtype))
+
+
+def pair_indices(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """i and j, int64, of all pairs of rows i < j of x (N, D), ordered by i, then by j: two (N (N - 1) / 2,)"""
+    first, second = np.triu_indices(len(x), 1)
+    return first, second

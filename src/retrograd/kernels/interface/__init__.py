@@ -11,6 +11,7 @@ from ...formulas import FUSED, POINTWISE
 from .indexing import Indexing
 from .kernel import KERNELS, Kernel, Spec, elementwise, layout_of, leaves, mapped, spec_of
 from .layers import Layers
+from .linear_algebra import LinearAlgebra
 from .memory import Memory
 from .numeric import Numeric
 from .training import Training
@@ -18,7 +19,7 @@ from .training import Training
 __all__ = ["KERNELS", "Interface", "Kernel", "Spec", "layout_of", "leaves", "mapped", "spec_of"]
 
 
-class Interface(Layers, Training, Numeric, Memory, Indexing):
+class Interface(Layers, Training, Numeric, Memory, Indexing, LinearAlgebra):
     """The kernels. x is the input, w a weight, g the gradient to the result; gx, gw, ... are gradients."""
 
 

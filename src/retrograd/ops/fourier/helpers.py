@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
+from ...kernel_set import kernels
 from ..arguments.checks import as_int, as_real, require_tensor
 from ..dtypes.dtype import as_dtype, default_dtype
 from ..memory.device import as_device
@@ -30,7 +29,8 @@ def fftfreq(
     if interpreters and (seen := interpreted(fftfreq, locals())) is not None:
         return seen
     as_device("fftfreq", device)
-    return _made("fftfreq", n, np.fft.fftfreq(_count("fftfreq", n), as_real("fftfreq", "d", d)), dtype, requires_grad)
+    count, spacing = _count("fftfreq", n), as_real("fftfreq", "d", d)
+    return Tensor(kernels.fft_frequencies(count, spacing, _kind(dtype)), requires_grad)
 
 
 @operator
@@ -46,8 +46,8 @@ def rfftfreq(
     if interpreters and (seen := interpreted(rfftfreq, locals())) is not None:
         return seen
     as_device("rfftfreq", device)
-    values = np.fft.rfftfreq(_count("rfftfreq", n), as_real("rfftfreq", "d", d))
-    return _made("rfftfreq", n, values, dtype, requires_grad)
+    count, spacing = _count("rfftfreq", n), as_real("rfftfreq", "d", d)
+    return Tensor(kernels.rfft_frequencies(count, spacing, _kind(dtype)), requires_grad)
 
 
 @operator(dtypes="bihf")
@@ -82,9 +82,8 @@ def _count(name: str, n: Any) -> int:
     return int(n)
 
 
-def _made(name: str, n: int, values: np.ndarray, dtype: Any, requires_grad: bool) -> Tensor:
-    kind = default_dtype() if dtype is None else as_dtype(dtype)
-    return Tensor(values.astype(kind), requires_grad)
+def _kind(dtype: Any) -> Any:
+    return default_dtype() if dtype is None else as_dtype(dtype)
 
 
 def _turned(name: str, x: Tensor, dim: Any, sign: int) -> Tensor:

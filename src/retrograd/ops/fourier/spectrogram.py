@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from ...arrays import all_true, from_host, integers, number, ones, zeros_like
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, as_int, require_float
 from ..shape.broadcasting import expand
 from ..shape.join import stack
@@ -85,7 +85,7 @@ def stft(
         y = RealFft.apply(frames[:, 0], 2, False, factor)
     else:
         real = frames[:, 0]
-        y = ComplexFft.apply(stack((real, wrap(np.zeros_like(real.array))), -1), (2,), False, factor)
+        y = ComplexFft.apply(stack((real, wrap(zeros_like(real.array))), -1), (2,), False, factor)
     y = transpose(y, 1, 2)
     return y if len(shape) > 1 else y[0]
 
@@ -141,7 +141,7 @@ def istft(
         frames = unsqueeze(inverse_of_half("istft", x[:, :, : count // 2 + 1], count, 2, norm), 1)
     weights = _window("istft", window, size, count, input)
     if weights is None:
-        weights = wrap(np.ones(count, input.array.dtype))
+        weights = wrap(ones(count, input.array.dtype, like=input.array))
     batch, parts, times = frames.array.shape[:3]
     whole = count + hop * (times - 1)
     y = _overlapped(frames * weights, batch, parts, whole, hop)
@@ -174,7 +174,7 @@ def _window(name: str, window: Any, size: int, count: int, input: Tensor) -> Ten
     if window is None:
         if size == count:
             return None
-        window = wrap(np.ones(size, input.array.dtype))
+        window = wrap(ones(size, input.array.dtype, like=input.array))
     require_float(name, window, "window")
     if window.array.shape != (size,):
         raise ValueError(f"{name}: window.shape={window.array.shape} must be ({size},), for win_length={size}")
@@ -213,10 +213,13 @@ def _cut(y: Tensor, sums: Tensor, start: int, stop: int, length: Any) -> Tensor:
             f"istft: the frames have {whole} samples, and without the padding of center=True none is left; pass length"
         )
     y, sums = y[..., start:stop], sums[..., start:stop]
-    if not np.abs(sums.array).min() >= _SMALLEST:
-        place = int((~(np.abs(sums.array) >= _SMALLEST)).argmax())
+    least = from_host(_SMALLEST, sums.array.dtype, like=sums.array)
+    enough = kernels.le(least, kernels.abs(sums.array))
+    if not all_true(enough, "whether the windows cover all samples"):
+        place = integers(enough.reshape(-1), "which sample the windows do not cover").index(0)
+        found = number(sums.array.reshape(-1)[place], "the sum of the squared windows")
         raise ValueError(
-            f"istft: the squared windows add up to {sums.array.ravel()[place]:.3g} at sample {place}, so the signal is "
+            f"istft: the squared windows add up to {found:.3g} at sample {place}, so the signal is "
             "not determined there; use a smaller hop_length, a window without zeros at its ends, or center=True"
         )
     y = y / sums

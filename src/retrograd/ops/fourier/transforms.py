@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_float, as_int
 from ..shape.padding import pad
 from ..shape.shape import axes as axes_of
@@ -29,8 +28,7 @@ class ComplexFft(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], inverse: bool, factor: float) -> Tensor:
         ctx.call = axes, not inverse, factor
-        z = _complex(x.array)
-        return wrap(_pairs((_inverse if inverse else np.fft.fftn)(z, axes=axes), x.array.dtype, factor))
+        return wrap(kernels.complex_fft(x.array, axes, inverse, factor))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -43,8 +41,7 @@ class RealFft(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int, inverse: bool, factor: float) -> Tensor:
         ctx.call = axis, x.array.shape[axis], inverse, factor
-        z = np.fft.rfft(x.array, axis=axis)
-        return wrap(_pairs(z.conj() if inverse else z, x.array.dtype, factor))
+        return wrap(kernels.real_fft(x.array, axis, inverse, factor))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -57,11 +54,7 @@ class HalfSum(Function):
     @staticmethod
     def forward(ctx: Any, g: Tensor, axis: int, n: int, inverse: bool, factor: float) -> Tensor:
         ctx.call = axis, inverse, factor
-        z = np.moveaxis(_complex(g.array), axis, -1)
-        full = np.zeros((*z.shape[:-1], n), z.dtype)
-        full[..., : z.shape[-1]] = z
-        y = (np.fft.fft(full) if inverse else np.fft.ifft(full, norm="forward")).real * factor
-        return wrap(np.ascontiguousarray(np.moveaxis(y, -1, axis).astype(g.array.dtype)))
+        return wrap(kernels.half_sum(g.array, axis, n, inverse, factor))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
@@ -319,20 +312,6 @@ def inverse_of_half(name: str, x: Tensor, n: int, axis: int, norm: str) -> Tenso
     return _to_reals(name, x, (n,), (axis,), norm)
 
 
-def _complex(pairs: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(pairs).view(np.complex64 if pairs.dtype == np.float32 else np.complex128)[..., 0]
-
-
-def _pairs(z: np.ndarray, dtype: Any, factor: float) -> np.ndarray:
-    z = np.ascontiguousarray(z, np.complex64 if dtype == np.float32 else np.complex128)
-    pairs = z[..., np.newaxis].view(dtype)
-    return pairs * np.asarray(factor, dtype) if factor != 1 else pairs
-
-
-def _inverse(z: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    return np.fft.ifftn(z, axes=axes, norm="forward")
-
-
 def _checked(
     name: str, x: Tensor, s: Any, dim: Any, norm: Any, of_pairs: bool
 ) -> tuple[tuple[int, ...], list[int | None], str]:
@@ -416,10 +395,6 @@ def _to_reals(name: str, x: Tensor, s: Any, dim: Any, norm: Any, forward: bool =
     count = n * math.prod(x.array.shape[i] for i in over[:-1])
     if len(over) > 1:
         x = ComplexFft.apply(x, over[:-1], not forward, 1.0)
-    # elements between the ends stand for two
-    half = n // 2 + 1
-    weight = np.full((half, *(1,) * (x.array.ndim - 1 - last)), 2.0, x.array.dtype)
-    weight[0] = 1
-    if n % 2 == 0:
-        weight[-1] = 1
-    return HalfSum.apply(x * wrap(weight), last, n, forward, _factor(norm, not forward, count))
+    weights = kernels.half_weights(n, x.array.dtype)  # elements between the ends stand for two
+    weights = weights.reshape(-1, *(1,) * (x.array.ndim - 1 - last))
+    return HalfSum.apply(x * wrap(weights), last, n, forward, _factor(norm, not forward, count))

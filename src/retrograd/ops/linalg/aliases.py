@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
+from ...arrays import zeros
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag
@@ -169,5 +168,5 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SVDWithV:
     if as_flag("svd", "compute_uv", compute_uv):
         return SVDWithV(*singular_vectors(input, not some))
     *lead, m, n = input.array.shape
-    u, v = (wrap(np.zeros((*lead, extent, extent), input.array.dtype)) for extent in (m, n))
+    u, v = (wrap(zeros((*lead, extent, extent), input.array.dtype, like=input.array)) for extent in (m, n))
     return SVDWithV(u, Svd.apply(input)[1], v)

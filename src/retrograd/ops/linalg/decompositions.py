@@ -1,19 +1,22 @@
-"""Matrix decompositions on NumPy's LAPACK: Cholesky, QR, singular values, eigenvalues of symmetric matrices."""
+"""Matrix decompositions: Cholesky, QR, singular values, eigenvalues of symmetric matrices."""
 
 from __future__ import annotations
 
+from math import nan
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import any_true, empty, zeros
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag
 from ..pointwise.piecewise import where
 from ..reduce.matrix_norms import Svd
 from ..shape.join import cat
-from .matrices import failing, lapack, require_matrices, require_square, transposed
+from .matrices import refuse, require_matrices, require_square, transposed, unit_matrix
 from .solving import Solve, tolerances
 
 __all__: list[str] = []
@@ -57,7 +60,9 @@ class Cholesky(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, name: str) -> Tensor:
         rule = "is not positive definite; make it symmetric, or add a small multiple of the unit matrix"
-        y = wrap(lapack(name, rule, np.linalg.cholesky, x.array))
+        found, first = kernels.cholesky(x.array)
+        refuse(name, rule, first, x.array.shape)
+        y = wrap(found)
         ctx.save_for_backward(y)
         return y
 
@@ -80,7 +85,7 @@ class Qr(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-        q, r = (wrap(part) for part in np.linalg.qr(x.array))
+        q, r = (wrap(part) for part in kernels.qr(x.array, False))
         ctx.save_for_backward(q, r)
         return q, r
 
@@ -102,7 +107,8 @@ class Eigh(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, name: str, upper: bool) -> tuple[Tensor, Tensor]:
-        found = lapack(name, "is not finite", np.linalg.eigh, x.array, "U" if upper else "L")
+        found = kernels.eigh(x.array, upper)
+        refuse(name, "is not finite", found[2], x.array.shape)
         values, vectors = wrap(found[0]), wrap(found[1])
         ctx.save_for_backward(values, vectors)
         ctx.set_materialize_grads(False)
@@ -113,7 +119,7 @@ class Eigh(Function):
         values, vectors = ctx.saved_tensors
         inner: Any = 0.0 if gvalues is None else gvalues.diag_embed()
         if gvectors is not None:  # they may not have a gradient
-            unit = wrap(np.eye(values.array.shape[-1], dtype=values.array.dtype))
+            unit = unit_matrix(values, values.array.shape[-1])
             apart = values.unsqueeze(-2) - values.unsqueeze(-1)
             inner = inner + (transposed(vectors) @ gvectors) * (1.0 - unit) / (apart + unit)
         return vectors @ inner @ transposed(vectors), None, None
@@ -148,19 +154,16 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     if interpreters and (seen := interpreted(cholesky_ex, locals())) is not None:
         return seen
     require_square("cholesky_ex", A)
-    info = np.zeros(A.array.shape[:-2], np.int32)
     if as_flag("cholesky_ex", "check_errors", check_errors):
-        return CholeskyAndInfo(lower_or_upper("cholesky_ex", A, upper), wrap(info))
-    n = A.array.shape[-1]
-    for place in np.ndindex(info.shape):
-        if failing(np.linalg.cholesky, A.array[place]):
-            info[place] = next(k for k in range(1, n + 1) if failing(np.linalg.cholesky, A.array[place][:k, :k]))
-    bad = wrap((info != 0)[..., np.newaxis, np.newaxis])
-    if not info.any():
-        return CholeskyAndInfo(lower_or_upper("cholesky_ex", A, upper), wrap(info))
-    unit = wrap(np.eye(n, dtype=A.array.dtype))
+        found = lower_or_upper("cholesky_ex", A, upper)
+        return CholeskyAndInfo(found, wrap(zeros(A.array.shape[:-2], np.int32, like=A.array)))
+    info = wrap(kernels.bad_minor(A.array))
+    if not any_true(info.array, "whether a matrix is not positive definite"):
+        return CholeskyAndInfo(lower_or_upper("cholesky_ex", A, upper), info)
+    bad = (info != 0).unsqueeze(-1).unsqueeze(-1)
+    unit = unit_matrix(A, A.array.shape[-1])
     found = lower_or_upper("cholesky_ex", where(bad, unit, A), upper)
-    return CholeskyAndInfo(found.masked_fill(bad, np.nan), wrap(info))
+    return CholeskyAndInfo(found.masked_fill(bad, nan), info)
 
 
 @operator
@@ -268,14 +271,12 @@ def matrix_rank(
     if interpreters and (seen := interpreted(matrix_rank, locals())) is not None:
         return seen
     require_matrices("matrix_rank", A)
-    if as_flag("matrix_rank", "hermitian", hermitian):
+    hermitian = as_flag("matrix_rank", "hermitian", hermitian)
+    if hermitian:
         require_square("matrix_rank", A)
-        sizes = np.abs(np.linalg.eigvalsh(A.array))
-    else:
-        sizes = np.linalg.svd(A.array, compute_uv=False)
+    sizes = kernels.singular_values(A.array, hermitian)
     absolute, relative = tolerances("matrix_rank", A, *((atol, rtol) if tol is None else (tol, 0.0)))
-    limits = np.maximum(absolute, relative * sizes.max(-1, initial=0))
-    return wrap(np.asarray((sizes > limits[..., np.newaxis]).sum(-1), np.int64))
+    return wrap(kernels.singular_rank(sizes, absolute, relative))
 
 
 def lower_or_upper(name: str, x: Tensor, upper: bool) -> Tensor:
@@ -296,7 +297,7 @@ def orthogonal(name: str, x: Tensor, mode: str) -> QR:
                 f"{name}: mode='complete' has no gradient for A.shape={x.array.shape} with M > N; use 'reduced', or "
                 "A.detach()"
             )
-        q, r = np.linalg.qr(x.array, "complete")
+        q, r = kernels.qr(x.array, True)
         return QR(wrap(q), wrap(r))
     if m < n:  # the first M columns decide
         first, rest = x[..., :m], x[..., m:]
@@ -304,7 +305,7 @@ def orthogonal(name: str, x: Tensor, mode: str) -> QR:
         found = QR(q, cat((r, transposed(q) @ rest), -1))
     else:
         found = QR(*Qr.apply(x))
-    return found if mode != "r" else QR(wrap(np.empty(0, x.array.dtype)), found.R)
+    return found if mode != "r" else QR(wrap(empty(0, x.array.dtype, like=x.array)), found.R)
 
 
 def singular_vectors(x: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -312,12 +313,8 @@ def singular_vectors(x: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     u, s, v = Svd.apply(x)
     m, n = x.array.shape[-2:]
     if full and m != n:
-        complete = np.linalg.svd(np.where(np.isnan(s.array).any(-1)[..., np.newaxis, np.newaxis], 0, x.array))
-        count = min(m, n)
-        if m > n:
-            u = cat((u, wrap(complete[0][..., count:])), -1)
-        else:
-            v = cat((v, wrap(complete[2][..., count:, :].swapaxes(-1, -2))), -1)
+        rest = wrap(kernels.svd_complement(x.array))
+        u, v = (cat((u, rest), -1), v) if m > n else (u, cat((v, rest), -1))
     return u, s, v
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from ...arrays import any_true, broadcast_to, eye, ones, zeros, zeros_like
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_int, as_list, require_same, require_tensor
 from ..dtypes.dtype import cast, int64
 from ..pointwise.operands import Constant
@@ -17,22 +17,14 @@ from ..pointwise.piecewise import where
 from ..product.matmul import matmul
 from ..product.products import cross as cross_of
 from ..reduce.extremes import amax, amin
-from ..reduce.matrix_norms import ORDERS, Svd, decomposed, matrix_norm_of
+from ..reduce.matrix_norms import ORDERS, Svd, matrix_norm_of
 from ..shape.broadcasting import broadcast_shape
 from ..shape.join import cat
 from ..shape.shape import axis
 from .matrices import require_matrices, require_square, transposed
-from .solving import Inverse
+from .solving import Inverse, with_regular
 
 __all__: list[str] = []
-
-# of the Pade approximant of the exponential of degree 13, and the norm up to which it is exact to 2**-53:
-# N. Higham, "The scaling and squaring method for the matrix exponential revisited", 2005
-_PADE = (
-    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
-    10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0,
-)  # fmt: skip
-_LARGEST = 5.371920351148152
 
 
 class SignAndLogarithm(NamedTuple):
@@ -48,8 +40,7 @@ class Determinant(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        with np.errstate(all="ignore"):  # overflow, and elements that are not finite
-            return wrap(np.asarray(np.linalg.det(x.array)))
+        return wrap(kernels.determinant(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
@@ -62,12 +53,7 @@ class Cofactors(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        u, s, v = decomposed(x.array)
-        n = s.shape[-1]
-        others = np.where(np.eye(n, dtype=bool), 1, s[..., np.newaxis, :]).prod(-1)  # products of all but one
-        sign = np.linalg.det(u) * np.linalg.det(v)
-        y = (u * (others * np.sign(sign)[..., np.newaxis])[..., np.newaxis, :]) @ v.swapaxes(-1, -2)
-        return wrap(y.astype(x.array.dtype, copy=False))
+        return wrap(kernels.cofactors(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
@@ -90,15 +76,14 @@ class LogDeterminant(Function):
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x)
         ctx.set_materialize_grads(False)
-        with np.errstate(all="ignore"):  # elements that are not finite
-            sign, logarithm = (wrap(np.asarray(part)) for part in np.linalg.slogdet(x.array))
-        return sign, logarithm
+        sign, logarithm = kernels.log_determinant(x.array)
+        return wrap(sign), wrap(logarithm)
 
     @staticmethod
     def backward(ctx: Any, _: Any, g: Tensor | None) -> Tensor:
         (x,) = ctx.saved_tensors
         if g is None:
-            return wrap(np.zeros_like(x.array))
+            return wrap(zeros_like(x.array))
         return g.unsqueeze(-1).unsqueeze(-1) * transposed(Inverse.apply(x, "slogdet, its gradient"))
 
 
@@ -114,14 +99,14 @@ class MatrixExp(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(_exponential(x.array.astype(np.float64)).astype(x.array.dtype))
+        return wrap(kernels.matrix_exp(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
         xt = transposed(ctx.saved_tensors[0])
         n = xt.array.shape[-1]
         upper = cat((xt, g), -1)
-        lower = cat((wrap(np.zeros_like(xt.array)), xt), -1)
+        lower = cat((wrap(zeros_like(xt.array)), xt), -1)
         block: Tensor = MatrixExp.apply(cat((upper, lower), -2))
         return block[..., :n, n:]
 
@@ -164,8 +149,9 @@ def logdet(input: Tensor) -> Tensor:
         return seen
     require_square("logdet", input, "input")
     sign, logarithm = LogDeterminant.apply(input)
-    if (sign.array < 0).any():
-        return where(sign < 0, np.nan, logarithm)
+    negative = kernels.lt(sign.array, zeros((), sign.array.dtype, like=sign.array))
+    if any_true(negative, "whether a determinant is negative"):
+        return where(wrap(negative), nan, logarithm)
     found: Tensor = logarithm
     return found
 
@@ -200,8 +186,8 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     require_square("matrix_power", A)
     n = as_int("matrix_power", "n", n)
     if n == 0:
-        unit = np.eye(A.array.shape[-1], dtype=A.array.dtype)
-        return Constant.apply(A, np.broadcast_to(unit, A.array.shape).copy())
+        unit = eye(A.array.shape[-1], dtype=A.array.dtype, like=A.array)
+        return Constant.apply(A, kernels.reshaped(broadcast_to(unit, A.array.shape), A.array.shape))
     factor, n = (Inverse.apply(A, "matrix_power"), -n) if n < 0 else (A, n)
     found = None
     while True:  # by the binary digits of n
@@ -265,19 +251,16 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     if not (p is None or p in (2, -2)):
         require_square("cond", A)
     if 0 in A.array.shape[-2:]:
-        return Constant.apply(A, np.zeros(A.array.shape[:-2], A.array.dtype))
+        return Constant.apply(A, zeros(A.array.shape[:-2], A.array.dtype, like=A.array))
     if p is None or p in (2, -2):
         s = Svd.apply(A)[1]
         largest, smallest = amax(s, -1), amin(s, -1)
         return smallest / largest if p == -2 else largest / smallest
-    with np.errstate(all="ignore"):  # elements that are not finite
-        singular = np.linalg.slogdet(A.array)[0] == 0
-    unit = wrap(np.eye(A.array.shape[-1], dtype=A.array.dtype))
-    regular = where(wrap(singular[..., np.newaxis, np.newaxis]), unit, A) if singular.any() else A
+    regular, singular, some = with_regular(A)
     inverse = Inverse.apply(regular, "cond")
     norms = [matrix_norm_of("cond", x, p, (-2, -1), False, None) for x in (regular, inverse)]
     found = norms[0] * norms[1]
-    return found.masked_fill(wrap(singular), inf) if singular.any() else found
+    return found.masked_fill(wrap(singular), inf) if some else found
 
 
 @operator(dtypes="if")
@@ -346,8 +329,8 @@ def powers(x: Tensor, count: int) -> Tensor:
     """x**0, ... x**(count - 1) as a new last axis."""
     x = cast(x, int64) if x.array.dtype.kind == "b" else x
     factors = x.unsqueeze(-1).expand(*x.array.shape, max(count - 1, 0))
-    ones = wrap(np.ones((*x.array.shape, min(count, 1)), x.array.dtype))
-    return cat((ones, factors.cumprod(-1)), -1)
+    first = wrap(ones((*x.array.shape, min(count, 1)), x.array.dtype, like=x.array))
+    return cat((first, factors.cumprod(-1)), -1)
 
 
 def _chain(name: str, tensors: list[Any]) -> Tensor:
@@ -394,25 +377,3 @@ def _multiplied(factors: list[Tensor]) -> Tensor:
         return matmul(product(i, split[i, j]), product(split[i, j] + 1, j))
 
     return product(0, count - 1)
-
-
-def _exponential(x: np.ndarray) -> np.ndarray:
-    if not x.size:
-        return x
-    norms = np.abs(x).sum(-2).max(-1)
-    if not np.isfinite(norms).all():
-        finite = np.isfinite(norms)[..., np.newaxis, np.newaxis]
-        return np.where(finite, _exponential(np.where(finite, x, 0)), np.nan)
-    times = np.maximum(0, np.ceil(np.log2(np.maximum(norms, 1e-300) / _LARGEST))).astype(np.int64)
-    x = x / (2.0**times)[..., np.newaxis, np.newaxis]
-    unit, b = np.eye(x.shape[-1]), _PADE
-    x2 = x @ x
-    x4 = x2 @ x2
-    x6 = x4 @ x2
-    odd = x @ (x6 @ (b[13] * x6 + b[11] * x4 + b[9] * x2) + b[7] * x6 + b[5] * x4 + b[3] * x2 + b[1] * unit)
-    even = x6 @ (b[12] * x6 + b[10] * x4 + b[8] * x2) + b[6] * x6 + b[4] * x4 + b[2] * x2 + b[0] * unit
-    y: np.ndarray = np.linalg.solve(even - odd, even + odd)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for step in range(int(times.max(initial=0))):
-            y = np.where((times > step)[..., np.newaxis, np.newaxis], y @ y, y)
-    return y

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from ...arrays import zeros
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, require_same
 from ..shape.join import cat
-from .matrices import require_matrices, transposed
+from .matrices import require_matrices, transposed, unit_matrix
 from .solving import Solve
 
 __all__: list[str] = []
@@ -41,8 +41,8 @@ class Geqrf(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-        found, scales = np.linalg.qr(x.array, "raw")
-        a, tau = wrap(np.ascontiguousarray(found.swapaxes(-1, -2))), wrap(scales)
+        found, scales = kernels.geqrf(x.array)
+        a, tau = wrap(found), wrap(scales)
         ctx.save_for_backward(a, tau)
         return a, tau
 
@@ -51,7 +51,7 @@ class Geqrf(Function):
         a, tau = ctx.saved_tensors
         *lead, m, n = a.array.shape
         k, j = min(m, n), max(0, min(m - 1, n))  # reflection M of a square or wide matrix is 1
-        q = _product(a, tau, wrap(np.eye(m, k, dtype=a.array.dtype)), False)
+        q = _product(a, tau, unit_matrix(a, m, k), False)
         v, t = _factors(a, tau[..., :j])
         v1, u = v[..., :j, :], Solve.apply(t, tau[..., :j].unsqueeze(-1) * transposed(v[..., :j, :]), "geqrf")
         gl, gu = g[..., :j].tril(-1), gtau[..., :j].diag_embed()
@@ -60,7 +60,7 @@ class Geqrf(Function):
         first = Solve.apply(transposed(v1), below + above, "geqrf")
         gq = -_over(cat((first, gl[..., j:, :]), -2), u)
         if k > j:
-            gq = cat((gq, wrap(np.zeros((*lead, m, 1), a.array.dtype))), -1)
+            gq = cat((gq, wrap(zeros((*lead, m, 1), a.array.dtype, like=a.array))), -1)
         r, gr = a[..., :k, :].triu(), g[..., :k, :].triu()
         if n > k:
             gq = gq + q @ r[..., k:] @ transposed(gr[..., k:])
@@ -90,7 +90,7 @@ def columns_of_product(name: str, label: str, A: Tensor, tau: Tensor) -> Tensor:
     m, n = A.array.shape[-2:]
     if m < n:
         raise ValueError(f"{name}: {label}.shape={A.array.shape} must not have more columns than rows")
-    return _product(A, tau, wrap(np.eye(m, n, dtype=A.array.dtype)), False)
+    return _product(A, tau, unit_matrix(A, m, n), False)
 
 
 def multiplied(name: str, input: Tensor, tau: Tensor, other: Tensor, left: bool, transpose: bool) -> Tensor:
@@ -136,8 +136,8 @@ def _product(a: Tensor, tau: Tensor, c: Tensor, transpose: bool) -> Tensor:
 def _factors(a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
     """V (..., M, K), and the triangle (..., K, K), 1 + diag(tau) triu(VT V, 1), with T = triangle^-1 diag(tau)."""
     m, k = a.array.shape[-2], tau.array.shape[-1]
-    v = a[..., :k].tril(-1) + wrap(np.eye(m, k, dtype=a.array.dtype))
-    unit = wrap(np.eye(k, dtype=a.array.dtype))
+    v = a[..., :k].tril(-1) + unit_matrix(a, m, k)
+    unit = unit_matrix(a, k)
     return v, unit + tau.unsqueeze(-1) * (transposed(v) @ v).triu(1)
 
 

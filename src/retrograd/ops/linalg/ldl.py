@@ -6,24 +6,23 @@ triangle with ones on its diagonal and zeros in these blocks. The gradient takes
 
 from __future__ import annotations
 
-from math import prod, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import any_true, integers
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, kind_of, require_same
 from ..index.gather import take_along_dim
 from ..shape.broadcasting import broadcast_shape
-from .lu import rows_in_order
-from .matrices import LinAlgError, require_matrices, require_square, transposed
+from .lu import first_position, rows_in_order
+from .matrices import LinAlgError, matrix_at, require_matrices, require_square, transposed, unit_matrix
 from .solving import Solve
 
 __all__: list[str] = []
-
-_ALPHA = (1 + sqrt(17)) / 8  # it bounds the growth of elements of both kinds of blocks alike
 
 
 class LDLFactors(NamedTuple):
@@ -58,12 +57,8 @@ class Ldl(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        a = np.tril(x.array)
-        pivots, info = np.empty(x.array.shape[:-1], np.int32), np.zeros(x.array.shape[:-2], np.int32)
-        with np.errstate(all="ignore"):  # elements that are not finite
-            for place in np.ndindex(info.shape):
-                info[place] = _eliminate(a[place], pivots[place])
-        factors, places, first = wrap(np.tril(a)), wrap(pivots), wrap(info)
+        found, pivots, info = kernels.ldl_factor(x.array)
+        factors, places, first = wrap(found), wrap(pivots), wrap(info)
         ctx.save_for_backward(factors)
         ctx.structure = _structure(pivots)
         ctx.mark_non_differentiable(places, first)
@@ -78,10 +73,10 @@ class Ldl(Function):
         lt = transposed(lower)
         gl = take_along_dim(_below(g, structure), wrap(structure.rows), -2)
         inner = _below(transposed(Solve.apply(diagonal, transposed(lt @ gl), "ldl_factor")), structure)
-        inner = inner + g.masked_fill(wrap(~structure.blocks), 0.0)
+        inner = inner + g.masked_fill(~wrap(structure.blocks), 0.0)
         left = Solve.apply(lt, inner, "ldl_factor")
         gx = Solve.apply(lt, transposed(left), "ldl_factor")
-        back = np.argsort(structure.order, -1)
+        back = kernels.inverse_permutation(structure.order)
         return rows_in_order(transposed(rows_in_order((gx + transposed(gx)) * 0.5, back)), back)
 
 
@@ -149,87 +144,24 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     lower, diagonal = _unpacked(LD, structure)
     y = Solve.apply(lower, rows_in_order(B, structure.order), "ldl_solve")
     y = Solve.apply(transposed(lower), Solve.apply(diagonal, y, "ldl_solve"), "ldl_solve")
-    return rows_in_order(y, np.argsort(structure.order, -1))
+    return rows_in_order(y, kernels.inverse_permutation(structure.order))
 
 
 def _factored(name: str, x: Tensor, hermitian: Any, check: bool) -> tuple[Tensor, Tensor, Tensor]:
     require_square(name, x)
     as_flag(name, "hermitian", hermitian)
     factors, pivots, info = Ldl.apply(x)
-    if check and info.array.any():
-        place = tuple(map(int, np.argwhere(info.array)[0]))
-        which = f"A[{', '.join(map(str, place))}]" if place else "A"
+    if check and any_true(info.array, "whether a block of D is 0"):
+        index, position = first_position(info.array)
         raise LinAlgError(
-            f"{name}: element {int(info.array[place])} of D is 0, so {which} is singular; linalg.ldl_factor_ex returns "
-            "the factors nevertheless"
+            f"{name}: element {position} of D is 0, so {matrix_at(index, x.array.shape)} is singular; "
+            "linalg.ldl_factor_ex returns the factors nevertheless"
         )
     return factors, pivots, info
 
 
-def _eliminate(a: np.ndarray, pivots: np.ndarray) -> int:
-    """Replace the lower triangle of a (N, N) by L and D, and set the pivots; the first zero block, from 1, or 0."""
-    n, k, info = len(a), 0, 0
-    while k < n:
-        row, pair = _pivot(a, k)
-        if row < 0:  # a column of zeros
-            info, row = info or k + 1, k
-        else:
-            _exchange(a, k, k + pair, row)
-            end = k + 1 + pair
-            block = a[k:end, k:end]
-            whole = np.tril(block) + np.tril(block, -1).T
-            below = a[end:, k:end]
-            scaled = np.linalg.solve(whole, below.T).T if pair else below / whole
-            a[end:, end:] -= scaled @ below.T
-            a[end:, k:end] = scaled
-        pivots[k : k + 1 + pair] = -row - 1 if pair else row + 1
-        k += 1 + pair
-    return info
-
-
-def _pivot(a: np.ndarray, k: int) -> tuple[int, bool]:
-    """The row for step k, and whether it is the second of a block of two; -1 if the column is 0 or NaN."""
-    own = abs(a[k, k])
-    column = np.abs(a[k + 1 :, k])
-    largest = column.max(initial=0)
-    if np.isnan(own) or max(own, largest) == 0:
-        return -1, False
-    if own >= _ALPHA * largest:
-        return k, False
-    row = k + 1 + int(column.argmax())
-    other = max(np.abs(a[row, k:row]).max(initial=0), np.abs(a[row + 1 :, row]).max(initial=0))
-    if own >= _ALPHA * largest * (largest / other):
-        return k, False
-    return row, not abs(a[row, row]) >= _ALPHA * other
-
-
-def _exchange(a: np.ndarray, k: int, first: int, second: int) -> None:
-    """Swap rows and columns of the symmetric matrix whose lower triangle is a[k:, k:]."""
-    if first == second:
-        return
-    whole = np.tril(a[k:, k:]) + np.tril(a[k:, k:], -1).T
-    order = np.arange(len(whole))
-    order[first - k], order[second - k] = second - k, first - k
-    a[k:, k:] = np.tril(whole[order][:, order])
-
-
 def _structure(pivots: np.ndarray) -> _Structure:
-    *lead, n = pivots.shape
-    count = prod(lead)
-    order = np.broadcast_to(np.arange(n), (count, n)).copy()
-    rows = np.broadcast_to(np.arange(n)[:, np.newaxis], (count, n, n)).copy()
-    blocks = np.broadcast_to(np.eye(n, dtype=bool), (count, n, n)).copy()
-    for own, order_of, rows_of, blocks_of in zip(pivots.reshape(count, n), order, rows, blocks, strict=True):
-        k = 0
-        while k < n:
-            pair = bool(own[k] < 0)
-            first, second = k + pair, abs(int(own[k])) - 1
-            order_of[[first, second]] = order_of[[second, first]]
-            rows_of[[first, second], :k] = rows_of[[second, first], :k]
-            if pair:
-                blocks_of[k + 1, k] = True
-            k += 1 + pair
-    return _Structure(order.reshape(*lead, n), rows.reshape(*lead, n, n), blocks.reshape(*lead, n, n))
+    return _Structure(*kernels.ldl_structure(pivots))
 
 
 def _checked(ld: Tensor, pivots: Any) -> np.ndarray:
@@ -238,14 +170,15 @@ def _checked(ld: Tensor, pivots: Any) -> np.ndarray:
         raise TypeError(
             f"ldl_solve: pivots is {kind_of(pivots)}, needs integers: the pivots of retrograd.linalg.ldl_factor"
         )
-    found = pivots.array.astype(np.int64)
+    found: np.ndarray = kernels.cast(pivots.array, np.dtype(np.int64))
     if found.shape != ld.array.shape[:-1]:
         raise ValueError(
             f"ldl_solve: pivots.shape={found.shape} must be {ld.array.shape[:-1]}, for LD.shape={ld.array.shape}"
         )
     n = found.shape[-1]
-    for own in found.reshape(prod(found.shape[:-1]), n).tolist():
-        k = 0
+    every = integers(found.reshape(-1), "whether pivots are those of a factorization")
+    for begin in range(0, len(every), max(n, 1)):
+        own, k = every[begin : begin + n], 0
         while k < n:
             pair = own[k] < 0
             if not k + pair < abs(own[k]) <= n or (pair and own[k : k + 2] != [own[k]] * 2):
@@ -265,7 +198,7 @@ def _below(x: Tensor, structure: _Structure) -> Tensor:
 
 def _unpacked(factors: Tensor, structure: _Structure) -> tuple[Tensor, Tensor]:
     """L and D."""
-    unit = wrap(np.eye(factors.array.shape[-1], dtype=factors.array.dtype))
+    unit = unit_matrix(factors, factors.array.shape[-1])
     lower = take_along_dim(_below(factors, structure), wrap(structure.rows), -2) + unit
-    half = factors.masked_fill(wrap(~structure.blocks), 0.0)
+    half = factors.masked_fill(~wrap(structure.blocks), 0.0)
     return lower, half + transposed(half.tril(-1))

@@ -6,25 +6,24 @@ differentiation of linear algebra functions", 2010.
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import any_true, empty, extremes, integers
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, as_truth, kind_of, require_same
 from ..index.gather import take_along_dim
 from ..shape.broadcasting import broadcast_shape
 from ..shape.join import cat
 from ..shape.shape import reshape
-from .matrices import LinAlgError, require_matrices, require_square, transposed
+from .matrices import LinAlgError, matrix_at, require_matrices, require_square, transposed, unit_matrix
 from .solving import Solve
 
 __all__: list[str] = []
-
-_BLOCK = 32  # columns that are eliminated one by one before a matrix product updates the rest
 
 
 class LU(NamedTuple):
@@ -55,10 +54,10 @@ class Lu(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, pivot: bool) -> tuple[Tensor, Tensor]:
-        factors, exchanges = _eliminated(x.array, pivot)
+        factors, exchanges = kernels.lu_factor(x.array, pivot)
         lu, pivots = wrap(factors), wrap(exchanges)
         ctx.save_for_backward(lu)
-        ctx.inverse_order = np.argsort(_order(exchanges, x.array.shape[-2]), -1)
+        ctx.inverse_order = kernels.inverse_permutation(kernels.lu_order(exchanges, x.array.shape[-2]))
         ctx.mark_non_differentiable(pivots)
         return lu, pivots
 
@@ -102,8 +101,8 @@ def lu(A: Tensor, *, pivot: bool = True) -> LU:
     require_matrices("lu", A)
     pivot = as_flag("lu", "pivot", pivot)
     found, pivots = Lu.apply(A, pivot)
-    permutation = _permutation(pivots.array, A) if pivot else np.empty(0, A.array.dtype)
-    return LU(wrap(permutation), _lower(found), _upper(found))
+    permutation = _permutation(pivots.array, A) if pivot else _empty(A)
+    return LU(permutation, _lower(found), _upper(found))
 
 
 @operator(records=Lu)
@@ -176,11 +175,11 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
         return seen
     require_matrices("lu_unpack", LU_data, "LU_data")
     exchanges = _checked("lu_unpack", "LU_data", LU_data, "LU_pivots", LU_pivots)
-    empty = np.empty(0, LU_data.array.dtype)
     data = as_flag("lu_unpack", "unpack_data", unpack_data)
-    permutation = _permutation(exchanges, LU_data) if as_flag("lu_unpack", "unpack_pivots", unpack_pivots) else empty
-    lower, upper = (_lower(LU_data), _upper(LU_data)) if data else (wrap(empty), wrap(empty.copy()))
-    return LU(wrap(permutation), lower, upper)
+    unpacked = as_flag("lu_unpack", "unpack_pivots", unpack_pivots)
+    permutation = _permutation(exchanges, LU_data) if unpacked else _empty(LU_data)
+    lower, upper = (_lower(LU_data), _upper(LU_data)) if data else (_empty(LU_data), _empty(LU_data))
+    return LU(permutation, lower, upper)
 
 
 def factors_with_info(name: str, A: Tensor, pivot: Any, get_infos: Any) -> tuple[Tensor, ...]:
@@ -203,10 +202,10 @@ def solved(name: str, operands: dict[str, Tensor], left: bool, adjoint: bool) ->
             f"{name}: {b_name}.shape={b.array.shape} must be {wanted}, for {lu_name}.shape={lu.array.shape}"
         )
     broadcast_shape(name, lu.array.shape[:-2], right.array.shape[:-2])
-    order, lower, upper = _order(exchanges, n), _lower(lu), _upper(lu)
+    order, lower, upper = kernels.lu_order(exchanges, n), _lower(lu), _upper(lu)
     if adjoint == left:  # of the transposed matrix: X A = B is AT XT = BT
         y = Solve.apply(transposed(lower), Solve.apply(transposed(upper), right, name), name)
-        y = rows_in_order(y, np.argsort(order, -1))
+        y = rows_in_order(y, kernels.inverse_permutation(order))
     else:
         y = Solve.apply(upper, Solve.apply(lower, rows_in_order(right, order), name), name)
     return y if left else transposed(y)
@@ -214,67 +213,30 @@ def solved(name: str, operands: dict[str, Tensor], left: bool, adjoint: bool) ->
 
 def _factored(name: str, x: Tensor, pivot: Any, check: bool) -> tuple[Tensor, Tensor, Tensor]:
     found, pivots = Lu.apply(x, as_flag(name, "pivot", pivot))
-    diagonal = np.diagonal(found.array, 0, -2, -1)
-    singular = diagonal == 0
-    info = np.where(singular.any(-1), singular.argmax(-1) + 1, 0) if diagonal.shape[-1] else np.zeros(x.shape[:-2])
-    info = np.asarray(info, np.int32)
-    if check and info.any():
-        place = tuple(map(int, np.argwhere(info)[0]))
-        which = f"A[{', '.join(map(str, place))}]" if place else "A"
+    info = kernels.zero_pivot(found.array)
+    if check and any_true(info, "whether a pivot is 0"):
+        index, position = first_position(info)
         raise LinAlgError(
-            f"{name}: element {int(info[place])} of the diagonal of U is 0, so the factors of {which} solve no "
-            "equations; use linalg.lu or linalg.lu_factor_ex, which return them nevertheless"
+            f"{name}: element {position} of the diagonal of U is 0, so the factors of "
+            f"{matrix_at(index, x.array.shape)} solve no equations; use linalg.lu or linalg.lu_factor_ex, which return "
+            "them nevertheless"
         )
     return found, pivots, wrap(info)
 
 
-def _eliminated(x: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The factors in one array, and the row exchanges: Gaussian elimination by blocks of columns."""
-    *lead, m, n = x.shape
-    k, count = min(m, n), prod(lead)
-    a, every = x.reshape(count, m, n).copy(), np.arange(count)
-    pivots = np.empty((count, k), np.int32)
-    with np.errstate(all="ignore"):  # zero pivots without exchanges, and elements that are not finite
-        for begin in range(0, k, _BLOCK):
-            end = min(begin + _BLOCK, k)
-            for j in range(begin, end):
-                row = j + np.abs(a[:, j:, j]).argmax(1) if pivot else np.full(count, j)
-                a[every, j], a[every, row] = a[every, row], a[every, j]
-                pivots[:, j] = row + 1
-                # a column of zeros is eliminated already
-                a[:, j + 1 :, j] /= np.where(a[:, j:, j].any(1), a[:, j, j], 1)[:, np.newaxis]
-                a[:, j + 1 :, j + 1 : end] -= a[:, j + 1 :, j : j + 1] * a[:, j : j + 1, j + 1 : end]
-            triangle = np.tril(a[:, begin:end, begin:end], -1) + np.eye(end - begin, dtype=a.dtype)
-            a[:, begin:end, end:] = _substituted(triangle, a[:, begin:end, end:])
-            a[:, end:, end:] -= a[:, end:, begin:end] @ a[:, begin:end, end:]
-    return a.reshape(x.shape), pivots.reshape(*lead, k)
+def first_position(info: np.ndarray) -> tuple[int, int]:
+    """The index of the first matrix whose info is not 0, over all leading axes, and its info."""
+    found = integers(info.reshape(-1), "where a factorization found a 0")
+    return next((index, position) for index, position in enumerate(found) if position)
 
 
-def _substituted(triangle: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """x with triangle x = b, for lower triangles with ones on their diagonals."""
-    try:
-        return np.linalg.solve(triangle, b)
-    except np.linalg.LinAlgError:  # it holds infinite numbers, from a pivot of 0
-        x = b.copy()
-        for j in range(triangle.shape[-1] - 1):
-            x[:, j + 1 :] -= triangle[:, j + 1 :, j : j + 1] * x[:, j : j + 1]
-        return x
-
-
-def _order(pivots: np.ndarray, rows: int) -> np.ndarray:
-    """The row (..., M) of A that each row of L U is, from the exchanges (..., K)."""
-    *lead, k = pivots.shape
-    order = np.broadcast_to(np.arange(rows), (prod(lead), rows)).copy()
-    every = np.arange(len(order))
-    for i, row in enumerate(pivots.reshape(len(order), k).T - 1):
-        order[every, i], order[every, row] = order[every, row], order[every, i]
-    return order.reshape(*lead, rows)
-
-
-def _permutation(pivots: np.ndarray, x: Tensor) -> np.ndarray:
+def _permutation(pivots: np.ndarray, x: Tensor) -> Tensor:
     """P (..., M, M) with A = P L U."""
-    order = _order(pivots, x.array.shape[-2])
-    return (np.arange(order.shape[-1])[:, np.newaxis] == order[..., np.newaxis, :]).astype(x.array.dtype)
+    return wrap(kernels.permutation_matrix(kernels.lu_order(pivots, x.array.shape[-2]), x.array.dtype))
+
+
+def _empty(x: Tensor) -> Tensor:
+    return wrap(empty(0, x.array.dtype, like=x.array))
 
 
 def _checked(name: str, lu_name: str, lu: Tensor, pivot_name: str, pivots: Any) -> np.ndarray:
@@ -290,17 +252,17 @@ def _checked(name: str, lu_name: str, lu: Tensor, pivot_name: str, pivots: Any) 
         raise ValueError(
             f"{name}: {pivot_name}.shape={found.shape} must be {wanted}, for {lu_name}.shape={lu.array.shape}"
         )
-    if found.size and not (found.min() >= 1 and found.max() <= m):
-        raise ValueError(
-            f"{name}: {pivot_name} lie between {found.min()} and {found.max()}, must be rows from 1 to {m}"
-        )
-    return found.astype(np.int64)
+    if found.size:
+        least, most = extremes(found, "whether pivots are rows")
+        if not 1 <= least <= most <= m:
+            raise ValueError(f"{name}: {pivot_name} lie between {least} and {most}, must be rows from 1 to {m}")
+    return kernels.cast(found, np.dtype(np.int64))
 
 
 def _lower(lu: Tensor) -> Tensor:
     m, n = lu.array.shape[-2:]
     k = min(m, n)
-    return lu[..., :k].tril(-1) + wrap(np.eye(m, k, dtype=lu.array.dtype))
+    return lu[..., :k].tril(-1) + unit_matrix(lu, m, k)
 
 
 def _upper(lu: Tensor) -> Tensor:

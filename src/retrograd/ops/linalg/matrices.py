@@ -1,13 +1,14 @@
-"""What the operators of matrices share: checks, NumPy's LAPACK with PyTorch's error, transposes."""
+"""Helpers of the matrix operators: argument checks, the error for a matrix that is refused, transposes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ...engine.tensor import Tensor
+from ...arrays import eye, number
+from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import require_float
 from ..product.matmul import swap_last
 
@@ -35,33 +36,23 @@ def require_square(name: str, x: Any, label: str = "A") -> None:
         raise ValueError(f"{name}: {label}.shape={x.array.shape} must end in a square: (..., N, N)")
 
 
-def lapack(name: str, rule: str, function: Callable[..., Any], matrices: np.ndarray, *others: Any) -> Any:
-    """``function(matrices, *others)`` of NumPy; LinAlgError, which says which matrix breaks the ``rule``."""
-    try:
-        return function(matrices, *others)
-    except np.linalg.LinAlgError:
-        pass
-    raise LinAlgError(f"{name}: the matrix {_first_failing(function, matrices, others)}{rule}")
+def refuse(name: str, rule: str, first: np.ndarray, shape: tuple[int, ...]) -> None:
+    """LinAlgError, which says which of the matrices of this shape breaks the ``rule``, unless its index is -1."""
+    index = number(first, "whether a matrix is refused")
+    if index >= 0:
+        where = f"{matrix_at(index, shape)} " if shape[:-2] else ""
+        raise LinAlgError(f"{name}: the matrix {where}{rule}")
 
 
-def failing(function: Callable[[np.ndarray], Any], x: np.ndarray) -> bool:
-    """Whether NumPy refuses one matrix."""
-    try:
-        function(x)
-    except np.linalg.LinAlgError:
-        return True
-    return False
+def matrix_at(index: int, shape: tuple[int, ...]) -> str:
+    """The matrix at an index, counted over the leading axes of A: "A[1, 0]", or "A" if there are none."""
+    place = [index // prod(shape[i + 1 : -2]) % extent for i, extent in enumerate(shape[:-2])]
+    return f"A[{', '.join(map(str, place))}]" if place else "A"
 
 
-def _first_failing(function: Callable[..., Any], matrices: np.ndarray, others: tuple[Any, ...]) -> str:
-    """"A[2] " for the first matrix of several that fails by itself."""
-    if matrices.ndim > 2:
-        if others and isinstance(others[0], np.ndarray):  # of solve, right sides: their values do not matter
-            others = (np.zeros((matrices.shape[-1], 1), matrices.dtype),)
-        for place in np.ndindex(matrices.shape[:-2]):
-            if failing(lambda x: function(x, *others), matrices[place]):
-                return f"A[{', '.join(map(str, place))}] "
-    return ""
+def unit_matrix(x: Tensor, rows: int, columns: int | None = None) -> Tensor:
+    """Ones on the diagonal, in the type of x; square by default."""
+    return wrap(eye(rows, columns, x.array.dtype, like=x.array))
 
 
 def transposed(x: Tensor) -> Tensor:

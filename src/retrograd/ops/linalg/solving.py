@@ -1,4 +1,4 @@
-"""Solving linear equations and inverting matrices, on NumPy's LAPACK.
+"""Solving linear equations and inverting matrices.
 
 The gradients are M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
 differentiation", 2008: that of a solution is again a solution, with the transposed matrix.
@@ -6,20 +6,22 @@ differentiation", 2008: that of a solution is again a solution, with the transpo
 
 from __future__ import annotations
 
+from math import nan, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import any_true, empty, from_host, integers, zeros
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, as_list, require_float, require_same
 from ..pointwise.piecewise import where
 from ..product.matmul import MatMul
-from ..reduce.matrix_norms import decomposed
 from ..shape.broadcasting import broadcast_shape, broadcasts_to, expand, sum_to
 from ..shape.shape import reshape, unsqueeze
-from .matrices import lapack, require_matrices, require_square, symmetric, transposed
+from .matrices import refuse, require_matrices, require_square, symmetric, transposed, unit_matrix
 
 __all__: list[str] = []
 
@@ -61,7 +63,9 @@ class Inverse(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, name: str) -> Tensor:
-        y = wrap(lapack(name, _SINGULAR, np.linalg.inv, x.array))
+        found, first = kernels.inverse(x.array)
+        refuse(name, _SINGULAR, first, x.array.shape)
+        y = wrap(found)
         ctx.save_for_backward(y)
         return y
 
@@ -76,10 +80,9 @@ class Solve(Function):
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, name: str) -> Tensor:
-        right = b.array
-        if right.ndim < a.array.ndim:  # NumPy 1 takes a right side with one axis less for vectors
-            right = right.reshape((1,) * (a.array.ndim - right.ndim) + right.shape)
-        y = wrap(lapack(name, _SINGULAR, np.linalg.solve, a.array, right))
+        found, first = kernels.solve(a.array, b.array)
+        refuse(name, _SINGULAR, first, a.array.shape)
+        y = wrap(found)
         ctx.save_for_backward(a, y)
         ctx.shapes, ctx.operator = (a.array.shape, b.array.shape), name
         return y
@@ -100,10 +103,7 @@ class PseudoInverse(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, atol: np.ndarray, rtol: np.ndarray) -> Tensor:
-        u, s, v = decomposed(x.array)
-        limits = np.maximum(atol, rtol * s.max(-1, initial=0))[..., np.newaxis]
-        kept = s > limits
-        y = wrap((v * np.where(kept, 1 / np.where(kept, s, 1), 0)[..., np.newaxis, :]) @ u.swapaxes(-1, -2))
+        y = wrap(kernels.pseudo_inverse(x.array, atol, rtol))
         ctx.save_for_backward(x, y)
         return y
 
@@ -143,9 +143,10 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseAndInfo:
         return seen
     require_square("inv_ex", A)
     if as_flag("inv_ex", "check_errors", check_errors):
-        return InverseAndInfo(Inverse.apply(A, "inv_ex"), wrap(np.zeros(A.array.shape[:-2], np.int32)))
-    regular, info = _regular(A)
-    return InverseAndInfo(_nan_where(info, Inverse.apply(regular, "inv_ex")), wrap(info))
+        return InverseAndInfo(Inverse.apply(A, "inv_ex"), _no_info(A))
+    regular, singular, some = with_regular(A)
+    found = Inverse.apply(regular, "inv_ex")
+    return InverseAndInfo(_nan_where(singular, found) if some else found, _info(singular))
 
 
 @operator(records=Solve)
@@ -178,12 +179,14 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     require_square("solve_ex", A)
     left = as_flag("solve_ex", "left", left)
     if as_flag("solve_ex", "check_errors", check_errors):
-        return SolutionAndInfo(_solved("solve_ex", A, B, left, True), wrap(np.zeros(A.array.shape[:-2], np.int32)))
-    regular, info = _regular(A)
+        return SolutionAndInfo(_solved("solve_ex", A, B, left, True), _no_info(A))
+    regular, singular, some = with_regular(A)
     found = _solved("solve_ex", regular, B, left, True)
-    if found.array.ndim < max(A.array.ndim, 2):  # vectors
-        return SolutionAndInfo(_nan_where(info, unsqueeze(found, -1)).squeeze(-1), wrap(info))
-    return SolutionAndInfo(_nan_where(info, found), wrap(info))
+    if some and found.array.ndim < max(A.array.ndim, 2):  # vectors
+        found = _nan_where(singular, unsqueeze(found, -1)).squeeze(-1)
+    elif some:
+        found = _nan_where(singular, found)
+    return SolutionAndInfo(found, _info(singular))
 
 
 @operator(records=Solve)
@@ -250,7 +253,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     if interpreters and (seen := interpreted(cholesky_inverse, locals())) is not None:
         return seen
     require_square("cholesky_inverse", L, "L")
-    return _of_cholesky("cholesky_inverse", L, wrap(np.eye(L.array.shape[-1], dtype=L.array.dtype)), upper)
+    return _of_cholesky("cholesky_inverse", L, unit_matrix(L, L.array.shape[-1]), upper)
 
 
 @operator(records=PseudoInverse)
@@ -316,19 +319,18 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         raise ValueError(f"lstsq: B.shape={B.array.shape} must be (..., {m}, K) or (..., {m}), for A.shape={A.shape}")
     atol, rtol = tolerances("lstsq", A, None, rcond)
     solution = PseudoInverse.apply(A, atol, rtol) @ right
-    s = decomposed(A.array)[1]
-    rank = (s > rtol[..., np.newaxis] * s.max(-1, keepdims=True, initial=0)).sum(-1)
-    if m > n and driver not in (None, "gelsy") and (rank == n).all():
+    s = kernels.svd(A.array)[1]
+    rank = kernels.singular_rank(s, atol, rtol)
+    if m > n and driver not in (None, "gelsy") and _all_equal(rank, n):
         rest = A @ solution - right
         residuals = (rest * rest).sum(-2)
     else:
         residuals = reshape(solution, -1)[:0]  # which requires a gradient if the solution does
-    empty = wrap(np.empty(0, s.dtype))
     return LeastSquares(
         solution.squeeze(-1) if of_vectors else solution,
         residuals,
-        wrap(np.empty(0, np.int64) if driver == "gels" else np.asarray(rank, np.int64)),
-        wrap(s) if driver in ("gelsd", "gelss") else empty,
+        wrap(empty(0, np.int64, like=s) if driver == "gels" else rank),
+        wrap(s if driver in ("gelsd", "gelss") else empty(0, s.dtype, like=s)),
     )
 
 
@@ -347,7 +349,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     shape = A.array.shape
     if isinstance(ind, bool) or not isinstance(ind, int) or ind < 1:
         raise ValueError(f"tensorinv: ind={ind!r} must be an int of at least 1")
-    rows, columns = int(np.prod(shape[:ind])), int(np.prod(shape[ind:]))
+    rows, columns = prod(shape[:ind]), prod(shape[ind:])
     if rows != columns:
         raise ValueError(f"tensorinv: the first ind={ind} extents of A.shape={shape} multiply to {rows}, the others to "
                          f"{columns}; they must be equal")
@@ -372,7 +374,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None) -> Te
         dims = tuple(as_list("tensorsolve", "dims", dims, "a tuple of axes"))
         A = A.movedim(dims, tuple(range(A.array.ndim - len(dims), A.array.ndim)))
     size, rest = B.array.size, A.array.shape[B.array.ndim :]
-    if A.array.size != size * size or int(np.prod(rest)) != size:
+    if A.array.size != size * size or prod(rest) != size:
         raise ValueError(
             f"tensorsolve: A.shape={A.array.shape} must be B.shape={B.array.shape} and extents that multiply to {size}"
         )
@@ -384,15 +386,19 @@ def tolerances(name: str, A: Tensor, atol: Any, rtol: Any) -> tuple[np.ndarray, 
     """The absolute and the relative limit below which singular values count as 0, as arrays that broadcast."""
     given = []
     for label, value in (("atol", atol), ("rtol", rtol)):
-        found = np.asarray(0 if value is None else value.array if isinstance(value, Tensor) else value)
+        if value is None:
+            given.append(zeros((), A.array.dtype, like=A.array))
+            continue
+        found = value.array if isinstance(value, Tensor) else from_host(value, like=A.array)
         if found.dtype.kind not in "fiu":
             raise TypeError(f"{name}: {label}={value!r} must be a number or a Tensor of numbers")
         if not broadcasts_to(found.shape, A.array.shape[:-2]):
             raise ValueError(f"{name}: {label}.shape={found.shape} must broadcast to {A.array.shape[:-2]}, one for "
                              f"each matrix of A.shape={A.array.shape}")
-        given.append(found.astype(A.array.dtype))
-    if rtol is None and (atol is None or not given[0].any()):
-        given[1] = np.asarray(max(A.array.shape[-2:]) * np.finfo(A.array.dtype).eps, A.array.dtype)
+        given.append(kernels.cast(found, A.array.dtype))
+    if rtol is None and (atol is None or not any_true(given[0], "whether atol is 0")):
+        precision = max(A.array.shape[-2:]) * np.finfo(A.array.dtype).eps
+        given[1] = from_host(precision, A.array.dtype, like=A.array)
     return given[0], given[1]
 
 
@@ -418,7 +424,7 @@ def _triangle(name: str, a: Tensor, upper: bool, unitriangular: bool) -> Tensor:
     upper, one = as_flag(name, "upper", upper), as_flag(name, "unitriangular", unitriangular)
     if not one:
         return a.triu() if upper else a.tril()
-    return (a.triu(1) if upper else a.tril(-1)) + wrap(np.eye(a.array.shape[-1], dtype=a.array.dtype))
+    return (a.triu(1) if upper else a.tril(-1)) + unit_matrix(a, a.array.shape[-1])
 
 
 def _of_cholesky(name: str, factor: Tensor, right: Tensor, upper: bool) -> Tensor:
@@ -427,19 +433,27 @@ def _of_cholesky(name: str, factor: Tensor, right: Tensor, upper: bool) -> Tenso
     return _solved(name, second, _solved(name, first, right, True, False), True, False)
 
 
-def _regular(a: Tensor) -> tuple[Tensor, np.ndarray]:
-    """a with unit matrices in place of singular ones, and where that is so: int32, not 0."""
-    with np.errstate(all="ignore"):  # elements that are not finite
-        singular = np.linalg.slogdet(a.array)[0] == 0
-    info = np.asarray(singular, np.int32)
-    if not singular.any():
-        return a, info
-    unit = wrap(np.eye(a.array.shape[-1], dtype=a.array.dtype))
-    return where(wrap(singular[..., np.newaxis, np.newaxis]), unit, a), info
+def with_regular(a: Tensor) -> tuple[Tensor, np.ndarray, bool]:
+    """a with unit matrices in place of singular ones, which of them are singular, and whether any is."""
+    singular = kernels.singular_matrices(a.array)
+    if not any_true(singular, "whether a matrix is singular"):
+        return a, singular, False
+    regular = where(wrap(singular[..., np.newaxis, np.newaxis]), unit_matrix(a, a.array.shape[-1]), a)
+    return regular, singular, True
 
 
-def _nan_where(info: np.ndarray, y: Tensor) -> Tensor:
-    if not info.any():
-        return y
-    return y.masked_fill(wrap((info != 0)[..., np.newaxis, np.newaxis]), np.nan)
+def _nan_where(singular: np.ndarray, y: Tensor) -> Tensor:
+    return y.masked_fill(wrap(singular[..., np.newaxis, np.newaxis]), nan)
 
+
+def _info(singular: np.ndarray) -> Tensor:
+    """int32: 1 for singular matrices, 0 for others"""
+    return wrap(kernels.cast(singular, np.dtype(np.int32)))
+
+
+def _no_info(a: Tensor) -> Tensor:
+    return wrap(zeros(a.array.shape[:-2], np.int32, like=a.array))
+
+
+def _all_equal(rank: np.ndarray, n: int) -> bool:
+    return all(found == n for found in integers(rank.reshape(-1), "whether all matrices have full rank"))

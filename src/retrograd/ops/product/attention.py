@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import broadcast_to
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.operator import interpreted, interpreters, operator
@@ -89,9 +90,7 @@ class MaskedSoftmax(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         y = wrap(kernels.softmax(x.array, x.array.ndim - 1))
-        undefined = np.isnan(y.array[..., 0]) if y.array.shape[-1] else np.empty(0, bool)  # -inf - -inf, or NaN in x
-        if undefined.any():
-            y.array[undefined & np.isneginf(x.array).all(-1)] = 0
+        kernels.zero_masked_rows(y.array, x.array)
         ctx.save_for_backward(y)
         return y
 
@@ -105,12 +104,11 @@ def attention_weights(q: Tensor, k: Tensor, bias: Tensor | None, scale: float, c
     """softmax(scale q kT + bias), with 0 for keys after the query's position if ``causal``."""
     scores = Scale.apply(matmul(q, swap_last(k)), scale)
     if causal:
-        visible = np.tri(q.array.shape[-2], k.array.shape[-2], dtype=bool)
-        scores = scores + wrap(np.where(visible, 0.0, -np.inf).astype(q.array.dtype))
+        scores = scores + wrap(kernels.causal_bias(scores.array))
     if bias is not None:
         scores = scores + bias
     if interpreters and ruled(softmax):
-        alone = wrap(np.isneginf(scores.array).all(-1, keepdims=True))
+        alone = (scores == -math.inf).all(-1, True)
         return where(alone, 0.0, softmax(where(alone, 0.0, scores), -1))
     return MaskedSoftmax.apply(scores)
 
@@ -185,7 +183,7 @@ def scaled_dot_product_attention(
         same = False
     if not same or dropout_p or (bias is not None and bias.requires_grad and is_grad_enabled()):
         return _composed(query, key, value, bias, factor, is_causal, dropout_p, enable_gqa)
-    fixed = None if bias is None else np.broadcast_to(bias.array, rows)
+    fixed = None if bias is None else broadcast_to(bias.array, rows)
     if len(rows) == 4:
         return Attention.apply(query, key, value, fixed, factor, is_causal)
     operands = [_as_four(x) for x in (query, key, value)]
@@ -239,7 +237,7 @@ def _bias(name: str, mask: Any, query: Tensor, rows: tuple[int, ...]) -> Tensor:
         raise ValueError(f"{name}: attn_mask.shape={mask.array.shape} does not broadcast to (..., L, S) = {rows}")
     if mask.array.dtype != bool_:
         return mask
-    return wrap(np.where(mask.array, query.array.dtype.type(0), query.array.dtype.type(-np.inf)))
+    return wrap(kernels.mask_bias(mask.array, query.array.dtype))
 
 
 def _leading(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-import numpy as np
-
+from ...arrays import any_true, from_host, zeros, zeros_like
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -35,11 +34,11 @@ class RowNorm(Function):
         if p == 2:
             y = kernels.sqrt(kernels.sum(kernels.mul(a, a), last, False))
         elif p == 1:
-            y = kernels.sum(np.abs(a), last, False)
+            y = kernels.sum(kernels.abs(a), last, False)
         elif p == inf:
-            y = np.asarray(np.abs(a).max(-1, initial=0))
+            y = kernels.largest(a)
         else:
-            y = kernels.power(kernels.sum(kernels.power(np.abs(a), p), last, False), 1 / p)
+            y = kernels.power(kernels.sum(kernels.power(kernels.abs(a), p), last, False), 1 / p)
         result = wrap(y)
         ctx.save_for_backward(x, result)
         return result
@@ -48,22 +47,14 @@ class RowNorm(Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (x, y), p = ctx.saved_tensors, ctx.p
         rows = (*y.array.shape, 1)
-        sign = np.asarray(np.sign(x.array))
-        if p == 1:
-            return g.reshape(rows) * wrap(sign), None
         if p == inf:  # ties share the gradient
-            largest = np.abs(x.array) == y.array[..., None]
-            share = largest / np.maximum(largest.sum(-1, keepdims=True), 1)
-            return g.reshape(rows) * wrap(sign * share.astype(sign.dtype)), None
-        zero = y.array == 0
-        safe = y + wrap(np.asarray(zero, y.array.dtype)) if np.any(zero) else y
+            return g.reshape(rows) * wrap(kernels.largest_slope(x.array, y.array)), None
         if p == 2:
-            return x * (g / safe).reshape(rows), None
-        size = x * wrap(sign)
-        flat = size.array == 0
-        if flat.any():
-            size = size + wrap(flat.astype(size.array.dtype))
-        return size ** (p - 1) * wrap(sign) * (g / safe ** (p - 1)).reshape(rows), None
+            return x * (g / _divisor(y)).reshape(rows), None
+        sign = wrap(kernels.signum(x.array))
+        if p == 1:
+            return g.reshape(rows) * sign, None
+        return _divisor(x * sign) ** (p - 1) * sign * (g / _divisor(y) ** (p - 1)).reshape(rows), None
 
 
 class EuclideanDistance(Function):
@@ -73,7 +64,7 @@ class EuclideanDistance(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, eps: float) -> Tensor:
-        d = wrap(np.asarray(np.sqrt(kernels.row_squares(x.array, y.array, eps))))
+        d = wrap(kernels.sqrt(kernels.row_squares(x.array, y.array, eps)))
         ctx.save_for_backward(x, y, d)
         ctx.eps = eps
         return d
@@ -81,8 +72,7 @@ class EuclideanDistance(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (want_x, want_y, _), (x, y, d) = ctx.needs_input_grad, ctx.saved_tensors
-        zero = d.array == 0
-        a = g / (d + wrap(np.asarray(zero, d.array.dtype))) if zero.any() else g / d
+        a = g / _divisor(d)
         gx = RowCombination.apply(a, x, -a, y, a * ctx.eps)
         return gx if want_x else None, -gx if want_y else None, None
 
@@ -99,7 +89,7 @@ class RowProducts(Function):
     @staticmethod
     def backward(ctx: Any, gxy: Tensor, gxx: Tensor, gyy: Tensor) -> tuple[Tensor | None, ...]:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        zero = wrap(np.zeros_like(gxy.array))
+        zero = wrap(zeros_like(gxy.array))
         gx = RowCombination.apply(gxx * 2.0, x, gxy, y, zero) if want_x else None
         gy = RowCombination.apply(gxy, x, gyy * 2.0, y, zero) if want_y else None
         return gx, gy
@@ -177,7 +167,7 @@ def as_float_pair(name: str, **operands: Any) -> tuple[Tensor, ...]:
     x, y = operands.values()
     if are_integers(x, y):
         broadcast_shape(name, x.array.shape, y.array.shape)
-        return as_float(name, x - y), wrap(np.zeros((), float32))
+        return as_float(name, x - y), wrap(zeros((), float32, like=x.array))
     return floats(name, **operands)
 
 
@@ -205,9 +195,16 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 def _unit(x: Tensor, along: int, eps: float) -> Tensor:
     """x / max(|x|, eps); the gradient ignores the max, as PyTorch's does."""
     square = sum(x * x, along, True)
-    length = np.sqrt(square.array)
-    if not (length < eps).any():
+    length, short = kernels.short_lengths(square.array, eps)
+    if not any_true(short, "whether a vector is shorter than eps"):
         return x / sqrt(square)
     # at length 0, use the derivative of the root at 1
-    root = sqrt(square + wrap(np.asarray(square.array == 0, x.array.dtype)))
-    return x / (root + wrap(np.asarray(np.maximum(length, eps) - root.array, x.array.dtype)))
+    root = sqrt(_divisor(square))
+    longer = kernels.maximum(length, from_host(eps, length.dtype, like=length))
+    return x / (root + wrap(kernels.sub(longer, root.array)))
+
+
+def _divisor(y: Tensor) -> Tensor:
+    """y with 1 in place of 0; the gradient is that of y."""
+    zero = kernels.is_zero(y.array)
+    return y + wrap(kernels.cast(zero, y.array.dtype)) if any_true(zero, "whether a length is 0") else y

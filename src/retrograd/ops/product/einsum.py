@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import broadcast_to, zeros
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import require_same, require_tensor
@@ -139,7 +140,7 @@ def _path(words: tuple[str, ...], output: str, shapes: tuple[tuple[int, ...], ..
     """Which operands to multiply next; each result is appended to the remaining operands."""
     if len(words) < 3:
         return [tuple(range(len(words)))]
-    arrays = [np.broadcast_to(np.float32(0), shape) for shape in shapes]
+    arrays = [broadcast_to(zeros((), np.float32), shape) for shape in shapes]  # only their shapes count
     path, _ = np.einsum_path(f"{','.join(words)}->{output}", *arrays, optimize="greedy")
     return path[1:]
 

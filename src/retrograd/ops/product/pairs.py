@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_real, require_float, require_same
 from ..shape.broadcasting import broadcast_shape, expand
 from ..shape.shape import unsqueeze
@@ -64,5 +63,5 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     p = as_real("pdist", "p", p)
     if not p >= 0:
         raise ValueError(f"pdist: p={p:g} must be at least 0")
-    rows, columns = (wrap(places) for places in np.triu_indices(input.array.shape[0], 1))
-    return row_norm("pdist", input[rows] - input[columns], p)
+    rows, columns = kernels.pair_indices(input.array)
+    return row_norm("pdist", input[wrap(rows)] - input[wrap(columns)], p)

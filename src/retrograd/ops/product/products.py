@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
 from operator import index as exact_int
 from typing import Any
 
-import numpy as np
-
+from ...arrays import to_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import is_number, require_factor, require_same, require_tensor, whole
@@ -114,8 +114,8 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
         return input * other
     require_same("inner", "input", input, "other", other, True)
     _require_equal("inner", sx[-1], sy[-1], input=input, other=other)
-    rows = reshape(input, _size(sx[:-1]), sx[-1])
-    return reshape(Linear.apply(rows, reshape(other, _size(sy[:-1]), sy[-1]), None), sx[:-1] + sy[:-1])
+    rows = reshape(input, prod(sx[:-1]), sx[-1])
+    return reshape(Linear.apply(rows, reshape(other, prod(sy[:-1]), sy[-1]), None), sx[:-1] + sy[:-1])
 
 
 @operator(methods="vdot", dtypes="if")
@@ -296,7 +296,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     require_same("tensordot", "a", a, "b", b, True)
     sa, sb = a.array.shape, b.array.shape
     if isinstance(dims, Tensor):
-        dims = dims.tolist()
+        dims = to_host(dims.array, "the axes of tensordot").tolist()
     if isinstance(dims, (tuple, list)):
         over = tuple(tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in dims)
     else:
@@ -322,10 +322,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             )
     sa, sb = a.array.shape, b.array.shape
     left, right = [i for i in range(len(sa)) if i not in of_a], [j for j in range(len(sb)) if j not in of_b]
-    depth = _size(tuple(sa[i] for i in of_a))
+    depth = prod(sa[i] for i in of_a)
     rows, columns = tuple(sa[i] for i in left), tuple(sb[j] for j in right)
-    x = reshape(Permute.apply(a, (*left, *of_a)), _size(rows), depth)
-    y = reshape(Permute.apply(b, (*of_b, *right)), depth, _size(columns))
+    x = reshape(Permute.apply(a, (*left, *of_a)), prod(rows), depth)
+    y = reshape(Permute.apply(b, (*of_b, *right)), depth, prod(columns))
     return reshape(MatMul.apply(x, y), rows + columns)
 
 
@@ -362,10 +362,6 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     before = (slice(None),) * position
     turned = [(*before, list(order)) for order in ((1, 2, 0), (2, 0, 1))]
     return x[turned[0]] * y[turned[1]] - x[turned[1]] * y[turned[0]]
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    return int(np.prod(shape)) if shape else 1
 
 
 def _sum(name: str, x: Any, product: Tensor, beta: float, alpha: float) -> Tensor:

@@ -1,14 +1,14 @@
-"""Norms of matrices: sums of rows or columns, and singular values, by NumPy's LAPACK."""
+"""Norms of matrices: sums of rows or columns, and singular values."""
 
 from __future__ import annotations
 
 from math import inf
 from typing import Any
 
-import numpy as np
-
+from ...arrays import eye, zeros_like
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, require_float
 from ..dtypes.dtype import as_dtype, cast
 from ..shape.broadcasting import Sum
@@ -33,7 +33,7 @@ class Svd(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, ...]:
-        found = tuple(map(wrap, decomposed(x.array)))
+        found = tuple(map(wrap, kernels.svd(x.array)))
         ctx.save_for_backward(*found)
         ctx.set_materialize_grads(False)
         return found
@@ -42,12 +42,12 @@ class Svd(Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> Tensor:
         u, s, v = saved = ctx.saved_tensors
         given = zip(gradients, saved, strict=True)
-        gu, gs, gv = (wrap(np.zeros_like(y.array)) if g is None else g for g, y in given)
+        gu, gs, gv = (wrap(zeros_like(y.array)) if g is None else g for g, y in given)
         if gradients[0] is None and gradients[2] is None:  # the gradients through u and v may not exist
             return (u * gs.unsqueeze(-2)) @ _transposed(v)
         count = s.array.shape[-1]
         row, column = s.unsqueeze(-2), s.unsqueeze(-1)
-        apart = (row - column) * (row + column) + wrap(np.eye(count, dtype=s.array.dtype))
+        apart = (row - column) * (row + column) + wrap(eye(count, dtype=s.array.dtype, like=s.array))
         of_u, of_v = _transposed(u) @ gu, _transposed(v) @ gv
         middle = (of_u - _transposed(of_u)) / apart * row + (of_v - _transposed(of_v)) / apart * column
         gx = (u * gs.unsqueeze(-2) + u @ middle) @ _transposed(v)
@@ -91,15 +91,6 @@ def matrix_norm_of(name: str, x: Tensor, order: Any, dim: Any, keepdim: bool, dt
         last = values.array.ndim - 1
         y = Sum.apply(values, (last,), True) if order == "nuc" else _most(name, order, values, last, shape)
     return Reshape.apply(y, tuple(1 if i in over else n for i, n in enumerate(shape) if keepdim or i not in over))
-
-
-def decomposed(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """u, s and v of the singular value decomposition of each matrix; NaN where it is not finite."""
-    finite = np.isfinite(x).all((-2, -1), keepdims=True)
-    u, s, vt = np.linalg.svd(x if finite.all() else np.where(finite, x, 0), full_matrices=False)
-    if not finite.all():
-        u, s, vt = (np.where(mask, part, np.nan) for mask, part in ((finite, u), (finite[..., 0], s), (finite, vt)))
-    return u, s, np.ascontiguousarray(vt.swapaxes(-1, -2))
 
 
 def _transposed(x: Tensor) -> Tensor:

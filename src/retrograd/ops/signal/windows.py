@@ -12,10 +12,9 @@ import math
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-import numpy as np
-
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, as_int, as_real, is_number
 from ..dtypes.dtype import as_dtype
 from ..memory.layout import Options, check_options
@@ -47,9 +46,8 @@ def bartlett(
     """
     if interpreters and (seen := interpreted(bartlett, locals())) is not None:
         return seen
-    n, last = _positions("bartlett", M, sym)
-    values = 1 - np.abs(2 * n / last - 1) if last else np.ones_like(n)
-    return _made("bartlett", values, dtype, requires_grad, options)
+    count, last = _extent("bartlett", M, sym)
+    return Tensor(kernels.triangular_window(count, last, _kind("bartlett", dtype, options)), requires_grad)
 
 
 @operator(dtypes="")
@@ -62,7 +60,7 @@ def blackman(
     """
     if interpreters and (seen := interpreted(blackman, locals())) is not None:
         return seen
-    return _made("blackman", _cosines("blackman", M, sym, (0.42, 0.5, 0.08)), dtype, requires_grad, options)
+    return _cosines("blackman", M, sym, (0.42, 0.5, 0.08), dtype, requires_grad, options)
 
 
 @operator(dtypes="")
@@ -75,8 +73,8 @@ def cosine(
     """
     if interpreters and (seen := interpreted(cosine, locals())) is not None:
         return seen
-    n, last = _positions("cosine", M, sym)
-    return _made("cosine", np.sin(np.pi * (n + 0.5) / (last + 1)), dtype, requires_grad, options)
+    count, last = _extent("cosine", M, sym)
+    return Tensor(kernels.sine_window(count, last, _kind("cosine", dtype, options)), requires_grad)
 
 
 @operator(dtypes="")
@@ -93,14 +91,15 @@ def exponential(
     """
     if interpreters and (seen := interpreted(exponential, locals())) is not None:
         return seen
-    n, last = _positions("exponential", M, sym)
+    count, last = _extent("exponential", M, sym)
     if center is not None and sym:
         raise ValueError(
             f"exponential: center={center!r} makes no symmetric window; pass sym=False, or leave center out"
         )
     middle = last / 2 if center is None else _number("exponential", "center", center)
-    values = np.exp(-np.abs(n - middle) / _positive("exponential", "tau", tau))
-    return _made("exponential", values, dtype, requires_grad, options)
+    scale = _positive("exponential", "tau", tau)
+    kind = _kind("exponential", dtype, options)
+    return Tensor(kernels.exponential_window(count, middle, scale, kind), requires_grad)
 
 
 @operator(dtypes="")
@@ -116,9 +115,10 @@ def gaussian(
     """
     if interpreters and (seen := interpreted(gaussian, locals())) is not None:
         return seen
-    n, last = _positions("gaussian", M, sym)
-    values = np.exp(-(((n - last / 2) / _positive("gaussian", "std", std)) ** 2) / 2)
-    return _made("gaussian", values, dtype, requires_grad, options)
+    count, last = _extent("gaussian", M, sym)
+    scale = _positive("gaussian", "std", std)
+    kind = _kind("gaussian", dtype, options)
+    return Tensor(kernels.gaussian_window(count, last / 2, scale, kind), requires_grad)
 
 
 @operator(dtypes="")
@@ -141,7 +141,7 @@ def general_cosine(
     weights = [_number("general_cosine", "a", weight) for weight in given]
     if not weights:
         raise ValueError("general_cosine: a is empty, needs at least one coefficient")
-    return _made("general_cosine", _cosines("general_cosine", M, sym, weights), dtype, requires_grad, options)
+    return _cosines("general_cosine", M, sym, weights, dtype, requires_grad, options)
 
 
 @operator(dtypes="")
@@ -158,8 +158,7 @@ def general_hamming(
     if interpreters and (seen := interpreted(general_hamming, locals())) is not None:
         return seen
     weight = _number("general_hamming", "alpha", alpha)
-    values = _cosines("general_hamming", M, sym, (weight, 1 - weight))
-    return _made("general_hamming", values, dtype, requires_grad, options)
+    return _cosines("general_hamming", M, sym, (weight, 1 - weight), dtype, requires_grad, options)
 
 
 @operator(dtypes="")
@@ -172,7 +171,7 @@ def hamming(
     """
     if interpreters and (seen := interpreted(hamming, locals())) is not None:
         return seen
-    return _made("hamming", _cosines("hamming", M, sym, (0.54, 0.46)), dtype, requires_grad, options)
+    return _cosines("hamming", M, sym, (0.54, 0.46), dtype, requires_grad, options)
 
 
 @operator(dtypes="")
@@ -185,7 +184,7 @@ def hann(
     """
     if interpreters and (seen := interpreted(hann, locals())) is not None:
         return seen
-    return _made("hann", _cosines("hann", M, sym, (0.5, 0.5)), dtype, requires_grad, options)
+    return _cosines("hann", M, sym, (0.5, 0.5), dtype, requires_grad, options)
 
 
 @operator(dtypes="")
@@ -201,12 +200,11 @@ def kaiser(
     """
     if interpreters and (seen := interpreted(kaiser, locals())) is not None:
         return seen
-    n, last = _positions("kaiser", M, sym)
+    count, last = _extent("kaiser", M, sym)
     width = _number("kaiser", "beta", beta)
     if width < 0:
         raise ValueError(f"kaiser: beta={beta!r} must be at least 0")
-    inside = np.clip(1 - (2 * n / last - 1) ** 2, 0, None) if last else np.ones_like(n)
-    return _made("kaiser", np.i0(width * np.sqrt(inside)) / np.i0(width), dtype, requires_grad, options)
+    return Tensor(kernels.kaiser_window(count, last, width, _kind("kaiser", dtype, options)), requires_grad)
 
 
 @operator(dtypes="")
@@ -221,24 +219,24 @@ def nuttall(
     """
     if interpreters and (seen := interpreted(nuttall, locals())) is not None:
         return seen
-    values = _cosines("nuttall", M, sym, (0.3635819, 0.4891775, 0.1365995, 0.0106411))
-    return _made("nuttall", values, dtype, requires_grad, options)
+    weights = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
+    return _cosines("nuttall", M, sym, weights, dtype, requires_grad, options)
 
 
-def _positions(name: str, M: Any, sym: Any) -> tuple[np.ndarray, int]:
-    """n (M,) and N, which is 0 for M = 1."""
+def _extent(name: str, M: Any, sym: Any) -> tuple[int, int]:
+    """M and N, which is 0 for M = 1."""
     symmetric, count = as_flag(name, "sym", sym), as_int(name, "M", M)
     if count < 0:
         raise ValueError(f"{name}: M={M} must be at least 0")
-    return np.arange(count, dtype=np.float64), count if count > 1 and not symmetric else max(count - 1, 0)
+    return count, count if count > 1 and not symmetric else max(count - 1, 0)
 
 
-def _cosines(name: str, M: Any, sym: Any, weights: Iterable[float]) -> np.ndarray:
+def _cosines(
+    name: str, M: Any, sym: Any, weights: Iterable[float], dtype: Any, requires_grad: bool, options: Any
+) -> Tensor:
     """The sum of (-1)**k weights[k] cos(2 pi k n / N), or 1 for M = 1."""
-    n, last = _positions(name, M, sym)
-    if not last:
-        return np.ones_like(n)
-    return np.asarray(sum((-1) ** k * a * np.cos(2 * np.pi * k * n / last) for k, a in enumerate(weights)))
+    count, last = _extent(name, M, sym)
+    return Tensor(kernels.cosine_window(count, last, (*weights,), _kind(name, dtype, options)), requires_grad)
 
 
 def _number(name: str, label: str, value: Any) -> float:
@@ -254,9 +252,10 @@ def _positive(name: str, label: str, value: Any) -> float:
     return number
 
 
-def _made(name: str, values: np.ndarray, dtype: Any, requires_grad: bool, options: Any) -> Tensor:
+def _kind(name: str, dtype: Any, options: Any) -> Any:
+    """The element type, once the options are checked."""
     check_options(name, options)
     kind = as_dtype(dtype, default=True)
     if kind.kind != "f":
         raise ValueError(f"{name}: dtype={kind} must be a floating-point type")
-    return Tensor(values.astype(kind), requires_grad)
+    return kind
