@@ -20,11 +20,11 @@ from .allocation import (
     zeros,
     zeros_like,
 )
-from .host import all_finite, all_true, any_true, integers, number, same, to_host
+from .host import all_between, all_finite, all_true, any_true, integers, number, same, to_host
 from .views import as_strided, broadcast_arrays, broadcast_to, diagonal, moveaxis, overlap, shares_memory
 
 __all__ = [
-    "all_finite", "all_true", "any_true", "arange", "as_strided", "broadcast_arrays", "broadcast_to", "diagonal",
+    "all_between", "all_finite", "all_true", "any_true", "arange", "as_strided", "broadcast_arrays", "broadcast_to", "diagonal",
     "empty", "empty_like", "eye", "from_host", "full", "full_like", "integers", "linspace", "moveaxis", "number",
     "ones", "ones_like", "overlap", "same", "shares_memory", "to_host", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -51,6 +51,12 @@ def all_true(mask: Array, why: str) -> bool:
     return bool(mask.all())
 
 
+def all_between(x: Array, low: float, high: float, why: str) -> bool:
+    """Whether no element is below low, above high or NaN."""
+    _read(why)
+    return not x.size or bool(low <= x.min() and x.max() <= high)
+
+
 def all_finite(x: Array, why: str) -> bool:
     """Whether no element is infinite or NaN."""
     _read(why)

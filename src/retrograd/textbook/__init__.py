@@ -16,6 +16,8 @@ from .ctc import *
 from .deformable import *
 from .distance import *
 from .formula import *
+from .fractional_pooling import *
+from .grid import *
 from .group_norm import *
 from .loss import *
 from .lowbit import *
@@ -29,6 +31,7 @@ from .pooling import *
 from .random import *
 from .recurrent import *
 from .reduction import *
+from .resampling import *
 from .scan import *
 from .softmax import *
 from .sparse import *
