@@ -68,6 +68,16 @@ def test_views_show_the_same_memory() -> None:
         (lambda x: arrays.all_finite(x / 0, "why"), False),
         (lambda x: arrays.same(x, x + 1, "why"), False),
         (lambda x: arrays.to_host(x, "why").tolist(), [0.0, 1.0, 2.0]),
+        (lambda x: arrays.numbers(x, "why"), [0.0, 1.0, 2.0]),
+        (lambda x: arrays.all_between(x, 0, 2, "why"), True),
+        (lambda x: arrays.all_between(x, 0.5, 2, "why"), False),
+        (lambda x: arrays.all_between(x / 0, 0, np.inf, "why"), False),  # NaN
+        (lambda x: arrays.in_range(x.astype(np.int64), 3, "why"), True),
+        (lambda x: arrays.in_range(x.astype(np.int64) - 1, 3, "why"), False),
+        (lambda x: arrays.first_true(x.reshape(1, 3), "why"), (0, 1)),
+        (lambda x: arrays.first_true(x[:0], "why"), None),
+        (lambda x: arrays.first_true(x[1, ...], "why"), ()),
+        (lambda x: arrays.count_true(x, "why"), 2),
     ],
 )
 def test_a_read_is_heard(read: Any, expected: Any) -> None:

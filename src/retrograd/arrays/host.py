@@ -39,6 +39,14 @@ def integers(x: Array, why: str) -> list[int]:
     return found
 
 
+def numbers(x: Array, why: str) -> list[Any]:
+    """The elements of x, which has one axis, as Python's numbers."""
+    if listeners:
+        _read(why)
+    found: list[Any] = x.tolist()
+    return found
+
+
 def any_true(mask: Array, why: str) -> bool:
     """Whether an element is not 0."""
     _read(why)
@@ -55,6 +63,27 @@ def all_between(x: Array, low: float, high: float, why: str) -> bool:
     """Whether no element is below low, above high or NaN."""
     _read(why)
     return not x.size or bool(low <= x.min() and x.max() <= high)
+
+
+def in_range(indices: Array, count: int, why: str) -> bool:
+    """Whether all int64 numbers are at least 0 and below count."""
+    _read(why)
+    # as unsigned numbers, negative ones are huge: one comparison checks both ends
+    return not indices.size or bool(np.maximum.reduce(indices.view(np.uint64), axis=None) < count)
+
+
+def first_true(mask: Array, why: str) -> tuple[int, ...] | None:
+    """The index of the first element that is not 0, in C order; None if there is none."""
+    _read(why)
+    flat = mask.reshape(-1)
+    at = int(flat.argmax()) if flat.size else 0
+    return tuple(map(int, np.unravel_index(at, mask.shape))) if flat.size and flat[at] else None
+
+
+def count_true(mask: Array, why: str) -> int:
+    """The number of elements that are not 0."""
+    _read(why)
+    return int(np.count_nonzero(mask))
 
 
 def all_finite(x: Array, why: str) -> bool:

@@ -19,9 +19,12 @@ from .formula import *
 from .fractional_pooling import *
 from .grid import *
 from .group_norm import *
+from .labels import *
+from .lengths import *
 from .loss import *
 from .lowbit import *
 from .margin import *
+from .masks import *
 from .matmul import *
 from .moves import *
 from .normalization import *
@@ -32,6 +35,7 @@ from .random import *
 from .recurrent import *
 from .reduction import *
 from .resampling import *
+from .sampling import *
 from .scan import *
 from .softmax import *
 from .sparse import *

@@ -5,12 +5,17 @@ Source: S. Ioffe, C. Szegedy, "Batch normalization", 2015 (arXiv:1502.03167).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..formulas.normalization import about_mean_grad, affine, input_grad, inverse_deviation, standardised
 from .ieee import ieee
 
-__all__ = ["batch_norm", "batch_norm_grad", "batch_norm_input_grad", "batch_norm_sums", "channel_affine"]
+__all__ = [
+    "batch_norm", "batch_norm_grad", "batch_norm_input_grad", "batch_norm_sums", "channel_affine", "channel_band",
+    "fixed_scale", "instance_statistics",
+]  # fmt: skip
 
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -54,6 +59,31 @@ def batch_norm_sums(
     """
     z = standardised(x, _channels(mean, x), _channels(inverse, x))
     return np.asarray(g.sum(_axes(x))), np.asarray((g * z).sum(_axes(x)))
+
+
+@ieee
+def fixed_scale(
+    mean: np.ndarray, variance: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """weight / sqrt(variance + eps), and bias - mean times it: normalization by given statistics, all (C,)."""
+    scale = np.asarray(weight / np.sqrt(variance + eps))
+    return scale, np.asarray(bias - mean * scale)
+
+
+@ieee
+def instance_statistics(mean: np.ndarray, inverse: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
+    """The means over samples of mean and variance, with inverse = 1 / sqrt(variance + eps): (N, C) -> two (C,)"""
+    return np.asarray(mean.mean(0)), np.asarray(np.maximum(inverse**-2.0 - eps, 0).mean(0))
+
+
+def channel_band(channels: int, size: int, number: float, dtype: np.dtype[Any]) -> np.ndarray:
+    """``number`` where channel i is among the ``size`` channels around channel j, else 0: (C, C), in this type.
+
+    With an even size there is one channel more before j than after it.
+    """
+    distance = np.arange(channels) - np.arange(channels)[:, np.newaxis]  # [channel summed, output channel]
+    near = (distance <= size // 2) & (-distance <= (size - 1) // 2)
+    return np.asarray(near * number).astype(dtype)
 
 
 @ieee

@@ -102,6 +102,10 @@ class Layers:
     ) -> Array:
         """The gradient of ``deform_conv`` to w."""
 
+    @declare(lambda offset, window, axis: (*[offset._replace(dtype=INT64)] * 2, offset))
+    def deform_points(self, offset: Array, window: Window, axis: int) -> Three:
+        """The whole positions around the points of ``deform_conv``, and their distance from the lower one."""
+
     @declare(lambda x, y: (x._replace(shape=x.shape[:1]),) * 3)
     def row_products(self, x: Array, y: Array) -> Three:
         """The sums of x y, x x and y y over the last axis."""
@@ -153,6 +157,14 @@ class Layers:
     ) -> tuple[Array | None, Array | None, Array | None, list[Weights] | None]:  # fmt: skip
         """The gradients of ``recurrent`` to x, h0, c0 and the weights."""
 
+    @declare(lambda lengths, steps: Spec((steps, *lengths.shape, 1), BOOL))
+    def steps_after(self, lengths: Array, steps: int) -> Array:
+        """Which steps are after the end of each sequence."""
+
+    @declare(lambda lengths, first, last: lengths)
+    def lengths_within(self, lengths: Array, first: int, last: int) -> Array:
+        """The lengths of the parts of sequences between two steps."""
+
     # ---- normalization and softmax
 
     @declare(lambda x, axis: x)
@@ -192,6 +204,18 @@ class Layers:
     @declare(lambda x, scale, shift, mean=None: x)
     def channel_affine(self, x: Array, scale: Array, shift: Array, mean: Array | None = None) -> Array:
         """(x - mean) scale + shift by channel."""
+
+    @declare(lambda mean, variance, weight, bias, eps: (weight, bias))
+    def fixed_scale(self, mean: Array, variance: Array, weight: Array, bias: Array, eps: float) -> Pair:
+        """weight / sqrt(variance + eps), and bias - mean times it."""
+
+    @declare(lambda mean, inverse, eps: (_channels(mean),) * 2)
+    def instance_statistics(self, mean: Array, inverse: Array, eps: float) -> Pair:
+        """The means over samples of mean and variance = 1 / inverse**2 - eps."""
+
+    @declare(lambda channels, size, number, dtype: Spec((channels, channels), dtype))
+    def channel_band(self, channels: int, size: int, number: float, dtype: np.dtype[Any]) -> Array:
+        """A number on the diagonals of neighboring channels, else 0."""
 
     @declare(lambda x, weight, bias, eps, centred: (x, *(_leading(x, weight),) * 2))
     def layer_norm(self, x: Array, weight: Array, bias: Array, eps: float, centred: bool) -> Three:
