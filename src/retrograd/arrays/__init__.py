@@ -21,24 +21,25 @@ from .allocation import (
     zeros_like,
 )
 from .host import (
-    all_between,
     all_finite,
     all_true,
+    any_below,
     any_true,
     count_true,
+    first_outside,
     first_true,
-    in_range,
     integers,
     number,
     numbers,
     same,
     to_host,
+    within,
 )
 from .views import as_strided, broadcast_arrays, broadcast_to, diagonal, moveaxis, overlap, shares_memory
 
 __all__ = [
-    "all_between", "all_finite", "all_true", "any_true", "arange", "as_strided", "broadcast_arrays", "broadcast_to",
-    "count_true", "diagonal", "empty", "empty_like", "eye", "first_true", "from_host", "full", "full_like", "in_range",
-    "integers", "linspace", "moveaxis", "number", "numbers", "ones", "ones_like", "overlap", "same", "shares_memory",
-    "to_host", "zeros", "zeros_like",
+    "all_finite", "all_true", "any_below", "any_true", "arange", "as_strided", "broadcast_arrays", "broadcast_to",
+    "count_true", "diagonal", "empty", "empty_like", "eye", "first_outside", "first_true", "from_host", "full",
+    "full_like", "integers", "linspace", "moveaxis", "number", "numbers", "ones", "ones_like", "overlap", "same",
+    "shares_memory", "to_host", "within", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -166,7 +166,11 @@ def deform_points(offset: np.ndarray, window: Window, axis: int) -> tuple[np.nda
     offset (N, D, R, O)  ->  two of int64 and one of offset's type, all (N, D, R, O); a point far outside or NaN is
     moved just outside.
     """
-    o, r = np.indices(window.output)[axis], np.indices(window.kernel)[axis]
+    after = (1,) * (window.ndim - axis - 1)
+    o, r = (
+        np.broadcast_to(np.arange(extents[axis], like=offset).reshape(-1, *after), extents)
+        for extents in (window.output, window.kernel)
+    )
     start = o.reshape(1, -1) * window.stride[axis] + r.reshape(-1, 1) * window.dilation[axis]
     regular = start - window.padding[axis][0]
     low = np.floor(np.clip(regular + offset.astype(np.float64), -2, window.input[axis]))

@@ -33,7 +33,7 @@ def fractional_max_pool_indices(
         lead, after = (1,) * axis, (1,) * (len(size) - 1 - axis)
         first = first + starts.reshape(*x.shape[:2], *lead, output[axis], *after)
     planes = x.reshape(*x.shape[:2], math.prod(size))
-    best = np.full(x.shape[:2] + output, -np.inf, x.dtype)
+    best = np.full(x.shape[:2] + output, -np.inf, x.dtype, like=x)
     indices = np.broadcast_to(first, best.shape).copy()
     for tap in itertools.product(*map(range, kernel)):
         place = first + sum(r * stride for r, stride in zip(tap, strides, strict=True))
@@ -45,9 +45,9 @@ def fractional_max_pool_indices(
 
 def _starts(sample: np.ndarray, extent: int, taps: int, count: int) -> np.ndarray:
     """The first position (N, C, O) of each window: steps of the extent over O on average, the last one at the end."""
-    places = np.full((*sample.shape, count), extent - taps, np.int64)
+    places = np.full((*sample.shape, count), extent - taps, np.int64, like=sample)
     if count > 1:
         step = sample.dtype.type(extent - taps) / sample.dtype.type(count - 1)
-        moved = (np.arange(count - 1).astype(sample.dtype) + sample[..., np.newaxis]) * step
+        moved = (np.arange(count - 1, like=sample).astype(sample.dtype) + sample[..., np.newaxis]) * step
         places[..., :-1] = moved.astype(np.int64) - (sample * step).astype(np.int64)[..., np.newaxis]
     return places

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,17 +11,19 @@ from .ieee import ieee
 __all__ = ["affine_points", "fold_points", "grid_corner", "neighbor_indices"]
 
 
-def affine_points(extents: tuple[int, ...], align_corners: bool, dtype: np.dtype[Any]) -> np.ndarray:
+def affine_points(theta: np.ndarray, extents: tuple[int, ...], align_corners: bool) -> np.ndarray:
     """The points of an image and a 1, (x, y, 1) or (x, y, z, 1) in C order: (prod(extents), len(extents) + 1).
 
-    -1 and 1 are the outer edges of the image, with ``align_corners`` the centers of its outermost elements.
+    They have the type of theta, the affine maps that are applied to them. -1 and 1 are the outer edges of the image,
+    with ``align_corners`` the centers of its outermost elements.
     """
     lines = []
     for n in extents:
         places = np.linspace(-1, 1, n) if n > 1 else np.zeros(1)
         lines.append(places if align_corners else places * (n - 1) / n)
     grid = np.meshgrid(*lines, indexing="ij")[::-1]
-    return np.stack([*grid, np.ones(extents)], -1).reshape(-1, len(extents) + 1).astype(dtype)
+    points = np.stack([*grid, np.ones(extents)], -1).reshape(-1, len(extents) + 1).astype(theta.dtype)
+    return np.asarray(points, like=theta)
 
 
 @ieee
@@ -67,8 +68,8 @@ def grid_corner(places: Sequence[np.ndarray], extents: Sequence[int]) -> tuple[n
 
     places: an array (N, P) of int64 for each axis -> int64 (N, P), bool (N, P)
     """
-    index = np.zeros(places[0].shape, np.int64)
-    inside = np.ones(places[0].shape, np.bool_)
+    index = np.zeros(places[0].shape, np.int64, like=places[0])
+    inside = np.ones(places[0].shape, np.bool_, like=places[0])
     for i, extent in zip(places, extents, strict=True):
         inside &= (i >= 0) & (i < extent)
         index = index * extent + np.clip(i, 0, extent - 1)

@@ -11,7 +11,7 @@ __all__ = ["inverse_lengths", "lengths_within", "pad_rows", "row_labels_outside"
 
 def steps_after(lengths: np.ndarray, steps: int) -> np.ndarray:
     """Where step t is after the end of sequence n: (T, N, 1) bool."""
-    return np.arange(steps)[:, None, None] >= lengths[:, None]
+    return np.arange(steps, like=lengths)[:, None, None] >= lengths[:, None]
 
 
 def lengths_within(lengths: np.ndarray, first: int, last: int) -> np.ndarray:
@@ -21,17 +21,18 @@ def lengths_within(lengths: np.ndarray, first: int, last: int) -> np.ndarray:
 
 def inverse_lengths(lengths: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     """1 / max(length, 1), in this type."""
-    return np.asarray(1.0 / np.maximum(lengths, 1)).astype(dtype)
+    return (1.0 / np.maximum(lengths, 1)).astype(dtype)
 
 
 def pad_rows(values: np.ndarray, lengths: np.ndarray, longest: int) -> np.ndarray:
     """Concatenated rows one below the other, with zeros behind their ends: (sum of lengths,) -> (N, longest)"""
-    rows = np.zeros((len(lengths), longest), values.dtype)
-    rows[np.arange(longest) < lengths[:, None]] = values
+    rows = np.zeros((len(lengths), longest), values.dtype, like=values)
+    rows[np.arange(longest, like=lengths) < lengths[:, None]] = values
     return rows
 
 
 def row_labels_outside(rows: np.ndarray, lengths: np.ndarray, classes: int) -> np.ndarray:
     """Where a label of rows (N, S), each used up to its length, is not a class, 0 to ``classes`` - 1."""
-    used = np.arange(rows.shape[1]) < lengths[:, None]
-    return np.asarray(used & ((rows < 0) | (rows >= classes)))
+    used = np.arange(rows.shape[1], like=rows) < lengths[:, None]
+    outside: np.ndarray = used & ((rows < 0) | (rows >= classes))
+    return outside

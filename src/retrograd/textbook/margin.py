@@ -35,8 +35,8 @@ def multi_margin_loss_slopes(x: np.ndarray, labels: np.ndarray, margin: float) -
 
 def multi_margin_masks(slopes: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Which entries are the label's, and which others have a slope above 0: slopes (N, C) -> two (N, C) of bool"""
-    own = np.zeros(slopes.shape, np.bool_)
-    own[np.arange(len(slopes)), labels] = True
+    own = np.zeros(slopes.shape, np.bool_, like=slopes)
+    own[np.arange(len(slopes), like=slopes), labels] = True
     return own, (slopes > 0) & ~own
 
 
@@ -50,7 +50,7 @@ def cosine_embedding_slopes(
     """
     alike, apart = targets == 1, (targets == -1) & (cosine >= margin)
     slope, start = np.where(alike, -1, apart), np.where(alike, 1, apart * -margin)
-    return np.asarray(slope, dtype), np.asarray(start, dtype)
+    return np.asarray(slope, dtype, like=cosine), np.asarray(start, dtype, like=cosine)
 
 
 @ieee

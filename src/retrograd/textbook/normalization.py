@@ -5,8 +5,6 @@ Source: S. Ioffe, C. Szegedy, "Batch normalization", 2015 (arXiv:1502.03167).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..formulas.normalization import about_mean_grad, affine, input_grad, inverse_deviation, standardised
@@ -66,24 +64,25 @@ def fixed_scale(
     mean: np.ndarray, variance: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """weight / sqrt(variance + eps), and bias - mean times it: normalization by given statistics, all (C,)."""
-    scale = np.asarray(weight / np.sqrt(variance + eps))
-    return scale, np.asarray(bias - mean * scale)
+    scale = weight / np.sqrt(variance + eps)
+    return scale, bias - mean * scale
 
 
 @ieee
 def instance_statistics(mean: np.ndarray, inverse: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
     """The means over samples of mean and variance, with inverse = 1 / sqrt(variance + eps): (N, C) -> two (C,)"""
-    return np.asarray(mean.mean(0)), np.asarray(np.maximum(inverse**-2.0 - eps, 0).mean(0))
+    return mean.mean(0), np.maximum(inverse**-2.0 - eps, 0).mean(0)
 
 
-def channel_band(channels: int, size: int, number: float, dtype: np.dtype[Any]) -> np.ndarray:
-    """``number`` where channel i is among the ``size`` channels around channel j, else 0: (C, C), in this type.
+def channel_band(x: np.ndarray, size: int, number: float) -> np.ndarray:
+    """``number`` where channel i of x is among the ``size`` channels around channel j, else 0: (C, C), in x's type.
 
     With an even size there is one channel more before j than after it.
     """
-    distance = np.arange(channels) - np.arange(channels)[:, np.newaxis]  # [channel summed, output channel]
+    channels = np.arange(x.shape[1], like=x)
+    distance = channels - channels[:, np.newaxis]  # [channel summed, output channel]
     near = (distance <= size // 2) & (-distance <= (size - 1) // 2)
-    return np.asarray(near * number).astype(dtype)
+    return np.asarray(near * number, x.dtype, like=x)
 
 
 @ieee

@@ -213,8 +213,8 @@ class Layers:
     def instance_statistics(self, mean: Array, inverse: Array, eps: float) -> Pair:
         """The means over samples of mean and variance = 1 / inverse**2 - eps."""
 
-    @declare(lambda channels, size, number, dtype: Spec((channels, channels), dtype))
-    def channel_band(self, channels: int, size: int, number: float, dtype: np.dtype[Any]) -> Array:
+    @declare(lambda x, size, number: x._replace(shape=(x.shape[1], x.shape[1])))
+    def channel_band(self, x: Array, size: int, number: float) -> Array:
         """A number on the diagonals of neighboring channels, else 0."""
 
     @declare(lambda x, weight, bias, eps, centred: (x, *(_leading(x, weight),) * 2))
@@ -299,8 +299,8 @@ class Layers:
     ) -> Three:
         """The weights by which an axis of one extent becomes one of another: starts, indices, weights."""
 
-    @declare(lambda extents, align_corners, dtype: Spec((prod(extents), len(extents) + 1), dtype))
-    def affine_points(self, extents: Axes, align_corners: bool, dtype: np.dtype[Any]) -> Array:
+    @declare(lambda theta, extents, align_corners: theta._replace(shape=(prod(extents), len(extents) + 1)))
+    def affine_points(self, theta: Array, extents: Axes, align_corners: bool) -> Array:
         """The points of an image between -1 and 1, with a 1 behind their coordinates."""
 
     @declare(lambda x, extent, padding, align_corners: (x, x))

@@ -179,10 +179,6 @@ class Training:
     def shortfall(self, x: Array, low: float) -> Array:
         """low - x where x is below low, else 0."""
 
-    @declare(lambda x, low, high: x._replace(dtype=BOOL))
-    def outside(self, x: Array, low: float, high: float) -> Array:
-        """Where x is below low, above high or NaN."""
-
     # ---- random choices
 
     @declare(
@@ -190,6 +186,12 @@ class Training:
     )
     def scaled_noise(self, noise: Array, mean: Array, std: Array, dtype: np.dtype[Any]) -> Array:
         """noise std + mean."""
+
+    @declare(
+        lambda uniform, probability, dtype: Spec(np.broadcast_shapes(uniform.shape, probability.shape), dtype)
+    )
+    def bernoulli(self, uniform: Array, probability: Array, dtype: np.dtype[Any]) -> Array:
+        """1 where uniform numbers are below a probability, else 0."""
 
     @declare(lambda x: Spec(x.shape[:1], INT64))
     def count_positive(self, x: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...arrays import first_true, number, to_host
+from ...arrays import first_outside, number, to_host, within
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...kernel_set import kernels
@@ -53,13 +53,14 @@ def binary_cross_entropy(
     weight = constant(name, "weight", weight, input)
     y = BinaryCrossEntropy.apply("none" if weight is not None else reduction, (), input, target)
     # the logarithm of a negative number makes the loss NaN, so valid input is not read a second time
-    if math.isnan(number(kernels.sum(y.array, tuple(range(y.array.ndim)), False), "whether a loss is NaN")):
-        place = first_true(kernels.outside(input.array, 0, 1), "whether input holds probabilities")
-        if place is not None:
-            raise ValueError(
-                f"{name}: input[{', '.join(map(str, place))}] = {to_host(input.array, 'a message')[place]} must lie in "
-                f"[0, 1]; for logits use binary_cross_entropy_with_logits"
-            )
+    total = number(kernels.sum(y.array, tuple(range(y.array.ndim)), False), "whether a loss is NaN")
+    if math.isnan(total) and not within(input.array, 0, 1, "whether input holds probabilities"):
+        place, _ = first_outside(input.array, 0, 1, "a message")
+        wrong = to_host(input.array, "a message")[tuple(place)]
+        raise ValueError(
+            f"{name}: input[{', '.join(map(str, place))}] = {wrong} must lie in [0, 1]; "
+            f"for logits use binary_cross_entropy_with_logits"
+        )
     return y if weight is None else weighted(name, y, weight, reduction)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import count_true, first_true, in_range, number, numbers, zeros
+from ...arrays import count_true, first_true, number, numbers, within, zeros
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.rule import ruled
@@ -44,7 +44,7 @@ class Labels(NamedTuple):
         """
         _, weights, wrong = numbers(sums, "the sum of weights, and whether labels are classes")
         if wrong:
-            labels = self.classes if len(self.shape) > 1 else self.classes[0]
+            labels = self.classes if len(self.shape) > 1 else self.classes.reshape(())
             refuse_labels(self.name, self.shape, labels, self.shape[min(1, len(self.shape) - 1)], self.ignored)
         if reduction == "mean":
             return 1.0 / weights if weights else math.nan
@@ -358,7 +358,7 @@ def refuse_labels(name: str, shape: tuple[int, ...], labels: np.ndarray, classes
     Raises:
         IndexError: a label is not a class; the message names the first one and its position.
     """
-    if in_range(labels, classes, "whether labels are classes"):
+    if within(labels, 0, classes - 1, "whether labels are classes"):
         return
     wrong = kernels.labels_outside(labels, classes, ignored)
     place = first_true(wrong, "whether labels are classes or ignored")

@@ -7,7 +7,7 @@ from math import log as logarithm
 from math import nan, pi
 from typing import Any
 
-from ...arrays import any_true, full, ones, to_host, zeros
+from ...arrays import any_below, full, ones, to_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
@@ -144,9 +144,8 @@ def gaussian_nll_loss(
         input, target, var = floats(name, input=input, target=target, var=var)
     x, t = matched(name, input, target)
     v = _variances(name, input, var)
-    missing = kernels.shortfall(v.array, eps)
-    if any_true(missing, "whether variances are below eps"):
-        v = v + wrap(missing)
+    if any_below(v.array, eps, "whether variances are below eps"):
+        v = v + wrap(kernels.shortfall(v.array, eps))
     full = as_truth(name, "full", full)
     loss = Gaussian.apply(reduction, (), x, t, expand(v, x.array.shape))
     if not full:
@@ -171,8 +170,7 @@ def _variances(name: str, x: Tensor, var: Any) -> Tensor:
                 f"{name}: var.shape={var.array.shape}, input.shape={shape}; var must have input's shape, "
                 f"lack its last axis, or have one extent of 1"
             )
-    negative = exact("lt")(v.array, zeros((), v.array.dtype, like=v.array))
-    if any_true(negative, "whether variances are negative"):
+    if any_below(v.array, 0, "whether variances are negative"):
         least = to_host(v.array, "a message").min()
         raise ValueError(f"{name}: var has an entry of {least}; variances are at least 0")
     return v

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import all_true
+from ...arrays import any_below
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.rule import ruled
@@ -97,11 +97,11 @@ class Unit(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor, gsize: Tensor | None) -> Gradients:
         y, size, norm = ctx.saved_tensors
-        along, (kept, _) = Sum.apply(g * y, ctx.axes, True), kernels.clamp_parts(norm, ctx.eps)
+        along = Sum.apply(g * y, ctx.axes, True)
         if gsize is not None:
             along = along - gsize * size
-        if not all_true(kept, _SMALL):
-            along = along * wrap(kept)
+        if any_below(norm, ctx.eps, _SMALL):
+            along = along * wrap(kernels.clamp_parts(norm, ctx.eps)[0])
         return (g - y * along) / size, None, None
 
 
@@ -201,8 +201,8 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -
         y: Tensor = Unit.apply(input, over, eps)[0]
         return y
     norm = vector_norm_of("normalize", input, p, over, True, None)
-    kept, added = kernels.clamp_parts(norm.array, eps)
-    if not all_true(kept, _SMALL):
+    if any_below(norm.array, eps, _SMALL):
+        kept, added = kernels.clamp_parts(norm.array, eps)
         norm = norm * wrap(kept) + wrap(added)
     return input / norm
 
@@ -237,9 +237,9 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     last = (0, *range(2, len(shape)), 1)
     x = Permute.apply(input, last)
     if input.array.dtype.kind == "f":
-        shares = matmul(x * x, wrap(kernels.channel_band(shape[1], size, alpha / size, input.array.dtype)))
+        shares = matmul(x * x, wrap(kernels.channel_band(input.array, size, alpha / size)))
     else:  # the means of integers are integers
-        band = wrap(kernels.channel_band(shape[1], size, 1, input.array.dtype))
+        band = wrap(kernels.channel_band(input.array, size, 1))
         shares = floor_divide(matmul(x * x, band), size) * alpha
     y = x * exp(log(shares + k) * -beta)
     return Permute.apply(y, (0, len(shape) - 1, *range(1, len(shape) - 1)))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import all_between
+from ...arrays import within
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, as_tuple
 from ...kernel_set import kernels
@@ -81,6 +81,6 @@ def _samples(name: str, x: Tensor, ndim: int, given: Tensor | None) -> np.ndarra
     require_same(name, "input", x, "_random_samples", given)
     if given.array.shape != shape:
         raise ValueError(f"{name}: _random_samples.shape={given.array.shape} must be {shape}: (N, C, {ndim})")
-    if not all_between(given.array, 0, 1, "whether samples lie between 0 and 1"):
+    if not within(given.array, 0, 1, "whether samples lie between 0 and 1"):
         raise ValueError(f"{name}: _random_samples must lie between 0 and 1")
     return given.array

@@ -105,7 +105,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             f"affine_grid: theta.shape={st}, size={extents} must be (N, 2, 3) and (N, C, H, W), or (N, 3, 4) and "
             f"(N, C, D, H, W)"
         )
-    base = kernels.affine_points(extents[2:], _aligned("affine_grid", align_corners), theta.array.dtype)
+    base = kernels.affine_points(theta.array, extents[2:], _aligned("affine_grid", align_corners))
     moved = matmul(expand(wrap(base), (extents[0], *base.shape)), Permute.apply(theta, (0, 2, 1)))
     return reshape(moved, extents[0], *extents[2:], count)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import ones
+from ...arrays import from_host, ones
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, Window, as_pairs, as_tuple, meets, pool_window
@@ -174,13 +174,16 @@ def avg_pool_nd(
         raise ValueError(f"{name}: kernel_size={kernel_size} makes {window.taps} taps, which must be less than 2**63")
     if x.array.dtype.kind != "f":
         counted = as_pairs(freeze(padding) if count_include_pad else 0, ndim)
-        divisor = wrap(_counted(window, counted)) if divisor_override is None else divisor_override
+        divisor: Any = divisor_override
+        if divisor is None:
+            divisor = wrap(from_host(_counted(window, counted), like=x.array))
         return div(_window_sums(x, met), divisor, rounding_mode="trunc")
     if divisor_override is not None:
         count_include_pad = True
     elif added and count_include_pad:
         # positions that ceil_mode adds are not counted
-        factor = wrap(_factors(window, as_pairs(freeze(padding), ndim), x.array.dtype))
+        factors = _factors(window, as_pairs(freeze(padding), ndim), x.array.dtype)
+        factor = wrap(from_host(factors, like=x.array))
     y = with_batch(AvgPool, ndim, x, window, count_include_pad)
     if divisor_override is not None:
         return Scale.apply(y, window.taps / divisor_override)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import all_between, to_host
+from ...arrays import to_host, within
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -55,7 +55,7 @@ def max_unpool_nd(
         raise ValueError(f"{name}: indices.shape={indices.array.shape} must be input.shape={shape}")
     size = _size(name, ndim, pooled, freeze(kernel_size), freeze(stride), freeze(padding), output_size)
     places = private(indices.array)
-    if not all_between(places, 0, prod(size) - 1, "whether indices are in range"):
+    if not within(places, 0, prod(size) - 1, "whether indices are in range"):
         found = to_host(places, "the indices of a message")
         raise ValueError(
             f"{name}: indices lie between {found.min()} and {found.max()}, the output {size} has indices 0 to "

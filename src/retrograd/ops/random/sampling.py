@@ -8,10 +8,10 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ...arrays import all_between, any_true, arange, from_host, integers, to_host, zeros
+from ...arrays import any_below, arange, from_host, integers, to_host, within
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...kernel_set import exact, kernels
+from ...kernel_set import kernels
 from ..arguments.checks import as_count, as_flag, as_real, require_float, require_tensor, whole
 from ..creation.creation import extents_of
 from ..dtypes.dtype import as_dtype, default_dtype, float32, float64, int64
@@ -194,7 +194,7 @@ def normal(
         t.array if isinstance(t, Tensor) else from_host(as_real("normal", label, t))
         for label, t in (("mean", mean), ("std", std))
     )
-    if any_true(exact("lt")(s, zeros((), s.dtype, like=s)), "whether deviations are negative"):
+    if any_below(s, 0, "whether deviations are negative"):
         raise ValueError(f"normal: std={to_host(s, 'a message').min()} must be at least 0")
     shape = broadcast_shape("normal", m.shape, s.shape) if tensors else extents_of("normal", (size,))
     kind = _float("normal", dtype or (tensors[0].array.dtype if tensors else default_dtype()))
@@ -215,10 +215,10 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     require_float("bernoulli", input)
     source = chosen("bernoulli", generator)
     probability = input.array if p is None else from_host(as_real("bernoulli", "p", p), like=input.array)
-    if not all_between(probability, 0, 1, "whether probabilities lie between 0 and 1"):
+    if not within(probability, 0, 1, "whether probabilities lie between 0 and 1"):
         raise ValueError("bernoulli: probabilities must lie in [0, 1]")
     uniform = from_host(source.random(input.array.shape), like=input.array)
-    return Constant.apply(input, kernels.cast(exact("lt")(uniform, probability), input.array.dtype))
+    return Constant.apply(input, kernels.bernoulli(uniform, probability, input.array.dtype))
 
 
 @operator(records=Constant)
@@ -232,7 +232,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     if interpreters and (seen := interpreted(poisson, locals())) is not None:
         return seen
     require_float("poisson", input)
-    if not all_between(input.array, 0, math.inf, "whether rates are negative"):
+    if not within(input.array, 0, math.inf, "whether rates are negative"):
         raise ValueError("poisson: rates must be at least 0")
     rates = to_host(input.array, "the rates of counts that the host draws")
     drawn = from_host(chosen("poisson", generator).poisson(rates), like=input.array)
@@ -258,7 +258,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         raise ValueError(f"multinomial: input.shape={input.array.shape}, needs (N,) or (M, N)")
     weights = kernels.cast(input.array if input.array.ndim == 2 else input.array[None], np.dtype(np.float64))
     num_samples = as_count("multinomial", "num_samples", num_samples)
-    valid = all_between(weights, 0, sys.float_info.max, "whether weights are finite and not negative")
+    valid = within(weights, 0, sys.float_info.max, "whether weights are finite and not negative")
     counts = integers(kernels.count_positive(weights), "whether enough weights are above 0")
     if not valid or 0 in counts:
         raise ValueError("multinomial: weights must be finite and at least 0, and one of each row above 0")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import all_between, from_host, integers
+from ...arrays import first_outside, from_host, within
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...kernel_set import kernels
@@ -125,9 +125,8 @@ def checked_lengths(name: str, lengths: Any, steps: int, batch: int) -> np.ndarr
         raise TypeError(f"{name}: lengths is {array.dtype}, needs ints; convert them with .long()")
     if array.shape != (batch,):
         raise ValueError(f"{name}: lengths.shape={array.shape}, needs ({batch},): one length for each sequence")
-    if not all_between(array, least, steps, "whether lengths fit"):
-        given = integers(array, "the lengths of a message")
-        n, wrong = next((n, length) for n, length in enumerate(given) if not least <= length <= steps)
+    if not within(array, least, steps, "whether lengths fit"):
+        (n,), wrong = first_outside(array, least, steps, "a message")
         raise ValueError(f"{name}: lengths[{n}]={wrong}; a length must be {least} to {steps}, the steps of the input")
     return kernels.cast(array, np.dtype(np.int64))
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import empty, zeros_like
+from ...arrays import empty, empty_like, zeros, zeros_like
 from ...engine.function import Function
 from ...engine.grad_mode import enable_grad, is_grad_enabled
 from ...engine.tensor import Tensor, wrap
@@ -130,7 +130,9 @@ class CheckpointedLayer(Function):
             found = composed_grad(upstream, x, h0, c0, flat, spec, lengths, cells, needed, masks)
             return *found[:6], None, None, None, *found[6:]
         gy, ghn, gcn, gcells = map(array, upstream)
-        gx = zeros_like(x.array) if wanted[0] else None
+        gx = empty_like(x.array) if wanted[0] else None
+        if gx is not None:
+            kernels.copy(gx, zeros((), gx.dtype, like=gx))
         gh0, gc0 = (zeros_like(state.array) if want else None for state, want in ((h0, wanted[1]), (c0, wanted[2])))
         states = iter(reversed(kept[0]))
         asked_of = regrouped(of_weights, spec)

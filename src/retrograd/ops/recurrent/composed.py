@@ -22,7 +22,7 @@ from ...arrays import broadcast_to, empty, from_host, full, integers, zeros
 from ...engine.tensor import Tensor, wrap
 from ...formulas.gates import gru_cell, limited, lstm, mixture_cell, reset
 from ...formulas.primitive import tanh
-from ...kernel_set import exact, kernels
+from ...kernel_set import kernels
 from ...recurrence import Recurrence, Weights
 from ..index.selection import MaskedFill, masked_fill
 from ..normalization.group_norm import layer_norm
@@ -59,7 +59,7 @@ def draw_masks(x: Tensor, spec: Recurrence, recurrent: Tensor | None = None) -> 
         for begin in range(0, found.size, 1 << 16):  # in pieces: a float takes eight times the memory of a bool
             piece = found[begin : begin + (1 << 16)]
             uniform = from_host(default_generator.random(piece.size), like=x.array)
-            kernels.copy(piece, exact("lt")(uniform, limit))
+            kernels.copy(piece, kernels.bernoulli(uniform, limit, found.dtype))
         return found.reshape(shape)
 
     if recurrent is None and p:
