@@ -21,10 +21,10 @@ from .grid import *
 from .group_norm import *
 from .labels import *
 from .lengths import *
+from .limits import *
 from .loss import *
 from .lowbit import *
 from .margin import *
-from .masks import *
 from .matmul import *
 from .moves import *
 from .normalization import *

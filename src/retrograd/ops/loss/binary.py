@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...arrays import first_outside, number, to_host, within
+from ...arrays import first_outside, number, within
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...kernel_set import kernels
@@ -55,8 +55,7 @@ def binary_cross_entropy(
     # the logarithm of a negative number makes the loss NaN, so valid input is not read a second time
     total = number(kernels.sum(y.array, tuple(range(y.array.ndim)), False), "whether a loss is NaN")
     if math.isnan(total) and not within(input.array, 0, 1, "whether input holds probabilities"):
-        place, _ = first_outside(input.array, 0, 1, "a message")
-        wrong = to_host(input.array, "a message")[tuple(place)]
+        place, wrong = first_outside(input.array, 0, 1, "a message")
         raise ValueError(
             f"{name}: input[{', '.join(map(str, place))}] = {wrong} must lie in [0, 1]; "
             f"for logits use binary_cross_entropy_with_logits"
