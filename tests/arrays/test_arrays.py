@@ -81,6 +81,19 @@ def test_views_show_the_same_memory() -> None:
         (lambda x: arrays.increasing(x, "why"), True),
         (lambda x: arrays.increasing(x[::-1], "why"), False),
         (lambda x: arrays.to_host(x, "why").tolist(), [0.0, 1.0, 2.0]),
+        (lambda x: arrays.numbers(x, "why"), [0.0, 1.0, 2.0]),
+        (lambda x: arrays.within(x, 0, 2, "why"), True),
+        (lambda x: arrays.within(x, 0.5, 2, "why"), False),
+        (lambda x: arrays.within(x / 0, 0, np.inf, "why"), False),  # NaN
+        (lambda x: arrays.within(x.astype(np.int64), 0, 2, "why"), True),
+        (lambda x: arrays.within(x.astype(np.int64) - 1, 0, 2, "why"), False),
+        (lambda x: arrays.first_true(x.reshape(1, 3) > 0, "why"), (0, 1)),
+        (lambda x: arrays.first_true(x[:0] > 0, "why"), None),
+        (lambda x: arrays.first_true(np.array(True), "why"), ()),
+        (lambda x: arrays.count_true(x, "why"), 2),
+        (lambda x: arrays.any_below(x, 0, "why"), False),
+        (lambda x: arrays.any_below(x, 1, "why"), True),
+        (lambda x: arrays.first_outside(x, 0, 1, "why"), ([2], 2.0)),
     ],
 )
 def test_a_read_is_heard(read: Any, expected: Any) -> None:

@@ -24,6 +24,7 @@ ADAPTIVE = AdaptiveWindow((5, 4), (2, 3))
 LABELS, INDICES = np.array([2, 0, 1]), np.random.default_rng(1).integers(0, 20, (3, 4, *POOL.output))
 
 TARGETS = np.array([[2, 0, -1, 1], [-1, 0, 0, 0], [3, 2, 1, 0]])
+LENGTHS = np.array([3, 1, 2])
 CTC = np.array([[1, 2], [3, 3], [1, 0]]), np.array([5, 4, 3]), np.array([2, 2, 1])
 
 def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
@@ -123,6 +124,44 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "cross_entropy_grad": (a(3), a(3, 4), LABELS, 0.1, a(3), a(3)),
         "nll_loss": (a(3, 4), LABELS),
         "nll_loss_grad": (a(3), a(3, 4), LABELS),
+        **parts(a, dtype),
+    }
+
+
+def parts(a: Callable[..., np.ndarray], dtype: type) -> dict[str, tuple[Any, ...]]:
+    """Arguments for the kernels of grids, windows, labels, lengths and random choices."""
+    return {
+        "deform_points": (a(3, 2, 9, CONV.output[0] * CONV.output[1]), CONV, 0),
+        "fixed_scale": (a(4), a(4), a(4), a(4), 1e-5),
+        "instance_statistics": (a(3, 4), a(3, 4), 1e-5),
+        "channel_band": (a(3, 4, 5), 2, 0.5),
+        "window_counts": (POOL, POOL.padding),
+        "window_factors": (POOL, POOL.padding, dtype),
+        "nearest_indices": (4, 7, 4 / 7, True),
+        "affine_points": (a(3, 2, 3), (3, 4), False),
+        "fold_points": (a(3, 4) * 5, 5, "reflection", False),
+        "neighbor_indices": (a(3, 4) * 5, 1, 5, "border", True),
+        "grid_corner": ((LABELS[:, None], LENGTHS[:, None]), (3, 3)),
+        "steps_after": (LENGTHS, 5),
+        "lengths_within": (LENGTHS, 1, 3),
+        "inverse_lengths": (LENGTHS, dtype),
+        "pad_rows": (np.arange(6), LENGTHS, 4),
+        "row_labels_outside": (TARGETS, LENGTHS, 3),
+        "labels_count": (LABELS, 2, 0),
+        "labels_outside": (LABELS, 2, 0),
+        "label_weights": (LABELS, a(3), 0, 3, 0.5, dtype),
+        "label_goals": (LABELS, 3, 0.1, dtype),
+        "zero_infinite": (a(3),),
+        "multi_margin_masks": (a(3, 4) - 1, LABELS),
+        "cosine_embedding_slopes": (a(3), a(3), 0.5, dtype),
+        "choose": (a(3, 4) > 1, 1, 0, dtype),
+        "clamp_parts": (a(3, 4), 1),
+        "shortfall": (a(3, 4), 1),
+        "scaled_noise": (a(3, 4), a(4), a(3, 1), dtype),
+        "bernoulli": (a(3, 4), a(4), dtype),
+        "count_positive": (a(3, 4) - 1,),
+        "multinomial_repeated": (a(3, 4), a(3, 2) / 4),
+        "multinomial_distinct": (a(3, 4), a(3, 4), 2),
     }
 
 
@@ -153,7 +192,8 @@ def test_every_kernel_is_exported_and_covered_here() -> None:
     moves = {"cast", "concatenate", "pad_slice"}  # tests/kernels/test_interface.py
     indexing = {*vars(Indexing)} & exported - {*calls(np.float64)}  # test_indexing.py
     moves |= vars(LinearAlgebra).keys() & exported  # tests/kernels/test_linear_algebra.py
-    elsewhere = {*in_place, *nested, *codes, *moves, *indexing, "norm_of_all"}
+    sizes = {"fractional_max_pool_indices", "interpolation_matrix"}  # test_resampling.py
+    elsewhere = {*in_place, *nested, *codes, *moves, *indexing, *sizes, "norm_of_all"}
     assert public == exported == {*calls(np.float64), *elsewhere}
 
 

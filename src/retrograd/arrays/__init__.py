@@ -23,13 +23,17 @@ from .allocation import (
 from .host import (
     all_finite,
     all_true,
+    any_below,
     any_nan,
     any_true,
+    count_true,
     extremes,
     first_outside,
+    first_true,
     increasing,
     integers,
     number,
+    numbers,
     same,
     to_host,
     within,
@@ -37,8 +41,9 @@ from .host import (
 from .views import as_strided, broadcast_arrays, broadcast_to, diagonal, moveaxis, overlap, shares_memory
 
 __all__ = [
-    "all_finite", "all_true", "any_nan", "any_true", "arange", "as_strided", "broadcast_arrays",
-    "broadcast_to", "diagonal", "empty", "empty_like", "extremes", "eye", "first_outside", "from_host", "full",
-    "full_like", "increasing", "integers", "linspace", "moveaxis", "number", "ones", "ones_like", "overlap", "same",
-    "shares_memory", "to_host", "within", "zeros", "zeros_like",
+    "all_finite", "all_true", "any_below", "any_nan", "any_true", "arange", "as_strided", "broadcast_arrays",
+    "broadcast_to", "count_true", "diagonal", "empty", "empty_like", "extremes", "eye", "first_outside",
+    "first_outside", "first_true", "from_host", "full", "full_like", "increasing", "integers", "linspace",
+    "moveaxis", "number", "numbers", "ones", "ones_like", "overlap", "same", "shares_memory", "to_host", "within",
+    "within", "zeros", "zeros_like",
 ]  # fmt: skip

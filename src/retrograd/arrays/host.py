@@ -39,6 +39,14 @@ def integers(x: Array, why: str) -> list[int]:
     return found
 
 
+def numbers(x: Array, why: str) -> list[Any]:
+    """The elements of x, which has one axis, as Python's numbers."""
+    if listeners:
+        _read(why)
+    found: list[Any] = x.tolist()
+    return found
+
+
 def any_true(mask: Array, why: str) -> bool:
     """Whether an element is not 0."""
     _read(why)
@@ -49,6 +57,41 @@ def all_true(mask: Array, why: str) -> bool:
     """Whether no element is 0."""
     _read(why)
     return bool(mask.all())
+
+
+def within(x: Array, low: float, high: float, why: str) -> bool:
+    """Whether all elements are from low to high; NaN is not."""
+    _read(why)
+    if low == 0 and x.dtype == np.int64:  # as unsigned numbers, negative ones are huge: one comparison checks both ends
+        return not x.size or int(np.maximum.reduce(x.view(np.uint64), axis=None)) <= high
+    return bool(((x >= low) & (x <= high)).all())
+
+
+def first_outside(x: Array, low: float, high: float, why: str) -> tuple[list[int], Any]:
+    """The place, in C order, and the value of the first element that is not from low to high; there is one."""
+    _read(why)
+    place = np.argwhere(~((x >= low) & (x <= high)))[0].tolist()
+    return place, x[tuple(place)].item()
+
+
+def first_true(mask: Array, why: str) -> tuple[int, ...] | None:
+    """The index of the first true element of truth values, in C order; None if there is none."""
+    _read(why)
+    flat = mask.reshape(-1)
+    at = int(flat.argmax()) if flat.size else 0
+    return tuple(map(int, np.unravel_index(at, mask.shape))) if flat.size and flat[at] else None
+
+
+def count_true(mask: Array, why: str) -> int:
+    """The number of elements that are not 0."""
+    _read(why)
+    return int(np.count_nonzero(mask))
+
+
+def any_below(x: Array, low: float, why: str) -> bool:
+    """Whether an element is below low; NaN is not."""
+    _read(why)
+    return bool((x < low).any())
 
 
 def all_finite(x: Array, why: str) -> bool:

@@ -20,8 +20,13 @@ from .embedding import *
 from .exponential import *
 from .formula import *
 from .fourier import *
+from .fractional_pooling import *
+from .grid import *
 from .group_norm import *
+from .labels import *
 from .ldl import *
+from .lengths import *
+from .limits import *
 from .loss import *
 from .lowbit import *
 from .lu import *
@@ -37,6 +42,8 @@ from .pooling import *
 from .random import *
 from .recurrent import *
 from .reduction import *
+from .resampling import *
+from .sampling import *
 from .scan import *
 from .scatter import *
 from .search import *

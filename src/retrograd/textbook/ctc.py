@@ -10,7 +10,7 @@ import numpy as np
 
 from .ieee import ieee
 
-__all__ = ["ctc_loss", "ctc_loss_grad"]
+__all__ = ["ctc_loss", "ctc_loss_grad", "zero_infinite"]
 
 
 def _states(target: np.ndarray, blank: int) -> tuple[np.ndarray, np.ndarray]:
@@ -99,3 +99,8 @@ def ctc_loss_grad(
             row = rest + emitted
             rest = _log_sum(row, _shifted(row, -1), _shifted(row + skip, -2))
     return gx
+
+
+def zero_infinite(loss: np.ndarray) -> np.ndarray:
+    """The losses, with 0 instead of inf, the loss of a target that no path can give."""
+    return np.where(loss == np.inf, loss.dtype.type(0), loss)

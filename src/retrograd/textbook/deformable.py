@@ -34,7 +34,7 @@ import numpy as np
 from ..geometry import Window
 from .ieee import ieee
 
-__all__ = ["deform_conv", "deform_conv_grad", "deform_conv_weight_grad"]
+__all__ = ["deform_conv", "deform_conv_grad", "deform_conv_weight_grad", "deform_points"]
 
 
 class _Corner(NamedTuple):
@@ -158,6 +158,26 @@ def _corners(offset: np.ndarray, tap: tuple[int, ...], window: Window, dtype: np
         ]
         corners.append(_Corner(np.where(inside, index, 0), inside, np.prod(weights, axis=0), slopes))
     return corners
+
+
+@ieee
+def deform_points(offset: np.ndarray, window: Window, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The whole positions below and above all points p along an axis, and what offset lacks to p - below.
+
+    offset (N, D, R, O)  ->  two of int64 and one of offset's type, all (N, D, R, O); a point far outside or NaN is
+    moved just outside.
+    """
+    after = (1,) * (window.ndim - axis - 1)
+    o, r = (
+        np.broadcast_to(np.arange(extents[axis], like=offset).reshape(-1, *after), extents)
+        for extents in (window.output, window.kernel)
+    )
+    start = o.reshape(1, -1) * window.stride[axis] + r.reshape(-1, 1) * window.dilation[axis]
+    regular = start - window.padding[axis][0]
+    low = np.floor(np.clip(regular + offset.astype(np.float64), -2, window.input[axis]))
+    low = np.nan_to_num(low, nan=-2)
+    below = low.astype(np.int64)
+    return below, below + 1, (regular - low).astype(offset.dtype)
 
 
 def _read(x: np.ndarray, corner: _Corner) -> np.ndarray:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .ieee import ieee
 
-__all__ = ["multi_margin_loss", "multi_margin_loss_slopes", "multilabel_margin_loss", "multilabel_margin_loss_slopes"]
+__all__ = [
+    "cosine_embedding_slopes", "multi_margin_loss", "multi_margin_loss_slopes", "multi_margin_masks",
+    "multilabel_margin_loss", "multilabel_margin_loss_slopes",
+]  # fmt: skip
 
 
 @ieee
@@ -26,6 +31,26 @@ def multi_margin_loss_slopes(x: np.ndarray, labels: np.ndarray, margin: float) -
     slopes = (others & (z > 0)) / x.shape[1]
     slopes[np.arange(len(x), like=x), labels] = -slopes.sum(1)
     return np.asarray(slopes, x.dtype, like=x)
+
+
+def multi_margin_masks(slopes: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which entries are the label's, and which others have a slope above 0: slopes (N, C) -> two (N, C) of bool"""
+    own = np.zeros(slopes.shape, np.bool_, like=slopes)
+    own[np.arange(len(slopes), like=slopes), labels] = True
+    return own, (slopes > 0) & ~own
+
+
+@ieee
+def cosine_embedding_slopes(
+    cosine: np.ndarray, targets: np.ndarray, margin: float, dtype: np.dtype[Any]
+) -> tuple[np.ndarray, np.ndarray]:
+    """a and b with a cosine + b = 1 - cosine where the target is 1, max(0, cosine - margin) where it is -1; else 0.
+
+    cosine and targets broadcast; the slope at cosine == margin is 1, as in PyTorch.
+    """
+    alike, apart = targets == 1, (targets == -1) & (cosine >= margin)
+    slope, start = np.where(alike, -1, apart), np.where(alike, 1, apart * -margin)
+    return np.asarray(slope, dtype, like=cosine), np.asarray(start, dtype, like=cosine)
 
 
 @ieee

@@ -10,7 +10,10 @@ import numpy as np
 from ..formulas.normalization import about_mean_grad, affine, input_grad, inverse_deviation, standardised
 from .ieee import ieee
 
-__all__ = ["batch_norm", "batch_norm_grad", "batch_norm_input_grad", "batch_norm_sums", "channel_affine"]
+__all__ = [
+    "batch_norm", "batch_norm_grad", "batch_norm_input_grad", "batch_norm_sums", "channel_affine", "channel_band",
+    "fixed_scale", "instance_statistics",
+]  # fmt: skip
 
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -54,6 +57,32 @@ def batch_norm_sums(
     """
     z = standardised(x, _channels(mean, x), _channels(inverse, x))
     return g.sum(_axes(x)), (g * z).sum(_axes(x))
+
+
+@ieee
+def fixed_scale(
+    mean: np.ndarray, variance: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """weight / sqrt(variance + eps), and bias - mean times it: normalization by given statistics, all (C,)."""
+    scale = weight / np.sqrt(variance + eps)
+    return scale, bias - mean * scale
+
+
+@ieee
+def instance_statistics(mean: np.ndarray, inverse: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
+    """The means over samples of mean and variance, with inverse = 1 / sqrt(variance + eps): (N, C) -> two (C,)"""
+    return mean.mean(0), np.maximum(inverse**-2.0 - eps, 0).mean(0)
+
+
+def channel_band(x: np.ndarray, size: int, number: float) -> np.ndarray:
+    """``number`` where channel i of x is among the ``size`` channels around channel j, else 0: (C, C), in x's type.
+
+    With an even size there is one channel more before j than after it.
+    """
+    channels = np.arange(x.shape[1], like=x)
+    distance = channels - channels[:, np.newaxis]  # [channel summed, output channel]
+    near = (distance <= size // 2) & (-distance <= (size - 1) // 2)
+    return np.asarray(near * number, x.dtype, like=x)
 
 
 @ieee

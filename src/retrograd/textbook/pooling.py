@@ -8,6 +8,7 @@ Padding is never the maximum; in a mean it counts as zero, or not at all. No win
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,10 @@ from ..geometry import AdaptiveWindow, Window
 from .ieee import ieee
 from .taps import crop, pad, padded_extents, taps
 
-__all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_gather", "max_pool_grad", "max_unpool"]
+__all__ = [
+    "avg_pool", "avg_pool_grad", "max_pool", "max_pool_gather", "max_pool_grad", "max_unpool", "window_counts",
+    "window_factors",
+]  # fmt: skip
 
 
 @ieee
@@ -106,6 +110,22 @@ def avg_pool_grad(g: np.ndarray, window: Window, count_include_pad: bool) -> np.
     for at in taps(window):
         padded[at] += share
     return crop(padded, window)
+
+
+def window_counts(window: Window, padding: tuple[tuple[int, int], ...]) -> np.ndarray:
+    """The number of taps of each window inside x and the given padding: (*O) int64; the dilation is 1."""
+    count = np.ones((), np.int64)
+    for i, r, o, s, (before, _), (low, high) in zip(
+        window.input, window.kernel, window.output, window.stride, window.padding, padding, strict=True
+    ):
+        starts = np.arange(o) * s - before
+        count = np.multiply.outer(count, np.minimum(starts + r, i + high) - np.maximum(starts, -low))
+    return count
+
+
+def window_factors(window: Window, padding: tuple[tuple[int, int], ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """The number of taps divided by ``window_counts``: (*O) of this type."""
+    return np.asarray(window.taps / window_counts(window, padding)).astype(dtype)
 
 
 def _counts(window: Window, count_include_pad: bool, like: np.ndarray) -> np.ndarray:

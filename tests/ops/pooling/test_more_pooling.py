@@ -28,6 +28,11 @@ def test_a_minimum() -> None:
     np.testing.assert_array_equal(F.lp_pool1d(x, -np.inf, 2).array, [[[1, 2]]])
 
 
+def test_one_extent_in_a_tuple_is_for_all_axes() -> None:
+    x = Tensor(numbers(1, 2, 4, 4))
+    np.testing.assert_array_equal(F.lp_pool2d(x, 2, (2,)).array, F.lp_pool2d(x, 2, 2).array)
+
+
 def test_kernels_of_adaptive_pooling() -> None:
     x = (numbers(1, 2, 6, 6),)
     assert kernels_of_backward(lambda t: F.adaptive_avg_pool2d(t, 3), x, {0}) == ["avg_pool_grad"]

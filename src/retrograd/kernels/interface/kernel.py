@@ -17,7 +17,7 @@ Array = np.ndarray
 Pair = tuple[Array, Array]
 Three = tuple[Array, Array, Array]
 Axes = tuple[int, ...]
-INT64, UINT8 = np.dtype(np.int64), np.dtype(np.uint8)
+BOOL, INT64, UINT8 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.uint8)
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ import numpy as np
 from ...geometry import AdaptiveWindow, Window
 from ...options import AUTO, Options
 from ...recurrence import Recurrence, Weights
-from .kernel import INT64, Array, Pair, Spec, Three, declare, only
+from .kernel import BOOL, INT64, Array, Axes, Pair, Spec, Three, declare, only
 
 Wanted = tuple[bool, bool, bool]
+Padding = tuple[tuple[int, int], ...]
 
 
 def _windows(x: Spec, window: Window | AdaptiveWindow, count_include_pad: bool = False) -> Spec:
@@ -100,6 +102,10 @@ class Layers:
     ) -> Array:
         """The gradient of ``deform_conv`` to w."""
 
+    @declare(lambda offset, window, axis: (*[offset._replace(dtype=INT64)] * 2, offset))
+    def deform_points(self, offset: Array, window: Window, axis: int) -> Three:
+        """The whole positions around the points of ``deform_conv``, and their distance from the lower one."""
+
     @declare(lambda x, y: (x._replace(shape=x.shape[:1]),) * 3)
     def row_products(self, x: Array, y: Array) -> Three:
         """The sums of x y, x x and y y over the last axis."""
@@ -151,6 +157,14 @@ class Layers:
     ) -> tuple[Array | None, Array | None, Array | None, list[Weights] | None]:  # fmt: skip
         """The gradients of ``recurrent`` to x, h0, c0 and the weights."""
 
+    @declare(lambda lengths, steps: Spec((steps, *lengths.shape, 1), BOOL))
+    def steps_after(self, lengths: Array, steps: int) -> Array:
+        """Which steps are after the end of each sequence."""
+
+    @declare(lambda lengths, first, last: lengths)
+    def lengths_within(self, lengths: Array, first: int, last: int) -> Array:
+        """The lengths of the parts of sequences between two steps."""
+
     # ---- normalization and softmax
 
     @declare(lambda x, axis: x)
@@ -190,6 +204,18 @@ class Layers:
     @declare(lambda x, scale, shift, mean=None: x)
     def channel_affine(self, x: Array, scale: Array, shift: Array, mean: Array | None = None) -> Array:
         """(x - mean) scale + shift by channel."""
+
+    @declare(lambda mean, variance, weight, bias, eps: (weight, bias))
+    def fixed_scale(self, mean: Array, variance: Array, weight: Array, bias: Array, eps: float) -> Pair:
+        """weight / sqrt(variance + eps), and bias - mean times it."""
+
+    @declare(lambda mean, inverse, eps: (_channels(mean),) * 2)
+    def instance_statistics(self, mean: Array, inverse: Array, eps: float) -> Pair:
+        """The means over samples of mean and variance = 1 / inverse**2 - eps."""
+
+    @declare(lambda x, size, number: x._replace(shape=(x.shape[1], x.shape[1])))
+    def channel_band(self, x: Array, size: int, number: float) -> Array:
+        """A number on the diagonals of neighboring channels, else 0."""
 
     @declare(lambda x, weight, bias, eps, centred: (x, *(_leading(x, weight),) * 2))
     def layer_norm(self, x: Array, weight: Array, bias: Array, eps: float, centred: bool) -> Three:
@@ -237,6 +263,18 @@ class Layers:
     def avg_pool_grad(self, g: Array, window: Window, count_include_pad: bool) -> Array:
         """g divided among the positions of its window."""
 
+    @declare(lambda window, padding: Spec(window.output, INT64))
+    def window_counts(self, window: Window, padding: Padding) -> Array:
+        """The number of taps of each window inside the input and a padding."""
+
+    @declare(lambda window, padding, dtype: Spec(window.output, dtype))
+    def window_factors(self, window: Window, padding: Padding, dtype: np.dtype[Any]) -> Array:
+        """The number of taps of the window divided by ``window_counts``."""
+
+    @declare(lambda x, kernel, output, samples: Spec((*x.shape[:2], *output), INT64))
+    def fractional_max_pool_indices(self, x: Array, kernel: Axes, output: Axes, samples: Array) -> Array:
+        """The flat index of the largest element of windows that begin at places given by samples."""
+
     @declare(lambda x, window: (_windows(x, window), _windows(x, window)._replace(dtype=INT64)))
     def adaptive_max_pool(self, x: Array, window: AdaptiveWindow) -> Pair:
         """``max_pool`` over windows that divide the input evenly."""
@@ -248,3 +286,31 @@ class Layers:
     @declare(_of_windows)
     def adaptive_avg_pool_grad(self, g: Array, window: AdaptiveWindow) -> Array:
         """The gradient of ``adaptive_avg_pool``."""
+
+    # ---- resampling and grids
+
+    @declare(lambda extent, target, step, centered: Spec((target,), INT64))
+    def nearest_indices(self, extent: int, target: int, step: float, centered: bool) -> Array:
+        """The element below, or nearest to, each position of an axis of ``target`` elements."""
+
+    @declare(None, host="weights of 0 are left out")
+    def interpolation_matrix(
+        self, mode: str, extent: int, target: int, step: float, align_corners: bool, antialias: bool
+    ) -> Three:
+        """The weights by which an axis of one extent becomes one of another: starts, indices, weights."""
+
+    @declare(lambda theta, extents, align_corners: theta._replace(shape=(prod(extents), len(extents) + 1)))
+    def affine_points(self, theta: Array, extents: Axes, align_corners: bool) -> Array:
+        """The points of an image between -1 and 1, with a 1 behind their coordinates."""
+
+    @declare(lambda x, extent, padding, align_corners: (x, x))
+    def fold_points(self, x: Array, extent: int, padding: str, align_corners: bool) -> Pair:
+        """The sign and the offset that move a coordinate into an image: by clipping, or by reflection."""
+
+    @declare(lambda x, shift, extent, padding, align_corners: x._replace(dtype=INT64))
+    def neighbor_indices(self, x: Array, shift: int, extent: int, padding: str, align_corners: bool) -> Array:
+        """Whole coordinates x + shift, moved into an image, as integers from -1 to the extent."""
+
+    @declare(lambda places, extents: (places[0], places[0]._replace(dtype=BOOL)))
+    def grid_corner(self, places: Sequence[Array], extents: Sequence[int]) -> Pair:
+        """The flat index of the element at integer coordinates, and whether it is inside the image."""

@@ -7,9 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, words_of
 from ...geometry import Window
-from .kernel import Array, Pair, Spec, along, declare
+from .kernel import BOOL, INT64, Array, Pair, Spec, along, declare
 
 
 def _losses(x: Spec, labels: Spec, ignored: int = -1, weight: Spec | None = None) -> tuple[Spec, Spec]:
@@ -114,6 +116,94 @@ class Training:
     @declare(lambda g, kept, p: g)
     def dropout_grad(self, g: Array, kept: Array, p: float) -> Array:
         """g / (1 - p) where ``dropout`` kept an element, else 0."""
+
+    # ---- parts of losses: labels, lengths, conditions
+
+    @declare(lambda labels, classes, ignored: labels._replace(dtype=BOOL))
+    def labels_count(self, labels: Array, classes: int, ignored: int) -> Array:
+        """Where a label is a class and not ignored."""
+
+    @declare(lambda labels, classes, ignored: labels._replace(dtype=BOOL))
+    def labels_outside(self, labels: Array, classes: int, ignored: int | None) -> Array:
+        """Where a label is neither a class nor ignored."""
+
+    @declare(lambda labels, weight, ignored, classes, factor, dtype: labels._replace(dtype=dtype))
+    def label_weights(
+        self, labels: Array, weight: Array | None, ignored: int, classes: int, factor: float, dtype: np.dtype[Any]
+    ) -> Array:
+        """factor weight[label], 0 where a label does not count."""
+
+    @declare(lambda labels, classes, smoothing, dtype: Spec((*labels.shape[:1], classes, *labels.shape[1:]), dtype))
+    def label_goals(self, labels: Array, classes: int, smoothing: float, dtype: np.dtype[Any]) -> Array:
+        """(1 - e) [class == label] + e / C, with the smoothing e."""
+
+    @declare(lambda rows, lengths, classes: rows._replace(dtype=BOOL))
+    def row_labels_outside(self, rows: Array, lengths: Array, classes: int) -> Array:
+        """Where a label of rows, each used up to its length, is not a class."""
+
+    @declare(lambda values, lengths, longest: values._replace(shape=(*lengths.shape, longest)))
+    def pad_rows(self, values: Array, lengths: Array, longest: int) -> Array:
+        """Concatenated rows one below the other, with zeros behind them."""
+
+    @declare(lambda lengths, dtype: lengths._replace(dtype=dtype))
+    def inverse_lengths(self, lengths: Array, dtype: np.dtype[Any]) -> Array:
+        """1 / max(length, 1)."""
+
+    @declare(lambda loss: loss)
+    def zero_infinite(self, loss: Array) -> Array:
+        """The losses, with 0 instead of inf."""
+
+    @declare(lambda slopes, labels: (slopes._replace(dtype=BOOL),) * 2)
+    def multi_margin_masks(self, slopes: Array, labels: Array) -> Pair:
+        """Which entries are the label's, and which others have a slope above 0."""
+
+    @declare(
+        lambda cosine, targets, margin, dtype: (
+            Spec(np.broadcast_shapes(cosine.shape, targets.shape), dtype),
+        ) * 2
+    )
+    def cosine_embedding_slopes(
+        self, cosine: Array, targets: Array, margin: float, dtype: np.dtype[Any]
+    ) -> Pair:
+        """The slope and the start of the loss, which is piecewise linear in the cosine."""
+
+    @declare(lambda mask, yes, no, dtype: mask._replace(dtype=dtype))
+    def choose(self, mask: Array, yes: float, no: float, dtype: np.dtype[Any]) -> Array:
+        """One number where the mask is not 0, else another one."""
+
+    @declare(lambda x, low: (x, x))
+    def clamp_parts(self, x: Array, low: float) -> Pair:
+        """kept and added with x kept + added = max(x, low)."""
+
+    @declare(lambda x, low: x)
+    def shortfall(self, x: Array, low: float) -> Array:
+        """low - x where x is below low, else 0."""
+
+    # ---- random choices
+
+    @declare(
+        lambda noise, mean, std, dtype: Spec(np.broadcast_shapes(noise.shape, mean.shape, std.shape), dtype)
+    )
+    def scaled_noise(self, noise: Array, mean: Array, std: Array, dtype: np.dtype[Any]) -> Array:
+        """noise std + mean."""
+
+    @declare(
+        lambda uniform, probability, dtype: Spec(np.broadcast_shapes(uniform.shape, probability.shape), dtype)
+    )
+    def bernoulli(self, uniform: Array, probability: Array, dtype: np.dtype[Any]) -> Array:
+        """1 where uniform numbers are below a probability, else 0."""
+
+    @declare(lambda x: Spec(x.shape[:1], INT64))
+    def count_positive(self, x: Array) -> Array:
+        """The number of elements above 0 in each row."""
+
+    @declare(lambda weights, drawn: drawn._replace(dtype=INT64))
+    def multinomial_repeated(self, weights: Array, drawn: Array) -> Array:
+        """The index at which running sums of weights exceed uniform numbers."""
+
+    @declare(lambda weights, times, count: Spec((weights.shape[0], count), INT64))
+    def multinomial_distinct(self, weights: Array, times: Array, count: int) -> Array:
+        """The first indices in the order of exponential times divided by weights."""
 
     # ---- optimizers
     @declare(lambda formula, *columns, keep=None, **numbers: None, changes="*columns")

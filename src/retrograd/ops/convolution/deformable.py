@@ -26,12 +26,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import broadcast_to, empty, full
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...geometry import Window
-from ...kernel_set import kernels
+from ...kernel_set import exact, kernels
 from ..arguments.checks import require_same
 from ..index.gather import Gather, Scatter
 from ..index.indexing import GetItem, PadSlice
@@ -93,12 +94,13 @@ def per_sample_deform_weight_grad(
 ) -> Tensor:
     """The gradient of each image to w: (N, Co, Ci//groups, *R); not differentiable."""
     depth = x.array.shape[1] // window.groups
-    found = np.empty((len(x.array), g.array.shape[1], depth, *window.kernel), x.array.dtype)
+    found = empty((len(x.array), g.array.shape[1], depth, *window.kernel), x.array.dtype, like=x.array)
     for n in range(len(found)):
         one = slice(n, n + 1)
-        found[n] = kernels.deform_conv_weight_grad(
+        part = kernels.deform_conv_weight_grad(
             x.array[one], offset.array[one], None if mask is None else mask.array[one], g.array[one], window, workspace
         )
+        kernels.copy(found[n], part)
     return wrap(found)
 
 
@@ -118,7 +120,7 @@ def deform_conv_grad(
     deformable, groups = offset.array.shape[1] // (window.ndim * taps), window.groups
     lead, last = (n, deformable, channels // deformable), prod(window.input)
     corners = _corners(offset, deformable, window)
-    places = [np.broadcast_to(corner.place, (*lead, taps * outputs)) for corner in corners]
+    places = [broadcast_to(corner.place, (*lead, taps * outputs)) for corner in corners]
     m = None if mask is None else Reshape.apply(mask, (n, deformable, 1, taps * outputs))
 
     # (G, C*R, K) @ (N, G, K, O) -> (N, G, C*R, O), which is (N, D, Ci/D, R*O)
@@ -161,33 +163,19 @@ def _corners(offset: Tensor, deformable: int, window: Window) -> list[_Corner]:
     apart = Reshape.apply(offset, (n, deformable, taps, axes, outputs))
     flat = (n, deformable, 1, taps * outputs)
     sides: list[Any] = []  # along each axis, below and above p: (position, weight, sign of its slope)
-    for axis, (regular, extent) in enumerate(zip(_regular(window), window.input, strict=True)):
+    for axis in range(axes):
         own = GetItem.apply(apart, (..., axis, slice(None)))  # (N, D, R, O)
-        low = np.floor(np.clip(regular + own.array.astype(np.float64), -2, extent))
-        low = np.nan_to_num(low, nan=-2)
-        above = Reshape.apply(own + wrap((regular - low).astype(own.array.dtype)), flat)
-        i = low.astype(np.int64).reshape(flat)
-        sides.append([(i, 1 - above, -1.0), (i + 1, above, 1.0)])
-    corners = []
+        below, higher, rest = kernels.deform_points(own.array, window, axis)
+        above = Reshape.apply(own + wrap(rest), flat)
+        sides.append([(below.reshape(flat), 1 - above, -1.0), (higher.reshape(flat), above, 1.0)])
+    corners, last = [], full((), prod(window.input), np.int64, like=offset.array)
     for chosen in product(*sides):
-        index, inside = np.zeros(flat, np.int64), np.ones(flat, np.bool_)
-        for (i, _, _), extent in zip(chosen, window.input, strict=True):
-            index, inside = index * extent + i, inside & (i >= 0) & (i < extent)
+        index, inside = kernels.grid_corner([i for i, _, _ in chosen], window.input)
         weights = [weight for _, weight, _ in chosen]
         signs = enumerate(sign for _, _, sign in chosen)
         slopes = [sign * reduce(mul, weights[:axis] + weights[axis + 1 :]) for axis, sign in signs]
-        index = np.where(inside, index, prod(window.input))
-        corners.append(_Corner(index, reduce(mul, weights), slopes))
+        corners.append(_Corner(exact("where")(inside, index, last), reduce(mul, weights), slopes))
     return corners
-
-
-def _regular(window: Window) -> list[np.ndarray]:
-    """The positions of the taps without offsets, (R, O) along each axis."""
-    found = []
-    steps = zip(window.stride, window.dilation, window.padding, strict=True)
-    for o, r, (s, d, (low, _)) in zip(np.indices(window.output), np.indices(window.kernel), steps, strict=True):
-        found.append(o.reshape(1, -1) * s + r.reshape(-1, 1) * d - low)
-    return found
 
 
 @operator(records=DeformConv)

@@ -23,11 +23,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
+from ...arrays import empty
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...geometry import Window, as_tuple
+from ...kernel_set import kernels
 from ...options import Options
 from ..arguments.checks import require_float, require_same
 from ..shape.broadcasting import Sum
@@ -48,10 +48,12 @@ class PerSampleConvWeightGrad(Function):
         ctx.options = options
         N, Ci, Co = x.array.shape[0], x.array.shape[1], g.array.shape[1]
         # a convolution per sample: to make the samples groups of one image, they would have to be copied
-        memory = np.empty((N, *window.kernel, Ci // window.groups, Co), x.array.dtype)  # the layout of weights
+        layout = (N, *window.kernel, Ci // window.groups, Co)  # of weights
+        memory = empty(layout, x.array.dtype, like=x.array)
         gw = memory.transpose(0, -1, -2, *range(1, memory.ndim - 2))
         for n in range(N):
-            gw[n] = conv_weight_grad(wrap(x.array[n : n + 1]), wrap(g.array[n : n + 1]), window, options).array
+            part = conv_weight_grad(wrap(x.array[n : n + 1]), wrap(g.array[n : n + 1]), window, options).array
+            kernels.copy(gw[n], part)
         return wrap(gw)
 
     @staticmethod

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from types import TracebackType
 from typing import Any
 
@@ -199,7 +200,7 @@ def passes_of(
         options = options._replace(algorithm=setting)
     chosen, names = algorithms.choose(options), ("conv", "conv_input_grad", "conv_weight_grad")
     if chosen == algorithms.PLAIN:
-        count = batch * inputs // window.groups * outputs * window.taps * int(np.prod(window.output, dtype=int))
+        count = batch * inputs // window.groups * outputs * window.taps * prod(window.output)
         return dict.fromkeys(names, ConvPass(chosen, "", count, None, ()))
     cost = algorithms.cost(chosen, window, batch, (inputs, outputs), dtype, options.workspace)
     return {

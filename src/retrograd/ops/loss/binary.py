@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import numpy as np
-
+from ...arrays import first_outside, number, within
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...kernel_set import kernels
@@ -53,14 +53,13 @@ def binary_cross_entropy(
     weight = constant(name, "weight", weight, input)
     y = BinaryCrossEntropy.apply("none" if weight is not None else reduction, (), input, target)
     # the logarithm of a negative number makes the loss NaN, so valid input is not read a second time
-    if np.isnan(kernels.sum(y.array, tuple(range(y.array.ndim)), False)):
-        wrong = np.argwhere(~((input.array >= 0) & (input.array <= 1)))
-        if len(wrong):
-            place = tuple(map(int, wrong[0]))
-            raise ValueError(
-                f"{name}: input[{', '.join(map(str, place))}] = {input.array[place]} must lie in [0, 1]; "
-                f"for logits use binary_cross_entropy_with_logits"
-            )
+    total = number(kernels.sum(y.array, tuple(range(y.array.ndim)), False), "whether a loss is NaN")
+    if math.isnan(total) and not within(input.array, 0, 1, "whether input holds probabilities"):
+        place, wrong = first_outside(input.array, 0, 1, "a message")
+        raise ValueError(
+            f"{name}: input[{', '.join(map(str, place))}] = {wrong} must lie in [0, 1]; "
+            f"for logits use binary_cross_entropy_with_logits"
+        )
     return y if weight is None else weighted(name, y, weight, reduction)
 
 
@@ -136,4 +135,4 @@ def multilabel_soft_margin_loss(
 
 
 def _over(y: Tensor, count: int) -> Any:
-    return y * (1.0 / count if count else np.nan)
+    return y * (1.0 / count if count else math.nan)

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import count_true, first_true, number, numbers, within, zeros
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.rule import ruled
 from ...engine.tensor import Tensor, wrap
-from ...kernel_set import kernels
+from ...kernel_set import exact, kernels
 from ..arguments.checks import as_real, require_float, require_same
 from ..dtypes.dtype import cast, int64
 from ..memory.private import private
@@ -41,9 +42,9 @@ class Labels(NamedTuple):
 
         sums: from the kernel; the third is not 0 if a label is invalid
         """
-        _, weights, wrong = sums.tolist()
+        _, weights, wrong = numbers(sums, "the sum of weights, and whether labels are classes")
         if wrong:
-            labels = self.classes if len(self.shape) > 1 else self.classes[0]
+            labels = self.classes if len(self.shape) > 1 else self.classes.reshape(())
             refuse_labels(self.name, self.shape, labels, self.shape[min(1, len(self.shape) - 1)], self.ignored)
         if reduction == "mean":
             return 1.0 / weights if weights else math.nan
@@ -51,9 +52,8 @@ class Labels(NamedTuple):
 
     def shares(self, factor: float | None, classes: int, dtype: Any) -> np.ndarray:
         """The weight of each position, 0 where it is ignored, times the factor."""
-        counts = (self.classes >= 0) & (self.classes < classes) & (self.classes != self.ignored)
-        each = 1.0 if self.weight is None else self.weight[np.where(counts, self.classes, 0)]
-        return np.asarray(np.where(counts, each * (1.0 if factor is None else factor), 0.0), dtype)
+        factor = 1.0 if factor is None else factor
+        return kernels.label_weights(self.classes, self.weight, self.ignored, classes, factor, dtype)
 
 
 class CrossEntropy(Function):
@@ -101,14 +101,14 @@ class CrossEntropyGrad(Function):
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
         (want_g, want_x, *_), (g, x), labels = ctx.needs_input_grad, ctx.saved_tensors, ctx.labels
         classes, dtype = x.array.shape[1], x.array.dtype
-        each = np.arange(classes).reshape(-1, *[1] * (labels.classes.ndim - 1)) == labels.classes[:, None]
-        goal = np.asarray((1 - ctx.smoothing) * each + ctx.smoothing / max(classes, 1), dtype)
+        goal = kernels.label_goals(labels.classes, classes, ctx.smoothing, dtype)
         shares = labels.shares(ctx.factor, classes, dtype)
         v = v * wrap(shares[:, None])
         p = softmax(x, 1)
         gg = sum(v * (p - wrap(goal)), 1 if ctx.factor is None else None) if want_g else None
         # ignored positions are 0, even where g is NaN
-        each_g = _with_classes(where(wrap(shares != 0), g, 0.0)) if ctx.factor is None else g
+        counts = exact("ne")(shares, zeros((), dtype, like=shares))
+        each_g = _with_classes(where(wrap(counts), g, 0.0)) if ctx.factor is None else g
         gx = each_g * p * (v - sum(v * p, 1, True)) if want_x else None
         return gg, gx, None, None, None, None, None
 
@@ -224,14 +224,15 @@ def _composed(
     if not smoothing:
         return nll_loss(log_p, target, weight, ignore_index=ignore_index, reduction=reduction)
     losses = nll_loss(log_p, target, weight, ignore_index=ignore_index, reduction="none")
-    counts = np.asarray(target.array != ignore_index, x.array.dtype)
+    count, dtype = x.array.shape[axis], x.array.dtype
+    counts = kernels.label_weights(target.array, None, ignore_index, count, 1.0, dtype)
     spread = sum(log_p if weight is None else log_p * _along_classes(weight, x), axis) * wrap(counts)
-    losses = losses * (1.0 - smoothing) - spread * (smoothing / x.array.shape[axis])
+    losses = losses * (1.0 - smoothing) - spread * (smoothing / count)
     if reduction != "mean":
         return reduce("cross_entropy", losses, reduction)
     if weight is not None:
-        counts = counts * weight.array[np.where(counts != 0, target.array, 0)]
-    return sum(losses) / wrap(np.asarray(counts.sum()))
+        counts = kernels.label_weights(target.array, weight.array, ignore_index, count, 1.0, dtype)
+    return sum(losses) / wrap(_total(counts))
 
 
 def _against_labels(
@@ -256,7 +257,7 @@ def _against_labels(
     if smoothing and array is not None:  # then the uniform part weights each class, too
         losses, weights = _smoothed(x, labels, smoothing)
         if reduction == "mean":
-            return sum(losses) / wrap(np.asarray(weights.sum()))
+            return sum(losses) / wrap(_total(weights))
         losses = losses if reduction == "none" else sum(losses)
     else:
         losses = loss.apply(x, labels, *options, reduction)
@@ -269,7 +270,7 @@ def _smoothed(x: Tensor, labels: Labels, smoothing: float) -> tuple[Tensor, np.n
     assert labels.weight is not None
     losses = CrossEntropy.apply(x, labels, 0.0, "none")
     spread = sum(log_softmax(x, 1) * _along_classes(wrap(labels.weight), x), 1)
-    counts = labels._replace(weight=None).shares(None, count, dtype) > 0
+    counts = kernels.labels_count(labels.classes, count, labels.ignored)
     spread = where(wrap(counts), spread, 0.0)  # 0 gradient at ignored positions, also if all are
     return losses * (1.0 - smoothing) - spread * (smoothing / count), labels.shares(None, count, dtype)
 
@@ -303,7 +304,12 @@ def _against_probabilities(
 
 
 def _reduced(loss: np.ndarray, sums: np.ndarray, factor: float | None) -> np.ndarray:
-    return loss if factor is None else kernels.scale(sums[:1].reshape(()), factor)
+    return loss if factor is None else kernels.scale(sums[0, ...], factor)
+
+
+def _total(weights: np.ndarray) -> np.ndarray:
+    total: np.ndarray = exact("sum")(weights, tuple(range(weights.ndim)), False)
+    return total
 
 
 def _with_classes(g: Tensor) -> Tensor:
@@ -352,18 +358,17 @@ def refuse_labels(name: str, shape: tuple[int, ...], labels: np.ndarray, classes
     Raises:
         IndexError: a label is not a class; the message names the first one and its position.
     """
-    # as unsigned numbers, negative labels are huge: one comparison checks both ends
-    if not labels.size or np.maximum.reduce(labels.view(np.uint64), axis=None) < classes:
+    if within(labels, 0, classes - 1, "whether labels are classes"):
         return
-    outside = (labels < 0) | (labels >= classes)
-    wrong = np.argwhere(outside if ignored is None else outside & (labels != ignored))
-    if len(wrong):
-        place = tuple(map(int, wrong[0]))
+    wrong = kernels.labels_outside(labels, classes, ignored)
+    place = first_true(wrong, "whether labels are classes or ignored")
+    if place is not None:
         where = f"target[{', '.join(map(str, place))}]" if place else "target"
+        label, count = number(labels[place], "a message"), count_true(wrong, "a message")
         way_out = "" if ignored is None else f"; one to ignore must be {_IGNORED[name]}{ignored}"
         raise IndexError(
-            f"{name}: {where} = {labels[place]} is not a class: input.shape={shape} has classes 0 to {classes - 1} "
-            f"({len(wrong)} such labels{way_out})"
+            f"{name}: {where} = {label} is not a class: input.shape={shape} has classes 0 to {classes - 1} "
+            f"({count} such labels{way_out})"
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import first_true, integers, number
 from ...engine.function import Function
 from ...engine.once import once_differentiable
 from ...engine.operator import interpreted, interpreters, operator
@@ -36,7 +37,7 @@ class CTC(Function):
         loss, alpha = kernels.ctc_loss(x.array, *labels)
         ctx.save_for_backward(x, loss, alpha)
         ctx.labels, ctx.zero_infinity = labels, zero_infinity
-        return wrap(np.where(loss == np.inf, loss.dtype.type(0), loss) if zero_infinity else loss)
+        return wrap(kernels.zero_infinite(loss) if zero_infinity else loss)
 
     @staticmethod
     @once_differentiable
@@ -87,17 +88,18 @@ def ctc_loss(
         raise ValueError(f"{name}: blank={blank} is not a class: log_probs.shape={shape} has classes 0 to {C - 1}")
     inputs = _lengths(name, "input_lengths", input_lengths, N)
     lengths = _lengths(name, "target_lengths", target_lengths, N)
-    if inputs.size and inputs.max() > T:
-        raise ValueError(f"{name}: input_lengths has {inputs.max()}, but log_probs.shape={shape} has {T} steps")
+    most = max(integers(inputs, "whether lengths fit"), default=0)
+    if most > T:
+        raise ValueError(f"{name}: input_lengths has {most}, but log_probs.shape={shape} has {T} steps")
     rows = _rows(name, targets, lengths, len(shape) == 2)
-    used = np.arange(rows.shape[1]) < lengths[:, None]
-    wrong = np.argwhere(used & ((rows < 0) | (rows >= C)))
-    if len(wrong):
-        n, k = map(int, wrong[0])
-        raise IndexError(f"{name}: label {k} of target {n} is {rows[n, k]}: there are classes 0 to {C - 1}")
+    wrong = first_true(kernels.row_labels_outside(rows, lengths, C), "whether labels are classes")
+    if wrong is not None:
+        n, k = wrong
+        label = number(rows[n, k], "a message")
+        raise IndexError(f"{name}: label {k} of target {n} is {label}: there are classes 0 to {C - 1}")
     losses = CTC.apply(x, (rows, inputs, lengths, int(blank)), as_flag(name, "zero_infinity", zero_infinity))
     if reduction == "mean":
-        return mean(losses * wrap((1.0 / np.maximum(lengths, 1)).astype(losses.array.dtype)))
+        return mean(losses * wrap(kernels.inverse_lengths(lengths, losses.array.dtype)))
     return reduce(name, losses if len(shape) == 3 else Reshape.apply(losses, ()), reduction)
 
 
@@ -105,8 +107,9 @@ def _lengths(name: str, label: str, value: Any, N: int) -> np.ndarray:
     found = as_counts(name, label, value)
     if len(found) != N:
         raise ValueError(f"{name}: {label} has {len(found)} entries, log_probs has {N} samples")
-    if N and found.min() < 0:
-        raise ValueError(f"{name}: {label} has {found.min()}; a length is at least 0")
+    least = min(integers(found, "whether lengths fit"), default=0)
+    if least < 0:
+        raise ValueError(f"{name}: {label} has {least}; a length is at least 0")
     return found
 
 
@@ -115,7 +118,10 @@ def _rows(name: str, targets: Any, lengths: np.ndarray, single: bool) -> np.ndar
     if not isinstance(targets, Tensor) or targets.array.dtype.kind not in "iu":
         kind = targets.array.dtype if isinstance(targets, Tensor) else type(targets).__name__
         raise TypeError(f"{name}: targets is {kind}, needs a Tensor of int64 class indices")
-    labels, longest = private(targets.array).astype(np.int64, copy=False), int(lengths.max(initial=0))
+    labels, counts = private(targets.array), integers(lengths, "the extent of the targets")
+    if labels.dtype != np.int64:
+        labels = kernels.cast(labels, np.dtype(np.int64))
+    longest = max(counts, default=0)
     if labels.ndim == 2 and not (single and len(labels) != 1):
         if len(labels) != len(lengths) or labels.shape[1] < longest:
             raise ValueError(
@@ -123,11 +129,9 @@ def _rows(name: str, targets: Any, lengths: np.ndarray, single: bool) -> np.ndar
                 f"the greatest of target_lengths"
             )
         return labels[:, :longest]
-    total = sum(lengths.tolist())  # NumPy's sum could overflow
+    total = sum(counts)
     if labels.ndim != 1 or len(labels) != total:
         raise ValueError(
             f"{name}: targets.shape={labels.shape}, needs (N, S) or ({total},), the sum of target_lengths"
         )
-    rows = np.zeros((len(lengths), longest), np.int64)
-    rows[np.arange(longest) < lengths[:, None]] = labels
-    return rows
+    return kernels.pad_rows(labels, lengths, longest)

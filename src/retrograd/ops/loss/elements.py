@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -44,7 +45,7 @@ def _passes(name: str, gradients: Any) -> tuple[Any, Any]:
 
     def forward(ctx: Any, reduction: str, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
         size = operands[0].array.size
-        ctx.factor = None if reduction == "none" else 1.0 if reduction == "sum" else 1.0 / size if size else np.nan
+        ctx.factor = None if reduction == "none" else 1.0 if reduction == "sum" else 1.0 / size if size else math.nan
         ctx.numbers = numbers
         ctx.save_for_backward(*operands)
         return wrap(kernels.element_loss(name, tuple([x.array for x in operands]), numbers, ctx.factor))
@@ -75,9 +76,9 @@ def _each(g: Tensor, factor: float | None, x: Tensor) -> Tensor:
     return g if factor is None else expand(g * factor, x.array.shape)
 
 
-def choice(x: np.ndarray, mask: Any, yes: float, no: float) -> Tensor:
+def choice(x: np.ndarray, mask: np.ndarray, yes: float, no: float) -> Tensor:
     """``yes`` where the mask is set and ``no`` elsewhere, in x's type, without gradient."""
-    return wrap(np.asarray(np.where(mask, yes, no), x.dtype))
+    return wrap(kernels.choose(mask, yes, no, x.dtype))
 
 
 def check_reduction(name: str, reduction: str, *more: str) -> None:

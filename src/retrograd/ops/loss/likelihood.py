@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from math import log as logarithm
-from math import pi
+from math import nan, pi
 from typing import Any
 
-import numpy as np
-
+from ...arrays import any_below, full, ones, to_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import exact, kernels
 from ..arguments.checks import are_floats, as_flag, as_real, as_truth, is_number, require_float, require_same
 from ..dtypes.promotion import floats
 from ..pointwise.transcendental import log
@@ -72,7 +72,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
     y = loss.apply("sum" if reduction == "batchmean" else reduction, (), x, t)
     if reduction == "batchmean" and input.array.ndim:
         batch = input.array.shape[0]
-        return y * (1.0 / batch if batch else np.nan)
+        return y * (1.0 / batch if batch else nan)
     return y
 
 
@@ -109,7 +109,7 @@ def poisson_nll_loss(
     loss = PoissonOfLogs.apply(reduction, (), x, t) if log_input else Poisson.apply(reduction, (eps,), x, t)
     if not full:
         return loss
-    large = t.array > 1
+    large = exact("lt")(ones((), t.array.dtype, like=t.array), t.array)
     # masked elements become 1: log(0) would spoil the gradient
     n = t * choice(t.array, large, 1, 0) + choice(t.array, large, 0, 1)
     stirling = n * log(n) - n + log(n * (2 * pi)) * 0.5
@@ -144,9 +144,8 @@ def gaussian_nll_loss(
         input, target, var = floats(name, input=input, target=target, var=var)
     x, t = matched(name, input, target)
     v = _variances(name, input, var)
-    below = v.array < eps
-    if below.any():
-        v = v + wrap(np.asarray(np.where(below, eps - v.array, 0), v.array.dtype))
+    if any_below(v.array, eps, "whether variances are below eps"):
+        v = v + wrap(kernels.shortfall(v.array, eps))
     full = as_truth(name, "full", full)
     loss = Gaussian.apply(reduction, (), x, t, expand(v, x.array.shape))
     if not full:
@@ -159,7 +158,7 @@ def _variances(name: str, x: Tensor, var: Any) -> Tensor:
     """The variances as a Tensor that broadcasts to x."""
     shape = x.array.shape
     if is_number(var):
-        v = wrap(np.full(shape, var, x.array.dtype))
+        v = wrap(full(shape, var, x.array.dtype, like=x.array))
     else:
         require_same(name, "input", x, "var", var)
         v = var
@@ -171,6 +170,7 @@ def _variances(name: str, x: Tensor, var: Any) -> Tensor:
                 f"{name}: var.shape={var.array.shape}, input.shape={shape}; var must have input's shape, "
                 f"lack its last axis, or have one extent of 1"
             )
-    if (v.array < 0).any():
-        raise ValueError(f"{name}: var has an entry of {v.array.min()}; variances are at least 0")
+    if any_below(v.array, 0, "whether variances are negative"):
+        least = to_host(v.array, "a message").min()
+        raise ValueError(f"{name}: var has an entry of {least}; variances are at least 0")
     return v

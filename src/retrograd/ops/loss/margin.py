@@ -49,10 +49,9 @@ class MultiMargin(Function):
         if ctx.p == 1:
             return each * wrap(slopes), None, None, None
         # h[n, c] is added at c and subtracted at the label
-        own = np.zeros(x.array.shape, np.bool_)
-        own[np.arange(rows), labels] = True
+        own, active = kernels.multi_margin_masks(slopes, labels)
         z = x - sum(where(wrap(own), x, 0.0), 1, True) + ctx.margin
-        h = each * where(wrap((slopes > 0) & ~own), z * (2 / classes if classes else 0.0), 0.0)
+        h = each * where(wrap(active), z * (2 / classes if classes else 0.0), 0.0)
         return where(wrap(own), -sum(h, 1, True), h), None, None, None
 
 

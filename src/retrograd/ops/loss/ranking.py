@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
+from ...arrays import ones
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import (
     are_floats,
     are_integers,
@@ -24,7 +24,7 @@ from ..dtypes.promotion import floats, promote
 from ..pointwise.piecewise import clamp, minimum, where
 from ..product.distance import as_float_pair, pairwise_distance, row_cosine
 from ..shape.broadcasting import broadcast_shape, expand
-from .elements import ElementLoss, check_reduction, choice, matched, reduce, refuse_gradient, signs
+from .elements import ElementLoss, check_reduction, matched, reduce, refuse_gradient, signs
 from .older import averaged
 
 __all__ = [
@@ -135,10 +135,8 @@ def cosine_embedding_loss(
     cosine = row_cosine(x1, x2, _NEVER_ZERO).reshape(shape[:-1])
     broadcast_shape(name, cosine.array.shape, t.shape)
     margin = as_real(name, "margin", margin)
-    # piecewise linear; the slope at cosine == margin is 1, as in PyTorch
-    alike, apart = t == 1, (t == -1) & (cosine.array >= margin)
-    slope, start = choice(x1.array, alike, -1, apart), choice(x1.array, alike, 1, apart * -margin)
-    return reduce(name, cosine * slope + start, reduction)
+    slope, start = kernels.cosine_embedding_slopes(cosine.array, t, margin, x1.array.dtype)
+    return reduce(name, cosine * wrap(slope) + wrap(start), reduction)
 
 
 @averaged
@@ -222,7 +220,7 @@ def _triplet(
         far = minimum(far, metric(positive, negative))
     far, near = promote(name, far, near)
     shape = broadcast_shape(name, far.array.shape, near.array.shape)
-    always = wrap(np.ones(shape, near.array.dtype))
+    always = wrap(ones(shape, near.array.dtype, like=near.array))
     return Ranking.apply(reduction, (margin,), expand(far, shape), expand(near, shape), always)
 
 

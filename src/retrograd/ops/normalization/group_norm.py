@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import any_below
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.rule import ruled
@@ -25,6 +26,8 @@ from ..shape.shape import Permute, sizes
 from .norm import Gradients, Norm, or_constant, per_channel
 
 __all__ = ["group_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
+
+_SMALL = "whether norms are below eps"
 
 
 class LayerNorm(Norm):
@@ -84,7 +87,7 @@ class Unit(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
         norm = kernels.norm(x.array, 2, axes, True)
-        size = wrap(np.asarray(np.maximum(norm, norm.dtype.type(eps))))
+        size = wrap(kernels.clamp(norm, eps, math.inf))
         y = wrap(kernels.div(x.array, size.array))
         ctx.save_for_backward(y, size, norm)
         ctx.axes, ctx.eps = axes, eps
@@ -94,11 +97,11 @@ class Unit(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor, gsize: Tensor | None) -> Gradients:
         y, size, norm = ctx.saved_tensors
-        along, small = Sum.apply(g * y, ctx.axes, True), norm < ctx.eps
+        along = Sum.apply(g * y, ctx.axes, True)
         if gsize is not None:
             along = along - gsize * size
-        if small.any():
-            along = along * wrap(np.asarray(~small, norm.dtype))
+        if any_below(norm, ctx.eps, _SMALL):
+            along = along * wrap(kernels.clamp_parts(norm, ctx.eps)[0])
         return (g - y * along) / size, None, None
 
 
@@ -198,10 +201,9 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -
         y: Tensor = Unit.apply(input, over, eps)[0]
         return y
     norm = vector_norm_of("normalize", input, p, over, True, None)
-    small = norm.array < eps
-    if small.any():
-        kept = np.asarray(1 - small, norm.array.dtype)
-        norm = norm * wrap(kept) + wrap(np.asarray(eps * small, norm.array.dtype))
+    if any_below(norm.array, eps, _SMALL):
+        kept, added = kernels.clamp_parts(norm.array, eps)
+        norm = norm * wrap(kept) + wrap(added)
     return input / norm
 
 
@@ -232,14 +234,13 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         as_real("local_response_norm", label, number) for label, number in (("alpha", alpha), ("beta", beta), ("k", k))
     )
     # a sum over adjacent channels is a product with a band matrix
-    distance = np.arange(shape[1]) - np.arange(shape[1])[:, np.newaxis]  # [channel summed, output channel]
-    near = (distance <= size // 2) & (-distance <= (size - 1) // 2)
     last = (0, *range(2, len(shape)), 1)
     x = Permute.apply(input, last)
     if input.array.dtype.kind == "f":
-        shares = matmul(x * x, wrap((near * (alpha / size)).astype(input.array.dtype)))
+        shares = matmul(x * x, wrap(kernels.channel_band(input.array, size, alpha / size)))
     else:  # the means of integers are integers
-        shares = floor_divide(matmul(x * x, wrap(near.astype(np.int64))), size) * alpha
+        band = wrap(kernels.channel_band(input.array, size, 1))
+        shares = floor_divide(matmul(x * x, band), size) * alpha
     y = x * exp(log(shares + k) * -beta)
     return Permute.apply(y, (0, len(shape) - 1, *range(1, len(shape) - 1)))
 

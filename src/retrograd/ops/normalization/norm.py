@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import full, zeros
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.tensor import Tensor, wrap
@@ -103,7 +104,8 @@ def per_channel(name: str, x: Tensor, weight: Tensor | None, bias: Tensor | None
 def or_constant(given: Tensor | None, x: Tensor, shape: tuple[int, ...], number: float) -> Tensor:
     """``given``, or a Tensor of x's type filled with ``number``."""
     if given is None:
-        return wrap(np.full(shape, number, x.array.dtype) if number else np.zeros(shape, x.array.dtype))
+        dtype = x.array.dtype
+        return wrap(full(shape, number, dtype, like=x.array) if number else zeros(shape, dtype, like=x.array))
     return given
 
 

@@ -65,20 +65,17 @@ class FixedScale(Function):
     """Scale and shift with which ``ChannelAffine`` normalises by given statistics, all (C,):
 
     scale = weight / sqrt(variance + eps), shift = bias - mean * scale
-
-    Forward uses NumPy: so few numbers do not justify compiling four more kernels.
     """
 
     @staticmethod
     def forward(
         ctx: Any, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, eps: float
     ) -> tuple[Tensor, Tensor]:
-        with np.errstate(all="ignore"):  # as the kernels
-            scale = weight.array / np.sqrt(variance.array + eps)
-            shift = bias.array - mean.array * scale
-        # running statistics may change before the backward sweep
-        statistics = (s if s.requires_grad else s.array.copy() for s in (mean, variance))
-        ctx.save_for_backward(weight, *statistics)
+        scale, shift = kernels.fixed_scale(mean.array, variance.array, weight.array, bias.array, eps)
+        if any(ctx.needs_input_grad):
+            # running statistics may change before the backward sweep
+            statistics = (s if s.requires_grad else kernels.duplicate(s.array) for s in (mean, variance))
+            ctx.save_for_backward(weight, *statistics)
         ctx.eps = eps
         result = wrap(scale), wrap(shift)
         if not any(ctx.needs_input_grad[:3]):
@@ -206,8 +203,7 @@ def instance_norm(
     y: Tensor = GroupNorm.apply(input, weight, bias, eps, shape[1], statistics)
     if running:
         mean, inverse = statistics
-        variance = np.maximum(inverse**-2.0 - eps, 0)
-        follow(running, mean.mean(0), variance.mean(0), count, momentum)
+        follow(running, *kernels.instance_statistics(mean, inverse, eps), count, momentum)
     return y
 
 

@@ -5,15 +5,15 @@ Source: B. Graham, "Fractional max-pooling", 2014.
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...arrays import within
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, as_tuple
+from ...kernel_set import kernels
 from ..arguments.checks import as_truth, is_number, require_float, require_same
 from ..convolution.arguments import Extent
 from ..random.sampling import rand
@@ -38,11 +38,12 @@ def fractional_max_pool_nd(
                 f"{taps + count - 1}, one position more for each output; input.shape={shape}"
             )
     whole = Reshape.apply(x, (1,) + shape) if len(shape) == ndim + 1 else x
-    indices = _largest(whole.array, kernel, output, _samples(name, whole, ndim, samples))
+    places = _samples(name, whole, ndim, samples)
+    indices = kernels.fractional_max_pool_indices(whole.array, kernel, output, places)
     y = MaxPoolGather.apply(whole, indices, AdaptiveWindow(size, output))  # carries only the sizes
     if whole is not x:
         y, indices = Reshape.apply(y, y.array.shape[1:]), indices[0]
-    return (y, wrap(indices.copy())) if return_indices else y
+    return (y, wrap(kernels.duplicate(indices))) if return_indices else y
 
 
 def sizes(
@@ -80,37 +81,6 @@ def _samples(name: str, x: Tensor, ndim: int, given: Tensor | None) -> np.ndarra
     require_same(name, "input", x, "_random_samples", given)
     if given.array.shape != shape:
         raise ValueError(f"{name}: _random_samples.shape={given.array.shape} must be {shape}: (N, C, {ndim})")
-    if not ((given.array >= 0) & (given.array <= 1)).all():
+    if not within(given.array, 0, 1, "whether samples lie between 0 and 1"):
         raise ValueError(f"{name}: _random_samples must lie between 0 and 1")
     return given.array
-
-
-def _starts(sample: np.ndarray, extent: int, taps: int, count: int) -> np.ndarray:
-    """The first position (N, C, O) of each window: steps of the extent over O on average, the last one at the end."""
-    places = np.full((*sample.shape, count), extent - taps, np.int64)
-    if count > 1:
-        step = sample.dtype.type(extent - taps) / sample.dtype.type(count - 1)
-        moved = (np.arange(count - 1).astype(sample.dtype) + sample[..., np.newaxis]) * step
-        places[..., :-1] = moved.astype(np.int64) - (sample * step).astype(np.int64)[..., np.newaxis]
-    return places
-
-
-def _largest(x: np.ndarray, kernel: tuple[int, ...], output: tuple[int, ...], samples: np.ndarray) -> np.ndarray:
-    """The flat position in *I of the largest element of each window (N, C, *O); the first one of equals, or NaN."""
-    size = x.shape[2:]
-    order = range(len(size)) if len(size) == 3 else (1, 0)  # PyTorch's: of images, the sample of W comes first
-    first: Any = 0
-    strides = [math.prod(size[axis + 1 :]) for axis in range(len(size))]
-    for axis, number in enumerate(order):
-        starts = _starts(samples[..., number], size[axis], kernel[axis], output[axis]) * strides[axis]
-        lead, after = (1,) * axis, (1,) * (len(size) - 1 - axis)
-        first = first + starts.reshape(*x.shape[:2], *lead, output[axis], *after)
-    planes = x.reshape(*x.shape[:2], math.prod(size))
-    best = np.full(x.shape[:2] + output, -np.inf, x.dtype)
-    indices = np.broadcast_to(first, best.shape).copy()
-    for tap in itertools.product(*map(range, kernel)):
-        place = first + sum(r * stride for r, stride in zip(tap, strides, strict=True))
-        value = np.take_along_axis(planes, place.reshape(*x.shape[:2], math.prod(output)), 2).reshape(best.shape)
-        better = (value > best) | (np.isnan(value) & ~np.isnan(best))
-        best, indices = np.where(better, value, best), np.where(better, place, indices)
-    return indices

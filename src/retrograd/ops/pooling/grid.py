@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from ...arrays import all_true, broadcast_to, zeros
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...formulas.interpolation import keys_far, keys_near
+from ...kernel_set import kernels
 from ..arguments.checks import as_counts, as_flag, require_float, require_same
 from ..index.gather import Gather
 from ..index.indexing import GetItem
@@ -17,7 +21,6 @@ from ..pointwise.operands import Constant
 from ..product.matmul import matmul
 from ..shape.broadcasting import expand
 from ..shape.shape import Permute, reshape
-from .resampling import keys_far, keys_near
 
 __all__ = ["affine_grid", "grid_sample"]
 
@@ -54,34 +57,31 @@ def grid_sample(
             f"grid_sample: input.shape={sx}, grid.shape={sg} must be (N, C, H, W) and (N, *O, 2), or (N, C, D, H, W) "
             f"and (N, *O, 3)"
         )
-    align, places = _aligned("grid_sample", align_corners), int(np.prod(sg[1:-1]))
+    align, places = _aligned("grid_sample", align_corners), prod(sg[1:-1])
     flat = reshape(grid, sx[0], places, count)
     taps = []  # for each axis of input: (indices, weights) of the neighbours
     for a, extent in enumerate(sx[2:]):
         at = GetItem.apply(flat, (..., count - 1 - a))
         at = (at + 1) * ((extent - 1) / 2) if align else ((at + 1) * extent - 1) * 0.5
         taps.append(_neighbours(at, extent, mode, padding_mode, align))
-    image = reshape(input, sx[0], sx[1], int(np.prod(sx[2:])))
+    image = reshape(input, sx[0], sx[1], prod(sx[2:]))
     total: Tensor | None = None
     for corner in product(*taps):
-        index = np.zeros((sx[0], places), np.int64)
-        inside = np.ones((sx[0], places), np.bool_)
+        index, inside = kernels.grid_corner([i for i, _ in corner], sx[2:])
         weight: Tensor | None = None
-        for (i, w), extent in zip(corner, sx[2:], strict=True):
-            inside &= (i >= 0) & (i < extent)
-            index = index * extent + np.clip(i, 0, extent - 1)
+        for _, w in corner:
             weight = w if weight is None or w is None else weight * w
-        wide = np.broadcast_to(index[:, None], (sx[0], sx[1], places))
+        wide = broadcast_to(index[:, None], (sx[0], sx[1], places))
         value = Gather.apply(image, wide, 2)
-        if not inside.all():
-            kept = wrap(inside.astype(grid.array.dtype))
+        if not all_true(inside, "whether points lie outside the image"):
+            kept = wrap(kernels.cast(inside, grid.array.dtype))
             weight = kept if weight is None else weight * kept
         if weight is not None:
             value = value * reshape(weight, sx[0], 1, places)
         total = value if total is None else total + value
     assert total is not None
     if mode == "nearest" and grid.requires_grad:
-        total = total + Constant.apply(grid, np.zeros(total.array.shape, total.array.dtype))
+        total = total + Constant.apply(grid, zeros(total.array.shape, total.array.dtype, like=total.array))
     return reshape(total, sx[0], sx[1], *sg[1:-1])
 
 
@@ -105,12 +105,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             f"affine_grid: theta.shape={st}, size={extents} must be (N, 2, 3) and (N, C, H, W), or (N, 3, 4) and "
             f"(N, C, D, H, W)"
         )
-    align, lines = _aligned("affine_grid", align_corners), []
-    for n in extents[2:]:
-        places = np.linspace(-1, 1, n) if n > 1 else np.zeros(1)
-        lines.append(places if align else places * (n - 1) / n)
-    grid = np.meshgrid(*lines, indexing="ij")[::-1]
-    base = np.stack([*grid, np.ones(extents[2:])], -1).reshape(-1, count + 1).astype(theta.array.dtype)
+    base = kernels.affine_points(theta.array, extents[2:], _aligned("affine_grid", align_corners))
     moved = matmul(expand(wrap(base), (extents[0], *base.shape)), Permute.apply(theta, (0, 2, 1)))
     return reshape(moved, extents[0], *extents[2:], count)
 
@@ -123,44 +118,27 @@ def _neighbours(at: Tensor, extent: int, mode: str, padding: str, align: bool) -
     """The elements around each point along one axis, and their weights (None: 1)."""
     if mode != "bicubic":
         at = _pulled_in(at, extent, padding, align)
-    with np.errstate(invalid="ignore"):
-        if mode == "nearest":
-            return [(_whole(np.rint(at.array), extent), None)]
-        low = np.floor(at.array)
+        padding = "zeros"
+    if mode == "nearest":
+        return [(kernels.neighbor_indices(kernels.round(at.array), 0, extent, padding, align), None)]
+    low = kernels.floor(at.array)
     above = at - wrap(low)
+    shifts = (0, 1) if mode == "bilinear" else (-1, 0, 1, 2)
+    indices = [kernels.neighbor_indices(low, shift, extent, padding, align) for shift in shifts]
     if mode == "bilinear":
-        return [(_whole(low, extent), 1 - above), (_whole(low + 1, extent), above)]
-    taps = []
-    for k in (-1, 0, 1, 2):
-        index = _whole(_pulled_in(wrap(low + k), extent, padding, align).array, extent)
-        distance = above - k if k < 1 else k - above
-        taps.append((index, (keys_near if k in (0, 1) else keys_far)(distance, -0.75)))
-    return taps
-
-
-def _whole(places: np.ndarray, extent: int) -> np.ndarray:
-    """Points as int64; NaN and points far outside are moved just outside."""
-    return np.clip(np.nan_to_num(places, nan=-1), -1, extent).astype(np.int64)
+        weights = [1 - above, above]
+    else:
+        weights = [
+            (keys_near if k in (0, 1) else keys_far)(above - k if k < 1 else k - above, -0.75) for k in shifts
+        ]
+    return list(zip(indices, weights, strict=True))
 
 
 def _pulled_in(at: Tensor, extent: int, padding: str, align: bool) -> Tensor:
     """Points outside moved inside: x sign + offset, where sign 0 stops the gradient."""
     if padding == "zeros":
         return at
-    x = at.array
-    sign, moved = np.ones_like(x), x
-    if padding == "reflection":
-        low, span = (0.0, extent - 1.0) if align else (-0.5, float(extent))
-        if span == 0:
-            return at * 0
-        away = np.abs(x - low)
-        turns = np.floor(away / span)
-        rest = away - turns * span
-        odd = turns % 2 == 1
-        moved = np.where(odd, span - rest + low, rest + low)
-        sign = np.where(x < low, -1.0, 1.0) * np.where(odd, -1.0, 1.0)
-    inside = (moved > 0) & (moved < extent - 1)
-    sign = np.where(inside, sign, 0.0).astype(x.dtype)
-    moved = np.clip(moved, 0, extent - 1)
-    offset = np.where(sign == 0, moved, moved - np.where(sign == 0, 0, x) * sign)
-    return at * wrap(sign) + wrap(offset.astype(x.dtype))
+    if padding == "reflection" and align and extent == 1:
+        return at * 0
+    sign, offset = kernels.fold_points(at.array, extent, padding, align)
+    return at * wrap(sign) + wrap(offset)

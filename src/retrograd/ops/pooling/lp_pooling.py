@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from ...arrays import any_true, zeros
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ...kernel_set import kernels
+from ...geometry import as_tuple
+from ...kernel_set import exact, kernels
 from ..arguments.checks import as_float, as_real, require_tensor
 from ..convolution.arguments import Extent
 from ..pointwise.elementwise import Scale
@@ -31,8 +31,9 @@ class Root(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, y = ctx.saved_tensors
-        zero = x.array == 0
-        divisor = x + wrap(zero.astype(x.array.dtype)) if zero.any() else x
+        zero = exact("eq")(x.array, zeros((), x.array.dtype, like=x.array))
+        some = any_true(zero, "whether a window holds zeros only")
+        divisor = x + wrap(kernels.cast(zero, x.array.dtype)) if some else x
         if ctx.p == 1:
             return g, None
         return g * Scale.apply(y / divisor, 1.0 / ctx.p), None
@@ -55,5 +56,5 @@ def lp_pool_nd(
         return -max_pool_nd(name, ndim, -size, kernel_size, stride, 0, 1, ceil_mode, False)
     powers = x if p == 1 and x.array.dtype.kind == "f" else pow(x, norm_type)
     mean = as_float(name, avg_pool_nd(name, ndim, powers, kernel_size, stride, 0, ceil_mode, True, None))
-    taps = np.prod(kernel_size) if np.ndim(kernel_size) else kernel_size**ndim  # type: ignore[operator]
+    taps = math.prod(as_tuple(kernel_size, ndim, "kernel_size", 1))
     return Root.apply(Scale.apply(mean, float(taps)), p)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import from_host, ones
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, Window, as_pairs, as_tuple, meets, pool_window
@@ -173,13 +174,16 @@ def avg_pool_nd(
         raise ValueError(f"{name}: kernel_size={kernel_size} makes {window.taps} taps, which must be less than 2**63")
     if x.array.dtype.kind != "f":
         counted = as_pairs(freeze(padding) if count_include_pad else 0, ndim)
-        divisor = wrap(_counted(window, counted)) if divisor_override is None else divisor_override
+        divisor: Any = divisor_override
+        if divisor is None:
+            divisor = wrap(from_host(_counted(window, counted), like=x.array))
         return div(_window_sums(x, met), divisor, rounding_mode="trunc")
     if divisor_override is not None:
         count_include_pad = True
     elif added and count_include_pad:
         # positions that ceil_mode adds are not counted
-        factor = wrap((window.taps / _counted(window, as_pairs(freeze(padding), ndim))).astype(x.array.dtype))
+        factors = _factors(window, as_pairs(freeze(padding), ndim), x.array.dtype)
+        factor = wrap(from_host(factors, like=x.array))
     y = with_batch(AvgPool, ndim, x, window, count_include_pad)
     if divisor_override is not None:
         return Scale.apply(y, window.taps / divisor_override)
@@ -189,19 +193,19 @@ def avg_pool_nd(
 @lru_cache(maxsize=1024)
 def _counted(window: Window, padding: tuple[tuple[int, int], ...]) -> np.ndarray:
     """(*O): the number of taps of each window inside x and the given padding."""
-    count = np.ones((), np.int64)
-    for i, r, o, s, (before, _), (low, high) in zip(
-        window.input, window.kernel, window.output, window.stride, window.padding, padding, strict=True
-    ):
-        starts = np.arange(o) * s - before
-        count = np.multiply.outer(count, np.minimum(starts + r, i + high) - np.maximum(starts, -low))
-    return count
+    return kernels.window_counts(window, padding)
+
+
+@lru_cache(maxsize=1024)
+def _factors(window: Window, padding: tuple[tuple[int, int], ...], dtype: Any) -> np.ndarray:
+    """(*O): the number of taps divided by the number of those inside x and the given padding."""
+    return kernels.window_factors(window, padding, dtype)
 
 
 def _window_sums(x: Tensor, window: Window) -> Tensor:
     """The sum of integers over each window: a convolution of each channel with ones."""
     planes = x.array.reshape(-1, 1, *window.input)
-    y = exact("conv")(planes, np.ones((1, 1, *window.kernel), planes.dtype), None, window)
+    y = exact("conv")(planes, ones((1, 1, *window.kernel), planes.dtype, like=planes), None, window)
     return wrap(y.reshape(*x.array.shape[: -window.ndim], *window.output))
 
 

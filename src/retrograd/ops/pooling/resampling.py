@@ -6,12 +6,12 @@ Along each axis the new elements are weighted sums of a few old ones: a sparse m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from ...arrays import arange, broadcast_to, empty_like, ones, same
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -27,6 +27,7 @@ _AXES = {
     "linear": (1,), "bilinear": (2,), "trilinear": (3,), "bicubic": (2,),
 }  # fmt: skip
 _LINEAR, _CUBIC = ("linear", "bilinear", "trilinear"), ("bicubic",)
+_IDENTITY = "whether elements are only repeated"
 
 
 class Repeat(Function):
@@ -36,7 +37,7 @@ class Repeat(Function):
     def forward(ctx: Any, x: Tensor, factors: tuple[int, ...]) -> Tensor:
         ctx.factors = factors
         lead, space = x.array.shape[:2], x.array.shape[2:]
-        y = np.empty_like(x.array, shape=lead + tuple(n * f for n, f in zip(space, factors, strict=True)))
+        y = empty_like(x.array, shape=lead + tuple(n * f for n, f in zip(space, factors, strict=True)))
         apart = y.reshape(*lead, *(part for pair in zip(space, factors, strict=True) for part in pair))
         kernels.copy(apart, x.array[(..., *(slice(None), None) * len(factors))])
         return wrap(y)
@@ -206,92 +207,29 @@ def _matrix(
     step = extent / target if ratio is None else ratio
     if mode in _LINEAR and target == extent:
         return None  # whatever the factor is, as in PyTorch
-    if mode == "area":
-        number = np.arange(target)
-        first, last = number * extent // target, -((number + 1) * -extent // target)
-        return _rows(first, last - first, lambda r, k: np.full(k.size, 1.0 / (last[r] - first[r])), extent)
     if mode.startswith("nearest"):
-        # in float32 for data of any type, as in PyTorch: 3.5 / 0.7 is 5, and not just below
-        at = (np.arange(target, dtype=np.float32) + np.float32(0.5 * (mode == "nearest-exact"))) * np.float32(step)
-        indices = np.minimum(np.floor(at).astype(np.int64), extent - 1)
-        return None if np.array_equal(indices, np.arange(extent)) else Matrix(indices, extent)
-    if align:
-        places = np.arange(target) * ((extent - 1) / (target - 1) if target > 1 else 0.0)
-    else:
-        places = (np.arange(target) + 0.5) * step - 0.5
-    if antialias:
-        return _antialiased(mode, extent, target, step)
-    if mode in _CUBIC:
-        base = np.floor(places).astype(np.int64)
-        taps = np.arange(-1, 3)
-        weights = _cubic(places[:, None] - base[:, None] - taps, -0.75)
-        indices = np.clip(base[:, None] + taps, 0, extent - 1)
-        return _dense(indices, weights, extent)
-    places = np.maximum(places, 0)
-    base = np.minimum(np.floor(places).astype(np.int64), extent - 1)
-    above = np.clip(places - base, 0, 1)
-    return _dense(np.stack([base, np.minimum(base + 1, extent - 1)], 1), np.stack([1 - above, above], 1), extent)
+        indices = kernels.nearest_indices(extent, target, step, mode == "nearest-exact")
+        return None if same(indices, arange(extent), _IDENTITY) else Matrix(indices, extent)
+    kind = "linear" if mode in _LINEAR else "cubic" if mode in _CUBIC else mode
+    starts, indices, weights = kernels.interpolation_matrix(kind, extent, target, step, align, antialias)
+    if (
+        mode != "area"
+        and not antialias
+        and indices.size == extent == target
+        and same(indices, arange(extent), _IDENTITY)
+        and same(weights, ones(extent, weights.dtype), _IDENTITY)
+    ):
+        return None
+    return Matrix(indices, extent, starts, weights)
 
 
 @lru_cache(maxsize=256)
 def _factor(mode: str, extent: int, target: int, ratio: float | None) -> int:
     """The number of times the matrix of this axis repeats each element; 0 if it is not the same for all."""
     matrix, factor = _matrix(mode, extent, target, ratio, False, False), target // extent
-    whole = matrix is None or np.array_equal(matrix.indices, np.arange(extent).repeat(factor))
-    return factor if whole else 0
-
-
-def _dense(indices: np.ndarray, weights: np.ndarray, extent: int) -> Matrix | None:
-    """A matrix from equally many entries in each row; those with weight 0 are dropped."""
-    kept = weights != 0
-    starts = np.concatenate([[0], np.cumsum(kept.sum(1))])
-    indices, weights = indices[kept], weights[kept]
-    if (
-        indices.size == extent == starts.size - 1
-        and np.array_equal(indices, np.arange(extent))
-        and (weights == 1).all()
-    ):
-        return None
-    return Matrix(indices, extent, starts, weights)
-
-
-def _rows(
-    first: np.ndarray, counts: np.ndarray, weights: Callable[[np.ndarray, np.ndarray], np.ndarray], extent: int
-) -> Matrix:
-    """A matrix from adjacent entries in each row, with ``weights`` of row and column."""
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    rows = np.repeat(np.arange(first.size), counts)
-    columns = np.arange(rows.size) - starts[rows] + first[rows]
-    return Matrix(columns, extent, starts, weights(rows, columns))
-
-
-def _antialiased(mode: str, extent: int, target: int, step: float) -> Matrix:
-    """Windows that grow with the step, as in Pillow."""
-    stretch = max(step, 1.0)
-    reach = (1.0 if mode == "bilinear" else 2.0) * stretch
-    centres = (np.arange(target) + 0.5) * step
-    first = np.maximum((centres - reach + 0.5).astype(np.int64), 0)
-    counts = np.minimum((centres + reach + 0.5).astype(np.int64), extent) - first
-
-    def weights(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        away = (columns - centres[rows] + 0.5) / stretch
-        values = np.maximum(1 - np.abs(away), 0) if mode == "bilinear" else _cubic(away, -0.5)
-        return values / np.bincount(rows, values, target)[rows]
-
-    return _rows(first, counts, weights, extent)
-
-
-def _cubic(away: np.ndarray, a: float) -> np.ndarray:
-    """Keys' cubic convolution kernel. Source: R. Keys, "Cubic Convolution Interpolation ...", 1981."""
-    t = np.abs(away)
-    return np.where(t <= 1, keys_near(t, a), np.where(t < 2, keys_far(t, a), 0.0))
-
-
-def keys_near(t: Any, a: float) -> Any:
-    """Keys' kernel at a distance 0 <= t <= 1, an array or a Tensor."""
-    return ((a + 2) * t - (a + 3)) * t * t + 1
-
-
-def keys_far(t: Any, a: float) -> Any:
-    """Keys' kernel at a distance 1 <= t < 2."""
-    return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+    if matrix is None:
+        return factor
+    if target != extent * factor:
+        return 0
+    repeated = broadcast_to(arange(extent)[:, None], (extent, factor))
+    return factor if same(matrix.indices.reshape(extent, factor), repeated, _IDENTITY) else 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import to_host, within
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -54,9 +55,10 @@ def max_unpool_nd(
         raise ValueError(f"{name}: indices.shape={indices.array.shape} must be input.shape={shape}")
     size = _size(name, ndim, pooled, freeze(kernel_size), freeze(stride), freeze(padding), output_size)
     places = private(indices.array)
-    if places.size and (int(places.min()) < 0 or int(places.max()) >= prod(size)):
+    if not within(places, 0, prod(size) - 1, "whether indices are in range"):
+        found = to_host(places, "the indices of a message")
         raise ValueError(
-            f"{name}: indices lie between {places.min()} and {places.max()}, the output {size} has indices 0 to "
+            f"{name}: indices lie between {found.min()} and {found.max()}, the output {size} has indices 0 to "
             f"{prod(size) - 1}; give the output_size that was pooled"
         )
     if len(shape) == ndim + 2:

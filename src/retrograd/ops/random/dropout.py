@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import ones
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -167,8 +168,8 @@ def _words() -> tuple[int, int]:
 
 def _mask(shape: tuple[int, ...], p: float, dtype: Any) -> np.ndarray:
     """1 / (1 - p), and 0 with probability p."""
-    mask, _ = kernels.dropout(np.ones(shape, dtype), p, *_words())
-    return np.asarray(mask)
+    mask, _ = kernels.dropout(ones(shape, dtype), p, *_words())
+    return mask
 
 
 def _channels(
@@ -197,7 +198,8 @@ def _channels(
 def _alpha(x: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:
     if p == 1:
         return x * 0
-    kept = _mask(shape, p, x.array.dtype) != 0
+    kept, dtype = _mask(shape, p, x.array.dtype), x.array.dtype
     a = 1 / math.sqrt((1 - p) * (1 + p * _SATURATED**2))
-    shift = np.where(kept, 0.0, a * _SATURATED) - a * p * _SATURATED
-    return x * wrap(np.where(kept, a, 0.0).astype(x.array.dtype)) + wrap(np.asarray(shift, x.array.dtype))
+    center = a * p * _SATURATED
+    shift = kernels.choose(kept, 0.0 - center, a * _SATURATED - center, dtype)
+    return x * wrap(kernels.choose(kept, a, 0.0, dtype)) + wrap(shift)

@@ -12,6 +12,7 @@ from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
+from numpy.random import PCG64, SeedSequence
 
 from ...entries import count
 from ..arguments.checks import as_flag
@@ -36,7 +37,7 @@ class Generator(np.random.Generator):
     """
 
     def __init__(self) -> None:
-        super().__init__(np.random.PCG64(0))
+        super().__init__(PCG64(0))
         self._seed = self._spawned = 0  # seeds that spawned_seed() has returned
 
     def manual_seed(self, seed: int) -> Self:
@@ -50,7 +51,7 @@ class Generator(np.random.Generator):
             raise TypeError(f"manual_seed: seed={seed!r} is {type(seed).__name__}, needs an int")
         if seed < 0:
             raise ValueError(f"manual_seed: seed={seed} is negative; use 0 or more")
-        self.bit_generator.state = np.random.PCG64(int(seed)).state
+        self.bit_generator.state = PCG64(int(seed)).state
         self._seed, self._spawned = int(seed), 0
         return self
 
@@ -175,4 +176,4 @@ def spawned_seed(generator: np.random.Generator) -> int:
     else:  # made from a RandomState, which has nothing that counts
         number = int(generator.integers(2**63))
     following = int(deepcopy(generator).integers(2**63))
-    return int(np.random.SeedSequence(following, spawn_key=(number,)).generate_state(1, np.uint64)[0]) >> 1
+    return int(SeedSequence(following, spawn_key=(number,)).generate_state(1, np.uint64)[0]) >> 1

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import from_host, same
 from ...entries import brief, check_table, choice, count, names
 
 __all__ = ["set_state_of"]
@@ -35,10 +36,10 @@ def _checked(name: str, value: Any, own: Any) -> Any:
             raise ValueError(f"{name} has the entries {names(table)}, expected {list(own)}")
         return {key: _checked(f"{name}[{key!r}]", table[key], own[key]) for key in own}
     if isinstance(own, np.ndarray):
-        array = np.asarray(value)
+        array = from_host(value)
         if array.shape == own.shape and array.dtype.kind in "iu":
             found = array.astype(own.dtype)
-            if np.array_equal(found, array):
+            if same(found, array, "whether a state fits"):
                 return found
         raise ValueError(f"{name} is {brief(value)}; it must be an array of {own.dtype}, shape {own.shape}")
     if isinstance(own, str):

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import from_host
 from ...engine.inplace import Replaced, modify
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_real
 from ..dtypes.dtype import converted
 from .random import chosen
@@ -153,8 +155,8 @@ def _fill(
         raise TypeError(f"{name}: input is {kind}, needs float32 or float64")
 
     def values() -> np.ndarray:
-        return converted(np.asarray(draw(rng, x.array.shape)), kind)
+        return converted(from_host(draw(rng, x.array.shape), like=x.array), kind)
 
     return modify(
-        x, name, lambda old: Replaced.apply(old, wrap(values())), (), lambda array: np.copyto(array, values())
+        x, name, lambda old: Replaced.apply(old, wrap(values())), (), lambda array: kernels.copy(array, values())
     )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import Any, Unpack
 
 import numpy as np
 
+from ...arrays import any_below, arange, from_host, integers, to_host, within
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_count, as_flag, as_real, require_float, require_tensor, whole
 from ..creation.creation import extents_of
 from ..dtypes.dtype import as_dtype, default_dtype, float32, float64, int64
@@ -46,7 +50,7 @@ def rand(
     if options:
         check_options("rand", options)
     array = chosen("rand", generator).random(extents_of("rand", extents, size), _float("rand", dtype))
-    return Tensor(np.asarray(array), requires_grad)
+    return Tensor(from_host(array), requires_grad)
 
 
 @operator(dtypes="")
@@ -65,7 +69,7 @@ def randn(
         check_options("randn", options)
     shape = extents_of("randn", extents, size)
     array = chosen("randn", generator).standard_normal(shape, _float("randn", dtype))
-    return Tensor(np.asarray(array), requires_grad)
+    return Tensor(from_host(array), requires_grad)
 
 
 @operator(dtypes="")
@@ -88,8 +92,9 @@ def randint(
     low, high = whole("randint", "low", low), whole("randint", "high", high)
     if low >= high:
         raise ValueError(f"randint: low={low} must be smaller than high={high}")
-    array = np.asarray(chosen("randint", generator).integers(low, high, extents_of("randint", (size,)), np.int64))
-    return Tensor(array.astype(as_dtype(dtype), copy=False), requires_grad)
+    array = from_host(chosen("randint", generator).integers(low, high, extents_of("randint", (size,)), np.int64))
+    kind = as_dtype(dtype)
+    return Tensor(array if kind == array.dtype else kernels.cast(array, kind), requires_grad)
 
 
 @operator(dtypes="")
@@ -105,7 +110,8 @@ def randperm(
         return seen
     check_options("randperm", options)
     n = as_count("randperm", "n", n, 0)
-    return Tensor(chosen("randperm", generator).permutation(np.arange(n, dtype=as_dtype(dtype))), requires_grad)
+    array = chosen("randperm", generator).permutation(arange(n, dtype=as_dtype(dtype)))
+    return Tensor(from_host(array), requires_grad)
 
 
 @operator(dtypes="bihf")
@@ -185,14 +191,15 @@ def normal(
     if bool(tensors) == (size is not None):
         raise ValueError("normal: give size with numbers, or a Tensor as mean or std without size")
     m, s = (
-        t.array if isinstance(t, Tensor) else np.asarray(as_real("normal", label, t))
+        t.array if isinstance(t, Tensor) else from_host(as_real("normal", label, t))
         for label, t in (("mean", mean), ("std", std))
     )
-    if (s < 0).any():
-        raise ValueError(f"normal: std={s.min()} must be at least 0")
+    if any_below(s, 0, "whether deviations are negative"):
+        raise ValueError(f"normal: std={to_host(s, 'a message').min()} must be at least 0")
     shape = broadcast_shape("normal", m.shape, s.shape) if tensors else extents_of("normal", (size,))
     kind = _float("normal", dtype or (tensors[0].array.dtype if tensors else default_dtype()))
-    return Tensor(np.asarray(source.standard_normal(shape) * s + m).astype(kind), requires_grad)
+    noise = from_host(source.standard_normal(shape), like=s)
+    return Tensor(kernels.scaled_noise(noise, m, s, kind), requires_grad)
 
 
 @operator(records=Constant, methods="bernoulli")
@@ -207,11 +214,11 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
         return seen
     require_float("bernoulli", input)
     source = chosen("bernoulli", generator)
-    probability = input.array if p is None else np.asarray(as_real("bernoulli", "p", p))
-    if not ((probability >= 0) & (probability <= 1)).all():
+    probability = input.array if p is None else from_host(as_real("bernoulli", "p", p), like=input.array)
+    if not within(probability, 0, 1, "whether probabilities lie between 0 and 1"):
         raise ValueError("bernoulli: probabilities must lie in [0, 1]")
-    drawn = np.asarray(source.random(input.array.shape) < probability)
-    return Constant.apply(input, drawn.astype(input.array.dtype))
+    uniform = from_host(source.random(input.array.shape), like=input.array)
+    return Constant.apply(input, kernels.bernoulli(uniform, probability, input.array.dtype))
 
 
 @operator(records=Constant)
@@ -225,10 +232,11 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     if interpreters and (seen := interpreted(poisson, locals())) is not None:
         return seen
     require_float("poisson", input)
-    if not (input.array >= 0).all():
+    if not within(input.array, 0, math.inf, "whether rates are negative"):
         raise ValueError("poisson: rates must be at least 0")
-    drawn = np.asarray(chosen("poisson", generator).poisson(input.array))
-    return Constant.apply(input, drawn.astype(input.array.dtype))
+    rates = to_host(input.array, "the rates of counts that the host draws")
+    drawn = from_host(chosen("poisson", generator).poisson(rates), like=input.array)
+    return Constant.apply(input, kernels.cast(drawn, input.array.dtype))
 
 
 @operator(methods="multinomial")
@@ -246,31 +254,26 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         return seen
     require_float("multinomial", input)
     source = chosen("multinomial", generator)
-    weights = np.atleast_2d(input.array).astype(np.float64)
     if input.array.ndim not in (1, 2):
         raise ValueError(f"multinomial: input.shape={input.array.shape}, needs (N,) or (M, N)")
+    weights = kernels.cast(input.array if input.array.ndim == 2 else input.array[None], np.dtype(np.float64))
     num_samples = as_count("multinomial", "num_samples", num_samples)
-    if not (np.isfinite(weights) & (weights >= 0)).all() or (weights.sum(1) <= 0).any():
+    valid = within(weights, 0, sys.float_info.max, "whether weights are finite and not negative")
+    counts = integers(kernels.count_positive(weights), "whether enough weights are above 0")
+    if not valid or 0 in counts:
         raise ValueError("multinomial: weights must be finite and at least 0, and one of each row above 0")
     if as_flag("multinomial", "replacement", replacement):
-        ends = np.cumsum(weights, 1)
-        drawn = source.random((len(weights), num_samples)) * ends[:, -1:]
-        places = np.array([np.searchsorted(e, d, side="right") for e, d in zip(ends, drawn, strict=True)])
-        # rounding must not go past the last weight above 0
-        last = weights.shape[1] - 1 - (weights[:, ::-1] > 0).argmax(1)
-        places = np.minimum(places, last[:, np.newaxis])
+        uniform = from_host(source.random((len(weights), num_samples)), like=weights)
+        places = kernels.multinomial_repeated(weights, uniform)
     else:
-        fewest = int((weights > 0).sum(1).min(initial=num_samples))
+        fewest = min(counts, default=num_samples)
         if num_samples > fewest:
             raise ValueError(
                 f"multinomial: num_samples={num_samples}, but a row has only {fewest} weights above 0; use "
                 f"replacement=True"
             )
-        # exponential times: an index comes first with a probability proportional to its weight
-        with np.errstate(divide="ignore"):
-            times = source.exponential(size=weights.shape) / weights
-        places = np.argsort(times, 1, kind="stable")[:, :num_samples]
-    places = places.reshape(len(weights), num_samples).astype(np.int64)
+        times = from_host(source.exponential(size=weights.shape), like=weights)
+        places = kernels.multinomial_distinct(weights, times, num_samples)
     return wrap(places if input.array.ndim == 2 else places[0])
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import first_outside, from_host, within
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
+from ...kernel_set import kernels
 from ...recurrence import Recurrence, Weights
 from ..arguments.checks import require_float, require_same
 
@@ -118,18 +120,15 @@ def checked_lengths(name: str, lengths: Any, steps: int, batch: int) -> np.ndarr
     if interpreters and (seen := interpreted(checked_lengths, locals())) is not None:
         return seen
     least = 0 if isinstance(lengths, Rest) else 1
-    array = np.asarray(lengths.array if isinstance(lengths, Tensor) else lengths)
+    array = from_host(lengths.array if isinstance(lengths, Tensor) else lengths)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{name}: lengths is {array.dtype}, needs ints; convert them with .long()")
     if array.shape != (batch,):
         raise ValueError(f"{name}: lengths.shape={array.shape}, needs ({batch},): one length for each sequence")
-    wrong = np.flatnonzero((array < least) | (array > steps))
-    if wrong.size:
-        raise ValueError(
-            f"{name}: lengths[{wrong[0]}]={array[wrong[0]]}; a length must be {least} to {steps}, the steps of the "
-            "input"
-        )
-    return array.astype(np.int64)
+    if not within(array, least, steps, "whether lengths fit"):
+        (n,), wrong = first_outside(array, least, steps, "a message")
+        raise ValueError(f"{name}: lengths[{n}]={wrong}; a length must be {least} to {steps}, the steps of the input")
+    return kernels.cast(array, np.dtype(np.int64))
 
 
 def checked_interval(name: str, checkpoint: Any, steps: int) -> int:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from ...arrays import zeros
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...recurrence import GATES, Weights, recurrence
@@ -105,7 +104,7 @@ def _step(
         if state.array.shape != expected:
             raise ValueError(f"{name}: {label}.shape={state.array.shape}, needs (N, H) = {expected}")
     if (b_ih is None) != (b_hh is None):
-        nothing = wrap(np.zeros(rows, x.array.dtype))
+        nothing = wrap(zeros(rows, x.array.dtype, like=x.array))
         b_ih, b_hh = (nothing if b is None else b for b in (b_ih, b_hh))
     spec = recurrence(name, mode, w_ih.array.shape[1], columns, bias=b_ih is not None)
     first, last = (None if t is None else Reshape.apply(t, (1, *t.array.shape)) for t in (h, c))

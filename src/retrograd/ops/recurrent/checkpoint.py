@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import empty, empty_like, zeros, zeros_like
 from ...engine.function import Function
 from ...engine.grad_mode import enable_grad, is_grad_enabled
 from ...engine.tensor import Tensor, wrap
@@ -76,7 +77,7 @@ class _Segment(NamedTuple):
                 gs, leaves[0], leaves[1], leaves[2], leaves[6:], spec, lengths, cells, wanted, masks, False
             )
         result = [
-            np.zeros_like(leaf.array) if want and g is None else array(g)
+            zeros_like(leaf.array) if want and g is None else array(g)
             for leaf, want, g in zip(leaves, wanted, found, strict=True)
         ]
         return *result[:3], regrouped(result[6:], spec)[0]
@@ -91,10 +92,10 @@ class CheckpointedLayer(Function):
         masks: Masks | None, every: int, fused: bool, *flat: Tensor,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         (steps, batch, _), dtype = x.array.shape, x.array.dtype
-        y = np.empty((steps, batch, spec.directions * spec.output), dtype)
-        hn = np.empty((spec.directions, batch, spec.output), dtype)
-        cn = np.empty((spec.directions, batch, spec.hidden), dtype) if spec.cells else None
-        states = np.empty((steps, batch, spec.directions * spec.hidden), dtype) if cells else None
+        y = empty((steps, batch, spec.directions * spec.output), dtype, like=x.array)
+        hn = empty((spec.directions, batch, spec.output), dtype, like=x.array)
+        cn = empty((spec.directions, batch, spec.hidden), dtype, like=x.array) if spec.cells else None
+        states = empty((steps, batch, spec.directions * spec.hidden), dtype, like=x.array) if cells else None
         kept = []
         for d, weights in enumerate(weight_arrays(flat, spec)):
             h: Any = _part(array(h0), d)
@@ -102,12 +103,15 @@ class CheckpointedLayer(Function):
             for steps_of in _segments(steps, every, spec.reverse[d]):
                 kept.append((h, c))
                 segment = _segment(x, h, c, weights, lengths, spec, cells, masks, fused, d, steps_of)
-                y[steps_of, :, _columns(d, spec.output)], h, c, states_part = segment.run()
+                part, h, c, states_part = segment.run()
+                assert part is not None
+                kernels.copy(y[steps_of, :, _columns(d, spec.output)], part)
                 if states is not None:
-                    states[steps_of, :, _columns(d, spec.hidden)] = states_part
-            hn[d] = h[0]
+                    assert states_part is not None
+                    kernels.copy(states[steps_of, :, _columns(d, spec.hidden)], states_part)
+            kernels.copy(hn[d], h[0])
             if cn is not None:
-                cn[d] = c[0]
+                kernels.copy(cn[d], c[0])
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(x, h0, c0, boxed(kept), *flat)
             ctx.options = (lengths, spec, cells, masks, every, fused)
@@ -126,8 +130,10 @@ class CheckpointedLayer(Function):
             found = composed_grad(upstream, x, h0, c0, flat, spec, lengths, cells, needed, masks)
             return *found[:6], None, None, None, *found[6:]
         gy, ghn, gcn, gcells = map(array, upstream)
-        gx = np.zeros_like(x.array) if wanted[0] else None
-        gh0, gc0 = (np.zeros_like(state.array) if want else None for state, want in ((h0, wanted[1]), (c0, wanted[2])))
+        gx = empty_like(x.array) if wanted[0] else None
+        if gx is not None:
+            kernels.copy(gx, zeros((), gx.dtype, like=gx))
+        gh0, gc0 = (zeros_like(state.array) if want else None for state, want in ((h0, wanted[1]), (c0, wanted[2])))
         states = iter(reversed(kept[0]))
         asked_of = regrouped(of_weights, spec)
         pieces: list[Weights] = []
@@ -141,15 +147,15 @@ class CheckpointedLayer(Function):
                 of_steps = _cut(gy, steps_of, d, spec.output), gh, gc, _cut(gcells, steps_of, d, spec.hidden)
                 gx_part, gh, gc, gweights = segment.gradient(of_steps, wanted[0], asked_of[d])
                 if gx is not None:
-                    gx[steps_of] += gx_part
+                    kernels.accumulate(gx[steps_of], gx_part)
                 if gweights is not None:
                     pairs = zip(total, gweights, strict=True)
-                    total = [new if old is None else old + new for old, new in pairs]
+                    total = [new if old is None else kernels.add(old, new) for old, new in pairs]
             pieces.insert(0, Weights(*total))
             if gh0 is not None:
-                gh0[d] = gh[0]
+                kernels.copy(gh0[d], gh[0])
             if gc0 is not None:
-                gc0[d] = gc[0]
+                kernels.copy(gc0[d], gc[0])
         found_weights = zip(flattened(pieces, spec), of_weights, strict=True)
         return (
             wrapped(gx), wrapped(gh0), wrapped(gc0), None, None, None, None, None, None,
@@ -187,7 +193,7 @@ def _within(lengths: Array, steps_of: slice) -> Array:
     """The part of the lengths within a segment: from 0 to all of its steps."""
     if lengths is None:
         return None
-    return np.clip(lengths - steps_of.start, 0, steps_of.stop - steps_of.start)
+    return kernels.lengths_within(lengths, steps_of.start, steps_of.stop)
 
 
 def _columns(d: int, width: int) -> slice:

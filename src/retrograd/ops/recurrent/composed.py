@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import broadcast_to, empty, from_host, full, integers, zeros
 from ...engine.tensor import Tensor, wrap
 from ...formulas.gates import gru_cell, limited, lstm, mixture_cell, reset
 from ...formulas.primitive import tanh
+from ...kernel_set import kernels
 from ...recurrence import Recurrence, Weights
 from ..index.selection import MaskedFill, masked_fill
 from ..normalization.group_norm import layer_norm
@@ -52,15 +54,17 @@ def draw_masks(x: Tensor, spec: Recurrence, recurrent: Tensor | None = None) -> 
     def drawn(chance: float, *shape: int) -> np.ndarray | None:
         if not chance:
             return None
-        found = np.empty(math.prod(shape), bool)
+        found = empty(math.prod(shape), np.bool_, like=x.array)
+        limit = full((), chance, like=x.array)
         for begin in range(0, found.size, 1 << 16):  # in pieces: a float takes eight times the memory of a bool
             piece = found[begin : begin + (1 << 16)]
-            np.less(default_generator.random(piece.size), chance, out=piece)
+            uniform = from_host(default_generator.random(piece.size), like=x.array)
+            kernels.copy(piece, kernels.bernoulli(uniform, limit, found.dtype))
         return found.reshape(shape)
 
     if recurrent is None and p:
         dropped: Any = drawn(p, spec.directions, batch, spec.output)
-        recurrent = wrap(np.where(dropped, 0, 1 / (1 - p)).astype(dtype))
+        recurrent = wrap(kernels.choose(dropped, 0, 1 / (1 - p), dtype))
     cell = drawn(p_cell, spec.directions, steps, batch, spec.hidden)
     hidden = drawn(p_hidden, spec.directions, steps, batch, spec.output)
     if recurrent is None and cell is None and hidden is None:
@@ -96,13 +100,14 @@ def composed(
     steps, batch = x.array.shape[:2]
     ended: list[Tensor | None] = [None] * steps  # (N, 1): the sequences that have ended
     if lengths is not None:
-        beyond = np.arange(steps)[:, None, None] >= lengths[:, None]
-        x = MaskedFill.apply(x, _zero(x), np.broadcast_to(beyond, x.array.shape))
-        ended = [wrap(row) if row.any() else None for row in beyond]
+        beyond = kernels.steps_after(lengths, steps)
+        x = MaskedFill.apply(x, _zero(x), broadcast_to(beyond, x.array.shape))
+        shortest = min(integers(lengths, "when the first sequence ends"), default=steps)
+        ended = [wrap(row) if t >= shortest else None for t, row in enumerate(beyond)]
     hs, cs, hn, cn = [], [], [], []
     for d in range(spec.directions):
-        h = wrap(np.zeros((batch, spec.output), x.array.dtype)) if h0 is None else h0[d]
-        c = wrap(np.zeros((batch, spec.hidden), x.array.dtype)) if c0 is None else c0[d]
+        h = wrap(zeros((batch, spec.output), x.array.dtype, like=x.array)) if h0 is None else h0[d]
+        c = wrap(zeros((batch, spec.hidden), x.array.dtype, like=x.array)) if c0 is None else c0[d]
         all_h, all_c, h, c = _direction(d, x, h, c, weights[d], spec, ended, masks)
         hs.append(Stack.apply(0, *all_h))
         hn.append(h)
@@ -184,4 +189,4 @@ def _side_by_side(pieces: list[Tensor]) -> Tensor:
 
 
 def _zero(x: Tensor) -> Tensor:
-    return wrap(np.zeros((), x.array.dtype))
+    return wrap(zeros((), x.array.dtype, like=x.array))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import empty
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled, is_graph_kept
 from ...engine.sweep import grad
@@ -104,7 +105,7 @@ def composed_grad(
 
 def boxed(saved: Any) -> np.ndarray:
     """What a kernel set saves, as an array of one object: freed once the sweep has used it."""
-    box = np.empty(1, object)
+    box = empty(1, object)
     box[0] = saved
     return box
 
