@@ -20,17 +20,23 @@ def _next_to(like: Array | None) -> dict[str, Any]:
 
 def empty(shape: Shape, dtype: Any, *, like: Array | None = None) -> Array:
     """An array whose elements are not set."""
-    return np.empty(shape, dtype, **_next_to(like))
+    if like is None or type(like) is np.ndarray:
+        return np.empty(shape, dtype)
+    return np.empty(shape, dtype, like=like)
 
 
 def zeros(shape: Shape, dtype: Any, *, like: Array | None = None) -> Array:
     """An array of zeros."""
-    return np.zeros(shape, dtype, **_next_to(like))
+    if like is None or type(like) is np.ndarray:
+        return np.zeros(shape, dtype)
+    return np.zeros(shape, dtype, like=like)
 
 
 def ones(shape: Shape, dtype: Any, *, like: Array | None = None) -> Array:
     """An array of ones."""
-    return np.ones(shape, dtype, **_next_to(like))
+    if like is None or type(like) is np.ndarray:
+        return np.ones(shape, dtype)
+    return np.ones(shape, dtype, like=like)
 
 
 def full(shape: Shape, value: Any, dtype: Any = None, *, like: Array | None = None) -> Array:
@@ -77,4 +83,6 @@ def eye(rows: int, columns: int | None = None, dtype: Any = np.float64, *, like:
 
 def from_host(values: Any, dtype: Any = None, *, like: Array | None = None) -> Array:
     """Numbers, nested lists or an array of NumPy as an array; an array of the right type stays itself."""
-    return np.asarray(values, dtype, **_next_to(like))
+    if like is None or type(like) is np.ndarray:
+        return np.asarray(values, dtype)
+    return np.asarray(values, dtype, like=like)

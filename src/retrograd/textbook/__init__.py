@@ -10,13 +10,17 @@ from . import pointwise
 from .activation import *
 from .adaptive_pooling import *
 from .attention import *
+from .binary import *
+from .comparison import *
 from .convolution import *
 from .cross_entropy import *
 from .ctc import *
 from .deformable import *
+from .differences import *
 from .distance import *
 from .formula import *
 from .group_norm import *
+from .integers import *
 from .loss import *
 from .lowbit import *
 from .margin import *
