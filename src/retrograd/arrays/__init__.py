@@ -8,9 +8,12 @@ or brings a value to Python is here. ``ops``, ``nn`` and ``optim`` call no funct
 
 from .allocation import (
     arange,
+    copied_from_host,
     empty,
     empty_like,
     eye,
+    from_buffer,
+    from_dlpack,
     from_host,
     full,
     full_like,
@@ -21,10 +24,22 @@ from .allocation import (
     zeros_like,
 )
 from .host import all_finite, all_true, any_true, integers, number, same, to_host
-from .views import as_strided, broadcast_arrays, broadcast_to, diagonal, moveaxis, overlap, shares_memory
+from .views import (
+    as_strided,
+    broadcast_arrays,
+    broadcast_to,
+    diagonal,
+    flip,
+    moveaxis,
+    of_bytes,
+    overlap,
+    repeated,
+    shares_memory,
+)
 
 __all__ = [
-    "all_finite", "all_true", "any_true", "arange", "as_strided", "broadcast_arrays", "broadcast_to", "diagonal",
-    "empty", "empty_like", "eye", "from_host", "full", "full_like", "integers", "linspace", "moveaxis", "number",
-    "ones", "ones_like", "overlap", "same", "shares_memory", "to_host", "zeros", "zeros_like",
+    "all_finite", "all_true", "any_true", "arange", "as_strided", "broadcast_arrays", "broadcast_to",
+    "copied_from_host", "diagonal", "empty", "empty_like", "eye", "flip", "from_buffer", "from_dlpack", "from_host",
+    "full", "full_like", "integers", "linspace", "moveaxis", "number", "of_bytes", "ones", "ones_like", "overlap",
+    "repeated", "same", "shares_memory", "to_host", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -44,9 +44,9 @@ def full(shape: Shape, value: Any, dtype: Any = None, *, like: Array | None = No
     return np.full(shape, value, dtype, **_next_to(like))
 
 
-def empty_like(x: Array, dtype: Any = None, shape: Any = None) -> Array:
-    """An array with the type, shape and order of axes in memory of x, but for what is given."""
-    return np.empty_like(x, dtype, shape=shape)
+def empty_like(x: Array, dtype: Any = None, shape: Any = None, order: Any = "K") -> Array:
+    """An array with the type, shape and order of axes in memory of x, but for what is given; order "C": in C order."""
+    return np.empty_like(x, dtype, order, shape=shape)
 
 
 def zeros_like(x: Array, dtype: Any = None, shape: Any = None) -> Array:
@@ -86,3 +86,18 @@ def from_host(values: Any, dtype: Any = None, *, like: Array | None = None) -> A
     if like is None or type(like) is np.ndarray:
         return np.asarray(values, dtype)
     return np.asarray(values, dtype, like=like)
+
+
+def copied_from_host(values: Any, dtype: Any = None) -> Array:
+    """As ``from_host``, always in memory of its own."""
+    return np.array(values, dtype)
+
+
+def from_buffer(buffer: Any, dtype: Any, count: int = -1, offset: int = 0) -> Array:
+    """The bytes of bytes, a bytearray or the like as elements, in the same memory; from byte ``offset`` on."""
+    return np.frombuffer(buffer, dtype, count, offset)
+
+
+def from_dlpack(other: Any) -> Array:
+    """The array of another library in the same memory, by the DLPack protocol."""
+    return np.from_dlpack(other)

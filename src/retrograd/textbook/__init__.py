@@ -34,9 +34,12 @@ from .random import *
 from .recurrent import *
 from .reduction import *
 from .scan import *
+from .sequences import *
 from .softmax import *
 from .sparse import *
 from .special import *
+from .strides import *
+from .triangles import *
 
 globals().update(pointwise.KERNELS)
 __all__ = [

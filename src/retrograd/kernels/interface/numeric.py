@@ -191,6 +191,20 @@ class Numeric:
     def linear_scan(self, x: Array, factor: Array, axis: int, reverse: bool) -> Array:
         """y[i] = x[i] + factor[i] y[i - 1] along an axis."""
 
+    # ---- sequences of numbers
+
+    @declare(lambda start, step, count: Spec((count,), np.result_type(start, step, INT64)))
+    def progression(self, start: float, step: float, count: int) -> Array:
+        """start, start + step, start + 2 step, ..."""
+
+    @declare(lambda exponents, base, dtype: exponents._replace(dtype=np.dtype(dtype)))
+    def powers_of_number(self, exponents: Array, base: float, dtype: Any) -> Array:
+        """base**exponent, in a type."""
+
+    @declare(lambda name, count, numbers: Spec((count,), FLOAT64))
+    def window_function(self, name: str, count: int, numbers: tuple[float, ...]) -> Array:
+        """A symmetric window, by its name."""
+
     # ---- comparisons and logic
 
     @declare(lambda x, y: _truth(x, y))

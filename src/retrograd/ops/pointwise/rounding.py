@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arrays import all_true
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
@@ -204,7 +205,7 @@ def _divided(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
     x, y = promote(name, x, y)
     if x.array.dtype.kind == "b":
         raise TypeError(f"{name}: input and other are bool, needs numbers; convert one with .long()")
-    if x.array.dtype.kind in "iu" and not y.array.all():
+    if x.array.dtype.kind in "iu" and not all_true(y.array, "whether a divisor is 0"):
         raise ZeroDivisionError(f"{name}: other contains 0, integers have no inf; convert input with input.float()")
     return binary(operator, name, x, y)
 
