@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from threading import RLock, get_ident
 from types import FunctionType, TracebackType
 from typing import Any, NamedTuple, Self, cast
@@ -248,16 +249,18 @@ def convolution_kernel(name: str, options: Options) -> Any:
     """``kernels.<name>``, or its namesake in the textbook set if the options name one of its algorithms."""
     if options is AUTO or options.algorithm not in TEXTBOOK_ALGORITHMS:  # (nearly every call is the first)
         return getattr(kernels, name)
-    return _textbook(name)
+    return exact(name)
 
 
 def exact(name: str) -> Any:
     """The textbook kernel, whichever set is active: only that set computes integers, and exactly."""
-    return _textbook(name)
+    kernel = _text_of(name)
+    return _Heard(name, kernel) if listeners else kernel
 
 
-def _textbook(name: str) -> Any:
-    return heard(name, getattr(importlib.import_module(_PACKAGES["textbook"]), name))
+@cache
+def _text_of(name: str) -> Any:
+    return getattr(importlib.import_module(_PACKAGES["textbook"]), name)
 
 
 def compile_ahead(kernels: Sequence[str]) -> None:

@@ -105,3 +105,26 @@ def test_a_read_is_heard(read: Any, expected: Any) -> None:
     finally:
         host.listeners.remove(heard.append)
     assert heard == ["why"]
+
+
+def test_copies_of_the_host() -> None:
+    given = np.arange(3.0)
+    assert arrays.from_host(given) is given
+    assert not arrays.shares_memory(arrays.copied_from_host(given), given)
+    assert arrays.copied_from_host([1, 2], np.float32).dtype == np.float32
+    assert arrays.from_buffer(bytearray(b"\1\0\2\0"), np.int16, 1, 2).tolist() == [2]
+    assert arrays.shares_memory(arrays.from_dlpack(given), given)
+
+
+def test_more_views() -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    assert arrays.flip(x, (1,)).tolist() == [[2, 1, 0], [5, 4, 3]] and arrays.shares_memory(arrays.flip(x, (0,)), x)
+    assert arrays.of_bytes(x.view(np.uint8).reshape(-1), (2,), np.float64, 8, (16,)).tolist() == [1, 3]
+    for column in (x[:, :1], x[:, :1].copy()):
+        wide = arrays.repeated(column, (2, 3))
+        assert wide.tolist() == [[0] * 3, [3] * 3] and arrays.shares_memory(wide, column) and not wide.flags.writeable
+
+
+def test_an_array_in_c_order() -> None:
+    turned = np.zeros((2, 3)).T
+    assert arrays.empty_like(turned).flags.f_contiguous and arrays.empty_like(turned, order="C").flags.c_contiguous

@@ -27,6 +27,47 @@ TARGETS = np.array([[2, 0, -1, 1], [-1, 0, 0, 0], [3, 2, 1, 0]])
 LENGTHS = np.array([3, 1, 2])
 CTC = np.array([[1, 2], [3, 3], [1, 0]]), np.array([5, 4, 3]), np.array([2, 2, 1])
 
+COUNTS = np.array([[6, 4, 9], [2, 8, 3]])
+
+
+def integers_and_truth(x: np.ndarray, a: Callable[..., np.ndarray]) -> dict[str, tuple[Any, ...]]:
+    """Arguments for kernels that take or give integers and truth values, and their relatives of numbers."""
+    lists = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "gcd", "lcm")
+    return {
+        **dict.fromkeys((*lists, "integer_powers"), (COUNTS, COUNTS[:1] - 2)),
+        "bitwise_not": (COUNTS,),
+        **dict.fromkeys(("integer_sum", "integer_prod"), (COUNTS, (1,), False, np.int64)),
+        **dict.fromkeys(("integer_amax", "integer_amin"), (COUNTS, (1,), True)),
+        **dict.fromkeys(("integer_cumsum", "integer_cumprod"), (COUNTS, 1)),
+        "count_nonzero": (x, (0, 2), False, x.dtype),
+        **dict.fromkeys(("all", "any"), (x, (0, 2), False)),
+        **dict.fromkeys(("argmax", "argmin"), (x, 1, True)),
+        "one_hot_argmax": (x, 1),
+        "decisive": (x, (1, 3), True),
+        "logcumsumexp": (x, 2),
+        "cumulative_extreme": (x, 2, True),
+        "shift": (x, 2, -1, 0.5),
+        "differences": (a(5).astype(np.float64),),
+        "difference_weights": (a(5).astype(np.float64), 2, x.dtype),
+        **dict.fromkeys(("logical_and", "logical_or", "logical_xor"), (x, a(5, 1))),
+        **dict.fromkeys(("logical_not", "signbit", "at_zero", "unit_step", "frexp"), (x,)),
+        "isclose": (x, a(5, 1), 1e-5, 1e-8, True),
+        "clamp_masks": (x, a(5, 1), a(4)),
+        "ldexp": (x, np.array([[2, -1, 0, 1]])),
+        "nextafter": (x, a(5, 1)),
+        "powers_of_number": (a(5), 2.0, x.dtype),
+        "rearranged": (a(2, 3), ((2, 3), (3, 1), 0), ((3, 2), (1, 3), 0), True, None),
+        "diagonal_fill": (a(2, 3), (2, 4, 4), 1, 1, 2),
+        "triangle": (x, 1, True),
+        "row_starts": (np.array([0, 0, 2]), 4),
+        "flat_places": (COUNTS, (9, 10)),
+        "nonzero_places": (x, 2),
+        "coalesced_places": (COUNTS, np.array([5, 1, 5])),
+        "line_sums": (COUNTS, np.array([1, 1]), 3),
+        "repeated_indices": (COUNTS[0], 3),
+    }
+
+
 def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
     """Arguments for every kernel but the optimiser steps."""
     random = np.random.default_rng(0)
@@ -85,6 +126,7 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "cumsum": (x, 2, True),
         "cumprod": (x, 1),
         "linear_scan": (x, a(3, 4, 5, 4), 2, False),
+        **integers_and_truth(x, a),
         "layer_norm": (x, a(5, 4), a(5, 4), 1e-5, True),
         "layer_norm_grad": (x, a(3, 4, 5, 4), a(5, 4), a(3, 4), a(3, 4), True, True),
         "group_norm": (x, 2, v, a(4), 1e-5),
@@ -185,7 +227,7 @@ def arrays_of(arguments: tuple[Any, ...]) -> list[np.ndarray]:
 def test_every_kernel_is_exported_and_covered_here() -> None:
     public = {name for name in vars(textbook) if inspect.isfunction(getattr(textbook, name))}
     # tests/kernels/test_optimizer.py, test_moves.py
-    in_place = {"update", "copy", "accumulate"}
+    in_place = {"update", "copy", "accumulate", "assign", "arithmetic"}
     nested = {"recurrent", "recurrent_grad"}  # test_recurrent.py
     codes = {"sign_bits", "quantize_codes", "lowbit_filters", "lowbit_conv"}  # tests/kernels/test_lowbit.py
     exported = set(textbook.__all__) - {"formula_kernel"}  # test_user_formula.py
@@ -193,7 +235,8 @@ def test_every_kernel_is_exported_and_covered_here() -> None:
     indexing = {*vars(Indexing)} & exported - {*calls(np.float64)}  # test_indexing.py
     moves |= vars(LinearAlgebra).keys() & exported  # tests/kernels/test_linear_algebra.py
     sizes = {"fractional_max_pool_indices", "interpolation_matrix"}  # test_resampling.py
-    elsewhere = {*in_place, *nested, *codes, *moves, *indexing, *sizes, "norm_of_all"}
+    by_size = {"diagonal_places", "progression", "triangle_indices", "window_function"}  # no array is given
+    elsewhere = {*in_place, *nested, *codes, *moves, *indexing, *sizes, *by_size, "norm_of_all", "first_equal"}
     assert public == exported == {*calls(np.float64), *elsewhere}
 
 
@@ -203,7 +246,9 @@ class TestEveryKernel:
     def test_keeps_the_dtype(self, name: str, dtype: type) -> None:
         for result in run(name, calls(dtype)[name]):
             assert type(result) is np.ndarray
-            assert result.dtype == ({"i": np.int64, "b": np.bool_}.get(result.dtype.kind, dtype))
+            integers = np.int32 if name == "frexp" else np.int64
+            wanted = np.float64 if name == "differences" else dtype
+            assert result.dtype == ({"i": integers, "b": np.bool_}.get(result.dtype.kind, wanted))
 
     def test_leaves_inputs_alone_and_returns_fresh_arrays(self, name: str) -> None:
         arguments = calls(np.float64)[name]

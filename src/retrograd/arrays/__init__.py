@@ -8,9 +8,12 @@ or brings a value to Python is here. ``ops``, ``nn`` and ``optim`` call no funct
 
 from .allocation import (
     arange,
+    copied_from_host,
     empty,
     empty_like,
     eye,
+    from_buffer,
+    from_dlpack,
     from_host,
     full,
     full_like,
@@ -38,12 +41,23 @@ from .host import (
     to_host,
     within,
 )
-from .views import as_strided, broadcast_arrays, broadcast_to, diagonal, moveaxis, overlap, shares_memory
+from .views import (
+    as_strided,
+    broadcast_arrays,
+    broadcast_to,
+    diagonal,
+    flip,
+    moveaxis,
+    of_bytes,
+    overlap,
+    repeated,
+    shares_memory,
+)
 
 __all__ = [
     "all_finite", "all_true", "any_below", "any_nan", "any_true", "arange", "as_strided", "broadcast_arrays",
-    "broadcast_to", "count_true", "diagonal", "empty", "empty_like", "extremes", "eye", "first_outside",
-    "first_outside", "first_true", "from_host", "full", "full_like", "increasing", "integers", "linspace",
-    "moveaxis", "number", "numbers", "ones", "ones_like", "overlap", "same", "shares_memory", "to_host", "within",
-    "within", "zeros", "zeros_like",
+    "broadcast_to", "copied_from_host", "count_true", "diagonal", "empty", "empty_like", "extremes", "eye",
+    "first_outside", "first_true", "flip", "from_buffer", "from_dlpack", "from_host", "full", "full_like",
+    "increasing", "integers", "linspace", "moveaxis", "number", "numbers", "of_bytes", "ones", "ones_like",
+    "overlap", "repeated", "same", "shares_memory", "to_host", "within", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -20,17 +20,23 @@ def _next_to(like: Array | None) -> dict[str, Any]:
 
 def empty(shape: Shape, dtype: Any, *, like: Array | None = None) -> Array:
     """An array whose elements are not set."""
-    return np.empty(shape, dtype, **_next_to(like))
+    if like is None or type(like) is np.ndarray:
+        return np.empty(shape, dtype)
+    return np.empty(shape, dtype, like=like)
 
 
 def zeros(shape: Shape, dtype: Any, *, like: Array | None = None) -> Array:
     """An array of zeros."""
-    return np.zeros(shape, dtype, **_next_to(like))
+    if like is None or type(like) is np.ndarray:
+        return np.zeros(shape, dtype)
+    return np.zeros(shape, dtype, like=like)
 
 
 def ones(shape: Shape, dtype: Any, *, like: Array | None = None) -> Array:
     """An array of ones."""
-    return np.ones(shape, dtype, **_next_to(like))
+    if like is None or type(like) is np.ndarray:
+        return np.ones(shape, dtype)
+    return np.ones(shape, dtype, like=like)
 
 
 def full(shape: Shape, value: Any, dtype: Any = None, *, like: Array | None = None) -> Array:
@@ -38,9 +44,9 @@ def full(shape: Shape, value: Any, dtype: Any = None, *, like: Array | None = No
     return np.full(shape, value, dtype, **_next_to(like))
 
 
-def empty_like(x: Array, dtype: Any = None, shape: Any = None) -> Array:
-    """An array with the type, shape and order of axes in memory of x, but for what is given."""
-    return np.empty_like(x, dtype, shape=shape)
+def empty_like(x: Array, dtype: Any = None, shape: Any = None, order: Any = "K") -> Array:
+    """An array with the type, shape and order of axes in memory of x, but for what is given; order "C": in C order."""
+    return np.empty_like(x, dtype, order, shape=shape)
 
 
 def zeros_like(x: Array, dtype: Any = None, shape: Any = None) -> Array:
@@ -77,4 +83,21 @@ def eye(rows: int, columns: int | None = None, dtype: Any = np.float64, *, like:
 
 def from_host(values: Any, dtype: Any = None, *, like: Array | None = None) -> Array:
     """Numbers, nested lists or an array of NumPy as an array; an array of the right type stays itself."""
-    return np.asarray(values, dtype, **_next_to(like))
+    if like is None or type(like) is np.ndarray:
+        return np.asarray(values, dtype)
+    return np.asarray(values, dtype, like=like)
+
+
+def copied_from_host(values: Any, dtype: Any = None) -> Array:
+    """As ``from_host``, always in memory of its own."""
+    return np.array(values, dtype)
+
+
+def from_buffer(buffer: Any, dtype: Any, count: int = -1, offset: int = 0) -> Array:
+    """The bytes of bytes, a bytearray or the like as elements, in the same memory; from byte ``offset`` on."""
+    return np.frombuffer(buffer, dtype, count, offset)
+
+
+def from_dlpack(other: Any) -> Array:
+    """The array of another library in the same memory, by the DLPack protocol."""
+    return np.from_dlpack(other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -42,3 +43,28 @@ def shares_memory(a: Array, b: Array) -> bool:
 def overlap(a: Array, b: Array) -> bool:
     """Whether a and b may share an element: their bounds in memory meet."""
     return np.may_share_memory(a, b)
+
+
+def flip(x: Array, axes: Any) -> Array:
+    """x reversed along axes."""
+    return np.flip(x, axes)
+
+
+def repeated(x: Array, shape: tuple[int, ...]) -> Array:
+    """``broadcast_to`` without new axes, and faster; not to be written into."""
+    if type(x) is not np.ndarray or not x.flags.c_contiguous:
+        return np.broadcast_to(x, shape)
+    y: Array = np.ndarray(shape, x.dtype, x, 0, _steps(x.shape, x.strides))
+    y.flags.writeable = False
+    return y
+
+
+@lru_cache(maxsize=4096)
+def _steps(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides that repeat an array along its axes of extent 1."""
+    return tuple(0 if n == 1 else step for n, step in zip(shape, strides, strict=True))
+
+
+def of_bytes(memory: Array, shape: Any, dtype: Any, start: int, strides: Any) -> Array:
+    """Elements in a vector of bytes, from byte ``start`` on, with strides in bytes. The caller has checked them."""
+    return np.ndarray(shape, dtype, memory, start, strides)

@@ -34,8 +34,11 @@ _SIGNS = {
     "__add__": "+=", "__sub__": "-=", "__mul__": "*=", "__truediv__": "/=", "__pow__": "**=", "__mod__": "%=",
     "__floordiv__": "//=", "__and__": "&=", "__or__": "|=", "__xor__": "^=", "__lshift__": "<<=", "__rshift__": ">>=",
 }  # fmt: skip
-# NumPy's functions, for changes in place that are not recorded
-_UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
+_ARITHMETIC = ("add", "sub", "mul", "div")  # changed in place by a kernel where that is not recorded
+
+
+def _arithmetic(name: str) -> str:
+    return name if name in _ARITHMETIC else ""
 
 
 def _with_arrays(function: Any, of_arrays: Any = None) -> Any:
@@ -100,13 +103,13 @@ def _of(operator: Operator) -> dict[str, Any]:
         sign = _SIGNS.get(name)
         if sign is not None:
             found[name], found[f"__r{name[2:]}"] = _with_arrays(function), _reflected(function)
-            found[f"__i{name[2:]}"] = in_place(function, sign, _UFUNCS.get(operator.name))
+            found[f"__i{name[2:]}"] = in_place(function, sign, _arithmetic(operator.name))
         elif name == "__matmul__":
             found[name] = _with_arrays(function, numpy_table.product)
         else:
             found[name] = function if name.startswith("__") else with_numpy_names(function)
             if operator.in_place and not name.startswith("__"):
-                found[f"{name}_"] = in_place(found[name], f"{name}_", _UFUNCS.get(operator.name))
+                found[f"{name}_"] = in_place(found[name], f"{name}_", _arithmetic(operator.name))
     return found
 
 

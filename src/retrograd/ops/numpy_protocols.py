@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import from_host
 from ..engine.convert import ALLOWED
 from ..engine.operator import OPERATORS
 from ..engine.region import replace_tensors, tensors_in
@@ -50,7 +51,7 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **opti
             return operator(*inputs)
     name = ufunc.__name__
     if method == "__call__":
-        inputs = tuple([np.asarray(x) if isinstance(x, (list, tuple)) else x for x in inputs])
+        inputs = tuple([from_host(x) if isinstance(x, (list, tuple)) else x for x in inputs])
         if operator is not None and not options and not _strange(inputs):
             return operator(*[as_operand(x, inputs) for x in inputs])
         return _run(name, operator, ufunc, inputs, options)

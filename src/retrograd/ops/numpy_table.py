@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import from_host
 from ..engine.tensor import Tensor
 from .creation import creation
 from .dtypes.dtype import cast, float64
@@ -106,12 +107,12 @@ def _quantile(a: Tensor, q: Any, axis: Any = None, *, method: str = "linear", ke
     a = _floating(a)
     several = q.array if isinstance(q, Tensor) else q
     if not isinstance(several, float | int):
-        q = Tensor(np.asarray(several, a.dtype))
+        q = Tensor(from_host(several, a.dtype))
     return a.quantile(q, axis, keepdims, interpolation=method)
 
 
 def _percentile(a: Tensor, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
-    fraction = np.asarray(q.array if isinstance(q, Tensor) else q) / 100
+    fraction = from_host(q.array if isinstance(q, Tensor) else q) / 100
     return _quantile(a, fraction, axis, method=method, keepdims=keepdims)
 
 

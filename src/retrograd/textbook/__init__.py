@@ -10,11 +10,14 @@ from . import pointwise
 from .activation import *
 from .adaptive_pooling import *
 from .attention import *
+from .binary import *
+from .comparison import *
 from .convolution import *
 from .cross_entropy import *
 from .ctc import *
 from .decompositions import *
 from .deformable import *
+from .differences import *
 from .distance import *
 from .embedding import *
 from .exponential import *
@@ -23,6 +26,7 @@ from .fourier import *
 from .fractional_pooling import *
 from .grid import *
 from .group_norm import *
+from .integers import *
 from .labels import *
 from .ldl import *
 from .lengths import *
@@ -47,10 +51,13 @@ from .sampling import *
 from .scan import *
 from .scatter import *
 from .search import *
+from .sequences import *
 from .softmax import *
 from .solving import *
 from .sparse import *
 from .special import *
+from .strides import *
+from .triangles import *
 from .windows import *
 
 globals().update(pointwise.KERNELS)

@@ -1,4 +1,4 @@
-"""Copies: strided, of another shape or type, into a part of a larger array."""
+"""Copies: strided, of another shape or type, into a part of a larger array; arithmetic in place."""
 
 from __future__ import annotations
 
@@ -9,12 +9,30 @@ import numpy as np
 
 from .ieee import ieee
 
-__all__ = ["accumulate", "cast", "concatenate", "copy", "duplicate", "pad_slice", "reshaped"]
+__all__ = [
+    "accumulate",
+    "arithmetic",
+    "assign",
+    "cast",
+    "concatenate",
+    "copy",
+    "duplicate",
+    "pad_slice",
+    "reshaped",
+]
+
+_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
 
 
 def copy(y: np.ndarray, x: np.ndarray) -> None:
     """y[...] = x in place, x broadcast to y's shape; both of one type, with any strides and no shared memory."""
     np.copyto(y, x)
+
+
+def assign(y: np.ndarray, x: np.ndarray) -> None:
+    """y[...] = x in place, x broadcast and converted to y's type; they may share memory."""
+    with np.errstate(over="ignore"):  # a float64 that is too large for float32 becomes inf
+        np.copyto(y, x, casting="unsafe")
 
 
 def duplicate(x: np.ndarray) -> np.ndarray:
@@ -53,3 +71,9 @@ def pad_slice(g: np.ndarray, shape: tuple[int, ...], index: Any) -> np.ndarray:
 def accumulate(y: np.ndarray, x: np.ndarray) -> None:
     """y[...] += x in place, as ``copy``; y has no overlapping elements."""
     np.add(y, x, out=y)
+
+
+def arithmetic(y: np.ndarray, x: np.ndarray | float, operation: str) -> None:
+    """y = y + x ("add"), y - x ("sub"), y x ("mul") or y / x ("div") in place; x is a number, or broadcasts to y."""
+    with np.errstate(all="ignore"):  # as the kernels
+        _ARITHMETIC[operation](y, x, out=y)

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from .ieee import ieee
 
 __all__ = [
+    "all",
     "amax",
     "amin",
+    "any",
+    "argmax",
+    "argmin",
+    "count_nonzero",
+    "decisive",
+    "first_equal",
+    "integer_amax",
+    "integer_amin",
+    "integer_prod",
+    "integer_sum",
     "logsumexp",
     "logsumexp_grad",
     "max",
@@ -19,6 +31,7 @@ __all__ = [
     "moments",
     "moments_grad",
     "norm",
+    "one_hot_argmax",
     "prod",
     "signed",
     "spread",
@@ -44,6 +57,41 @@ def mean(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
 def prod(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
     """The product over ``axes``; see ``sum``."""
     return np.prod(x, axis=axes, keepdims=keepdims)
+
+
+def integer_sum(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype[Any]) -> np.ndarray:
+    """The sum of integers or truth values over ``axes`` in a type, where it wraps; in bool: whether one is not 0."""
+    return np.asarray(x.sum(axis=axes, keepdims=keepdims, dtype=dtype))
+
+
+def integer_prod(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype[Any]) -> np.ndarray:
+    """The product of integers or truth values over ``axes``, as ``integer_sum``; in bool: whether none is 0."""
+    return np.asarray(x.prod(axis=axes, keepdims=keepdims, dtype=dtype))
+
+
+def integer_amax(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    """The largest integer or truth value over ``axes``."""
+    return np.asarray(np.max(x, axes, keepdims=keepdims))
+
+
+def integer_amin(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    """The smallest integer or truth value over ``axes``."""
+    return np.asarray(np.min(x, axes, keepdims=keepdims))
+
+
+def count_nonzero(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype[Any]) -> np.ndarray:
+    """The number of elements over ``axes`` that are not 0, NaN among them, in a type."""
+    return np.asarray(np.count_nonzero(x, axis=axes, keepdims=keepdims), dtype)
+
+
+def all(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    """Whether no element over ``axes`` is 0; over no axes: of each element."""
+    return np.asarray(np.all(x, axis=axes, keepdims=keepdims))
+
+
+def any(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    """Whether some element over ``axes`` is not 0; over no axes: of each element."""
+    return np.asarray(np.any(x, axis=axes, keepdims=keepdims))
 
 
 @ieee
@@ -79,6 +127,46 @@ def max(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
 def min(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     """The minimum along ``axis`` and its index; as ``max``."""
     return _at(x, np.argmin(x, axis, keepdims=True), axis)
+
+
+def argmax(x: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
+    """The index (int64) of the first maximum along ``axis``, or in C order; the first NaN is the maximum."""
+    return np.asarray(np.argmax(x, axis, keepdims=keepdims), np.int64)
+
+
+def argmin(x: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
+    """The index of the first minimum; as ``argmax``."""
+    return np.asarray(np.argmin(x, axis, keepdims=keepdims), np.int64)
+
+
+def one_hot_argmax(x: np.ndarray, axis: int) -> np.ndarray:
+    """1 at the first maximum along ``axis``, 0 elsewhere"""
+    y = np.zeros_like(x)
+    np.put_along_axis(y, np.expand_dims(x.argmax(axis), axis), 1.0, axis)
+    return y
+
+
+def first_equal(
+    line: np.ndarray, value: np.ndarray, first: np.ndarray, shape: tuple[int, ...], order: tuple[int, ...]
+) -> np.ndarray:
+    """The least index in C order (int64) of an element that equals ``value``, or is NaN as well.
+
+    line: the elements of an array of this shape, its axes in the given order; the first one there is at ``first``.
+    """
+    rest, memory = line[int(first) :], [shape[axis] for axis in order]
+    places = np.flatnonzero(rest == value if value == value else rest != rest) + int(first)
+    places_along = np.unravel_index(places, memory)
+    back = tuple([places_along[order.index(axis)] for axis in range(len(shape))])
+    return np.asarray(np.ravel_multi_index(back, shape).min())
+
+
+def decisive(size: np.ndarray, axes: tuple[int, ...], smallest: bool) -> np.ndarray:
+    """The largest, or the smallest positive, element over ``axes``, which are kept; 1 where that is 0 or not finite."""
+    if smallest:
+        found = np.where(size == 0, np.inf, size).min(axes, keepdims=True, initial=np.inf)
+    else:
+        found = size.max(axes, keepdims=True, initial=0)
+    return np.where((found > 0) & np.isfinite(found), found, 1).astype(size.dtype)
 
 
 @ieee

@@ -6,7 +6,18 @@ import numpy as np
 
 from .ieee import ieee
 
-__all__ = ["csr_product", "csr_product_pair", "csr_transpose", "lines"]
+__all__ = [
+    "coalesced_places",
+    "csr_product",
+    "csr_product_pair",
+    "csr_transpose",
+    "flat_places",
+    "line_sums",
+    "lines",
+    "nonzero_places",
+    "repeated_indices",
+    "row_starts",
+]
 
 Csr = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -46,9 +57,7 @@ def csr_transpose(
     narrow = columns <= 1 << 16  # NumPy sorts 16-bit integers in linear time
     order = np.argsort(indices.astype(np.uint16) if narrow else indices, kind="stable")
     row_of = order if starts is None else np.repeat(np.arange(starts.size - 1, like=starts), np.diff(starts))[order]
-    found = np.zeros(columns + 1, np.int64, like=indices)
-    np.cumsum(np.bincount(indices, minlength=columns), out=found[1:])
-    return found, row_of, None if weights is None else weights[order]
+    return row_starts(indices, columns), row_of, None if weights is None else weights[order]
 
 
 def csr_product_pair(x: np.ndarray, axis: int, matrix: Csr, next_matrix: Csr) -> np.ndarray:
@@ -57,3 +66,42 @@ def csr_product_pair(x: np.ndarray, axis: int, matrix: Csr, next_matrix: Csr) ->
     Each matrix is (starts, indices, weights) as in ``csr_product``.
     """
     return csr_product(csr_product(x, axis, *matrix), axis + 1, *next_matrix)
+
+
+def row_starts(rows: np.ndarray, count: int) -> np.ndarray:
+    """The first entry of each of ``count`` rows, and the number of all (count+1,), for entries sorted by ``rows``"""
+    starts = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(rows, minlength=count), out=starts[1:])
+    return starts
+
+
+def flat_places(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The positions (K,) of the indices ``places`` (axes, K) in the elements of an array of this shape, row by row"""
+    flat = np.zeros(places.shape[1], np.int64)
+    for line, extent in zip(places, shape, strict=True):
+        flat = flat * extent + line
+    return flat
+
+
+def nonzero_places(x: np.ndarray, axes: int) -> np.ndarray:
+    """The indices (axes, K) along the first ``axes`` axes of the parts of x that hold an element other than 0"""
+    some = np.asarray((x != 0).any(tuple(range(axes, x.ndim))))
+    return np.stack(np.nonzero(some)) if axes else np.zeros((0, int(some)), np.int64)
+
+
+def coalesced_places(places: np.ndarray, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different ``places`` (axes, K), sorted by their positions ``flat`` (K,); and which of them each is (K,)"""
+    _, first, which = np.unique(flat, return_index=True, return_inverse=True)
+    return places[:, first], which
+
+
+def line_sums(x: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
+    """``count`` lines along the first axis: those of x, added up at their ``places`` (K,); integers, which wrap"""
+    total = np.zeros((count, *x.shape[1:]), x.dtype)
+    np.add.at(total, places, x)
+    return total
+
+
+def repeated_indices(counts: np.ndarray, extent: int) -> np.ndarray:
+    """0, 1, ..., extent - 1, each ``counts`` times: one number for all, or one for each"""
+    return np.repeat(np.arange(extent), counts.reshape(-1))

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .kernel import INT64, Array, Axes, Pair, Spec, declare
+from .kernel import INT64, Array, Axes, Pair, Spec, Three, declare
+
+BOOL, INT32, FLOAT64 = np.dtype(np.bool_), np.dtype(np.int32), np.dtype(np.float64)
 
 
 def _over(x: Spec, axes: Axes, keepdims: bool) -> Spec:
@@ -20,6 +22,20 @@ def _over(x: Spec, axes: Axes, keepdims: bool) -> Spec:
 
 def _broadcast(x: Spec, y: Spec) -> Spec:
     return Spec(np.broadcast_shapes(x.shape, y.shape), y.dtype)
+
+
+def _truth(x: Spec, *others: Spec) -> Spec:
+    """Truth values of broadcast operands."""
+    return Spec(np.broadcast_shapes(x.shape, *[each.shape for each in others]), BOOL)
+
+
+def _index(x: Spec, axis: int | None, keepdims: bool) -> Spec:
+    return _over(x, tuple(range(len(x.shape))) if axis is None else (axis,), keepdims)._replace(dtype=INT64)
+
+
+def _difference_weights(distances: Spec, order: int, dtype: Any) -> tuple[Spec, ...]:
+    count = distances.shape[0] - 1
+    return tuple([Spec((each,), np.dtype(dtype)) for each in (count, count, count, 2 * order - 1, 2 * order - 1)])
 
 
 class Numeric:
@@ -38,6 +54,34 @@ class Numeric:
     @declare(_over)
     def prod(self, x: Array, axes: Axes, keepdims: bool) -> Array:
         """The product over axes."""
+
+    @declare(lambda x, axes, keepdims, dtype: _over(x, axes, keepdims)._replace(dtype=np.dtype(dtype)))
+    def integer_sum(self, x: Array, axes: Axes, keepdims: bool, dtype: Any) -> Array:
+        """The sum of integers or truth values over axes, in a type."""
+
+    @declare(lambda x, axes, keepdims, dtype: _over(x, axes, keepdims)._replace(dtype=np.dtype(dtype)))
+    def integer_prod(self, x: Array, axes: Axes, keepdims: bool, dtype: Any) -> Array:
+        """The product of integers or truth values over axes, in a type."""
+
+    @declare(_over)
+    def integer_amax(self, x: Array, axes: Axes, keepdims: bool) -> Array:
+        """The largest integer or truth value over axes."""
+
+    @declare(_over)
+    def integer_amin(self, x: Array, axes: Axes, keepdims: bool) -> Array:
+        """The smallest integer or truth value over axes."""
+
+    @declare(lambda x, axes, keepdims, dtype: _over(x, axes, keepdims)._replace(dtype=np.dtype(dtype)))
+    def count_nonzero(self, x: Array, axes: Axes, keepdims: bool, dtype: Any) -> Array:
+        """The number of elements over axes that are not 0, in a type."""
+
+    @declare(lambda x, axes, keepdims: _over(x, axes, keepdims)._replace(dtype=BOOL))
+    def all(self, x: Array, axes: Axes, keepdims: bool) -> Array:
+        """Whether no element over axes is 0."""
+
+    @declare(lambda x, axes, keepdims: _over(x, axes, keepdims)._replace(dtype=BOOL))
+    def any(self, x: Array, axes: Axes, keepdims: bool) -> Array:
+        """Whether some element over axes is not 0."""
 
     @declare(_over)
     def amax(self, x: Array, axes: Axes, keepdims: bool) -> Array:
@@ -75,6 +119,26 @@ class Numeric:
     def logsumexp_grad(self, g: Array, x: Array, y: Array) -> Array:
         """g exp(x - y)."""
 
+    @declare(lambda x, axis, keepdims: _index(x, axis, keepdims))
+    def argmax(self, x: Array, axis: int | None, keepdims: bool) -> Array:
+        """The index of the first maximum along an axis, or in C order."""
+
+    @declare(lambda x, axis, keepdims: _index(x, axis, keepdims))
+    def argmin(self, x: Array, axis: int | None, keepdims: bool) -> Array:
+        """The index of the first minimum along an axis, or in C order."""
+
+    @declare(lambda x, axis: x)
+    def one_hot_argmax(self, x: Array, axis: int) -> Array:
+        """1 at the first maximum along an axis, 0 elsewhere."""
+
+    @declare(lambda line, value, first, shape, order: Spec((), INT64))
+    def first_equal(self, line: Array, value: Array, first: Array, shape: tuple[int, ...], order: Axes) -> Array:
+        """The least index in C order of an element that equals a value."""
+
+    @declare(lambda size, axes, smallest: _over(size, axes, True))
+    def decisive(self, size: Array, axes: Axes, smallest: bool) -> Array:
+        """The element over axes that decides on the size of a norm."""
+
     @declare(lambda g, x: x)
     def signed(self, g: Array, x: Array) -> Array:
         """g times the sign of x."""
@@ -87,6 +151,34 @@ class Numeric:
     def ties(self, g: Array, x: Array, y: Array) -> Array:
         """g where x equals y, else 0."""
 
+    @declare(lambda x, axis: x._replace(dtype=INT64))
+    def integer_cumsum(self, x: Array, axis: int) -> Array:
+        """Running sums of integers or truth values along an axis, in int64."""
+
+    @declare(lambda x, axis: x._replace(dtype=INT64))
+    def integer_cumprod(self, x: Array, axis: int) -> Array:
+        """Running products of integers or truth values along an axis, in int64."""
+
+    @declare(lambda x, axis: x)
+    def logcumsumexp(self, x: Array, axis: int) -> Array:
+        """log(exp(x[0]) + ... + exp(x[i])) along an axis."""
+
+    @declare(lambda x, axis, smallest: (x, x._replace(dtype=INT64)))
+    def cumulative_extreme(self, x: Array, axis: int, smallest: bool) -> Pair:
+        """The largest or smallest element so far along an axis, and its last index."""
+
+    @declare(lambda x, axis, step, fill: x)
+    def shift(self, x: Array, axis: int, step: int, fill: float) -> Array:
+        """x shifted by one position along an axis."""
+
+    @declare(lambda x: Spec((x.shape[0] - 1,), FLOAT64))
+    def differences(self, x: Array) -> Array:
+        """x[i + 1] - x[i] of a vector."""
+
+    @declare(_difference_weights)
+    def difference_weights(self, distances: Array, order: int, dtype: Any) -> tuple[Array, ...]:
+        """The weights of values whose sum is a derivative."""
+
     @declare(lambda x, axis, reverse: x)
     def cumsum(self, x: Array, axis: int, reverse: bool) -> Array:
         """Running sums along an axis."""
@@ -98,6 +190,108 @@ class Numeric:
     @declare(lambda x, factor, axis, reverse: x)
     def linear_scan(self, x: Array, factor: Array, axis: int, reverse: bool) -> Array:
         """y[i] = x[i] + factor[i] y[i - 1] along an axis."""
+
+    # ---- sequences of numbers
+
+    @declare(lambda start, step, count: Spec((count,), np.result_type(start, step, INT64)))
+    def progression(self, start: float, step: float, count: int) -> Array:
+        """start, start + step, start + 2 step, ..."""
+
+    @declare(lambda exponents, base, dtype: exponents._replace(dtype=np.dtype(dtype)))
+    def powers_of_number(self, exponents: Array, base: float, dtype: Any) -> Array:
+        """base**exponent, in a type."""
+
+    @declare(lambda name, count, numbers: Spec((count,), FLOAT64))
+    def window_function(self, name: str, count: int, numbers: tuple[float, ...]) -> Array:
+        """A symmetric window, by its name."""
+
+    # ---- comparisons and logic
+
+    @declare(lambda x, y: _truth(x, y))
+    def logical_and(self, x: Array, y: Array) -> Array:
+        """Where both are not 0."""
+
+    @declare(lambda x, y: _truth(x, y))
+    def logical_or(self, x: Array, y: Array) -> Array:
+        """Where at least one is not 0."""
+
+    @declare(lambda x, y: _truth(x, y))
+    def logical_xor(self, x: Array, y: Array) -> Array:
+        """Where exactly one is not 0."""
+
+    @declare(_truth)
+    def logical_not(self, x: Array) -> Array:
+        """Where x is 0."""
+
+    @declare(lambda x: x)
+    def at_zero(self, x: Array) -> Array:
+        """1 where x is 0, else 0."""
+
+    @declare(lambda x: (_truth(x), x))
+    def unit_step(self, x: Array) -> Pair:
+        """Where x is 0, and 1 where x is above 0, else 0."""
+
+    @declare(_truth)
+    def signbit(self, x: Array) -> Array:
+        """Where x has the sign bit."""
+
+    @declare(lambda x, y, rtol, atol, equal_nan: _truth(x, y))
+    def isclose(self, x: Array, y: Array, rtol: float, atol: float, equal_nan: bool) -> Array:
+        """Where |x - y| <= atol + rtol |y|."""
+
+    @declare(lambda x, low, high: (_truth(x, low, high),) * 3)
+    def clamp_masks(self, x: Array, low: Array, high: Array) -> Three:
+        """Where min(max(x, low), high) is x, low or high."""
+
+    # ---- integers, and the binary form of floating-point numbers
+
+    @declare(_broadcast)
+    def bitwise_and(self, x: Array, y: Array) -> Array:
+        """The bits that both have."""
+
+    @declare(_broadcast)
+    def bitwise_or(self, x: Array, y: Array) -> Array:
+        """The bits that at least one has."""
+
+    @declare(_broadcast)
+    def bitwise_xor(self, x: Array, y: Array) -> Array:
+        """The bits that exactly one has."""
+
+    @declare(lambda x: x)
+    def bitwise_not(self, x: Array) -> Array:
+        """The inverted bits."""
+
+    @declare(_broadcast)
+    def bitwise_left_shift(self, x: Array, y: Array) -> Array:
+        """x 2**y, without the bits beyond the type."""
+
+    @declare(_broadcast)
+    def bitwise_right_shift(self, x: Array, y: Array) -> Array:
+        """x / 2**y, rounded down."""
+
+    @declare(_broadcast)
+    def gcd(self, x: Array, y: Array) -> Array:
+        """The greatest common divisor."""
+
+    @declare(_broadcast)
+    def lcm(self, x: Array, y: Array) -> Array:
+        """The least common multiple."""
+
+    @declare(_broadcast)
+    def integer_powers(self, x: Array, y: Array) -> Array:
+        """x**y of integers, also negative y, truncated."""
+
+    @declare(lambda x: (x, x._replace(dtype=INT32)))
+    def frexp(self, x: Array) -> Pair:
+        """The mantissa and the exponent to the base 2."""
+
+    @declare(lambda x, exponent: Spec(_truth(x, exponent).shape, x.dtype))
+    def ldexp(self, x: Array, exponent: Array) -> Array:
+        """x 2**exponent."""
+
+    @declare(_broadcast)
+    def nextafter(self, x: Array, y: Array) -> Array:
+        """The next number after x towards y."""
 
     # ---- special functions of single elements
 

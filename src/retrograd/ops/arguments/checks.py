@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from ... import arrays
+from ...arrays import from_host
 from ...engine.arguments import as_callable as as_callable  # for the files of ops
 from ...engine.arguments import as_flag as as_flag
 from ...engine.arguments import as_list as as_list
 from ...engine.arguments import as_truth as as_truth
 from ...engine.arguments import shown
 from ...engine.tensor import Tensor
+from ...kernel_set import kernels
 from ..dtypes.dtype import cast, default_dtype, int64
 
 TOO_LONG = 2**60  # elements: more than an array of 8-byte elements can have; NumPy does not always check
@@ -61,7 +64,7 @@ def as_mask(name: str, array: np.ndarray) -> np.ndarray:
     warnings.warn(
         f"{name}: a mask with dtype uint8 is now deprecated, please use a dtype bool instead", UserWarning, stacklevel=4
     )
-    return array != 0
+    return kernels.cast(array, np.dtype(np.bool_))
 
 
 def as_float(name: str, x: Any, label: str = "input") -> Tensor:
@@ -103,7 +106,7 @@ def as_real(name: str, label: str, number: Any) -> float:
     if isinstance(number, (Tensor, np.ndarray)):
         array = number.array if isinstance(number, Tensor) else number
         if array.size == 1 and array.dtype.kind in "fiub":
-            return float(array.item())
+            return float(arrays.number(array, "an argument that is a number"))
         raise TypeError(
             f"{name}: {label} is {array.dtype} of shape {array.shape}, needs a number or one element; "
             f"use {label}.item()"
@@ -128,11 +131,13 @@ def as_element(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> np.n
             most = np.iinfo(dtype).max
             if not -most - 1 <= number <= most:
                 raise ValueError(f"{name}: {label}={shown(number)} does not fit {dtype}")
-            return np.array(number).astype(dtype)  # -1 is the largest number of uint8
+            if dtype.kind == "u":
+                number %= most + 1  # -1 is the largest number of uint8
+            return from_host(number, dtype)
     if dtype.itemsize < 8 and dtype.kind == "f" and abs(number) > 65504.0:
         with np.errstate(over="ignore"):  # it becomes inf, as in PyTorch
-            return np.array(number, dtype)
-    return np.array(number, dtype)
+            return from_host(number, dtype)
+    return from_host(number, dtype)
 
 
 def as_int(name: str, label: str, value: Any) -> int:
@@ -166,7 +171,7 @@ def as_probability(name: str, label: str, value: Any) -> float:
 
 
 def as_counts(name: str, label: str, values: Any) -> np.ndarray:
-    """A list, an array or a Tensor of ints as an int64 vector.
+    """A list, an array or a Tensor of ints as an int64 vector on the host.
 
     Raises:
         TypeError: it is not one, or an element is not an int.
@@ -176,11 +181,11 @@ def as_counts(name: str, label: str, values: Any) -> np.ndarray:
         array = values.array if isinstance(values, Tensor) else values
         if array.dtype.kind not in "iu":
             raise TypeError(f"{name}: {label} is {array.dtype}, needs integers")
-        return array.reshape(-1).astype(np.int64)
+        return arrays.to_host(kernels.cast(array.reshape(-1), int64), "an argument that is a list of ints")
     if not isinstance(values, Iterable) or isinstance(values, (str, bytes)):
         raise TypeError(f"{name}: {label}={_excerpt(values)} is {type(values).__name__}, needs a list of ints")
     counts = [as_count(name, f"{label}[{place}]", n, -(2**63), 2**63 - 1) for place, n in enumerate(values)]
-    return np.array(counts, np.int64)
+    return from_host(counts, int64)
 
 
 def _excerpt(value: Any) -> str:

@@ -8,11 +8,14 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from ... import arrays
+from ...arrays import copied_from_host, overlap
 from ...engine.convert import as_allowed_array
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_count, as_element, as_flag, as_real, is_number, require_tensor, whole
-from ..dtypes.dtype import as_dtype, default_dtype, int64
+from ..dtypes.dtype import as_dtype, converted, default_dtype, int64
 from ..memory.device import as_device
 from ..memory.layout import Like, Options, check_options
 from ..shape.diagonal import nearest_offset
@@ -59,7 +62,8 @@ def tensor(
     kind = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
         data = data.array
-    return Tensor(np.array(data) if isinstance(data, np.ndarray) else as_allowed_array(data, kind), requires_grad, kind)
+    array = copied_from_host(data) if isinstance(data, np.ndarray) else as_allowed_array(data, kind)
+    return Tensor(array, requires_grad, kind)
 
 
 @operator(by_shape=True, dtypes="")
@@ -95,7 +99,7 @@ def asarray(
     copy = None if copy is None else as_flag("asarray", "copy", copy)
     found = tensor(obj, dtype) if copy else as_tensor(obj, dtype)
     array = obj.array if isinstance(obj, Tensor) else obj
-    if copy is False and not (isinstance(array, np.ndarray) and np.may_share_memory(array, found.array)):
+    if copy is False and not (isinstance(array, np.ndarray) and overlap(array, found.array)):
         raise ValueError(f"asarray: copy=False, but {type(obj).__name__} cannot become a Tensor without a copy")
     if as_flag("asarray", "requires_grad", requires_grad) and not found.requires_grad:
         found = found.detach().requires_grad_()
@@ -134,7 +138,7 @@ def full(
     shape = extents_of("full", (size,))
     kind = as_dtype(dtype or type(fill_value))
     number = as_element("full", "fill_value", fill_value, kind) if is_number(fill_value) else fill_value
-    return Tensor(np.full(shape, number), requires_grad, kind)
+    return Tensor(arrays.full(shape, number), requires_grad, kind)
 
 
 def extents_of(name: str, given: tuple[Any, ...], named: Any = None) -> tuple[int, ...]:
@@ -161,7 +165,7 @@ def zeros(
         return seen
     if options:
         check_options("zeros", options)
-    return Tensor(np.zeros(extents_of("zeros", extents, size), as_dtype(dtype, default=True)), requires_grad)
+    return Tensor(arrays.zeros(extents_of("zeros", extents, size), as_dtype(dtype, default=True)), requires_grad)
 
 
 @operator(by_shape=True, dtypes="")
@@ -173,7 +177,7 @@ def ones(
         return seen
     if options:
         check_options("ones", options)
-    return Tensor(np.ones(extents_of("ones", extents, size), as_dtype(dtype, default=True)), requires_grad)
+    return Tensor(arrays.ones(extents_of("ones", extents, size), as_dtype(dtype, default=True)), requires_grad)
 
 
 @operator(by_shape=True, dtypes="")
@@ -185,7 +189,7 @@ def empty(
         return seen
     if options:
         check_options("empty", options)
-    return Tensor(np.empty(extents_of("empty", extents, size), as_dtype(dtype, default=True)), requires_grad)
+    return Tensor(arrays.empty(extents_of("empty", extents, size), as_dtype(dtype, default=True)), requires_grad)
 
 
 @operator(by_shape=True, dtypes="bihf")
@@ -198,7 +202,7 @@ def zeros_like(
     if options:
         check_options("zeros_like", options)
     require_tensor("zeros_like", input)
-    return Tensor(np.zeros_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
+    return Tensor(arrays.zeros_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
 @operator(by_shape=True, dtypes="bihf")
@@ -211,7 +215,7 @@ def ones_like(
     if options:
         check_options("ones_like", options)
     require_tensor("ones_like", input)
-    return Tensor(np.ones_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
+    return Tensor(arrays.ones_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
 @operator(by_shape=True, dtypes="bihf")
@@ -224,7 +228,7 @@ def empty_like(
     if options:
         check_options("empty_like", options)
     require_tensor("empty_like", input)
-    return Tensor(np.empty_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
+    return Tensor(arrays.empty_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
 @operator(by_shape=True, dtypes="bihf")
@@ -242,7 +246,7 @@ def full_like(
     require_tensor("full_like", input)
     kind = as_dtype(dtype or input.array.dtype)
     number = as_element("full_like", "fill_value", fill_value, kind)
-    return Tensor(np.full_like(input.array, number, kind), requires_grad)
+    return Tensor(arrays.full_like(input.array, number, kind), requires_grad)
 
 
 @operator(by_shape=True, dtypes="")
@@ -260,7 +264,7 @@ def eye(
     check_options("eye", options)
     n = as_count("eye", "n", n, 0)
     n, m = extents_of("eye", (n, n if m is None else as_count("eye", "m", m, 0)))
-    return Tensor(np.eye(n, m, dtype=as_dtype(dtype, default=True)), requires_grad)
+    return Tensor(arrays.eye(n, m, as_dtype(dtype, default=True)), requires_grad)
 
 
 @operator(by_shape=True, dtypes="")
@@ -290,9 +294,9 @@ def arange(
         step = whole("arange", "step", step)
     if step == 0 or (end - start) * step < 0:
         raise ValueError(f"arange: step={step} does not lead from start={start} to end={end}")
-    if not (end - start) // step < TOO_LONG:  # np.arange may return an empty array
+    if not (end - start) // step < TOO_LONG:  # NumPy may return an empty array
         raise ValueError(f"arange: from start={start} to end={end} by step={step} is too long for any memory")
-    array = np.arange(start, end, step)
+    array = arrays.arange(start, end, step)
     kind = as_dtype(dtype or (int64 if array.dtype.kind == "i" else default_dtype()))
     return Tensor(array, requires_grad, kind)
 
@@ -331,8 +335,8 @@ def logspace(
         return seen
     check_options("logspace", options)
     kind, base = as_dtype(dtype, default=True), as_real("logspace", "base", base)
-    with np.errstate(over="ignore"):
-        return Tensor((base ** _line("logspace", start, end, steps, kind)).astype(kind), requires_grad)
+    exponents = _line("logspace", start, end, steps, kind)
+    return Tensor(kernels.powers_of_number(exponents, base, kind), requires_grad)
 
 
 @operator(by_shape=True, dtypes="")
@@ -344,7 +348,7 @@ def tril_indices(
         return seen
     check_options("tril_indices", {"device": device, "layout": layout})
     offset = nearest_offset("tril_indices", "offset", offset, row, col)
-    return wrap(np.array(np.tril_indices(row, offset, col), as_dtype(dtype)))
+    return _indices(row, col, offset, True, dtype)
 
 
 @operator(by_shape=True, dtypes="")
@@ -356,7 +360,11 @@ def triu_indices(
         return seen
     check_options("triu_indices", {"device": device, "layout": layout})
     offset = nearest_offset("triu_indices", "offset", offset, row, col)
-    return wrap(np.array(np.triu_indices(row, offset, col), as_dtype(dtype)))
+    return _indices(row, col, offset, False, dtype)
+
+
+def _indices(row: int, col: int, offset: int, lower: bool, dtype: Any) -> Tensor:
+    return wrap(converted(kernels.triangle_indices(row, col, offset, lower), as_dtype(dtype)))
 
 
 def _is_integer(dtype: Any) -> bool:
@@ -376,4 +384,4 @@ def _line(name: str, start: float, end: float, steps: int, dtype: Any) -> np.nda
     steps = as_count(name, "steps", steps, 0)
     if _is_integer(dtype):
         start, end = whole(name, "start", start), whole(name, "end", end)
-    return np.linspace(as_real(name, "start", start), as_real(name, "end", end), steps)
+    return arrays.linspace(as_real(name, "start", start), as_real(name, "end", end), steps)

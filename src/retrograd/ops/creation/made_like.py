@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-import numpy as np
-
+from ... import arrays
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
+from ...kernel_set import kernels
 from ..arguments.checks import TOO_LONG, as_count, as_counts
 from ..dtypes.dtype import as_dtype
 from ..memory.layout import Options, check_options
@@ -111,8 +111,7 @@ def empty_strided(
     count = 1 + sum((extent - 1) * step for extent, step in zip(extents, steps, strict=True)) if all(extents) else 0
     if count >= TOO_LONG:
         raise ValueError(f"empty_strided: size={size} and stride={stride} reach further than any memory")
-    flat = np.empty(count, kind)
-    array = np.lib.stride_tricks.as_strided(flat, extents, [step * kind.itemsize for step in steps])
+    array = arrays.as_strided(arrays.empty(count, kind), extents, [step * kind.itemsize for step in steps])
     return Tensor(array, requires_grad)
 
 
@@ -154,7 +153,7 @@ def range(
     if not (end - start) / step < TOO_LONG:
         raise ValueError(f"range: from start={start} to end={end} by step={step} is too long for any memory")
     count = int((end - start) / step) + 1
-    return tensor(start + step * np.arange(count), as_dtype(dtype, default=True), requires_grad)
+    return tensor(kernels.progression(start, step, count), as_dtype(dtype, default=True), requires_grad)
 
 
 @operator(by_shape=True, dtypes="")
@@ -176,7 +175,7 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
     if isinstance(ext_tensor, Tensor):
         return from_numpy(ext_tensor.numpy())
     try:
-        array = np.from_dlpack(ext_tensor)
+        array = arrays.from_dlpack(ext_tensor)
     except BufferError as error:
         raise BufferError(f"from_dlpack: the array cannot be shared: {error}; copy it with tensor()") from None
     except RuntimeError as error:
@@ -218,5 +217,5 @@ def frombuffer(
             f"frombuffer: buffer has {length} bytes, of which offset={offset} are left out and count={count} elements "
             f"of {kind.itemsize} bytes are to be read (-1: all); they must fit exactly, or count must be smaller"
         )
-    array = np.frombuffer(buffer, kind, count, offset)
+    array = arrays.from_buffer(buffer, kind, count, offset)
     return Tensor(array, requires_grad)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ...arrays import empty
 from ...engine.convert import as_allowed_array
 from ...engine.size import Size
 from ...engine.tensor import Tensor, wrap
@@ -50,7 +51,7 @@ def made(name: str, dtype: np.dtype[Any], data: tuple[Any, ...], device: Any) ->
     """A Tensor of ``dtype`` from extents, or one sequence, array or Tensor; messages begin with ``name``."""
     as_device(name, device)
     if not data:
-        return wrap(np.empty(0, dtype))
+        return wrap(empty(0, dtype))
     if len(data) > 1 or isinstance(data[0], (int, np.integer, Size)):
         return zeros(*data, dtype=dtype)
     if isinstance(data[0], Tensor):

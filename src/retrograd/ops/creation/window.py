@@ -5,15 +5,13 @@ Source: A. Oppenheim, R. Schafer, "Discrete-Time Signal Processing"; NumPy compu
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Unpack
-
-import numpy as np
 
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
+from ...kernel_set import kernels
 from ..arguments.checks import as_flag, as_int, as_real
-from ..dtypes.dtype import as_dtype
+from ..dtypes.dtype import as_dtype, converted
 from ..memory.layout import Options, check_options
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
@@ -31,7 +29,7 @@ def bartlett_window(
     """
     if interpreters and (seen := interpreted(bartlett_window, locals())) is not None:
         return seen
-    return _made("bartlett_window", window_length, periodic, np.bartlett, dtype, requires_grad, options)
+    return _made("bartlett_window", window_length, periodic, (), dtype, requires_grad, options)
 
 
 @operator(by_shape=True, dtypes="")
@@ -46,7 +44,7 @@ def blackman_window(
     """
     if interpreters and (seen := interpreted(blackman_window, locals())) is not None:
         return seen
-    return _made("blackman_window", window_length, periodic, np.blackman, dtype, requires_grad, options)
+    return _made("blackman_window", window_length, periodic, (), dtype, requires_grad, options)
 
 
 @operator(by_shape=True, dtypes="")
@@ -61,10 +59,7 @@ def hamming_window(
     """
     if interpreters and (seen := interpreted(hamming_window, locals())) is not None:
         return seen
-    def values(n: int) -> np.ndarray:
-        return alpha - beta * np.cos(2 * np.pi * np.arange(n) / (n - 1)) if n > 1 else np.ones(n)
-
-    return _made("hamming_window", window_length, periodic, values, dtype, requires_grad, options)
+    return _made("hamming_window", window_length, periodic, (alpha, beta), dtype, requires_grad, options)
 
 
 @operator(by_shape=True, dtypes="")
@@ -79,7 +74,7 @@ def hann_window(
     """
     if interpreters and (seen := interpreted(hann_window, locals())) is not None:
         return seen
-    return _made("hann_window", window_length, periodic, np.hanning, dtype, requires_grad, options)
+    return _made("hann_window", window_length, periodic, (), dtype, requires_grad, options)
 
 
 @operator(by_shape=True, dtypes="")
@@ -95,11 +90,11 @@ def kaiser_window(
     if interpreters and (seen := interpreted(kaiser_window, locals())) is not None:
         return seen
     width = as_real("kaiser_window", "beta", beta)
-    return _made("kaiser_window", window_length, periodic, lambda n: np.kaiser(n, width), dtype, requires_grad, options)
+    return _made("kaiser_window", window_length, periodic, (width,), dtype, requires_grad, options)
 
 
 def _made(
-    name: str, length: Any, periodic: Any, values: Callable[[int], np.ndarray], dtype: Any, requires_grad: bool,
+    name: str, length: Any, periodic: Any, numbers: tuple[float, ...], dtype: Any, requires_grad: bool,
     options: Options,
 ) -> Tensor:  # fmt: skip
     """A symmetric window, or of a periodic one the first part of the next longer one."""
@@ -108,8 +103,8 @@ def _made(
     if count < 0:
         raise ValueError(f"{name}: window_length={length} must be at least 0")
     more = as_flag(name, "periodic", periodic) and count > 1
-    found = np.asarray(values(count + more), np.float64)[:count]
+    found = kernels.window_function(name.removesuffix("_window"), count + more, numbers)[:count]
     kind = as_dtype(dtype, default=True)
     if kind.kind != "f":
         raise ValueError(f"{name}: dtype={kind} must be a floating-point type")
-    return Tensor(found.astype(kind), requires_grad)
+    return Tensor(converted(found, kind), requires_grad)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import full_like
 from ...engine.inplace import Replaced, modify
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -26,11 +27,11 @@ from ..pointwise import piecewise
 from ..shape.broadcasting import broadcasts_to, expand
 
 
-def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None) -> Callable[..., Tensor]:
+def in_place(function: Callable[..., Tensor], name: str = "", arithmetic: str = "") -> Callable[..., Tensor]:
     """The in-place form of an operator whose result has the shape of its first argument.
 
     name: for messages; by default the operator's name and an underscore
-    ufunc: the NumPy function of a binary operator, for changes that are not recorded
+    arithmetic: of a binary operator, what ``kernels.arithmetic`` calls it, for changes that are not recorded
     """
     name = name or f"{function.__name__}_"
     of_python = not name.isidentifier()  # x += array; functions take Tensors alone
@@ -52,9 +53,9 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
             return _as(name, result, old.array.dtype)
 
         write = None
-        if ufunc is not None and len(args) == 1 and not kwargs and _fits(input.array, args[0]):
+        if arithmetic and len(args) == 1 and not kwargs and _fits(input.array, args[0]):
             other = args[0].array if isinstance(args[0], Tensor) else as_real(name, "other", args[0])
-            write = lambda array: _quietly(ufunc, array, other)  # noqa: E731
+            write = lambda array: kernels.arithmetic(array, other, arithmetic)  # noqa: E731
         return modify(input, name, compute, (*args, *kwargs.values()), write)
 
     change.__name__ = change.__qualname__ = name
@@ -148,8 +149,8 @@ def _fill(operator: str, input: Tensor, value: Any) -> Tensor:
     return modify(
         input,
         operator,
-        lambda old: Replaced.apply(old, wrap(np.full_like(old.array, number))),
-        write=lambda array: array.fill(number),
+        lambda old: Replaced.apply(old, wrap(full_like(old.array, number))),
+        write=lambda array: kernels.copy(array, number),
     )
 
 
@@ -163,13 +164,8 @@ def _copy(operator: str, input: Tensor, src: Tensor) -> Tensor:
         operator,
         lambda old: Replaced.apply(old, expand(cast(src, dtype), shape)),
         (src,),
-        lambda array: _copy_to(array, src.array),
+        lambda array: kernels.assign(array, src.array),
     )
-
-
-def _copy_to(array: np.ndarray, source: np.ndarray) -> None:
-    with np.errstate(over="ignore"):  # a float64 that is too large for float32 becomes inf
-        np.copyto(array, source, casting="unsafe")
 
 
 def _as(operator: str, value: Tensor, dtype: np.dtype[Any]) -> Tensor:
@@ -185,14 +181,10 @@ def _as(operator: str, value: Tensor, dtype: np.dtype[Any]) -> Tensor:
 
 
 def _fits(array: np.ndarray, other: Any) -> bool:
-    """Whether NumPy can compute ``array op other`` in place: one type, and the shape of array."""
+    """Whether ``array op other`` can be computed in place: one type, and the shape of array."""
     if array.dtype.kind != "f" or array.dtype is float16:
         return False
     if isinstance(other, Tensor):
         return other.array.dtype == array.dtype and broadcasts_to(other.array.shape, array.shape)
     return is_number(other) and not isinstance(other, (bool, np.bool_))  # sub refuses bool
 
-
-def _quietly(ufunc: Any, array: np.ndarray, other: Any) -> None:
-    with np.errstate(all="ignore"):  # as the kernels
-        ufunc(array, other, out=array)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ...arrays import broadcast_to, empty, from_host, to_host
 from ...engine.changes import mark
 from ...engine.family import part, views_of
 from ...engine.grad_mode import thread
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, alias
+from ...kernel_set import kernels
 from ..arguments.binding import require_bound
 from ..arguments.checks import as_callable, as_flag, require_tensor
 from ..memory.layout import as_memory_format
@@ -87,12 +90,12 @@ def resize_as_(input: Tensor, other: Tensor, memory_format: Any = None) -> Tenso
 
 def _resized(name: str, x: Tensor, size: tuple[int, ...]) -> Tensor:
     _require_no_gradient(name, x)
-    old, count = x.array, int(np.prod(size, dtype=np.int64))
+    old, count = x.array, math.prod(size)
     if size != old.shape:
         flat = old.ravel("K")  # shares the memory where it is dense
         if count > flat.size:
-            flat = np.empty(count, old.dtype)
-            flat[: old.size] = old.ravel("K")
+            flat = empty(count, old.dtype, like=old)
+            kernels.copy(flat[: old.size], old.ravel("K"))
         _set(x, flat[:count].reshape(size))
     return x
 
@@ -109,7 +112,7 @@ def set_(input: Tensor, source: Tensor | None = None) -> Tensor:
         return seen
     _require_no_gradient("set_", input)
     if source is None:
-        _set(input, np.empty(0, input.array.dtype))
+        _set(input, empty(0, input.array.dtype, like=input.array))
         return input
     require_tensor("set_", source, "source")
     if source.array.dtype != input.array.dtype:
@@ -167,16 +170,17 @@ def map2_(input: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any
 def _mapped(name: str, x: Tensor, others: tuple[Tensor, ...], function: Callable[..., Any]) -> Tensor:
     _require_no_gradient(name, x)
     as_callable(name, "callable", function)
-    rows = [x.array.ravel().tolist()]
+    why = "elements for a function of Python"
+    rows = [to_host(x.array, why).ravel().tolist()]
     for other in others:
         require_tensor(name, other, "tensor")
         if not broadcasts_to(other.array.shape, x.array.shape):
             raise ValueError(
                 f"{name}: tensor.shape={other.array.shape} does not broadcast to input.shape={x.array.shape}"
             )
-        rows.append(np.broadcast_to(other.array, x.array.shape).ravel().tolist())
+        rows.append(to_host(broadcast_to(other.array, x.array.shape), why).ravel().tolist())
     values = [function(*row) for row in zip(*rows, strict=True)]
-    x.array[...] = np.array(values, x.array.dtype).reshape(x.array.shape)
+    kernels.copy(x.array, from_host(values, x.array.dtype, like=x.array).reshape(x.array.shape))
     mark((x.array,), name)
     return x
 
@@ -197,10 +201,8 @@ def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tens
     extents = input.array.shape
     if len(extents) < 2 or (len(extents) > 2 and len(set(extents)) > 1):
         raise RuntimeError(f"fill_diagonal_: input.shape={extents}, needs two axes, or more of one extent")
-    step = sum(int(np.prod(extents[axis + 1 :])) for axis in range(len(extents)))
-    end = None if as_flag("fill_diagonal_", "wrap", wrap) or len(extents) > 2 else extents[1] ** 2
-    places = np.unravel_index(np.arange(input.array.size)[:end:step], extents)
-    input[places] = fill_value
+    end = input.array.size if wrap or len(extents) > 2 else min(extents[1] ** 2, input.array.size)
+    input[kernels.diagonal_places(extents, end)] = fill_value
     return input
 
 

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ... import arrays
+from ...arrays import any_true, from_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import is_number, require_tensor
+from ...kernel_set import exact
+from ..arguments.checks import as_element, is_number, require_tensor
 from ..reduce.reduction import sum as total
 from ..shape import shape as shapes
 from ..shape.broadcasting import broadcast_shape, broadcasts_to, sum_to
@@ -96,7 +99,7 @@ def is_contiguous(input: Tensor, memory_format: Any = None) -> bool:
     """
     if as_memory_format("is_contiguous", memory_format) in _LAST:
         ndim = input.array.ndim
-        return ndim == _LAST[memory_format] and bool(np.moveaxis(input.array, 1, -1).flags.c_contiguous)
+        return ndim == _LAST[memory_format] and bool(arrays.moveaxis(input.array, 1, -1).flags.c_contiguous)
     return shapes.is_contiguous(input)
 
 
@@ -171,7 +174,10 @@ def contains(input: Tensor, element: Any) -> bool:
         return False
     if isinstance(element, Tensor):
         broadcast_shape("in", input.array.shape, element.array.shape)
-    return bool((input.array == other).any())
+    if not isinstance(element, Tensor):  # Python's numbers take the type of input
+        plain = input.array.dtype.kind == "f" and type(element) in (bool, int, float)
+        other = as_element("in", "element", element, input.array.dtype) if plain else from_host(element)
+    return any_true(exact("eq")(input.array, other), "whether an element occurs in a tensor")
 
 
 def _reversed(input: Tensor) -> Tensor:

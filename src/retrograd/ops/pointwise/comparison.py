@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ...arrays import all_true, from_host, ones, same, zeros
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...kernel_set import kernels
+from ...kernel_set import exact, kernels
 from ..arguments.checks import as_element, as_flag, as_real, is_number
 from ..dtypes.dtype import float16
 from ..dtypes.promotion import promote
@@ -55,7 +57,7 @@ def eq(input: Tensor, other: Tensor | float) -> Tensor:
     """input == other, element by element; other is a Tensor or a number."""
     if interpreters and (seen := interpreted(eq, locals())) is not None:
         return seen
-    return _compare("eq", np.equal, "eq", input, other)
+    return _compare("eq", "eq", input, other)
 
 
 @operator(methods="ne not_equal", in_place=True, numpy="not_equal", dtypes="bihf")
@@ -63,7 +65,7 @@ def ne(input: Tensor, other: Tensor | float) -> Tensor:
     """input != other, element by element; other is a Tensor or a number."""
     if interpreters and (seen := interpreted(ne, locals())) is not None:
         return seen
-    return _compare("ne", np.not_equal, "ne", input, other)
+    return _compare("ne", "ne", input, other)
 
 
 @operator(methods="lt less", in_place=True, numpy="less", dtypes="bihf")
@@ -71,7 +73,7 @@ def lt(input: Tensor, other: Tensor | float) -> Tensor:
     """input < other, element by element; other is a Tensor or a number."""
     if interpreters and (seen := interpreted(lt, locals())) is not None:
         return seen
-    return _compare("lt", np.less, "lt", input, other)
+    return _compare("lt", "lt", input, other)
 
 
 @operator(methods="le less_equal", in_place=True, numpy="less_equal", dtypes="bihf")
@@ -79,7 +81,7 @@ def le(input: Tensor, other: Tensor | float) -> Tensor:
     """input <= other, element by element; other is a Tensor or a number."""
     if interpreters and (seen := interpreted(le, locals())) is not None:
         return seen
-    return _compare("le", np.less_equal, "le", input, other)
+    return _compare("le", "le", input, other)
 
 
 @operator(methods="gt greater", in_place=True, numpy="greater", dtypes="bihf")
@@ -87,7 +89,7 @@ def gt(input: Tensor, other: Tensor | float) -> Tensor:
     """input > other, element by element; other is a Tensor or a number."""
     if interpreters and (seen := interpreted(gt, locals())) is not None:
         return seen
-    return _compare("gt", np.greater, "lt", input, other, swapped=True)
+    return _compare("gt", "lt", input, other, swapped=True)
 
 
 @operator(methods="ge greater_equal", in_place=True, numpy="greater_equal", dtypes="bihf")
@@ -95,7 +97,7 @@ def ge(input: Tensor, other: Tensor | float) -> Tensor:
     """input >= other, element by element; other is a Tensor or a number."""
     if interpreters and (seen := interpreted(ge, locals())) is not None:
         return seen
-    return _compare("ge", np.greater_equal, "le", input, other, swapped=True)
+    return _compare("ge", "le", input, other, swapped=True)
 
 
 @operator(methods="isnan", numpy="isnan", dtypes="bihf")
@@ -127,7 +129,7 @@ def isposinf(input: Tensor) -> Tensor:
     """Where input is inf."""
     if interpreters and (seen := interpreted(isposinf, locals())) is not None:
         return seen
-    return wrap(np.asarray(np.isposinf(_pair("isposinf", input, input)[0].astype(np.float64, copy=False))))
+    return _equal_to("isposinf", input, math.inf)
 
 
 @operator(methods="isneginf", dtypes="bihf")
@@ -135,7 +137,7 @@ def isneginf(input: Tensor) -> Tensor:
     """Where input is -inf."""
     if interpreters and (seen := interpreted(isneginf, locals())) is not None:
         return seen
-    return wrap(np.asarray(np.isneginf(_pair("isneginf", input, input)[0].astype(np.float64, copy=False))))
+    return _equal_to("isneginf", input, -math.inf)
 
 
 @operator(methods="isreal", dtypes="bihf")
@@ -143,7 +145,8 @@ def isreal(input: Tensor) -> Tensor:
     """True everywhere: there are no complex numbers."""
     if interpreters and (seen := interpreted(isreal, locals())) is not None:
         return seen
-    return wrap(np.ones(_pair("isreal", input, input)[0].shape, np.bool_))
+    x = _pair("isreal", input, input)[0]
+    return wrap(ones(x.shape, np.bool_, like=x))
 
 
 @operator(methods="signbit", numpy="signbit", dtypes="bihf")
@@ -151,8 +154,7 @@ def signbit(input: Tensor) -> Tensor:
     """Where input has the sign bit: it is below 0, or -0.0."""
     if interpreters and (seen := interpreted(signbit, locals())) is not None:
         return seen
-    x = _pair("signbit", input, input)[0]
-    return wrap(np.asarray(np.signbit(x) if x.dtype.kind == "f" else x < 0))
+    return wrap(kernels.signbit(_pair("signbit", input, input)[0]))
 
 
 @operator(methods="isclose", dtypes="bihf")
@@ -175,8 +177,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     rtol, atol = as_real("isclose", "rtol", rtol), as_real("isclose", "atol", atol)
     if x.dtype != y.dtype:
         raise TypeError(f"isclose: input is {x.dtype}, other is {y.dtype}; convert one with .to()")
-    with np.errstate(over="ignore"):  # a tolerance beyond the type's range
-        return wrap(np.asarray(np.isclose(x, y, rtol, atol, equal_nan)))
+    return wrap(kernels.isclose(x, y, rtol, atol, equal_nan))
 
 
 @operator(methods="allclose", dtypes="bihf")
@@ -185,7 +186,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     if interpreters and (seen := interpreted(allclose, locals())) is not None:
         return seen
     equal_nan = as_flag("allclose", "equal_nan", equal_nan)
-    return bool(isclose(input, other, rtol, atol, equal_nan).array.all())
+    return all_true(isclose(input, other, rtol, atol, equal_nan).array, "whether all elements are close")
 
 
 @operator(methods="equal", dtypes="bihf")
@@ -200,7 +201,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     for label, value in (("input", input), ("other", other)):
         if not isinstance(value, Tensor):
             raise TypeError(f"equal: {label} is {type(value).__name__}, needs a Tensor")
-    return input.array.shape == other.array.shape and bool((input.array == other.array).all())
+    return input.array.shape == other.array.shape and same(input.array, other.array, "whether tensors are equal")
 
 
 @operator(methods="logical_and", in_place=True, numpy="logical_and", dtypes="bihf")
@@ -208,7 +209,7 @@ def logical_and(input: Tensor, other: Tensor) -> Tensor:
     """Where both are not 0; shapes broadcast."""
     if interpreters and (seen := interpreted(logical_and, locals())) is not None:
         return seen
-    return wrap(np.asarray(np.logical_and(*_pair("logical_and", input, other))))
+    return wrap(kernels.logical_and(*_pair("logical_and", input, other)))
 
 
 @operator(methods="logical_or", in_place=True, numpy="logical_or", dtypes="bihf")
@@ -216,7 +217,7 @@ def logical_or(input: Tensor, other: Tensor) -> Tensor:
     """Where at least one is not 0; shapes broadcast."""
     if interpreters and (seen := interpreted(logical_or, locals())) is not None:
         return seen
-    return wrap(np.asarray(np.logical_or(*_pair("logical_or", input, other))))
+    return wrap(kernels.logical_or(*_pair("logical_or", input, other)))
 
 
 @operator(methods="logical_xor", in_place=True, numpy="logical_xor", dtypes="bihf")
@@ -224,7 +225,7 @@ def logical_xor(input: Tensor, other: Tensor) -> Tensor:
     """Where exactly one is not 0; shapes broadcast."""
     if interpreters and (seen := interpreted(logical_xor, locals())) is not None:
         return seen
-    return wrap(np.asarray(np.logical_xor(*_pair("logical_xor", input, other))))
+    return wrap(kernels.logical_xor(*_pair("logical_xor", input, other)))
 
 
 @operator(methods="logical_not", in_place=True, numpy="logical_not", dtypes="bihf")
@@ -232,7 +233,7 @@ def logical_not(input: Tensor) -> Tensor:
     """Where input is 0."""
     if interpreters and (seen := interpreted(logical_not, locals())) is not None:
         return seen
-    return wrap(np.asarray(np.logical_not(_pair("logical_not", input, input)[0])))
+    return wrap(kernels.logical_not(_pair("logical_not", input, input)[0]))
 
 
 @operator(methods="bitwise_and __and__", in_place=True, numpy="bitwise_and", dtypes="bi")
@@ -240,7 +241,7 @@ def bitwise_and(input: Tensor | int, other: Tensor | int) -> Tensor:
     """The bits that both have, of integers or truth values; shapes broadcast."""
     if interpreters and (seen := interpreted(bitwise_and, locals())) is not None:
         return seen
-    return _bitwise("bitwise_and", np.bitwise_and, input, other)
+    return _bitwise("bitwise_and", kernels.bitwise_and, input, other)
 
 
 @operator(methods="bitwise_or __or__", in_place=True, numpy="bitwise_or", dtypes="bi")
@@ -248,7 +249,7 @@ def bitwise_or(input: Tensor | int, other: Tensor | int) -> Tensor:
     """The bits that at least one has, of integers or truth values; shapes broadcast."""
     if interpreters and (seen := interpreted(bitwise_or, locals())) is not None:
         return seen
-    return _bitwise("bitwise_or", np.bitwise_or, input, other)
+    return _bitwise("bitwise_or", kernels.bitwise_or, input, other)
 
 
 @operator(methods="bitwise_xor __xor__", in_place=True, numpy="bitwise_xor", dtypes="bi")
@@ -256,7 +257,7 @@ def bitwise_xor(input: Tensor | int, other: Tensor | int) -> Tensor:
     """The bits that exactly one of them has, of integers or truth values; shapes broadcast."""
     if interpreters and (seen := interpreted(bitwise_xor, locals())) is not None:
         return seen
-    return _bitwise("bitwise_xor", np.bitwise_xor, input, other)
+    return _bitwise("bitwise_xor", kernels.bitwise_xor, input, other)
 
 
 @operator(methods="bitwise_left_shift __lshift__", in_place=True, numpy="left_shift", dtypes="i")
@@ -268,7 +269,7 @@ def bitwise_left_shift(input: Tensor | int, other: Tensor | int) -> Tensor:
     """
     if interpreters and (seen := interpreted(bitwise_left_shift, locals())) is not None:
         return seen
-    return _shifted("bitwise_left_shift", np.left_shift, input, other)
+    return _shifted("bitwise_left_shift", kernels.bitwise_left_shift, input, other)
 
 
 @operator(methods="bitwise_right_shift __rshift__", in_place=True, numpy="right_shift", dtypes="i")
@@ -280,10 +281,10 @@ def bitwise_right_shift(input: Tensor | int, other: Tensor | int) -> Tensor:
     """
     if interpreters and (seen := interpreted(bitwise_right_shift, locals())) is not None:
         return seen
-    return _shifted("bitwise_right_shift", np.right_shift, input, other)
+    return _shifted("bitwise_right_shift", kernels.bitwise_right_shift, input, other)
 
 
-def _shifted(name: str, shift: np.ufunc, input: Any, other: Any) -> Tensor:
+def _shifted(name: str, shift: Callable[..., Any], input: Any, other: Any) -> Tensor:
     kinds = [x.array.dtype.kind if isinstance(x, Tensor) else "b" * isinstance(x, bool) for x in (input, other)]
     if kinds == ["b", "b"]:
         raise TypeError(f"{name}: input and other hold truth values, needs integers; convert one with .long()")
@@ -302,11 +303,11 @@ def bitwise_not(input: Tensor) -> Tensor:
     if not isinstance(input, Tensor) or input.array.dtype.kind == "f":
         kind = input.array.dtype if isinstance(input, Tensor) else type(input).__name__
         raise TypeError(f"bitwise_not: input is {kind}, needs a Tensor of int64 or bool")
-    return wrap(np.asarray(np.invert(input.array)))
+    return wrap(kernels.bitwise_not(input.array))
 
 
-def _compare(name: str, compare: Callable[..., Any], kernel: str, x: Any, y: Any, swapped: bool = False) -> Tensor:
-    """``kernel`` of (x, y), or of (y, x), where both are floating-point numbers of one type."""
+def _compare(name: str, kernel: str, x: Any, y: Any, swapped: bool = False) -> Tensor:
+    """``kernel`` of (x, y), or of (y, x) if ``swapped``."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{name}: input is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor(input)")
     if isinstance(y, Tensor):
@@ -315,19 +316,27 @@ def _compare(name: str, compare: Callable[..., Any], kernel: str, x: Any, y: Any
             x, y = promote(name, x, y)  # NumPy compares the numbers before they wrap
         other = y.array
     elif is_number(y):
-        other = as_element(name, "other", y, x.array.dtype) if x.array.dtype.kind == "f" else np.array(y)
+        other = as_element(name, "other", y, x.array.dtype) if x.array.dtype.kind == "f" else from_host(y)
     else:
         raise TypeError(f"{name}: other is {type(y).__name__}, needs a Tensor or a number")
-    if x.array.dtype.kind == "f" and other.dtype == x.array.dtype and other.dtype is not float16:
-        return wrap(getattr(kernels, kernel)(*((other, x.array) if swapped else (x.array, other))))
-    return wrap(np.asarray(compare(x.array, other)))
+    fits = x.array.dtype.kind == "f" and other.dtype == x.array.dtype and other.dtype is not float16
+    run = getattr(kernels, kernel) if fits else exact(kernel)
+    return wrap(run(other, x.array) if swapped else run(x.array, other))
 
 
 def _test(name: str, x: Tensor, of_integers: bool) -> Tensor:
     _pair(name, x, x)
     if x.array.dtype.kind == "f":
         return wrap(getattr(kernels, name)(x.array))
-    return wrap(np.full(x.array.shape, of_integers))
+    return wrap((ones if of_integers else zeros)(x.array.shape, np.bool_, like=x.array))
+
+
+def _equal_to(name: str, x: Tensor, infinity: float) -> Tensor:
+    array = _pair(name, x, x)[0]
+    if array.dtype.kind != "f":
+        return wrap(zeros(array.shape, np.bool_, like=array))
+    run = exact("eq") if array.dtype is float16 else kernels.eq
+    return wrap(run(array, from_host(infinity, array.dtype, like=array)))
 
 
 def _pair(name: str, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -343,7 +352,7 @@ def _bitwise(name: str, operator: Callable[..., Any], x: Any, y: Any) -> Tensor:
     if a.array.dtype.kind == "f":
         raise TypeError(f"{name}: input and other promote to {a.array.dtype}, needs int64 or bool")
     broadcast_shape(name, a.array.shape, b.array.shape)
-    return wrap(np.asarray(operator(a.array, b.array)))
+    return wrap(operator(a.array, b.array))
 
 
 greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne

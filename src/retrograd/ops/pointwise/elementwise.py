@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from ...arrays import from_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import (
@@ -50,20 +49,20 @@ __all__ = [
 class Add(Pointwise, Binary, formula="add"):
     """x + y"""
 
-    exact = np.add
+    exact = True
 
 
 class Sub(Pointwise, Binary, formula="sub"):
     """x - y"""
 
-    exact = np.subtract
+    exact = True
     truths = False
 
 
 class Mul(Pointwise, Binary, formula="mul"):
     """x y"""
 
-    exact = np.multiply
+    exact = True
 
 
 class Div(Pointwise, Binary, formula="div"):
@@ -177,7 +176,7 @@ def neg(input: Tensor) -> Tensor:
     """-input"""
     if interpreters and (seen := interpreted(neg, locals())) is not None:
         return seen
-    return unary_exact(Neg, "neg", np.negative, input)
+    return unary_exact(Neg, "neg", input)
 
 
 @operator(methods="positive __pos__", numpy="positive", dtypes="ihf")
@@ -210,7 +209,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
         weight = as_real("lerp", "weight", weight)
         if input.array.shape == end.array.shape:
             return LerpNumber.apply(input, end, weight)
-        weight = wrap(np.array(weight, input.array.dtype))
+        weight = wrap(from_host(weight, input.array.dtype))
     require_same("lerp", "input", input, "weight", weight)  # type: ignore[arg-type]
     broadcast_shape("lerp", broadcast_shape("lerp", input.array.shape, end.array.shape), weight.array.shape)  # type: ignore[union-attr]
     return Lerp.apply(input, end, weight)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import from_host
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -98,13 +99,11 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: fl
     if not logits.array.ndim:
         return of_line(gumbel_softmax, logits, tau, hard, eps, dim)
     place = axis("gumbel_softmax", "dim", dim, logits.array.ndim)
-    noise = default_generator.gumbel(size=logits.array.shape).astype(logits.array.dtype)
+    noise = from_host(default_generator.gumbel(size=logits.array.shape), logits.array.dtype)
     soft = softmax((logits + wrap(noise)) * (1.0 / tau), place)
     if not hard:
         return soft
-    chosen = np.zeros_like(soft.array)
-    np.put_along_axis(chosen, np.expand_dims(soft.array.argmax(place), place), 1.0, place)
-    return StraightThrough.apply(soft, chosen)
+    return StraightThrough.apply(soft, kernels.one_hot_argmax(soft.array, place))
 
 
 @operator

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from ...arrays import ones, zeros
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import exact, kernels
 from ..arguments.checks import as_float, require_float
 from ..dtypes.dtype import cast, float64
 from ..dtypes.promotion import floats, promote
+from ..memory.private import private
 from ..shape.broadcasting import broadcast_shape, sum_to
 from .operands import Binary, binary
 from .piecewise import where
@@ -45,15 +47,16 @@ class Frexp(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-        mantissa, exponent = map(np.asarray, np.frexp(x.array))  # of a tensor without axes they are numbers
-        ctx.exponent = np.array(exponent, np.int32)
-        found = wrap(ctx.exponent.copy())
+        mantissa, exponent = kernels.frexp(x.array)
+        ctx.exponent = private(exponent, any(ctx.needs_input_grad))
+        found = wrap(exponent)
         ctx.mark_non_differentiable(found)
-        return wrap(np.asarray(mantissa)), found
+        return wrap(mantissa), found
 
     @staticmethod
     def backward(ctx: Any, g: Tensor, _: Any) -> Tensor:
-        return g * wrap(np.asarray(np.ldexp(np.ones((), g.array.dtype), -ctx.exponent)))
+        one = ones((), g.array.dtype, like=g.array)
+        return g * wrap(kernels.ldexp(one, exact("neg")(ctx.exponent)))
 
 
 class NextAfter(Function):
@@ -62,12 +65,12 @@ class NextAfter(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.shapes = x.array.shape, y.array.shape
-        return wrap(np.asarray(np.nextafter(x.array, y.array)))
+        return wrap(kernels.nextafter(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         of_x, of_y = ctx.shapes
-        return sum_to(g, of_x), wrap(np.zeros(of_y, g.array.dtype)) if ctx.needs_input_grad[1] else None
+        return sum_to(g, of_x), wrap(zeros(of_y, g.array.dtype, like=g.array)) if ctx.needs_input_grad[1] else None
 
 
 class Copysign(Pointwise, Binary, formula="copysign"):
@@ -160,7 +163,7 @@ def gcd(input: Tensor, other: Tensor | int) -> Tensor:
     """
     if interpreters and (seen := interpreted(gcd, locals())) is not None:
         return seen
-    return _of_integers("gcd", np.gcd, input, other)
+    return _of_integers("gcd", kernels.gcd, input, other)
 
 
 @operator(methods="lcm", in_place=True, numpy="lcm", dtypes="i")
@@ -173,7 +176,7 @@ def lcm(input: Tensor, other: Tensor | int) -> Tensor:
     """
     if interpreters and (seen := interpreted(lcm, locals())) is not None:
         return seen
-    return _of_integers("lcm", np.lcm, input, other)
+    return _of_integers("lcm", kernels.lcm, input, other)
 
 
 @operator(methods="heaviside", in_place=True, numpy="heaviside", dtypes="bihf")
@@ -191,8 +194,8 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
             raise TypeError(f"heaviside: {label} is {getattr(value, 'dtype', type(value).__name__)}; both must be "
                             "Tensors of one type")
     broadcast_shape("heaviside", input.array.shape, values.array.shape)
-    x = input.array
-    return where(wrap(np.asarray(x == 0)), values, wrap(np.asarray((x > 0).astype(x.dtype))))
+    at_zero, step = kernels.unit_step(input.array)
+    return where(wrap(at_zero), values, wrap(step))
 
 
 @operator(records=NextAfter, methods="nextafter", in_place=True, numpy="nextafter")
@@ -212,9 +215,9 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
     return NextAfter.apply(x, y)
 
 
-def _of_integers(name: str, function: np.ufunc, x: Any, y: Any) -> Tensor:
+def _of_integers(name: str, function: Callable[..., Any], x: Any, y: Any) -> Tensor:
     a, b = promote(name, x, y)
     if a.array.dtype.kind not in "iu":
         raise TypeError(f"{name}: input and other promote to {a.array.dtype}, needs integers; convert with .long()")
     broadcast_shape(name, a.array.shape, b.array.shape)
-    return wrap(np.asarray(function(a.array, b.array)))
+    return wrap(function(a.array, b.array))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ...arrays import from_host, zeros
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled as recording
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import exact
 from ..arguments.checks import as_float, require_float
 from ..dtypes.dtype import default_dtype
 from ..dtypes.promotion import promote
@@ -25,9 +26,10 @@ Gradients = tuple[Tensor | None, ...]
 
 
 class Binary(Function):
-    """An operator of two broadcast operands; ``exact`` computes it for integers, which carry no gradient."""
+    """An operator of two broadcast operands; ``exact``: of integers, too, which carry no gradient."""
 
-    exact: ClassVar[Callable[..., Any] | None] = None  # None: integers become float32
+    formula: Any  # its value
+    exact: ClassVar[bool] = False  # False: integers become float32
     integers: ClassVar[bool] = True  # False: one operand at least must be floating-point
     truths: ClassVar[bool] = True  # False: no operand may hold truth values
 
@@ -42,7 +44,7 @@ class Constant(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        return wrap(np.zeros(ctx.shape, ctx.dtype)), None
+        return wrap(zeros(ctx.shape, ctx.dtype, like=g.array)), None
 
 
 class WithoutGradient(Function):
@@ -72,8 +74,8 @@ def unary_float(operator: type[Function], name: str, x: Tensor) -> Tensor:
 
 
 @operator
-def unary_exact(operator: type[Function], name: str, exact: Callable[..., Any], x: Tensor) -> Tensor:
-    """The operator of a floating-point Tensor; ``exact`` computes it for integers, which carry no gradient.
+def unary_exact(operator: type[Function], name: str, x: Tensor) -> Tensor:
+    """The operator of a floating-point Tensor, or of integers, which carry no gradient; ``name`` is its kernel, too.
 
     Raises:
         TypeError: x is not a Tensor, or holds truth values.
@@ -85,7 +87,7 @@ def unary_exact(operator: type[Function], name: str, exact: Callable[..., Any], 
         if dtype.char in "fd":
             return operator.apply(x)
         if dtype.kind in "iu":
-            return wrap(np.asarray(exact(x.array)))
+            return wrap(exact(name)(x.array))
     return unary_float(operator, name, x)
 
 
@@ -111,13 +113,12 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
         if reflected is not None:
             return reflected(x)
     x, y = promoted(operator, name, x, y)
-    if operator.exact is None and x.array.dtype.kind != "f":  # before a number wraps in a small type of integers
-        x, y = (as_float(name, v) if isinstance(v, Tensor) else wrap(np.array(v, default_dtype())) for v in given)
+    if not operator.exact and x.array.dtype.kind != "f":  # before a number wraps in a small type of integers
+        x, y = (as_float(name, v) if isinstance(v, Tensor) else wrap(from_host(v, default_dtype())) for v in given)
     broadcast_shape(name, x.array.shape, y.array.shape)
     if x.array.dtype.kind == "f":
         return operator.apply(x, y)
-    assert operator.exact is not None
-    return Tensor(np.asarray(operator.exact(x.array, y.array)))
+    return Tensor(exact(operator.formula.kernel)(x.array, y.array))
 
 
 def promoted(operator: type[Binary], name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ...arrays import from_host, zeros
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...kernel_set import kernels
+from ...kernel_set import exact, kernels
 from ..arguments.checks import as_element, as_mask, as_real, as_truth, is_number, require_float, require_tensor
 from ..dtypes.dtype import cast, uint8
 from ..dtypes.promotion import promote, promoted_type, with_number
@@ -63,9 +63,9 @@ class ClampTensors(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         want, (x, low, high) = ctx.needs_input_grad, ctx.saved_tensors
-        masks = ((x >= low) & (x <= high), (low < high) & (x < low), (x > high) | (low > high))
+        masks = kernels.clamp_masks(x, low, high)
         return tuple(
-            sum_to(where(wrap(np.asarray(mask)), g, 0.0), operand.shape) if wanted else None
+            sum_to(where(wrap(mask), g, 0.0), operand.shape) if wanted else None
             for wanted, mask, operand in zip(want, masks, (x, low, high), strict=True)
         )
 
@@ -82,7 +82,7 @@ class Where(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (_, want_x, want_y), (condition,), (sx, sy) = ctx.needs_input_grad, ctx.saved_tensors, ctx.shapes
-        zero = wrap(np.zeros((), g.array.dtype))
+        zero = wrap(zeros((), g.array.dtype, like=g.array))
         gx = sum_to(Where.apply(condition, g, zero), sx) if want_x else None
         return None, gx, sum_to(Where.apply(condition, zero, g), sy) if want_y else None
 
@@ -90,7 +90,7 @@ class Where(Function):
 class Maximum(Pointwise, Binary, formula="maximum"):
     """The larger one; NaN wins."""
 
-    exact = np.maximum
+    exact = True
 
 
 @operator(records=Maximum, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="maximum", numpy="maximum", dtypes="bihf")
@@ -104,7 +104,7 @@ def maximum(input: Tensor | float, other: Tensor | float) -> Tensor:
 class Minimum(Pointwise, Binary, formula="minimum"):
     """The smaller one; NaN wins."""
 
-    exact = np.minimum
+    exact = True
 
 
 @operator(records=Minimum, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="minimum", numpy="minimum", dtypes="bihf")
@@ -118,7 +118,7 @@ def minimum(input: Tensor | float, other: Tensor | float) -> Tensor:
 class Fmax(Pointwise, Binary, formula="fmax"):
     """The larger one; numbers win over NaN."""
 
-    exact = np.fmax
+    exact = True
 
 
 @operator(records=Fmax, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmax", numpy="fmax", dtypes="bihf")
@@ -132,7 +132,7 @@ def fmax(input: Tensor | float, other: Tensor | float) -> Tensor:
 class Fmin(Pointwise, Binary, formula="fmin"):
     """The smaller one; numbers win over NaN."""
 
-    exact = np.fmin
+    exact = True
 
 
 @operator(records=Fmin, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmin", numpy="fmin", dtypes="bihf")
@@ -141,9 +141,6 @@ def fmin(input: Tensor | float, other: Tensor | float) -> Tensor:
     if interpreters and (seen := interpreted(fmin, locals())) is not None:
         return seen
     return binary(Fmin, "fmin", input, other)
-
-
-_positive_part = partial(np.maximum, 0)
 
 
 @operator(records=Relu, methods="relu", dtypes="bif")
@@ -157,7 +154,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
         return seen
     if inplace is not False and as_truth("relu", "inplace", inplace):
         return input.relu_()
-    return unary_exact(Relu, "relu", _positive_part, input)
+    return unary_exact(Relu, "relu", input)
 
 
 @operator(records=(Clamp, ClampTensors), methods="clamp clip", in_place=True, dtypes="bihf")
@@ -201,10 +198,10 @@ def _clamp(x: Tensor, low: Any, high: Any) -> Tensor:
     x = cast(x, dtype)
     low, high = _limit("min", low, dtype), _limit("max", high, dtype)
     if dtype.kind != "f":
-        y = x.array if low is None else np.maximum(x.array, low.array)
-        return wrap(np.asarray(y if high is None else np.minimum(y, high.array)))
-    low = wrap(np.full((), -np.inf, dtype)) if low is None else low
-    return ClampTensors.apply(x, low, wrap(np.full((), np.inf, dtype)) if high is None else high)
+        y = x.array if low is None else exact("maximum")(x.array, low.array)
+        return wrap(y if high is None else exact("minimum")(y, high.array))
+    low = wrap(from_host(-math.inf, dtype, like=x.array)) if low is None else low
+    return ClampTensors.apply(x, low, wrap(from_host(math.inf, dtype, like=x.array)) if high is None else high)
 
 
 def _limit(label: str, limit: Any, dtype: np.dtype[Any]) -> Tensor | None:
@@ -255,7 +252,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     broadcast_shape("where", broadcast_shape("where", x.array.shape, y.array.shape), condition.array.shape)
     if x.array.dtype.kind == "f":
         return Where.apply(condition.array, x, y)
-    return wrap(np.asarray(np.where(condition.array, x.array, y.array)))
+    return wrap(exact("where")(condition.array, x.array, y.array))
 
 
 @operator(records=NanToNum, methods="nan_to_num", in_place=True, dtypes="bif")
@@ -269,7 +266,7 @@ def nan_to_num(
     if interpreters and (seen := interpreted(nan_to_num, locals())) is not None:
         return seen
     if isinstance(input, Tensor) and input.array.dtype.kind != "f":
-        return wrap(input.array.copy())
+        return wrap(kernels.reshaped(input.array, input.array.shape))
     require_float("nan_to_num", input)
     largest = float(np.finfo(input.array.dtype).max)
     high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf

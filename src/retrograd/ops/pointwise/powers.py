@@ -6,10 +6,13 @@ import math
 
 import numpy as np
 
+from ...arrays import any_true, zeros
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import exact, kernels
 from ..arguments.checks import as_float, as_real, is_number
 from ..dtypes.promotion import promote
+from ..shape.broadcasting import broadcast_shape
 from .operands import Binary, binary
 from .pointwise import Pointwise
 
@@ -78,7 +81,7 @@ class PowOfNumber(Pointwise, formula="power_of_number"):
 class PowTensors(Pointwise, Binary, formula="pow"):
     """x**y; NaN for a negative x and a y that is not an integer"""
 
-    exact = np.power
+    exact = True
 
 
 class Hypot(Pointwise, Binary, formula="hypot"):
@@ -129,7 +132,7 @@ def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     x, y = promote("pow", input, exponent, "exponent")
     if x.array.dtype.kind == "b":
         raise TypeError("pow: input and exponent are bool, needs numbers; convert one with .long()")
-    if x.array.dtype.kind in "iu" and (y.array < 0).any():
+    if x.array.dtype.kind in "iu" and _any_negative(y.array):
         if not isinstance(exponent, Tensor):
             raise ValueError("pow: an integer has no negative integer power; convert input with input.float()")
         return _integer_powers(x, y)
@@ -138,6 +141,9 @@ def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
 
 def _integer_powers(x: Tensor, y: Tensor) -> Tensor:
     """x**y truncated to integers, where y < 0 too: 1 / x**-y, truncated, and 0 for x = 0."""
-    powers = binary(PowTensors, "pow", x, wrap(np.maximum(y.array, 0))).array
-    odd = np.where(y.array & 1, x.array, 1)  # of 1 and -1
-    return wrap(np.where(y.array < 0, np.where(np.abs(x.array) == 1, odd, 0), powers))
+    broadcast_shape("pow", x.array.shape, y.array.shape)
+    return wrap(kernels.integer_powers(x.array, y.array))
+
+
+def _any_negative(y: np.ndarray) -> bool:
+    return any_true(exact("lt")(y, zeros((), y.dtype, like=y)), "whether an exponent is negative")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from ...arrays import from_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_real, as_truth, require_float, require_number, require_same, whole
@@ -245,7 +244,7 @@ def rrelu(
     if inplace:
         return in_place(rrelu)(input, lower, upper, training)
     slopes = default_generator.uniform(lower, upper, input.array.shape)
-    return Prelu.apply(input, wrap(np.asarray(slopes, input.array.dtype)))
+    return Prelu.apply(input, wrap(from_host(slopes, input.array.dtype)))
 
 
 _threshold = threshold

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from ...arrays import all_true
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import as_count, require_float
 from ..dtypes.promotion import promote
 from .operands import Binary, binary, unary_exact, unary_float
@@ -69,30 +69,25 @@ class Frac(Pointwise, formula="frac"):
 class Fmod(Pointwise, Binary, formula="fmod"):
     """x - y trunc(x / y), exactly: the remainder with the sign of x"""
 
-    exact = np.fmod
+    exact = True
 
 
 class Remainder(Pointwise, Binary, formula="remainder"):
     """x - y floor(x / y), exactly: the remainder with the sign of y"""
 
-    exact = np.remainder
+    exact = True
 
 
 class FloorDivide(Pointwise, Binary, formula="floor_divide"):
     """floor(x / y) for the exact quotient; x / y where y is 0"""
 
-    exact = np.floor_divide
-
-
-def _towards_0(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    down = np.floor_divide(x, y)  # one too low where the quotient is negative and inexact
-    return np.asarray(down + ((down < 0) & (down * y != x)))
+    exact = True
 
 
 class TruncDivide(Pointwise, Binary, formula="trunc_divide"):
     """trunc(x / y)"""
 
-    exact = _towards_0
+    exact = True
 
 
 @operator(records=Abs, methods="abs absolute __abs__", in_place=True, numpy="absolute fabs", dtypes="if")
@@ -100,7 +95,7 @@ def abs(input: Tensor) -> Tensor:
     """|input|; the gradient at 0 is 0."""
     if interpreters and (seen := interpreted(abs, locals())) is not None:
         return seen
-    return unary_exact(Abs, "abs", np.abs, input)
+    return unary_exact(Abs, "abs", input)
 
 
 @operator(records=Sign, methods="sign sgn", in_place=True, numpy="sign", dtypes="bif")
@@ -109,8 +104,8 @@ def sign(input: Tensor) -> Tensor:
     if interpreters and (seen := interpreted(sign, locals())) is not None:
         return seen
     if isinstance(input, Tensor) and input.array.dtype.kind == "b":
-        return wrap(input.array.copy())
-    return unary_exact(Sign, "sign", np.sign, input)
+        return wrap(kernels.reshaped(input.array, input.array.shape))
+    return unary_exact(Sign, "sign", input)
 
 
 @operator(records=Ceil, methods="ceil", in_place=True, numpy="ceil", dtypes="if")
@@ -118,7 +113,7 @@ def ceil(input: Tensor) -> Tensor:
     """The least integer that is not below input; the gradient is 0."""
     if interpreters and (seen := interpreted(ceil, locals())) is not None:
         return seen
-    return unary_exact(Ceil, "ceil", np.positive, input)
+    return unary_exact(Ceil, "ceil", input)
 
 
 @operator(records=Floor, methods="floor", in_place=True, numpy="floor", dtypes="if")
@@ -126,7 +121,7 @@ def floor(input: Tensor) -> Tensor:
     """The largest integer that is not above input; the gradient is 0."""
     if interpreters and (seen := interpreted(floor, locals())) is not None:
         return seen
-    return unary_exact(Floor, "floor", np.positive, input)
+    return unary_exact(Floor, "floor", input)
 
 
 @operator(records=Trunc, methods="trunc fix", in_place=True, numpy="trunc", dtypes="if")
@@ -134,7 +129,7 @@ def trunc(input: Tensor) -> Tensor:
     """The integer next to input towards 0; the gradient is 0."""
     if interpreters and (seen := interpreted(trunc, locals())) is not None:
         return seen
-    return unary_exact(Trunc, "trunc", np.positive, input)
+    return unary_exact(Trunc, "trunc", input)
 
 
 @operator(records=(RoundPlaces, RoundTens, Round), methods="round", in_place=True, numpy="rint", dtypes="if")
@@ -150,7 +145,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
         return seen
     decimals = as_count("round", "decimals", decimals, -308, 308)
     if isinstance(input, Tensor) and input.array.dtype.kind in "iu" and not decimals:
-        return wrap(input.array.copy())
+        return wrap(kernels.reshaped(input.array, input.array.shape))
     require_float("round", input)
     if decimals:
         return (RoundPlaces if decimals > 0 else RoundTens).apply(input, 10.0 ** max(decimals, -decimals))
@@ -210,7 +205,7 @@ def _divided(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
     x, y = promote(name, x, y)
     if x.array.dtype.kind == "b":
         raise TypeError(f"{name}: input and other are bool, needs numbers; convert one with .long()")
-    if x.array.dtype.kind in "iu" and not y.array.all():
+    if x.array.dtype.kind in "iu" and not all_true(y.array, "whether a divisor is 0"):
         raise ZeroDivisionError(f"{name}: other contains 0, integers have no inf; convert input with input.float()")
     return binary(operator, name, x, y)
 

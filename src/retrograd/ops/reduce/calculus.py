@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import ones
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..arguments.checks import is_number, require_number
 from ..dtypes.dtype import cast, int64
 from ..index.indexing import GetItem
@@ -92,9 +94,9 @@ def _derivative(x: Tensor, along: int, step: Any, edge_order: int) -> Tensor:
     if uneven:
         if step.array.shape != (n,):
             raise ValueError(f"gradient: coordinates of shape {step.array.shape} must have the shape ({n},)")
-        distances = np.diff(step.array.astype(np.float64))
+        distances = kernels.differences(step.array)
     elif is_number(step) or isinstance(step, Tensor):
-        distances = np.ones(n - 1)
+        distances = ones(n - 1, np.float64, like=x.array)
     else:
         raise TypeError(
             f"gradient: spacing holds {step!r}; it must be a number, or numbers or Tensors of coordinates, one per axis"
@@ -105,26 +107,18 @@ def _derivative(x: Tensor, along: int, step: Any, edge_order: int) -> Tensor:
         found: Tensor = GetItem.apply(x, (slice(None),) * along + (slice(first, last),))
         return found
 
-    def weight(values: Any) -> Tensor:
-        return wrap(np.asarray(values, kind).reshape(wide))
-
+    found_weights = kernels.difference_weights(distances, edge_order, kind)
+    after, before, middle, start, end = [wrap(values.reshape(wide)) for values in found_weights]
     pieces = []
-    with np.errstate(all="ignore"):  # two equal coordinates
-        a, b = distances[:-1], distances[1:]  # before and after each inner element
-        if n > 2:
-            inner = part(2, None) * weight(a / (b * (a + b))) - part(0, -2) * weight(b / (a * (a + b)))
-            pieces.append(inner + part(1, -1) * weight((b - a) / (a * b)) if uneven else inner)
-        if edge_order == 1:
-            first = (part(1, 2) - part(0, 1)) * weight([1 / distances[0]])
-            last = (part(n - 1, None) - part(n - 2, n - 1)) * weight([1 / distances[-1]])
-        else:
-            c, d = distances[0], distances[1]
-            first = part(0, 1) * weight([-(2 * c + d) / (c * (c + d))]) + part(1, 2) * weight([(c + d) / (c * d)])
-            first = first - part(2, 3) * weight([c / (d * (c + d))])
-            c, d = distances[-1], distances[-2]
-            last = part(n - 1, None) * weight([(2 * c + d) / (c * (c + d))])
-            last = last - part(n - 2, n - 1) * weight([1 / c + 1 / d])
-            last = last + part(n - 3, n - 2) * weight([c / (d * (c + d))])
+    if n > 2:
+        inner = part(2, None) * after - part(0, -2) * before
+        pieces.append(inner + part(1, -1) * middle if uneven else inner)
+    if edge_order == 1:
+        first = (part(1, 2) - part(0, 1)) * start
+        last = (part(n - 1, None) - part(n - 2, n - 1)) * end
+    else:
+        first = part(0, 1) * start[:1] + part(1, 2) * start[1:2] - part(2, 3) * start[2:]
+        last = part(n - 1, None) * end[:1] - part(n - 2, n - 1) * end[1:2] + part(n - 3, n - 2) * end[2:]
     found = cat((first, *pieces, last), along)
     return found if uneven else found / float(step)
 

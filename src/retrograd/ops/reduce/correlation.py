@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import any_true, from_host, zeros
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import exact
 from ..arguments.checks import as_int, as_real, is_number, require_float, require_tensor
 from ..dtypes.dtype import cast, default_dtype
 from ..dtypes.promotion import floats, promoted_type
@@ -53,7 +55,7 @@ def cov(
             weight = reshape(weight, 1)
         if label == "fweights" and weight.array.dtype.kind not in "iu":
             raise TypeError(f"cov: fweights is {weight.array.dtype}, needs integers")
-        if weight.array.shape != (count,) or (weight.array < 0).any():
+        if weight.array.shape != (count,) or _any_negative(weight.array):
             raise ValueError(f"cov: {label}.shape={weight.array.shape} must be ({count},), its elements at least 0")
         part = cast(weight, x.array.dtype)
         weights = part if weights is None else weights * part
@@ -69,9 +71,13 @@ def cov(
         total = norm - correction
         if aweights is not None:
             total = norm - correction * (weights * cast(aweights, x.array.dtype)).sum() / norm
-    divisor = total if isinstance(total, Tensor) else wrap(np.asarray(total, x.array.dtype))
+    divisor = total if isinstance(total, Tensor) else wrap(from_host(total, x.array.dtype))
     found = found / divisor.clamp(min=0)
     return reshape(found, ()) if found.array.size == 1 else found
+
+
+def _any_negative(weight: np.ndarray) -> bool:
+    return any_true(exact("lt")(weight, zeros((), weight.dtype, like=weight)), "whether a weight is negative")
 
 
 @operator(methods="corrcoef", dtypes="bif")

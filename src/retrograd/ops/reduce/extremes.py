@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import ones_like
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -51,8 +52,8 @@ class Amax(Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, y = ctx.saved_tensors
         y = y.reshape(kept_shape(x.array.shape, ctx.axes))
-        chosen = kernels.ties(np.ones_like(y), x.array, y)
-        share = Reshape.apply(g, y.shape) * wrap(np.asarray(1 / kernels.sum(chosen, ctx.axes, True)))
+        chosen = kernels.ties(ones_like(y), x.array, y)
+        share = Reshape.apply(g, y.shape) * wrap(kernels.reciprocal(kernels.sum(chosen, ctx.axes, True)))
         return share * wrap(chosen), None, None, None
 
 
@@ -73,8 +74,8 @@ class ExtremeAlong(Function):
     def backward(ctx: Any, g: Tensor, _: Any) -> tuple[Tensor | None, ...]:
         (indices,) = ctx.saved_tensors
         shape, along = ctx.input_shape, ctx.axis
-        kept = Reshape.apply(g, kept_shape(shape, (along,)))
-        return Place.apply(kept, np.expand_dims(indices, along), along, shape, ctx.memory), None, None
+        left = kept_shape(shape, (along,))
+        return Place.apply(Reshape.apply(g, left), indices.reshape(left), along, shape, ctx.memory), None, None
 
 
 @operator(records=(Amax, ExtremeAlong), methods="max", dtypes="bihf")
@@ -196,8 +197,8 @@ def _extreme(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: boo
     if x.array.dtype.kind == "f":
         values, indices = ExtremeAlong.apply(x, along, smallest)
     else:
-        places = np.asarray((np.argmin if smallest else np.argmax)(x.array, along))
-        values, indices = wrap(np.asarray((np.min if smallest else np.max)(x.array, along))), wrap(places)
+        values = wrap((kernels.integer_amin if smallest else kernels.integer_amax)(x.array, (along,), False))
+        indices = wrap((kernels.argmin if smallest else kernels.argmax)(x.array, along, False))
     if keepdim:
         shape = kept_shape(x.array.shape, (along,))
         return Extremes(Reshape.apply(values, shape), wrap(indices.array.reshape(shape)))
@@ -209,7 +210,7 @@ def _over(name: str, x: Tensor, dim: Dim, keepdim: bool, smallest: bool) -> Tens
     _nonempty(name, x, over, dim)
     if x.array.dtype.kind == "f":
         return Amax.apply(x, over, keepdim, smallest)
-    return wrap(np.asarray((np.min if smallest else np.max)(x.array, over, keepdims=keepdim)))
+    return wrap((kernels.integer_amin if smallest else kernels.integer_amax)(x.array, over, keepdim))
 
 
 def _place(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: bool) -> Tensor:
@@ -222,26 +223,21 @@ def _place(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: bool)
     _nonempty(name, x, tuple(range(x.array.ndim)) if along is None else (along,), dim)
     if x.array.dtype.kind == "f":
         if along is None:
-            index = _first_of_all(x.array, smallest)
-            return wrap(np.full((1,) * x.array.ndim if keepdim else (), index, np.int64))
+            return wrap(_first_of_all(x.array, smallest).reshape((1,) * x.array.ndim if keepdim else ()))
         _, indices = (kernels.min if smallest else kernels.max)(x.array, along)
         return wrap(indices.reshape(left_shape(x.array.shape, (along,), keepdim)))
-    return wrap(np.asarray((np.argmin if smallest else np.argmax)(x.array, along, keepdims=keepdim), np.int64))
+    return wrap((kernels.argmin if smallest else kernels.argmax)(x.array, along, keepdim))
 
 
-def _first_of_all(x: np.ndarray, smallest: bool) -> int:
+def _first_of_all(x: np.ndarray, smallest: bool) -> np.ndarray:
     """Index in C order of the first extreme."""
     find = kernels.min if smallest else kernels.max
     if x.flags.c_contiguous:
-        return int(find(x.reshape(-1), 0)[1])
+        return find(x.reshape(-1), 0)[1]
     order = memory_order(x)
-    memory = x.transpose(order)  # in memory order; among ties C order decides
-    line = memory.reshape(-1)
+    line = x.transpose(order).reshape(-1)  # in memory order; among ties C order decides
     value, first = find(line, 0)
-    rest = line[int(first) :]
-    places = np.flatnonzero(rest == value if value == value else rest != rest) + int(first)
-    back = [np.unravel_index(places, memory.shape)[order.index(axis)] for axis in range(x.ndim)]
-    return int(np.ravel_multi_index(tuple(back), x.shape).min())
+    return kernels.first_equal(line, value, first, x.shape, order)
 
 
 def _nonempty(name: str, x: Tensor, over: tuple[int, ...], dim: Any) -> None:

@@ -122,27 +122,18 @@ def vector_norm_of(name: str, x: Tensor, order: float, dim: Dim, keepdim: bool, 
     if order == 1:
         return Norm1.apply(x, over, keepdim)
     if order == 0:
-        return Constant.apply(x, np.asarray((x.array != 0).sum(axis=over, keepdims=keepdim), x.array.dtype))
+        return Constant.apply(x, kernels.count_nonzero(x.array, over, keepdim, x.array.dtype))
     size = abs(x)
     if math.isinf(order):
         return Amax.apply(size, over, keepdim, order < 0)
     # dividing by the element that counts most keeps powers from overflowing and from vanishing
-    scale = _decisive(size.array, over, order < 0)
+    scale = kernels.decisive(size.array, over, order < 0)
     size, scale_left = size / wrap(scale), wrap(scale.reshape(left_shape(shape, over, keepdim)))
     # powers of 0 have no derivative: replace 0 by 1, without counting it
-    at_zero = wrap(np.asarray(x.array == 0, x.array.dtype))
+    at_zero = wrap(kernels.at_zero(x.array))
     if order < 0:  # if an element is 0, the norm is 0
-        no_zero = wrap(np.asarray((x.array != 0).all(axis=over, keepdims=keepdim), x.array.dtype))
+        no_zero = wrap(kernels.cast(kernels.all(x.array, over, keepdim), x.array.dtype))
         return pow(Sum.apply(pow(size + at_zero, order), over, keepdim), 1 / order) * scale_left * no_zero
     total = Sum.apply(pow(size + at_zero, order) - at_zero, over, keepdim)
-    of_nothing = wrap(np.asarray(total.array == 0, x.array.dtype))
+    of_nothing = wrap(kernels.at_zero(total.array))
     return (pow(total + of_nothing, 1 / order) - of_nothing) * scale_left
-
-
-def _decisive(size: np.ndarray, over: tuple[int, ...], smallest: bool) -> np.ndarray:
-    """The largest, or the smallest positive, element over axes, which are kept; 1 where that is 0 or not finite."""
-    if smallest:
-        found = np.where(size == 0, np.inf, size).min(over, keepdims=True, initial=np.inf)
-    else:
-        found = size.max(over, keepdims=True, initial=0)
-    return np.where((found > 0) & np.isfinite(found), found, 1).astype(size.dtype)

@@ -6,14 +6,13 @@ import math
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
+from ...arrays import all_finite, all_true
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
 from ..arguments.checks import as_flag, require_float, require_tensor
-from ..dtypes.dtype import as_dtype, cast
+from ..dtypes.dtype import as_dtype, cast, int64
 from ..shape.broadcasting import Sum, expand_axes, kept_shape
 from ..shape.shape import Permute, Reshape, axis
 from .scan import prefix_products
@@ -57,7 +56,8 @@ class Prod(Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (x, y), axes = ctx.saved_tensors, ctx.axes
         shape = x.array.shape
-        if y.array.all() and np.isfinite(y.array).all():  # no zeros, no underflow
+        why = "whether a product can be divided by its factors"
+        if all_true(y.array, why) and all_finite(y.array, why):  # no zeros, no underflow
             return Reshape.apply(g * y, kept_shape(shape, axes)) / x, None, None
         # for each element: the product of all before it and all after it, on one line
         kept = tuple(i for i in range(len(shape)) if i not in axes)
@@ -74,14 +74,13 @@ class NanToZero(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        kept = np.asarray(x.array == x.array)
-        ctx.save_for_backward(kept)
-        return wrap(np.where(kept, x.array, x.array.dtype.type(0)))
+        ctx.save_for_backward(kernels.eq(x.array, x.array))
+        return wrap(kernels.nan_to_num(x.array, 0.0, math.inf, -math.inf))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (kept,) = ctx.saved_tensors
-        return (g * wrap(kept.astype(g.array.dtype)),)
+        return (g * wrap(kernels.cast(kept, g.array.dtype)),)
 
 
 @operator(records=Sum, methods="sum", dtypes="bihf")
@@ -100,7 +99,7 @@ def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = N
     input, over, keepdim = operands("sum", input, dim, keepdim, dtype)
     if input.array.dtype.kind == "f":
         return Sum.apply(input, over, keepdim)
-    return wrap(np.asarray(input.array.sum(axis=over, keepdims=keepdim, dtype=_wide(input, dtype))))
+    return wrap(kernels.integer_sum(input.array, over, keepdim, _wide(input, dtype)))
 
 
 @operator(records=Mean, methods="mean")
@@ -134,12 +133,12 @@ def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
     input, over, keepdim = operands("prod", input, dim, keepdim, dtype)
     if input.array.dtype.kind == "f":
         return Prod.apply(input, over, keepdim)
-    return wrap(np.asarray(input.array.prod(axis=over, keepdims=keepdim, dtype=_wide(input, dtype))))
+    return wrap(kernels.integer_prod(input.array, over, keepdim, _wide(input, dtype)))
 
 
 def _wide(x: Tensor, dtype: Any) -> Any:
     """The type to reduce integers in: ``dtype`` if it is given; in bool, a sum is any, a product all."""
-    return np.int64 if dtype is None else x.array.dtype
+    return int64 if dtype is None else x.array.dtype
 
 
 @operator(records=(Sum, NanToZero), methods="nansum", dtypes="bihf")
@@ -165,7 +164,8 @@ def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any
     if interpreters and (seen := interpreted(nanmean, locals())) is not None:
         return seen
     input, over, keepdim = operands("nanmean", input, dim, keepdim, dtype, floating=True)
-    count = np.asarray((input.array == input.array).sum(axis=over, keepdims=keepdim), input.array.dtype)
+    numbers = kernels.eq(input.array, input.array)
+    count = kernels.count_nonzero(numbers, over, keepdim, input.array.dtype)
     return Sum.apply(NanToZero.apply(input), over, keepdim) / wrap(count)
 
 
@@ -181,7 +181,7 @@ def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
     if interpreters and (seen := interpreted(count_nonzero, locals())) is not None:
         return seen
     input, over, _ = operands("count_nonzero", input, dim)
-    return wrap(np.asarray(np.count_nonzero(input.array, axis=over), np.int64))
+    return wrap(kernels.count_nonzero(input.array, over, False, int64))
 
 
 @operator(methods="all", dtypes="bihf")
@@ -194,7 +194,7 @@ def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
         return seen
     input, over, keepdim = operands("all", input, dim, keepdim)
     over = () if isinstance(dim, (tuple, list)) and not dim else over
-    return wrap(np.asarray(np.all(input.array, axis=over, keepdims=keepdim)))
+    return wrap(kernels.all(input.array, over, keepdim))
 
 
 @operator(methods="any", dtypes="bihf")
@@ -209,7 +209,7 @@ def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
         return seen
     input, over, keepdim = operands("any", input, dim, keepdim)
     over = () if isinstance(dim, (tuple, list)) and not dim else over
-    return wrap(np.asarray(np.any(input.array, axis=over, keepdims=keepdim)))
+    return wrap(kernels.any(input.array, over, keepdim))
 
 
 def operands(

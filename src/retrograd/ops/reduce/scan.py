@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,8 +85,7 @@ class LogCumSumExp(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
-        with np.errstate(all="ignore"):
-            y = wrap(np.logaddexp.accumulate(x.array, axis))
+        y = wrap(kernels.logcumsumexp(x.array, axis))
         ctx.save_for_backward(x, y)
         ctx.axis = axis
         return y
@@ -96,7 +96,7 @@ class LogCumSumExp(Function):
         scan a[i] = gx[i] / exp(x[i] - y[i]) = g[i] + exp(y[i] - y[i + 1]) a[i + 1] instead."""
         (x, y), along = ctx.saved_tensors, ctx.axis
         # exp(y[i] - y[i + 1]); the last one is exp(-inf) = 0
-        ratio = (y - shifted(y, along, -1, np.inf)).exp()
+        ratio = (y - shifted(y, along, -1, math.inf)).exp()
         return LinearScan.apply(g, ratio, along, True) * (x - y).exp(), None
 
 
@@ -105,10 +105,7 @@ class CumExtreme(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int, smallest: bool) -> tuple[Tensor, Tensor]:
-        values = (np.minimum if smallest else np.maximum).accumulate(x.array, axis)
-        places = np.arange(x.array.shape[axis]).reshape((-1,) + (1,) * (x.array.ndim - 1 - axis))
-        new = (x.array == values) | (x.array != x.array)
-        indices = np.maximum.accumulate(np.where(new, places, 0), axis)
+        values, indices = kernels.cumulative_extreme(x.array, axis, smallest)
         ctx.save_for_backward(private(indices, any(ctx.needs_input_grad)))
         ctx.axis, ctx.input_shape = axis, x.array.shape
         positions = wrap(indices)
@@ -128,12 +125,7 @@ class Shift(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int, step: int, fill: float) -> Tensor:
         ctx.axis, ctx.step = axis, step
-        y = np.full_like(x.array, fill)
-        before, after = [slice(None)] * x.array.ndim, [slice(None)] * x.array.ndim
-        before[axis], after[axis] = slice(None, -1), slice(1, None)
-        target, source = (after, before) if step > 0 else (before, after)
-        y[tuple(target)] = x.array[tuple(source)]
-        return wrap(y)
+        return wrap(kernels.shift(x.array, axis, step, fill))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -170,7 +162,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         return of_line(cumsum, input, dim, dtype=dtype)
     if input.array.dtype.kind == "f":
         return CumSum.apply(input, along, False)
-    return _of_integers(np.cumsum(input.array, along, np.int64), input, dtype)
+    return _of_integers(kernels.integer_cumsum(input.array, along), input, dtype)
 
 
 @operator(records=CumProd, methods="cumprod", in_place=True, dtypes="bihf")
@@ -188,12 +180,12 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         return of_line(cumprod, input, dim, dtype=dtype)
     if input.array.dtype.kind == "f":
         return CumProd.apply(input, along)
-    return _of_integers(np.cumprod(input.array, along, np.int64), input, dtype)
+    return _of_integers(kernels.integer_cumprod(input.array, along), input, dtype)
 
 
 def _of_integers(found: np.ndarray, x: Tensor, dtype: Any) -> Tensor:
     """The result in int64, or in the type of x if it was converted to a type that was asked for: integers wrap."""
-    return wrap(found if dtype is None else found.astype(x.array.dtype, copy=False))
+    return wrap(found if dtype is None or found.dtype == x.array.dtype else kernels.cast(found, x.array.dtype))
 
 
 @operator(records=LogCumSumExp, methods="logcumsumexp")
@@ -266,7 +258,7 @@ def diff(
         back = list(front)
         front[along], back[along] = slice(None, -1), slice(1, None)
         if input.array.dtype.kind == "b":
-            input = wrap(input.array[tuple(back)] ^ input.array[tuple(front)])
+            input = wrap(kernels.bitwise_xor(input.array[tuple(back)], input.array[tuple(front)]))
         else:
             input = GetItem.apply(input, tuple(back)) - GetItem.apply(input, tuple(front))
     return unshared(input, given)
@@ -289,7 +281,7 @@ def _joined(x: Tensor, along: int, prepend: Tensor | None, append: Tensor | None
     if len(parts) == 1:
         return x
     if x.array.dtype.kind != "f":
-        return wrap(np.concatenate([part.array for part in parts], along))
+        return wrap(kernels.concatenate([part.array for part in parts], along))
     extents = [part.array.shape[along] for part in parts]
     shape = list(x.array.shape)
     shape[along] = sum(extents)

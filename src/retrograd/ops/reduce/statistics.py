@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import any_true, ones
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -117,11 +118,11 @@ class LogSumExpGrad(Function):
 
 def quotient_or_zero(x: Tensor, y: Tensor) -> Tensor:
     """x / y, and 0 where y is 0, whatever x is; so are its derivatives."""
-    zero = y.array == 0
-    if not zero.any():
+    at_zero = kernels.at_zero(y.array)
+    if not any_true(at_zero, "whether a divisor is 0"):
         return x / y
-    kept = wrap(np.asarray(1 - zero, y.array.dtype))
-    return x * kept / (y * kept + wrap(np.asarray(zero, y.array.dtype)))
+    kept = wrap(kernels.sub(ones((), y.array.dtype, like=y.array), at_zero))
+    return x * kept / (y * kept + wrap(at_zero))
 
 
 @operator(records=VarMean, methods="var", dtypes="bif")

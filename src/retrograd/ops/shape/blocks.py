@@ -7,12 +7,12 @@ from itertools import combinations as _combinations
 from itertools import combinations_with_replacement
 from typing import Any
 
-import numpy as np
-
+from ...arrays import empty, from_host, zeros
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.size import Size
 from ...engine.tensor import Tensor, wrap
 from ..arguments.checks import as_flag, as_int, require_tensor
+from ..dtypes.dtype import int64
 from ..dtypes.promotion import promoted_type
 from .broadcasting import broadcast_shape
 from .join import as_tensors, cat, joined_along, with_axes
@@ -105,7 +105,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
     columns, before, rows = sum(each.array.shape[1] for each in blocks), 0, []
     for block in blocks:
         height, width = block.array.shape
-        sides = [wrap(np.zeros((height, n), dtype)) for n in (before, columns - before - width)]
+        sides = [wrap(zeros((height, n), dtype, like=block.array)) for n in (before, columns - before - width)]
         rows.append(cat((sides[0], block, sides[1]), 1))
         before += width
     return cat(rows, 0)
@@ -141,9 +141,9 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise ValueError(f"combinations: r={r} must be at least 0")
     repeated = as_flag("combinations", "with_replacement", with_replacement)
     if not r:
-        return wrap(np.empty(0, input.array.dtype))
+        return wrap(empty(0, input.array.dtype, like=input.array))
     chosen = (combinations_with_replacement if repeated else _combinations)(range(input.array.size), r)
-    places = np.array([*chosen], np.int64).reshape(-1, r)
+    places = from_host([*chosen], int64, like=input.array).reshape(-1, r)
     return input[wrap(places)]
 
 

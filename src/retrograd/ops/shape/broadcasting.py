@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
+from ... import arrays
+from ...arrays import repeated
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.operator import interpreted, interpreters, operator
@@ -44,7 +44,7 @@ class Expand(View):
         missing = len(shape) - a.ndim
         if shape[missing:] == a.shape and max(shape[:missing], default=1) == 1 == min(shape[:missing], default=1):
             return wrap(a[(None,) * missing])  # nothing is repeated: the view stays writable
-        return wrap(np.broadcast_to(a, shape))
+        return wrap(arrays.broadcast_to(a, shape))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -107,26 +107,11 @@ def expand_axes(
     """``factor`` times g, the result of a reduction over ``axes``, broadcast to ``shape`` again."""
     if not is_grad_enabled():  # the same result in one step
         small = g.array if factor == 1.0 else kernels.scale(g.array, factor)
-        return wrap(_repeated(small if keepdims else small.reshape(kept_shape(shape, axes)), shape))
+        return wrap(repeated(small if keepdims else small.reshape(kept_shape(shape, axes)), shape))
     g = g if factor == 1.0 else g * factor
     if not keepdims and g.array.ndim:
         g = Reshape.apply(g, kept_shape(shape, axes))
     return g if g.array.shape == shape else Expand.apply(g, shape)
-
-
-def _repeated(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """np.broadcast_to without new axes: NumPy's takes longer than a small reduction."""
-    if not x.flags.c_contiguous:
-        return np.broadcast_to(x, shape)
-    y: np.ndarray = np.ndarray(shape, x.dtype, x, 0, _steps(x.shape, x.strides))
-    y.flags.writeable = False
-    return y
-
-
-@lru_cache(maxsize=4096)
-def _steps(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides that repeat an array along its axes of extent 1."""
-    return tuple(0 if n == 1 else step for n, step in zip(shape, strides, strict=True))
 
 
 @lru_cache(maxsize=4096)

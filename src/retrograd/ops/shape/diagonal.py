@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from ... import arrays
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
+from ...kernel_set import kernels
 from ..arguments.checks import as_count, as_int, require_tensor
 from .shape import axis, clone, reshape
 
@@ -22,7 +22,7 @@ class Diagonal(View):
     @staticmethod
     def forward(ctx: Any, x: Tensor, offset: int, a: int, b: int) -> Tensor:
         ctx.input_shape, ctx.where = x.array.shape, (offset, a, b)
-        y = np.diagonal(x.array, offset, a, b)
+        y = arrays.diagonal(x.array, offset, a, b)
         y.flags.writeable = x.array.flags.writeable  # NumPy's view is read-only
         return wrap(y)
 
@@ -37,11 +37,7 @@ class DiagonalFill(Function):
     @staticmethod
     def forward(ctx: Any, g: Tensor, shape: tuple[int, ...], offset: int, a: int, b: int) -> Tensor:
         ctx.where = offset, a, b
-        y = np.zeros(shape, g.array.dtype)
-        target = np.diagonal(y, offset, a, b)
-        target.flags.writeable = True  # NumPy's view is read-only, its memory is ours
-        target[...] = g.array
-        return wrap(y)
+        return wrap(kernels.diagonal_fill(g.array, shape, offset, a, b))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
@@ -54,7 +50,7 @@ class Triangle(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, diagonal: int, lower: bool) -> Tensor:
         ctx.diagonal, ctx.lower = diagonal, lower
-        return wrap((np.tril if lower else np.triu)(x.array, diagonal))
+        return wrap(kernels.triangle(x.array, diagonal, lower))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

@@ -7,8 +7,7 @@ from itertools import product
 from operator import index as exact_int
 from typing import Any
 
-import numpy as np
-
+from ...arrays import empty_like, from_host
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -31,8 +30,8 @@ class Pad(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, shape: tuple[int, ...], index: tuple[slice, ...], value: Any) -> Tensor:
         ctx.index = index
-        y = np.empty_like(x.array, shape=shape)  # in x's memory order
-        number = np.asarray(value).astype(y.dtype)
+        y = empty_like(x.array, shape=shape)  # in x's memory order
+        number = from_host(value, y.dtype)
         for axis, place in enumerate(index):  # fill both sides, within the middle of the previous axes
             start, stop, _ = place.indices(shape[axis])
             for outside in (slice(0, start), slice(stop, None)):
@@ -56,7 +55,7 @@ class Extend(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, pairs: Pairs, mode: str) -> Tensor:
         ctx.geometry = x.array.shape, pairs, mode
-        y = np.empty_like(x.array, shape=[n + b + a for n, (b, a) in zip(x.array.shape, pairs, strict=True)])
+        y = empty_like(x.array, shape=[n + b + a for n, (b, a) in zip(x.array.shape, pairs, strict=True)])
         pieces = _pieces(*ctx.geometry)
         middles = [places[0][0] for places in pieces]
         kernels.copy(y[tuple(middles)], x.array)
@@ -78,7 +77,7 @@ class AddEnds(Function):
     @staticmethod
     def forward(ctx: Any, g: Tensor, shape: tuple[int, ...], pairs: Pairs, mode: str) -> Tensor:
         ctx.pairs, ctx.mode = pairs, mode
-        y = np.empty_like(g.array, shape=shape)
+        y = empty_like(g.array, shape=shape)
         middle, *ends = product(*_pieces(shape, pairs, mode))
         kernels.copy(y, g.array[tuple(place for place, _ in middle)])
         for combination in ends:

@@ -6,8 +6,8 @@ from itertools import product
 from operator import index as exact_int
 from typing import Any
 
-import numpy as np
-
+from ... import arrays
+from ...arrays import empty_like, from_host, to_host
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -26,8 +26,8 @@ class Flip(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...]) -> Tensor:
         ctx.axes = axes
-        y = np.empty_like(x.array)
-        kernels.copy(y, np.flip(x.array, axes))
+        y = empty_like(x.array)
+        kernels.copy(y, arrays.flip(x.array, axes))
         return wrap(y)
 
     @staticmethod
@@ -46,7 +46,7 @@ class Roll(Function):
             extent = x.array.shape[a]
             n = sum(shift for shift, other in zip(shifts, axes, strict=True) if other == a) % max(1, extent)
             pieces[a] = [(slice(n, None), slice(0, extent - n)), (slice(0, n), slice(extent - n, None))]
-        y = np.empty_like(x.array)
+        y = empty_like(x.array)
         for combination in product(*pieces):
             target, source = zip(*combination, strict=True) if combination else ((), ())
             kernels.copy(y[(*target, ...)], x.array[(*source, ...)])
@@ -67,7 +67,7 @@ class Rearrange(Function):
     def forward(ctx: Any, x: Tensor, parts: tuple[int, ...], dims: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
         moved = x.array.reshape(parts).transpose(dims)
         ctx.geometry = moved.shape, tuple(sorted(range(len(dims)), key=dims.__getitem__)), x.array.shape
-        y = np.empty_like(x.array, shape=shape)
+        y = empty_like(x.array, shape=shape)
         kernels.copy(y.reshape(moved.shape), moved)
         return wrap(y)
 
@@ -234,7 +234,8 @@ def repeat_interleave(
         input, dim = reshape(input, input.array.size), 0
     position = axis("repeat_interleave", "dim", dim, input.array.ndim)
     extent = input.array.shape[position]
-    counts = repeats.array if isinstance(repeats, Tensor) else np.asarray(repeats)
+    given = repeats.array if isinstance(repeats, Tensor) else from_host(repeats, like=input.array)
+    counts = to_host(given, "the number of repetitions") if isinstance(repeats, Tensor) else given
     if counts.dtype.kind not in "iu":
         raise TypeError(f"repeat_interleave: repeats is {counts.dtype}, needs an int or an int64 Tensor")
     if counts.ndim > 1 or counts.size not in (1, extent) or counts.min(initial=0) < 0:
@@ -242,10 +243,10 @@ def repeat_interleave(
             f"repeat_interleave: repeats={counts.tolist()} must be one number of at least 0, or one for each of the "
             f"{extent} slices"
         )
-    total = counts.sum(dtype=np.float64) * (extent if counts.size == 1 else 1)
-    if total >= TOO_LONG:  # np.repeat does not check for overflow
+    total = counts.sum(dtype=float) * (extent if counts.size == 1 else 1)
+    if total >= TOO_LONG:  # the kernel does not check for overflow
         raise ValueError(f"repeat_interleave: repeats={counts.tolist()} make {total:.3g} slices: too many")
-    indices = np.repeat(np.arange(extent), counts.reshape(-1))
+    indices = kernels.repeated_indices(given, extent)
     if output_size is not None and output_size != indices.size:
         raise ValueError(f"repeat_interleave: output_size={output_size}, but the repeats add up to {indices.size}")
     return SparseProduct.apply(input, Matrix(indices, extent), position)

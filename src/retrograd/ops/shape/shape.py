@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import empty, empty_like, overlap
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -83,7 +84,7 @@ class Clone(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, order: Any) -> Tensor:
-        y = np.empty_like(x.array, order=order)
+        y = empty_like(x.array, order=order)
         kernels.copy(y, x.array)
         return wrap(y)
 
@@ -255,7 +256,7 @@ def ravel(input: Tensor) -> Tensor:
 
 def unshared(y: Tensor, x: Tensor) -> Tensor:
     """y, as a copy if it shares memory with x: for operators that must not return a view."""
-    return Clone.apply(y, "K") if np.may_share_memory(y.array, x.array) else y
+    return Clone.apply(y, "K") if overlap(y.array, x.array) else y
 
 
 @operator(methods="reshape_as", dtypes="bihf")
@@ -380,7 +381,7 @@ def empty_as(x: np.ndarray, shape: Sequence[int], axes: Sequence[int] | None = N
         if not strides[a]:
             order.insert(order.index(a + 1) if a + 1 < len(shape) else len(order), a)
     back = sorted(range(len(order)), key=order.__getitem__)
-    return np.empty([shape[a] for a in order], x.dtype).transpose(back)
+    return empty(tuple([shape[a] for a in order]), x.dtype, like=x).transpose(back)
 
 
 @lru_cache(maxsize=4096)

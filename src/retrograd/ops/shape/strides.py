@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import all_true, any_true, of_bytes, ones
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
+from ...kernel_set import exact, kernels
 from ..arguments.checks import as_int, require_tensor
+from ..dtypes.dtype import int64
 from ..memory.storage import address, bytes_of, offset_of
 from ..pointwise.piecewise import where
 from .shape import sizes
@@ -33,13 +36,6 @@ class Layout(NamedTuple):
     shape: Shape
     stride: Shape
     start: int
-
-    def places(self, low: int) -> np.ndarray:
-        """The positions of all elements, counted from ``low``."""
-        found = np.full((), self.start - low, np.int64)
-        for extent, step in zip(self.shape, self.stride, strict=True):
-            found = np.add.outer(found, np.arange(extent) * step)
-        return found
 
     def bounds(self) -> tuple[int, int]:
         """The lowest and the highest position; of no elements, twice the first."""
@@ -60,8 +56,10 @@ class Layout(NamedTuple):
 
     def shows(self, other: Layout) -> bool:
         """Whether all positions of the other one are among those of this one."""
-        low = min(self.bounds()[0], other.bounds()[0])
-        return self.covers(other) or bool(np.isin(other.places(low), self.places(low)).all())
+        if self.covers(other):
+            return True
+        shown = kernels.rearranged(ones(self.shape, np.bool_), self, other, False, None)
+        return all_true(shown, "whether a view shows all elements of another one")
 
 
 class AsStrided(View):
@@ -77,7 +75,7 @@ class AsStrided(View):
         ctx.layout, ctx.own = layout, own
         if _strides(a) == stride and (address(a) == place or own.covers(layout)):
             return wrap(_window(a, layout))
-        return wrap(_moved(a, own, layout))
+        return wrap(kernels.rearranged(a, own, layout, False, None))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -93,30 +91,11 @@ class Rearranged(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, source: Layout, target: Layout, shared: Layout | None) -> Tensor:
         ctx.call = target, source, shared
-        return wrap(_moved(x.array, source, target, True, shared))
+        return wrap(kernels.rearranged(x.array, source, target, True, shared))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         return Rearranged.apply(g, *ctx.call), None, None, None
-
-
-def _moved(
-    x: np.ndarray, source: Layout, target: Layout, added: bool = False, shared: Layout | None = None
-) -> np.ndarray:
-    """The elements of x, put at the positions of ``source``, as ``target`` shows them."""
-    layouts = [layout for layout in (source, target, shared) if layout is not None]
-    low = min(layout.bounds()[0] for layout in layouts)
-    line = np.zeros(max(layout.bounds()[1] for layout in layouts) - low + 1, x.dtype)
-    places = source.places(low)
-    if added:
-        np.add.at(line, places, x)
-    else:
-        line[places] = x
-    if shared is not None:
-        counts = np.bincount(shared.places(low).ravel(), minlength=line.size)
-        if counts.max(initial=0) > 1:
-            line /= np.maximum(counts, 1).astype(line.dtype)
-    return np.asarray(line[target.places(low)])
 
 
 @operator(methods="as_strided", dtypes="bihf")
@@ -175,14 +154,14 @@ def as_strided_scatter(
         raise ValueError(f"{name}: src.shape={src.array.shape} must be size={layout.shape}")
     if src.array.dtype != input.array.dtype:
         raise TypeError(f"{name}: src is {src.array.dtype}, input is {input.array.dtype}; use src.to(input.dtype)")
-    places = layout.places(layout.start)
-    if len(np.unique(places)) < places.size:
+    counts = kernels.rearranged(ones(layout.shape, int64, like=src.array), layout, layout, True, None)
+    if any_true(exact("ne")(counts, ones((), int64, like=counts)), "whether elements share a place"):
         raise ValueError(
             f"{name}: size={layout.shape} and stride={layout.stride} give several elements of src one place; use other "
             "strides, or index_add for sums"
         )
     own = Layout(input.array.shape, _strides(input.array), 0)
-    on = _moved(np.ones(layout.shape, np.bool_), layout, own)
+    on = kernels.rearranged(ones(layout.shape, np.bool_, like=src.array), layout, own, False, None)
     return where(wrap(on), Rearranged.apply(src, layout, own, None), input)
 
 
@@ -222,4 +201,5 @@ def _window(a: np.ndarray, layout: Layout) -> np.ndarray:
     """The elements of the storage of ``a`` at the layout, counted from the first of ``a``."""
     storage, (own, rest) = bytes_of(a), offset_of(a)
     start = 0 if 0 in layout.shape else rest + (own + layout.start) * a.itemsize
-    return np.ndarray(layout.shape, a.dtype, storage, start, [step * a.itemsize for step in layout.stride])
+    assert storage is not None
+    return of_bytes(storage, layout.shape, a.dtype, start, [step * a.itemsize for step in layout.stride])

@@ -6,8 +6,7 @@ from itertools import product
 from operator import index as exact_int
 from typing import Any
 
-import numpy as np
-
+from ...arrays import as_strided, zeros
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -40,7 +39,7 @@ class Windows(View):
         shape += sizes
         spread = zip(axes, sizes, dilations, strict=True)
         strides += [x.array.strides[a] * (dilation if size > 1 else 1) for a, size, dilation in spread]
-        return wrap(np.lib.stride_tricks.as_strided(x.array, shape, strides, writeable=False))
+        return wrap(as_strided(x.array, shape, strides, writeable=False))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -54,7 +53,7 @@ class AddWindows(Function):
     def forward(ctx: Any, g: Tensor, shape: Ints, axes: Ints, sizes: Ints, steps: Ints, dilations: Ints) -> Tensor:
         ctx.geometry = axes, sizes, steps, dilations
         y = empty_as(g.array, shape, range(len(shape)))
-        kernels.copy(y, np.zeros((), y.dtype))
+        kernels.copy(y, zeros((), y.dtype, like=y))
         index: list[Any] = [slice(None)] * len(shape)
         for tap in product(*map(range, sizes)):
             for a, r, step, dilation in zip(axes, tap, steps, dilations, strict=True):

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import from_host, integers
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.size import Size
 from ...engine.tensor import Tensor
+from ...kernel_set import exact, kernels
 from ..arguments.checks import as_flag, as_int, is_number, require_float, require_tensor
-from ..dtypes.dtype import as_dtype, cast
+from ..dtypes.dtype import as_dtype, cast, int64
 from ..index.sparse import Matrix, SparseProduct
 from ..memory.device import as_device, device
 from ..memory.layout import layout
@@ -135,15 +137,14 @@ class SparseTensor:
         """The same with sorted indices, each once."""
         if self._coalesced:
             return self
-        flat = _flat(self._places, self._sparse_shape())
-        _, first, which = np.unique(flat, return_index=True, return_inverse=True)
-        values = _added(self._numbers, which, first.size)
-        return SparseTensor(self._places[:, first], values, self.shape, True)
+        flat = kernels.flat_places(self._places, self._sparse_shape())
+        places, which = kernels.coalesced_places(self._places, flat)
+        return SparseTensor(places, _added(self._numbers, which, places.shape[1]), self.shape, True)
 
     def to_dense(self) -> Tensor:
         """A Tensor with all elements."""
         lines = math.prod(self._sparse_shape())
-        flat = _added(self._numbers, _flat(self._places, self._sparse_shape()), lines)
+        flat = _added(self._numbers, kernels.flat_places(self._places, self._sparse_shape()), lines)
         return Reshape.apply(flat, tuple(self.shape))
 
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
@@ -161,7 +162,9 @@ class SparseTensor:
                 f"{tuple(self.shape)}; use to_dense()"
             )
         axes[first], axes[second] = axes[second], axes[first]
-        return SparseTensor(self._places[axes[:count]], self._numbers, tuple(self.shape[axis] for axis in axes))
+        rows = from_host(axes[:count], int64, like=self._places)
+        places = exact("lines")(self._places, rows, 0)
+        return SparseTensor(places, self._numbers, tuple(self.shape[axis] for axis in axes))
 
     def t(self) -> SparseTensor:
         """The matrix transposed.
@@ -282,7 +285,7 @@ class SparseTensor:
             )
         from ..shape.join import cat
 
-        places = np.concatenate((self._places, other._places), 1)
+        places = kernels.concatenate((self._places, other._places), 1)
         return SparseTensor(places, cat((self._numbers, other._numbers)), self.shape).coalesce()
 
     __radd__ = add = __add__
@@ -343,12 +346,9 @@ def sparse_coo_tensor(
             "(K, ...)"
         )
     dense = numbers.array.shape[1:]
-    places = private(places.astype(np.int64, copy=False))
-    if size is None:
-        sparse = tuple(int(extent) for extent in places.max(1) + 1) if places.size else (0,) * places.shape[0]
-        shape = sparse + dense
-    else:
-        shape = sizes(name, "size", (size,))
+    places = private(places) if places.dtype == int64 else kernels.cast(places, int64)
+    least, most = _extremes(places) if places.size else ([0] * places.shape[0], [-1] * places.shape[0])
+    shape = (*[last + 1 for last in most], *dense) if size is None else sizes(name, "size", (size,))
     if len(shape) != places.shape[0] + len(dense):
         rest = f" and each value {len(dense)} axes" if dense else ""
         raise ValueError(
@@ -356,9 +356,9 @@ def sparse_coo_tensor(
         )
     if tuple(shape[places.shape[0] :]) != dense:
         raise ValueError(f"{name}: size={tuple(shape)} must end in {dense}, the shape of each value")
-    for axis, (line, extent) in enumerate(zip(places, shape, strict=False)):
-        if line.size and not 0 <= line.min() <= line.max() < extent:
-            wrong = line.min() if line.min() < 0 else line.max()
+    for axis, (first, last, extent) in enumerate(zip(least, most, shape, strict=False)):
+        if places.size and not 0 <= first <= last < extent:
+            wrong = first if first < 0 else last
             raise ValueError(f"{name}: indices[{axis}] holds {wrong}, which must be at least 0 and below {extent}")
     return SparseTensor(places, numbers, shape, bool(is_coalesced))
 
@@ -384,23 +384,21 @@ def to_sparse(input: Tensor, sparse_dim: int | None = None) -> SparseTensor:
             f"to_sparse: sparse_dim={count} must be from {min(ndim, 1)} to {ndim}, the number of axes of "
             f"input.shape={input.array.shape}"
         )
-    some = (input.array != 0).any(tuple(range(count, ndim)))
-    places = np.stack(np.nonzero(some)) if count else np.zeros((0, int(some)), np.int64)
+    places = kernels.nonzero_places(input.array, count)
     return SparseTensor(places, _lines(input, places), input.array.shape, True)
 
 
 def _lines(x: Tensor, places: np.ndarray) -> Tensor:
     """The elements of x at places, or its parts there if these name leading axes alone."""
     leading, rest = x.array.shape[: len(places)], x.array.shape[len(places) :]
-    return taken(Reshape.apply(x, (math.prod(leading), *rest)), _flat(places, leading))
+    return taken(Reshape.apply(x, (math.prod(leading), *rest)), kernels.flat_places(places, leading))
 
 
-def _flat(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The positions in the elements of an array of this shape, row by row."""
-    flat = np.zeros(places.shape[1], np.int64)
-    for line, extent in zip(places, shape, strict=True):
-        flat = flat * extent + line
-    return flat
+def _extremes(places: np.ndarray) -> tuple[list[int], list[int]]:
+    """The least and the largest index along each axis."""
+    why = "whether indices of a sparse tensor are in range"
+    least, most = kernels.integer_amin(places, (1,), False), kernels.integer_amax(places, (1,), False)
+    return integers(least, why), integers(most, why)
 
 
 @operator
@@ -426,9 +424,6 @@ def spmm(input: SparseTensor, mat2: Tensor) -> Tensor:
 def _added(numbers: Tensor, places: np.ndarray, count: int) -> Tensor:
     """``count`` lines: the numbers, or parts of several axes, added up at their places."""
     if numbers.array.dtype.char not in "fd":
-        total = np.zeros((count, *numbers.array.shape[1:]), numbers.array.dtype)
-        np.add.at(total, places, numbers.array)
-        return Tensor(total)
-    starts = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(places, minlength=count), out=starts[1:])
-    return SparseProduct.apply(numbers, Matrix(np.argsort(places, kind="stable"), places.size, starts), 0)
+        return Tensor(kernels.line_sums(numbers.array, places, count))
+    starts, order, _ = kernels.csr_transpose(places, count, None, None)
+    return SparseProduct.apply(numbers, Matrix(order, places.size, starts), 0)

@@ -10,7 +10,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ..index.sparse import Matrix, SparseProduct
+from ..index.sparse import Matrix, SparseProduct, pick
 
 __all__: list[str] = []
 
@@ -24,9 +24,7 @@ class Pattern:
     @cached_property
     def starts(self) -> np.ndarray:
         """The first entry of each row, and the number of all."""
-        starts = np.zeros(self.shape[0] + 1, np.int64)
-        np.cumsum(np.bincount(self.row_of, minlength=self.shape[0]), out=starts[1:])
-        return starts
+        return kernels.row_starts(self.row_of, self.shape[0])
 
     @cached_property
     def transposed(self) -> tuple[np.ndarray, Pattern]:
@@ -38,8 +36,8 @@ def sorted_pattern(
     row_of: np.ndarray, column_of: np.ndarray, shape: tuple[int, ...]
 ) -> tuple[np.ndarray, Pattern]:
     """The entries' numbers in the order of their rows, and their pattern."""
-    order = np.argsort(row_of, kind="stable")
-    return order, Pattern(row_of[order], column_of[order], (shape[0], shape[1]))
+    _, order, _ = kernels.csr_transpose(row_of, shape[0], None, None)
+    return order, Pattern(pick(row_of, order, 0), pick(column_of, order, 0), (shape[0], shape[1]))
 
 
 def taken(x: Tensor, indices: np.ndarray) -> Tensor:

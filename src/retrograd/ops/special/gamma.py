@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from ...arrays import arange
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -96,7 +95,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
         return seen
     p = as_count("mvlgamma", "p", p, 1, 2**31)
     x = as_float("mvlgamma", input)
-    shifts = wrap(np.arange(p, dtype=x.array.dtype) / -2)
+    shifts = wrap(kernels.scale(arange(p, dtype=x.array.dtype, like=x.array), -0.5))
     return lgamma(x.unsqueeze(-1) + shifts).sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
 
 

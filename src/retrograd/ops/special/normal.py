@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...arrays import any_true
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import as_float
@@ -153,6 +154,6 @@ def xlog1py(input: Tensor | float, other: Tensor | float) -> Tensor:
     broadcast_shape("xlog1py", x.array.shape, y.array.shape)
     x, y = as_float("xlog1py", x), as_float("xlog1py", y)
     zero = (x == 0) & ((y <= -1) | (y == math.inf))
-    if not zero.array.any():
+    if not any_true(zero.array, "whether 0 is multiplied by an infinity"):
         return x * y.log1p()
     return where(zero, 0.0, x * where(zero, 0.0, y).log1p())

@@ -156,5 +156,5 @@ def integers(w: Writer, operator: Any, name: str, x: Any, y: Any) -> Value:
 
 
 @converter_of(unary_exact, when=_all_integers)
-def integer(w: Writer, operator: Any, name: str, exact: Any, x: Value) -> Value:
+def integer(w: Writer, operator: Any, name: str, x: Value) -> Value:
     return w.node(_OF_INTEGERS[operator], x)
