@@ -15,6 +15,7 @@ import numpy as np
 from ..arrays import host
 from ..kernel_set import Listener
 from ..kernels.interface import KERNELS
+from .arithmetic import assign
 
 __all__ = ["Step", "Steps", "record_steps"]
 
@@ -84,7 +85,7 @@ class Steps(list[Step]):
             result = step.run(*_replaced(step.args, again), **_replaced(step.kwargs, again))
             for old, new in zip(_leaves(step.result), _leaves(result), strict=True):
                 if isinstance(old, np.ndarray):
-                    np.copyto(old, new)
+                    assign(old, new)
                 elif not isinstance(old, _NUMBERS):  # equal numbers may be one object
                     again[id(old)] = new
 
