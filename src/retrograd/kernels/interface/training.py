@@ -123,6 +123,35 @@ class Training:
     ) -> None:  # fmt: skip
         """An optimizer's formula over lists of parameters, gradients and states, which it overwrites."""
 
+    @declare(
+        lambda columns, step, lr, beta2_decay, least, floor, d, weight_decay, maximize: None, changes="columns"
+    )
+    def adafactor_update(
+        self, columns: Sequence[Array], step: int, lr: float, beta2_decay: float, least: float, floor: float, d: float,
+        weight_decay: float, maximize: bool,
+    ) -> None:  # fmt: skip
+        """Adafactor's update of a parameter and its mean squares."""
+
+    @declare(lambda g, previous, direction, step: (g, g))
+    def curvature_pair(self, g: Array, previous: Array, direction: Array, step: float) -> Pair:
+        """g - previous and step direction, from which L-BFGS learns."""
+
+    @declare(lambda y, x, factor: None, changes="y")
+    def add_scaled(self, y: Array, x: Array, factor: float) -> None:
+        """y += factor x."""
+
+    @declare(lambda y, factor: None, changes="y")
+    def scale_in_place(self, y: Array, factor: float) -> None:
+        """y *= factor."""
+
+    @declare(lambda y, x, weight: None, changes="y")
+    def weighted_average(self, y: Array, x: Array, weight: float) -> None:
+        """y = (1 - weight) y + weight x, truncated for integers."""
+
+    @declare(lambda y, low, high: None, changes="y")
+    def clip_in_place(self, y: Array, low: float, high: float) -> None:
+        """y = min(max(y, low), high)."""
+
     @declare(None, host="it is a number")
     def norm_of_all(self, arrays: Sequence[Array], *, largest: bool) -> float:
         """The Euclidean norm, or the largest absolute value, of all elements of all arrays."""
