@@ -10,6 +10,7 @@ from . import pointwise
 from .activation import *
 from .adaptive_pooling import *
 from .attention import *
+from .bits import *
 from .convolution import *
 from .cross_entropy import *
 from .ctc import *
@@ -29,6 +30,7 @@ from .pooling import *
 from .random import *
 from .recurrent import *
 from .reduction import *
+from .rounding import *
 from .scan import *
 from .softmax import *
 from .sparse import *

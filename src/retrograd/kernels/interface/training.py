@@ -5,11 +5,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from ...codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, words_of
 from ...geometry import Window
-from .kernel import Array, Pair, Spec, along, declare
+from .kernel import INT64, UINT8, Array, Pair, Spec, Three, along, declare
+
+UINT16, UINT32, FLOAT64 = np.dtype(np.uint16), np.dtype(np.uint32), np.dtype(np.float64)
 
 
 def _losses(x: Spec, labels: Spec, ignored: int = -1, weight: Spec | None = None) -> tuple[Spec, Spec]:
@@ -19,6 +24,10 @@ def _losses(x: Spec, labels: Spec, ignored: int = -1, weight: Spec | None = None
 def _packed(x: Spec, element: str, groups: int, low: int = 0) -> Spec:
     codes = words_of(element, x.shape[1] // groups) if element == "binary" else codes_of(element, x.shape[1] // groups)
     return Spec((x.shape[0], *x.shape[2:], groups * codes), code_dtype(element, low))
+
+
+def _of_shifts(x: Spec, shifts: int) -> Spec:
+    return x if shifts == 1 else x._replace(shape=(shifts, *x.shape))
 
 
 class Training:
@@ -115,6 +124,10 @@ class Training:
     def dropout_grad(self, g: Array, kept: Array, p: float) -> Array:
         """g / (1 - p) where ``dropout`` kept an element, else 0."""
 
+    @declare(lambda seed, shape, fan, dtype: Spec(shape, np.dtype(dtype)))
+    def seeded_normal(self, seed: int, shape: tuple[int, ...], fan: int, dtype: np.dtype[Any]) -> Array:
+        """Normal numbers of the variance 1 / fan, the same for a seed and a shape."""
+
     # ---- optimizers
     @declare(lambda formula, *columns, keep=None, **numbers: None, changes="*columns")
     def update(
@@ -182,3 +195,71 @@ class Training:
         zero_point: int = 0,
     ) -> Array:  # fmt: skip
         """The convolution of codes with filters."""
+
+    @declare(lambda channels, element: Spec((codes_of(element, channels.shape[0]),), code_dtype(element)))
+    def channel_words(self, channels: Array, element: str) -> Array:
+        """Codes with all bits set in some channels."""
+
+    @declare(lambda x, words, window: x._replace(shape=(x.shape[0], *window.output, x.shape[-1])))
+    def max_pool_codes(self, x: Array, words: Array, window: Window) -> Array:
+        """The largest code of each window, or the least one in the channels of ``words``."""
+
+    # ---- quantizers
+
+    @declare(lambda x: x)
+    def round_to_bfloat16(self, x: Array) -> Array:
+        """The nearest numbers of 8 significant bits."""
+
+    @declare(lambda x, bits: x)
+    def round_to_grid(self, x: Array, bits: int) -> Array:
+        """The nearest multiples of the largest |x| / (2**(bits - 1) - 1)."""
+
+    @declare(lambda x: Spec((), FLOAT64))
+    def mean_absolute(self, x: Array) -> Array:
+        """The mean of |x| over all elements, in float64."""
+
+    @declare(lambda x, shifts, low, high: (_of_shifts(x, shifts),) * 2)
+    def shift_parameters(self, x: Array, shifts: int, low: int, high: int) -> Pair:
+        """Exponents and signs of the powers of two whose sum is near to x."""
+
+    # ---- codes of a few bits
+
+    @declare(lambda codes, bits: Spec((-(-prod(codes.shape) * bits // 8),), UINT8))
+    def pack_bits(self, codes: Array, bits: int) -> Array:
+        """Codes one after another in bytes."""
+
+    @declare(lambda stream, count, bits: Spec((count,), UINT8 if bits <= 8 else UINT16))
+    def unpack_bits(self, stream: Array, count: int, bits: int) -> Array:
+        """The codes of ``pack_bits``."""
+
+    @declare(lambda integers, low, stride: integers._replace(dtype=UINT32))
+    def uniform_codes(self, integers: Array, low: int, stride: int) -> Array:
+        """(integers - low) / stride."""
+
+    @declare(lambda codes, low, stride: codes._replace(dtype=INT64))
+    def uniform_values(self, codes: Array, low: int, stride: int) -> Array:
+        """low + stride codes."""
+
+    @declare(lambda terms, bits, has_zero: terms._replace(dtype=UINT32))
+    def shift_codes(self, terms: Array, bits: int, has_zero: bool) -> Array:
+        """The exponents and signs of powers of two, as codes."""
+
+    @declare(lambda codes, bits, has_zero: codes._replace(dtype=INT64))
+    def shift_values(self, codes: Array, bits: int, has_zero: bool) -> Array:
+        """The integers of ``shift_codes``."""
+
+    @declare(lambda filters: Spec(filters.shape[:1], INT64))
+    def trailing_zeros(self, filters: Array) -> Array:
+        """The number of binary zeros that all integers of a row end with."""
+
+    @declare(lambda x, step, high: Spec(np.broadcast_shapes(x.shape, step.shape), INT64))
+    def integer_levels(self, x: Array, step: Array, high: int) -> Array:
+        """The integers next to x / step."""
+
+    @declare(lambda integers, step: Spec(np.broadcast_shapes(integers.shape, step.shape), step.dtype))
+    def scaled_integers(self, integers: Array, step: Array) -> Array:
+        """integers times step."""
+
+    @declare(None, host="the values decide how many different numbers there are")
+    def distinct_numbers(self, x: Array) -> Three:
+        """The different numbers of each row, how many there are, and the place of each element among them."""
