@@ -57,7 +57,7 @@ def all_finite(x: Array, why: str) -> bool:
     return bool(np.isfinite(x).all())
 
 
-def same(a: Array, b: Array, why: str) -> bool:
-    """Whether a and b have one shape and equal elements."""
+def same(a: Array, b: Array, why: str, equal_nan: bool = False) -> bool:
+    """Whether a and b have one shape and equal elements; equal_nan: NaN equals NaN."""
     _read(why)
-    return bool(np.array_equal(a, b))
+    return bool(np.array_equal(a, b, equal_nan))

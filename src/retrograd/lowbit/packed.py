@@ -18,8 +18,6 @@ from ..kernel_set import active_kernels, exact, kernels
 from ..nn.module import Module
 from ..ops.convolution.arguments import frozen, window_of
 from ..ops.convolution.mxnet import paddings
-from ..ops.memory.memory import contiguous
-from ..ops.pointwise.comparison import bitwise_right_shift
 from ..ops.shape.padding import Extend
 from .base import LowBit
 from .binary import changes_sign_at_zero
@@ -162,9 +160,9 @@ class PackedSum(Packed):
         if isinstance(weight.format, Uniform):
             return integers, weight.step
         zeros = kernels.trailing_zeros(by_filter(integers, self.form))
-        powers = kernels.cast(exact("exp2")(exact("cast")(zeros, _FLOAT64)), weight.step.dtype)
-        shifted = bitwise_right_shift(wrap(integers), wrap(spread(zeros, self.form, weight.shape)))
-        return shifted.array, kernels.mul(weight.step, powers)
+        powers = exact("exp2")(exact("cast")(zeros, _FLOAT64))
+        shifted = kernels.div(exact("cast")(integers, _FLOAT64), spread(powers, self.form, weight.shape))  # exact
+        return exact("cast")(shifted, integers.dtype), kernels.mul(weight.step, kernels.cast(powers, weight.step.dtype))
 
     def limit(self) -> np.ndarray:
         """(Co,) int64: the largest absolute values of the sums."""
@@ -268,7 +266,7 @@ class PackedSum(Packed):
             zero = getattr(self.then, "zero_point", 0)
             return Codes(array if self.ndim else array.reshape(len(array), array.shape[-1]), zero)
         if factor is None or self.groups == 1:
-            of_pixels = None if factor is None else contiguous(factor[:, 0]).array
+            of_pixels = None if factor is None else _contiguous(factor.array[:, 0])
             y = wrap(kernels.lowbit_conv(codes, filters, window, Scaled(self.scale, self.bias, of_pixels), zero))
         else:  # one for each group
             y = wrap(kernels.lowbit_conv(codes, filters, window, Scaled(self.scale), zero))
@@ -367,6 +365,10 @@ def _listed(layer: Any, name: str, quantized: np.ndarray, summed: int) -> Weight
     else:
         format, places = Listed(most), in_place(places, quantized.shape, layer)
     return stored(format, places[np.newaxis], summed, lists)
+
+
+def _contiguous(x: np.ndarray) -> np.ndarray:
+    return x if x.flags.c_contiguous else kernels.reshaped(x, x.shape)
 
 
 def in_place(rows: np.ndarray, shape: tuple[int, ...], layer: Any) -> np.ndarray:

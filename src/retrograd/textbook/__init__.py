@@ -18,6 +18,7 @@ from .deformable import *
 from .distance import *
 from .formula import *
 from .group_norm import *
+from .initialization import *
 from .loss import *
 from .lowbit import *
 from .margin import *
@@ -25,6 +26,7 @@ from .matmul import *
 from .moves import *
 from .normalization import *
 from .optimizer import *
+from .per_sample import *
 from .pick import *
 from .pooling import *
 from .random import *
@@ -32,6 +34,7 @@ from .recurrent import *
 from .reduction import *
 from .rounding import *
 from .scan import *
+from .sequences import *
 from .softmax import *
 from .sparse import *
 from .special import *

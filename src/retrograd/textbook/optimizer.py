@@ -14,8 +14,10 @@ __all__ = [
     "adafactor_update",
     "add_scaled",
     "clip_in_place",
+    "combined_norm",
     "curvature_pair",
     "norm_of_all",
+    "power_norm_of_all",
     "scale_in_place",
     "update",
     "weighted_average",
@@ -109,3 +111,16 @@ def adafactor_update(
 
 def _root_mean_square(x: np.ndarray) -> float:
     return float(np.sqrt(np.mean(np.square(x), dtype=np.float64))) if x.size else 0.0
+
+
+@ieee
+def power_norm_of_all(arrays: Arrays, order: float) -> float:
+    """(sum |x|**order)**(1 / order) over all elements of all arrays."""
+    total = sum(float((np.abs(x) ** order).sum(dtype=np.float64)) for x in arrays)
+    return float(np.float64(total) ** (1 / order))
+
+
+@ieee
+def combined_norm(norms: np.ndarray, order: float) -> float:
+    """The norm of a vector from the norms (n,) of its parts; the largest of them for an infinite order."""
+    return float(np.max(norms)) if order == np.inf else float(np.sum(norms**order) ** (1 / order))

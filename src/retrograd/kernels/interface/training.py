@@ -169,6 +169,83 @@ class Training:
     def norm_of_all(self, arrays: Sequence[Array], *, largest: bool) -> float:
         """The Euclidean norm, or the largest absolute value, of all elements of all arrays."""
 
+    @declare(None, host="it is a number")
+    def power_norm_of_all(self, arrays: Sequence[Array], order: float) -> float:
+        """The norm of an order of all elements of all arrays."""
+
+    @declare(None, host="it is a number")
+    def combined_norm(self, norms: Array, order: float) -> float:
+        """The norm of a vector from those of its parts."""
+
+    # ---- gradients of each sample
+
+    @declare(lambda g, indices, shape, padding: g._replace(shape=(indices.shape[0], *shape)))
+    def embedding_sample_grad(
+        self, g: Array, indices: Array, shape: tuple[int, ...], padding: int | None
+    ) -> Array:
+        """The gradient to an embedding's weight of each sample."""
+
+    @declare(None, host="it is a truth value")
+    def agrees(self, x: Array, expected: Array, tolerance: float) -> bool:
+        """Whether x is what was expected, but for rounding."""
+
+    # ---- first values of weights
+
+    @declare(lambda y, x: None, writes="y")
+    def copy_cast(self, y: Array, x: Array) -> None:
+        """y[...] = x, in y's type."""
+
+    @declare(lambda draw, shape, dtype, mean, std, low, high: Spec(shape, np.dtype(dtype)))
+    def truncated_normal(
+        self, draw: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], mean: float, std: float,
+        low: float, high: float,
+    ) -> Array:  # fmt: skip
+        """Draws from a normal distribution between two numbers."""
+
+    @declare(lambda y, groups: None, writes="y")
+    def fill_dirac(self, y: Array, groups: int) -> None:
+        """A convolution's weight that passes its input on."""
+
+    @declare(lambda y, rows: None, changes="y")
+    def clear_entries(self, y: Array, rows: Array) -> None:
+        """y[rows[c, k], c] = 0."""
+
+    @declare(lambda x, gain: x._replace(shape=(*x.shape[:-1], min(x.shape[-2:]))))
+    def orthogonal_factor(self, x: Array, gain: float) -> Array:
+        """gain times the Q of a QR factorization whose R has a positive diagonal."""
+
+    @declare(lambda a, tau: a)
+    def with_signs(self, a: Array, tau: Array) -> Array:
+        """Reflections, with the signs of R on their diagonal."""
+
+    @declare(lambda original, weight, matrix, u: matrix._replace(shape=matrix.shape[1:]))
+    def spectral_start(self, original: Array, weight: Array, matrix: Array, u: Array) -> Array:
+        """The v that goes with the u of a spectral norm."""
+
+    # ---- sequences
+
+    @declare(lambda count, dtype: Spec((count, count), np.dtype(dtype)))
+    def causal_mask(self, count: int, dtype: np.dtype[Any]) -> Array:
+        """-inf, or True, for the keys behind a query, else 0."""
+
+    @declare(None, host="the first count is the length of the result")
+    def counts_above(self, counts: Array) -> Array:
+        """How many of the counts are above 0, 1, ..."""
+
+    @declare(None, host="the sizes decide how many rows there are")
+    def packed_rows(self, sizes: Array) -> Three:
+        """The step and the sequence of each row of a packed batch, and the length of each sequence."""
+
+    @declare(lambda step, place, order, steps, count, batch_first: place)
+    def packed_places(
+        self, step: Array, place: Array, order: Array | None, steps: int, count: int, batch_first: bool
+    ) -> Array:
+        """The flat position of each row of a packed batch in a padded one."""
+
+    @declare(lambda lengths, steps, on_left, batch_first: Spec((sum(lengths),), INT64))
+    def sequence_places(self, lengths: Sequence[int], steps: int, on_left: bool, batch_first: bool) -> Array:
+        """The flat position of each step of sequences in a padded batch."""
+
     # ---- low bits
     @declare(lambda x, groups=1: _packed(x, "binary", groups))
     def sign_bits(self, x: Array, groups: int = 1) -> Array:
