@@ -11,12 +11,14 @@ from .activation import *
 from .adaptive_pooling import *
 from .attention import *
 from .bits import *
+from .constraints import *
 from .convolution import *
 from .cross_entropy import *
 from .ctc import *
 from .deformable import *
 from .distance import *
 from .formula import *
+from .gamma import *
 from .group_norm import *
 from .initialization import *
 from .loss import *

@@ -14,6 +14,8 @@ from ...codes import Filters, Requantized, Scaled, Thresholded, code_dtype, code
 from ...geometry import Window
 from .kernel import INT64, UINT8, Array, Pair, Spec, Three, along, declare
 
+Bound = Array | float | None
+BOOL = np.dtype(np.bool_)
 UINT16, UINT32, FLOAT64 = np.dtype(np.uint16), np.dtype(np.uint32), np.dtype(np.float64)
 
 
@@ -24,6 +26,11 @@ def _losses(x: Spec, labels: Spec, ignored: int = -1, weight: Spec | None = None
 def _packed(x: Spec, element: str, groups: int, low: int = 0) -> Spec:
     codes = words_of(element, x.shape[1] // groups) if element == "binary" else codes_of(element, x.shape[1] // groups)
     return Spec((x.shape[0], *x.shape[2:], groups * codes), code_dtype(element, low))
+
+
+def _together(*values: Any) -> tuple[int, ...]:
+    """The shape to which the arrays among values broadcast."""
+    return np.broadcast_shapes(*[each.shape for each in values if isinstance(each, Spec)])
 
 
 def _of_shifts(x: Spec, shifts: int) -> Spec:
@@ -127,6 +134,50 @@ class Training:
     @declare(lambda seed, shape, fan, dtype: Spec(shape, np.dtype(dtype)))
     def seeded_normal(self, seed: int, shape: tuple[int, ...], fan: int, dtype: np.dtype[Any]) -> Array:
         """Normal numbers of the variance 1 / fan, the same for a seed and a shape."""
+
+    # ---- distributions
+
+    @declare(lambda a, x: (a, a))
+    def gamma_slope_arguments(self, a: Array, x: Array) -> Pair:
+        """The numbers whose digamma functions ``gamma_slope`` needs."""
+
+    @declare(lambda a, x, of_series, of_integral: x)
+    def gamma_slope(self, a: Array, x: Array, of_series: Array, of_integral: Array) -> Array:
+        """The gradient of a gamma variable x to its concentration a."""
+
+    @declare(lambda mask, count: Spec(mask.shape[: len(mask.shape) - count], BOOL))
+    def all_of_event(self, mask: Array, count: int) -> Array:
+        """Where all elements of the last axes are true."""
+
+    @declare(lambda x, low, high, with_low, with_high, whole: Spec(_together(x, low, high), BOOL))
+    def within_bounds(
+        self, x: Array, low: Bound, high: Bound, with_low: bool, with_high: bool, whole: bool
+    ) -> Array:
+        """Where x is between two bounds, and perhaps a whole number."""
+
+    @declare(lambda x: x._replace(dtype=BOOL))
+    def is_boolean(self, x: Array) -> Array:
+        """Where x is 0 or 1."""
+
+    @declare(lambda x: Spec(x.shape[:-1], BOOL))
+    def is_one_hot(self, x: Array) -> Array:
+        """Where a vector has one 1 and zeros."""
+
+    @declare(lambda x: Spec(x.shape[:-1], BOOL))
+    def is_simplex(self, x: Array) -> Array:
+        """Where a vector holds probabilities."""
+
+    @declare(lambda x, most: Spec(x.shape[:-1], BOOL))
+    def is_multinomial(self, x: Array, most: int) -> Array:
+        """Where a vector has no negative elements, and a sum up to ``most``."""
+
+    @declare(lambda x: Spec(x.shape[:-2], BOOL))
+    def is_lower_cholesky(self, x: Array) -> Array:
+        """Where a matrix is a lower triangle with a positive diagonal."""
+
+    @declare(lambda x: Spec(x.shape[:-2], BOOL))
+    def is_symmetric(self, x: Array) -> Array:
+        """Where a square matrix equals its transpose, but for rounding."""
 
     # ---- optimizers
     @declare(lambda formula, *columns, keep=None, **numbers: None, changes="*columns")
