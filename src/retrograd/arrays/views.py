@@ -39,7 +39,7 @@ def shares_memory(a: Array, b: Array, most: int | None = None) -> bool:
     if most is None:
         return np.shares_memory(a, b)
     try:
-        return np.shares_memory(a, b, max_work=most)
+        return np.shares_memory(a, b, max_work=most)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 

@@ -26,8 +26,8 @@ class StandardGamma(Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor) -> Tensor:
         shapes = to_host(kernels.cast(a.array, _FLOAT64), "the parameters of random numbers")
-        y = drawn(lambda generator: generator.standard_gamma(shapes), a).array
-        y = wrap(kernels.maximum(y, from_host(np.finfo(y.dtype).tiny, y.dtype)))
+        found, dtype = drawn(lambda generator: generator.standard_gamma(shapes), a).array, a.array.dtype
+        y = wrap(kernels.maximum(found, from_host(np.finfo(dtype).tiny, dtype)))
         ctx.save_for_backward(a, y)
         return y
 

@@ -167,7 +167,7 @@ class _Orthogonal(Module):
                 tall = kernels.concatenate((tall, drawn), tall.ndim - 1)
             keeps = m == n and _is_orthogonal(tall)
             self.base = Tensor(kernels.reshaped(tall, tall.shape) if keeps else kernels.orthogonal_factor(tall, 1.0))
-            start = kernels.neg(eye(*self.shape[-2:], dtype=tall.dtype, like=tall))
+            start = kernels.neg(eye(self.shape[-2], self.shape[-1], tall.dtype, like=tall))
             return Tensor(kernels.reshaped(broadcast_to(start, self.shape), self.shape))
         if self.orthogonal_map != "householder":
             raise NotImplementedError(
