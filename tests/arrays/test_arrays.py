@@ -55,6 +55,7 @@ def test_views_show_the_same_memory() -> None:
     ):  # fmt: skip
         assert arrays.shares_memory(view, x) and arrays.overlap(view, x)
     assert arrays.overlap(x[:, ::2], x[:, 1:]) and not arrays.shares_memory(x[:, ::2], x[:, 1::2])
+    assert arrays.shares_memory(x, x, 1) and not arrays.shares_memory(x[:1], x[1:], 1)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,8 @@ def test_views_show_the_same_memory() -> None:
         (lambda x: arrays.first_outside(x, 0, 1, "why"), ([2], 2.0)),
         (lambda x: arrays.increasing(x, "why"), True),
         (lambda x: arrays.increasing(x[::-1], "why"), False),
+        (lambda x: arrays.same(x / 0, x / 0, "why"), False),
+        (lambda x: arrays.same(x / 0, x / 0, "why", equal_nan=True), True),
         (lambda x: arrays.to_host(x, "why").tolist(), [0.0, 1.0, 2.0]),
         (lambda x: arrays.numbers(x, "why"), [0.0, 1.0, 2.0]),
         (lambda x: arrays.within(x, 0, 2, "why"), True),

@@ -106,10 +106,10 @@ def any_nan(x: Array, why: str) -> bool:
     return x.dtype.kind in "fc" and bool((x != x).any())
 
 
-def same(a: Array, b: Array, why: str) -> bool:
-    """Whether a and b have one shape and equal elements."""
+def same(a: Array, b: Array, why: str, equal_nan: bool = False) -> bool:
+    """Whether a and b have one shape and equal elements; equal_nan: NaN equals NaN."""
     _read(why)
-    return a.shape == b.shape and bool((a == b).all())
+    return bool(np.array_equal(a, b, equal_nan))
 
 
 def extremes(x: Array, why: str) -> tuple[Any, Any]:

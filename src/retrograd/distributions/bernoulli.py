@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import arange
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..ops.pointwise.activation import softplus
@@ -61,4 +62,4 @@ class Bernoulli(WithProbability):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """0 and 1 along a new first axis."""
-        return enumerated(np.arange(2, dtype=self.probs.array.dtype), self._batch_shape, expand)
+        return enumerated(arange(2, dtype=self.probs.array.dtype), self._batch_shape, expand)

@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..arrays import to_host
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
+from ..kernel_set import exact, kernels
 from ..ops.pointwise.activation import softplus
 from ..ops.special.gamma import lgamma
 from . import constraints
@@ -64,9 +66,12 @@ class Binomial(WithProbability):
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Counts, in the parameters' type."""
         shape = self._extended_shape(sample_shape)
-        count, probs = self.total_count.array.astype(np.int64), self.probs.array.astype(np.float64)
+        why = "the parameters of random numbers"
+        count = to_host(exact("cast")(self.total_count.array, np.dtype(np.int64)), why)
         with no_grad():
-            return drawn(lambda generator: generator.binomial(count, np.clip(probs, 0, 1), shape), self.probs)
+            wide = kernels.cast(self.probs.array, np.dtype(np.float64))
+            probs = to_host(kernels.clamp(wide, 0.0, 1.0), why)
+            return drawn(lambda generator: generator.binomial(count, probs, shape), self.probs)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log of n! / (k! (n - k)!) p**k (1 - p)**(n - k), k the value and n total_count"""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ..arrays import arange, full
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..ops.arguments.checks import require_float
@@ -75,7 +77,7 @@ class Categorical(Distribution):
     @property
     def mean(self) -> Tensor:
         """NaN"""
-        return wrap(np.full(self._batch_shape, np.nan, self.probs.array.dtype))
+        return wrap(full(self._batch_shape, np.nan, self.probs.array.dtype))
 
     @property
     def mode(self) -> Tensor:
@@ -92,7 +94,7 @@ class Categorical(Distribution):
         shape = tuple(sample_shape)
         with no_grad():
             rows = self.probs.reshape(-1, self._num_events)
-            found = multinomial(rows, int(np.prod(shape)), True)
+            found = multinomial(rows, math.prod(shape), True)
             return found.t().reshape(self._extended_shape(shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -111,4 +113,4 @@ class Categorical(Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """The classes 0 to K - 1 along a new first axis."""
-        return enumerated(np.arange(self._num_events), self._batch_shape, expand)
+        return enumerated(arange(self._num_events), self._batch_shape, expand)

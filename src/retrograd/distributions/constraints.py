@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
-import numpy as np
-
+from ..arrays import all_true, from_host, full, moveaxis
 from ..engine.tensor import Tensor, wrap
+from ..kernel_set import exact, kernels
 from ..ops.linalg.decompositions import cholesky_ex
 
 __all__ = [
@@ -89,8 +90,7 @@ class independent(Constraint):  # noqa: N801  PyTorch's name
     def check(self, value: Tensor) -> Tensor:
         """Where all elements of the last axes are in the set."""
         found = self.base_constraint.check(value).array
-        axes = tuple(range(found.ndim - self.reinterpreted_batch_ndims, found.ndim))
-        return wrap(np.asarray(found.all(axes)))
+        return wrap(kernels.all_of_event(found, self.reinterpreted_batch_ndims))
 
 
 class cat(Constraint):  # noqa: N801  PyTorch's name
@@ -105,31 +105,32 @@ class cat(Constraint):  # noqa: N801  PyTorch's name
 
     def check(self, value: Tensor) -> Tensor:
         """Where each part is in its set."""
-        parts = np.split(value.array, np.cumsum(self.lengths)[:-1], self.dim)
+        along, ends = moveaxis(value.array, self.dim, 0), [*accumulate(self.lengths)]
+        begins: list[Any] = [0, *ends[:-1]]
+        places = [slice(begin, end) for begin, end in zip(begins, [*ends[:-1], None], strict=True)]
+        parts = [moveaxis(along[place], 0, self.dim) for place in places]
         found = [each.check(wrap(part)).array for each, part in zip(self.cseq, parts, strict=True)]
-        return wrap(np.concatenate(found, self.dim))
+        return wrap(exact("concatenate")(found, self.dim))
 
 
-def _array(bound: Any) -> Any:
-    return bound.array if isinstance(bound, Tensor) else bound
-
-
-def _whole(x: np.ndarray) -> Any:
-    return x.dtype.kind != "f" or np.floor(x) == x
+def _within(
+    value: Tensor, low: Any, high: Any, with_low: bool = True, with_high: bool = True, whole: bool = False
+) -> Tensor:
+    """Where a value is between bounds, which are Tensors, numbers or None."""
+    low, high = (bound.array if isinstance(bound, Tensor) else bound for bound in (low, high))
+    return wrap(kernels.within_bounds(value.array, low, high, with_low, with_high, whole))
 
 
 class _Real(Constraint):
     def check(self, value: Tensor) -> Tensor:
-        x = value.array
-        return wrap(np.asarray(x == x))  # NaN is not
+        return wrap(exact("eq")(value.array, value.array))  # NaN is not
 
 
 class _Boolean(Constraint):
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
-        x = value.array
-        return wrap(np.asarray((x == 0) | (x == 1)))
+        return wrap(kernels.is_boolean(value.array))
 
 
 class _OneHot(Constraint):
@@ -137,8 +138,7 @@ class _OneHot(Constraint):
     event_dim = 1
 
     def check(self, value: Tensor) -> Tensor:
-        x = value.array
-        return wrap(np.asarray(((x == 0) | (x == 1)).all(-1) & (x.sum(-1) == 1)))
+        return wrap(kernels.is_one_hot(value.array))
 
 
 class _IntegerInterval(Constraint):
@@ -148,9 +148,7 @@ class _IntegerInterval(Constraint):
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
     def check(self, value: Tensor) -> Tensor:
-        x = value.array
-        inside = (x >= _array(self.lower_bound)) & (x <= _array(self.upper_bound))
-        return wrap(np.asarray(inside & _whole(x)))
+        return _within(value, self.lower_bound, self.upper_bound, whole=True)
 
 
 class _IntegerGreaterThan(Constraint):
@@ -160,8 +158,7 @@ class _IntegerGreaterThan(Constraint):
         self.lower_bound = lower_bound
 
     def check(self, value: Tensor) -> Tensor:
-        x = value.array
-        return wrap(np.asarray((x >= _array(self.lower_bound)) & _whole(x)))
+        return _within(value, self.lower_bound, None, whole=True)
 
 
 class _GreaterThan(Constraint):
@@ -169,7 +166,7 @@ class _GreaterThan(Constraint):
         self.lower_bound = lower_bound
 
     def check(self, value: Tensor) -> Tensor:
-        return wrap(np.asarray(value.array > _array(self.lower_bound)))
+        return _within(value, self.lower_bound, None, with_low=False)
 
 
 class _GreaterThanEq(Constraint):
@@ -177,7 +174,7 @@ class _GreaterThanEq(Constraint):
         self.lower_bound = lower_bound
 
     def check(self, value: Tensor) -> Tensor:
-        return wrap(np.asarray(value.array >= _array(self.lower_bound)))
+        return _within(value, self.lower_bound, None)
 
 
 class _LessThan(Constraint):
@@ -185,7 +182,7 @@ class _LessThan(Constraint):
         self.upper_bound = upper_bound
 
     def check(self, value: Tensor) -> Tensor:
-        return wrap(np.asarray(value.array < _array(self.upper_bound)))
+        return _within(value, None, self.upper_bound, with_high=False)
 
 
 class _Interval(Constraint):
@@ -193,8 +190,7 @@ class _Interval(Constraint):
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
     def check(self, value: Tensor) -> Tensor:
-        x = value.array
-        return wrap(np.asarray((x >= _array(self.lower_bound)) & (x <= _array(self.upper_bound))))
+        return _within(value, self.lower_bound, self.upper_bound)
 
 
 class _HalfOpenInterval(Constraint):
@@ -202,16 +198,14 @@ class _HalfOpenInterval(Constraint):
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
     def check(self, value: Tensor) -> Tensor:
-        x = value.array
-        return wrap(np.asarray((x >= _array(self.lower_bound)) & (x < _array(self.upper_bound))))
+        return _within(value, self.lower_bound, self.upper_bound, with_high=False)
 
 
 class _Simplex(Constraint):
     event_dim = 1
 
     def check(self, value: Tensor) -> Tensor:
-        x = value.array
-        return wrap(np.asarray((x >= 0).all(-1) & (abs(x.sum(-1) - 1) < 1e-6)))
+        return wrap(kernels.is_simplex(value.array))
 
 
 class _Multinomial(Constraint):
@@ -222,17 +216,14 @@ class _Multinomial(Constraint):
         self.upper_bound = upper_bound
 
     def check(self, value: Tensor) -> Tensor:
-        x = value.array
-        return wrap(np.asarray((x >= 0).all(-1) & (x.sum(-1) <= self.upper_bound)))
+        return wrap(kernels.is_multinomial(value.array, self.upper_bound))
 
 
 class _LowerCholesky(Constraint):
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
-        x = value.array
-        lower = (np.tril(x) == x).all((-2, -1))
-        return wrap(np.asarray(lower & (np.diagonal(x, 0, -2, -1) > 0).all(-1)))
+        return wrap(kernels.is_lower_cholesky(value.array))
 
 
 class _Square(Constraint):
@@ -240,23 +231,22 @@ class _Square(Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         rows, columns = value.array.shape[-2:]
-        return wrap(np.full(value.array.shape[:-2], rows == columns))
+        return wrap(full(value.array.shape[:-2], rows == columns, like=value.array))
 
 
 class _Symmetric(_Square):
     def check(self, value: Tensor) -> Tensor:
-        x, square = value.array, super().check(value)
-        if not square.array.all():
-            return square
-        return wrap(np.asarray(np.isclose(x, x.swapaxes(-1, -2), atol=1e-6).all((-2, -1))))
+        rows, columns = value.array.shape[-2:]
+        return wrap(kernels.is_symmetric(value.array)) if rows == columns else super().check(value)
 
 
 class _PositiveDefinite(_Symmetric):
     def check(self, value: Tensor) -> Tensor:
         even = super().check(value)
-        if not even.array.all():
+        if not all_true(even.array, "whether matrices are symmetric"):
             return even
-        return wrap(np.asarray(cholesky_ex(value.detach()).info.array == 0))
+        info = cholesky_ex(value.detach()).info.array
+        return wrap(exact("eq")(info, from_host(0, info.dtype)))
 
 
 dependent = _Dependent()

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ..arrays import all_true
 from ..engine.arguments import as_list
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
@@ -46,7 +47,7 @@ class Distribution:
             if name not in self.__dict__ or constraints.is_dependent(constraint):
                 continue  # the other form of a parameter, or one that cannot be checked by itself
             value = self.__dict__[name]
-            if not constraint.check(value).array.all():
+            if not all_true(constraint.check(value).array, "whether parameters are allowed"):
                 raise ValueError(
                     f"{type(self).__name__}: {name} must satisfy {constraint!r}, but has other values: {value}; "
                     "validate_args=False leaves out the check"
@@ -172,7 +173,9 @@ class Distribution:
                 f"event_shape={self._event_shape}"
             ) from None
         support = self.support
-        if not constraints.is_dependent(support) and not support.check(value).array.all():
+        if constraints.is_dependent(support):
+            return
+        if not all_true(support.check(value).array, "whether a value is in the support"):
             raise ValueError(
                 f"{name}: the value must satisfy {support!r}, but has others: {value.detach()}; validate_args=False "
                 "leaves out the check"

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import from_host, to_host
 from ..engine.function import Function
 from ..engine.once import once_differentiable
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
 from .utils import drawn
 
-_LARGE = 1000.0  # from here on, the distribution is nearly that of the cube of a normal variable
-_NODES, _WEIGHTS = np.polynomial.laguerre.laggauss(64)
+_FLOAT64 = np.dtype(np.float64)
 
 
 class StandardGamma(Function):
@@ -25,8 +25,9 @@ class StandardGamma(Function):
 
     @staticmethod
     def forward(ctx: Any, a: Tensor) -> Tensor:
-        y = drawn(lambda generator: generator.standard_gamma(a.array.astype(np.float64)), a)
-        y = wrap(np.asarray(np.maximum(y.array, np.finfo(y.array.dtype).tiny)))
+        shapes = to_host(kernels.cast(a.array, _FLOAT64), "the parameters of random numbers")
+        found, dtype = drawn(lambda generator: generator.standard_gamma(shapes), a).array, a.array.dtype
+        y = wrap(kernels.maximum(found, from_host(np.finfo(dtype).tiny, dtype)))
         ctx.save_for_backward(a, y)
         return y
 
@@ -34,8 +35,8 @@ class StandardGamma(Function):
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> Tensor:
         a, y = ctx.saved_tensors
-        slope = gamma_slope(a.array.astype(np.float64), y.array.astype(np.float64))
-        return g * wrap(np.asarray(slope, y.array.dtype))
+        slope = gamma_slope(kernels.cast(a.array, _FLOAT64), kernels.cast(y.array, _FLOAT64))
+        return g * wrap(kernels.cast(slope, y.array.dtype))
 
 
 def standard_gamma(concentration: Tensor) -> Tensor:
@@ -45,40 +46,7 @@ def standard_gamma(concentration: Tensor) -> Tensor:
 
 def gamma_slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """-(dP(a, x) / da) / p(x) of the regularised lower incomplete gamma function P and its derivative p by x."""
-    with np.errstate(all="ignore"):
-        return _slope(a, x)
-
-
-def _slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    large = a > _LARGE
-    tail = ~large & (x > 15) & (x > 2 * a)
-    small = ~large & ~tail
-    inside = _by_series(np.where(small, a, 1), np.where(small, x, 1))
-    far = _by_tail(np.where(tail, a, 1), np.where(tail, x, 16))
-    # E. Wilson, M. Hilferty, 1931: (x / a)**(1/3) is nearly normal, with mean 1 - 1/(9 a) and deviation 1 / (3 sqrt(a))
-    b = np.where(large, a, 1)
-    root = np.cbrt(np.where(large, x, 1) / b)
-    z = (root - 1 + 1 / (9 * b)) * 3 * np.sqrt(b)
-    near = root**3 + 3 * b * root**2 * (1 / (9 * b**2) - z / (6 * b**1.5))
-    return np.where(large, near, np.where(tail, far, inside))
-
-
-def _by_series(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The sum of x**(n + 1) gamma(a) / gamma(a + n + 1) (digamma(a + n + 1) - log(x)), n from 0 on"""
-    term, inner = x / a, kernels.polygamma(a + 1, 0) - np.log(x)
-    total = term * inner
-    for n in range(1, 20000):
-        term = term * x / (a + n)
-        inner = inner + 1 / (a + n)
-        total = total + term * inner
-        if (term * abs(inner) <= 1e-17 * abs(total)).all():
-            break
-    return total
-
-
-def _by_tail(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The integral of (log(x + u) - digamma(a)) (1 + u / x)**(a - 1) exp(-u) over u > 0, by Gauss and Laguerre"""
-    b, y = a[..., np.newaxis], x[..., np.newaxis]
-    values = (np.log(y + _NODES) - kernels.polygamma(b, 0)) * (1 + _NODES / y) ** (b - 1)
-    found: np.ndarray = (values * _WEIGHTS).sum(-1)
+    series, integral = kernels.gamma_slope_arguments(a, x)
+    found: np.ndarray
+    found = kernels.gamma_slope(a, x, kernels.polygamma(series, 0), kernels.polygamma(integral, 0))
     return found

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import all_true
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..ops.pointwise.activation import softplus
@@ -29,7 +30,9 @@ class Geometric(WithProbability):
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         super().__init__(probs, logits, validate_args)
-        if self._validate_args and probs is not None and not (self.probs.array > 0).all():
+        if not self._validate_args or probs is None:
+            return
+        if not all_true(constraints.positive.check(self.probs).array, "whether probabilities are above 0"):
             raise ValueError(f"Geometric: probs={self.probs} must be above 0")
 
     @property

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..arrays import eye
 from ..engine.tensor import Tensor, wrap
 from ..ops.arguments.checks import require_float
 from ..ops.linalg.decompositions import cholesky
@@ -146,4 +147,4 @@ def squared_distance(factor: Tensor, d: Tensor) -> Tensor:
 
 def standard_unit(like: Tensor) -> Tensor:
     """The unit matrix of the size and type of ``like`` (..., N, N)."""
-    return wrap(np.eye(like.array.shape[-1], dtype=like.array.dtype))
+    return wrap(eye(like.array.shape[-1], dtype=like.array.dtype, like=like.array))

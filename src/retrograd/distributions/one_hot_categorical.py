@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from ..arrays import eye
 from ..engine.tensor import Tensor, wrap
 from ..ops.index.embedding import one_hot
 from . import constraints
@@ -56,7 +55,7 @@ class OneHotCategorical(OverCategorical):
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """The K unit vectors along a new first axis."""
         n = self._event_shape[0]
-        unit = np.eye(n, dtype=self.probs.array.dtype).reshape((n, *(1,) * len(self._batch_shape), n))
+        unit = eye(n, dtype=self.probs.array.dtype).reshape((n, *(1,) * len(self._batch_shape), n))
         values = wrap(unit)
         return values.expand((n, *self._batch_shape, n)) if expand else values
 

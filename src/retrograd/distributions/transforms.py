@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import from_host, full_like, same
 from ..engine.tensor import Tensor, wrap
 from ..ops.arguments.checks import as_real, is_number
 from ..ops.normalization.softmax import softmax
@@ -158,7 +159,7 @@ class PowerTransform(Transform):
     def __init__(self, exponent: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         if not isinstance(exponent, Tensor):
-            exponent = wrap(np.asarray(as_real("PowerTransform", "exponent", exponent), np.float32))
+            exponent = wrap(from_host(as_real("PowerTransform", "exponent", exponent), np.float32))
         self.exponent = exponent
 
     @property
@@ -227,7 +228,7 @@ class AffineTransform(Transform):
         if isinstance(self.scale, Tensor):
             found = self.scale.abs().log().expand(np.broadcast_shapes(self.scale.array.shape, x.array.shape))
         else:
-            found = wrap(np.full_like(x.array, math.log(abs(self.scale))))
+            found = wrap(full_like(x.array, math.log(abs(self.scale))))
         return summed_last(found, self.event_dim)
 
     def forward_shape(self, shape: Shape) -> Shape:
@@ -244,7 +245,9 @@ class AffineTransform(Transform):
 def _equal(x: Any, y: Any) -> bool:
     if is_number(x) and is_number(y):
         return bool(x == y)
-    return x is y or all(isinstance(v, Tensor) for v in (x, y)) and np.array_equal(x.array, y.array)
+    if x is y or not all(isinstance(v, Tensor) for v in (x, y)):
+        return x is y
+    return same(x.array, y.array, "whether transforms are equal")
 
 
 identity_transform = ComposeTransform([])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
+from ..arrays import all_true
 from ..engine.tensor import Tensor
+from ..kernel_set import kernels
 from . import constraints
 from .distribution import Distribution
 from .utils import broadcast_all, uniform
@@ -28,7 +30,9 @@ class Uniform(Distribution):
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.array.shape, (), validate_args)
-        if self._validate_args and not (self.low.array < self.high.array).all():
+        if not self._validate_args:
+            return
+        if not all_true(kernels.lt(self.low.array, self.high.array), "whether intervals are empty"):
             raise ValueError(f"Uniform: low={self.low} must be below high={self.high}")
 
     @constraints.dependent_property

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import from_host
 from ..engine.tensor import Tensor, wrap
+from ..kernel_set import exact, kernels
 from ..ops.arguments.checks import as_real, is_number
 from ..ops.dtypes.dtype import cast
 from ..ops.dtypes.promotion import promoted_type
@@ -41,7 +43,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     if dtype.kind != "f":
         dtype = np.dtype(np.float32)
     tensors = [
-        cast(v, dtype) if isinstance(v, Tensor) else wrap(np.asarray(as_real("broadcast_all", "value", v), dtype))
+        cast(v, dtype) if isinstance(v, Tensor) else wrap(from_host(as_real("broadcast_all", "value", v), dtype))
         for v in values
     ]
     return tuple(broadcast_tensors(*tensors))
@@ -56,13 +58,13 @@ def uniform(shape: Shape, like: Tensor) -> Tensor:
     """Uniform random numbers, never 0 nor 1, of ``like``'s type."""
     dtype = like.array.dtype
     limits = np.finfo(dtype)
-    drawn = chosen("sample", None).random(shape, dtype)
-    return wrap(np.asarray(np.clip(np.asarray(drawn, dtype), limits.tiny, 1 - limits.eps / 2)))
+    drawn = from_host(chosen("sample", None).random(shape, dtype), dtype)
+    return wrap(kernels.clamp(drawn, float(limits.tiny), float(1 - limits.eps / 2)))
 
 
 def drawn(draw: Callable[[np.random.Generator], Any], like: Tensor) -> Tensor:
     """What a method of NumPy's generator returns, in ``like``'s type."""
-    return wrap(np.asarray(draw(chosen("sample", None))).astype(like.array.dtype))
+    return wrap(exact("cast")(from_host(draw(chosen("sample", None))), like.array.dtype))
 
 
 def clamp_probs(probs: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arrays import from_host, shares_memory
 from .grad_mode import INFERENCE, thread
 from .line import Place, describe_place, user_place
 from .shared import shared
@@ -105,10 +106,7 @@ class _Part:
 
     def touches(self, array: np.ndarray) -> bool:
         """Whether an element of the array lies in it, as far as a short search can tell."""
-        try:
-            return np.shares_memory(np.asarray(self), array, max_work=_MOST_STEPS)  # type: ignore[arg-type]
-        except np.exceptions.TooHardError:
-            return True
+        return shares_memory(from_host(self), array, _MOST_STEPS)
 
 
 def mark_detached(tensor: Tensor) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arrays import from_host, zeros
 from .arguments import shown
 
 if TYPE_CHECKING:
@@ -57,14 +58,14 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
     if isinstance(data, np.ndarray | np.generic):
         if hasattr(data, "mask"):
             raise TypeError("Tensor: a masked array would lose its mask; use array.filled(value) first")
-        array = np.asarray(data)
+        array = from_host(data)
     else:
         data = _with_scalars(data)
         try:
             try:
-                array = np.asarray(data)
+                array = from_host(data)
             except RuntimeError:  # of a tensor that requires a gradient
-                array = np.asarray(_without_history(data))
+                array = from_host(_without_history(data))
         except (ValueError, TypeError) as error:
             raise TypeError(
                 f"Tensor: data of type {type(data).__name__} is not a regular array of numbers: {error}"
@@ -81,7 +82,7 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
             _check_fit(array, wanted)
     if wanted is not None and array.dtype.kind in "fiub":
         with np.errstate(over="ignore"):  # too large a number becomes inf, as in PyTorch
-            array = np.asarray(array, wanted)
+            array = from_host(array, wanted)
     if array.dtype not in ALLOWED:
         raise TypeError(
             f"Tensor: dtype {array.dtype} is not supported; use {TYPES}, for example array.astype(np.float32)"
@@ -150,7 +151,7 @@ def zeros_of_extents(*places: Any) -> np.ndarray:
         raise TypeError(f"Tensor: extents {tuple(extents)} must be ints of at least 0; Tensor(data) takes other data")
     if prod(extents) > _TOO_MANY:
         raise ValueError(f"Tensor: extents {tuple(extents)} are too many elements; Tensor([number]) holds a number")
-    return np.zeros(extents, default_dtype())
+    return zeros(tuple(extents), default_dtype())
 
 
 def _large_integers(array: np.ndarray, wanted: np.dtype[Any] | None) -> np.ndarray:
@@ -164,7 +165,7 @@ def _large_integers(array: np.ndarray, wanted: np.dtype[Any] | None) -> np.ndarr
             f"Tensor: data holds {shown(beyond[0])}, which int64 cannot hold; pass dtype=float32 or float64"
         )
     try:
-        return np.asarray(array, wanted)
+        return from_host(array, wanted)
     except OverflowError:
         raise ValueError(
             f"Tensor: data holds {shown(max(beyond, key=abs))}, which is larger than any {wanted}; use float('inf')"

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import zeros
 from . import arithmetic
 from .function import Function
 from .grad_mode import enable_grad
@@ -130,9 +131,12 @@ def _base_references(array: np.ndarray) -> int:
 
 
 def _measure() -> tuple[tuple[int, int], tuple[int, int], int]:
-    entry: Entry = [wrap(np.zeros(2)), wrap(np.zeros(2)), False]
-    entry[0]._grad = wrap(np.zeros(2))
-    return _references(entry), _grad_references(entry[0]), _base_references(np.zeros((2, 2)).T)
+    def new(shape: int | tuple[int, ...] = 2) -> np.ndarray:
+        return zeros(shape, np.float64)
+
+    entry: Entry = [wrap(new()), wrap(new()), False]
+    entry[0]._grad = wrap(new())
+    return _references(entry), _grad_references(entry[0]), _base_references(new((2, 2)).T)
 
 
 _ALONE, _ALONE_GRAD, _ALONE_BASE = _measure()

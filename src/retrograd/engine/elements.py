@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import number, to_host
 from .arguments import as_flag
 from .convert import INT64, Attached
 from .operator import interpreted, interpreters, operator
@@ -72,14 +73,14 @@ class Elements(Attached):
             raise RuntimeError(
                 f"a tensor of shape {self.array.shape} has {self.array.size} elements, expected exactly 1"
             )
-        return self.array.item()
+        return number(self.array, "the element of a tensor")
 
     @operator(dtypes="bihf")
     def tolist(self) -> Any:
         """The elements as nested Python lists (a number for a tensor without axes)."""
         if interpreters and (seen := interpreted(Elements.tolist, locals())) is not None:
             return seen
-        return self.array.tolist()
+        return to_host(self.array, "the elements of a tensor").tolist()
 
     @operator(dtypes="bihf")
     def numpy(self, *, force: bool = False) -> np.ndarray:
@@ -109,7 +110,7 @@ class Elements(Attached):
                 "use tensor.detach() first"
             )
         if copy:
-            return np.array(self.array, dtype=dtype)
+            return self.array.astype(self.array.dtype if dtype is None else dtype)
         if dtype is None or self.array.dtype == dtype:
             return self.array
         if copy is False:
@@ -144,7 +145,7 @@ class Elements(Attached):
                 f"bool() of a tensor of shape {self.array.shape} is ambiguous; use (tensor.array != 0).any() "
                 "or .all()"
             )
-        return bool(self.array.item())
+        return bool(number(self.array, "whether a tensor is true"))
 
     @operator(dtypes="bihf")
     def __index__(self) -> int:
@@ -155,7 +156,7 @@ class Elements(Attached):
                 f"only an int64 tensor with one element can be an index, got {self.array.dtype} of shape "
                 f"{self.array.shape}"
             )
-        return int(self.array.item())
+        return int(number(self.array, "a tensor as an index"))
 
     def __format__(self, spec: str) -> str:
         if spec and self.array.size == 1:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import zeros_like
 from ..kernel_set import listeners
 from . import arithmetic
 from .changes import check_changeable, mark, memory, next_order, saved_array
@@ -115,7 +116,7 @@ class Replaced(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        return wrap(np.zeros_like(g.array)) if ctx.needs_input_grad[0] else None, g
+        return wrap(zeros_like(g.array)) if ctx.needs_input_grad[0] else None, g
 
 
 def _check_family(x: Tensor, operator: str) -> None:

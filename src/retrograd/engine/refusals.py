@@ -7,8 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-import numpy as np
-
+from ..arrays import from_host, ones
 from .arguments import as_list
 from .node import Node
 from .tensor import Tensor, alias, wrap
@@ -52,7 +51,7 @@ def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create
                     f"where there is one element; pass {argument}, a Tensor of this shape, or reduce it "
                     "first, for example with sum()"
                 )
-            result.append(wrap(np.ones(shape, dtype) if shape else np.array(1, dtype)))  # np.ones takes longer
+            result.append(wrap(ones(shape, dtype) if shape else from_host(1, dtype)))  # ones takes longer
             continue
         if not isinstance(gradient, Tensor):
             raise TypeError(

@@ -16,6 +16,7 @@ import numpy as np
 from ..arrays import host
 from ..kernel_set import Listener, plan_of_function
 from ..kernels.interface import KERNELS, leaves, mapped
+from .arithmetic import assign
 
 __all__ = ["Step", "Steps", "record_steps"]
 
@@ -93,7 +94,7 @@ class Steps(list[Step]):
             result = step.run(*_replaced(step.args, again), **_replaced(step.kwargs, again))
             for old, new in zip(leaves(step.result), leaves(result), strict=True):
                 if isinstance(old, np.ndarray):
-                    np.copyto(old, new)
+                    assign(old, new)
                 elif not isinstance(old, _NUMBERS):  # equal numbers may be one object
                     again[id(old)] = new
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import shares_memory, zeros, zeros_like
 from . import arithmetic
 from .anomaly import describe_origin
 from .arguments import as_truth
@@ -135,7 +136,7 @@ def grad(
             passed_on = not create_graph and any(_is_part(array, entry[1].array) for array in arrays)
             results.append(wrap(entry[1].array) if passed_on else own(entry, create_graph))
         elif allow_unused:
-            results.append(wrap(np.zeros_like(tensor.array)) if materialize else None)
+            results.append(wrap(zeros_like(tensor.array)) if materialize else None)
         else:
             null = edge is None and tensor._grad_req == "null"
             why = 'its grad_req is "null"' if null else "unused, or cut off by a backward that returned None"
@@ -187,7 +188,7 @@ def _is_part(array: np.ndarray, view: np.ndarray) -> bool:
     owner = array.base
     if view.base is not (array if owner is None else owner) or not view.flags.writeable:
         return False
-    return owner is None or np.shares_memory(view, array)  # else the memory holds more than `array`
+    return owner is None or shares_memory(view, array)  # else the memory holds more than `array`
 
 
 # ---- the sweep ---------------------------------------------------------------------------------------------
@@ -428,7 +429,7 @@ def _all_outputs(node: Node, entry: list[Any]) -> list[Any]:
     if node.outputs is not None and node.materialize:
         for index, (shape, dtype) in enumerate(node.outputs):
             if grads[index] is None:
-                grads[index] = wrap(np.zeros(shape, dtype))
+                grads[index] = wrap(zeros(shape, dtype))
     return grads
 
 

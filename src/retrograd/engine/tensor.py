@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ..arrays import zeros
 from .arguments import as_flag
 from .changes import mark_detached
 from .convert import BOOL, FLOAT32, FLOAT64, INT64, OWN, as_allowed_array, as_own, default_dtype, zeros_of_extents
@@ -81,7 +82,7 @@ class Tensor(Elements):
             as_device("Tensor", device)
         if type(data) is not _ndarray or dtype is not None or extents or OWN.get(data.dtype) is not data.dtype:
             if type(data) is Size and dtype is None:
-                data = np.zeros(data, default_dtype())
+                data = zeros(data, default_dtype())
             elif type(data) is int and requires_grad is not True and (dtype is None or type(dtype) is int):
                 data, requires_grad = zeros_of_extents(data, requires_grad, dtype, *extents), False
             elif extents:

@@ -11,6 +11,8 @@ from weakref import ref as _reference
 
 import numpy as np
 
+from ..arrays import empty, zeros
+from .arithmetic import assign
 from .changes import memory
 from .family import UNTRACKED, register, views_of
 from .function import Function
@@ -123,22 +125,23 @@ class Overwrite(Function):
         target = replay(way, y).array
         if memory(target) is not memory(y.array):
             raise RuntimeError(f"{way[0].__name__}: not a view of a tensor with the strides {y.array.strides}")
-        np.copyto(target, value.array)
+        assign(target, value.array)
         return y
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         want_base, want_value = ctx.needs_input_grad[:2]
-        zeros = wrap(np.zeros(ctx.shape, ctx.dtype)) if want_base else None
-        gbase = Overwrite.apply(g, zeros, ctx.way, ctx.strides) if want_base else None
+        none = wrap(zeros(ctx.shape, ctx.dtype, like=g.array)) if want_base else None
+        gbase = Overwrite.apply(g, none, ctx.way, ctx.strides) if want_base else None
         return gbase, replay(ctx.way, g) if want_value else None, None, None
 
 
 def _copy_as(array: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
     """A copy of `array` whose axes lie in memory in the order of `strides`, so that the same views exist."""
     order = sorted(range(array.ndim), key=lambda axis: -abs(strides[axis]))
-    result = np.empty([array.shape[axis] for axis in order], array.dtype).transpose(np.argsort(order))
-    np.copyto(result, array)
+    shape = tuple([array.shape[axis] for axis in order])
+    result = empty(shape, array.dtype, like=array).transpose([order.index(axis) for axis in range(array.ndim)])
+    assign(result, array)
     return result
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-import numpy as np
-
+from ..arrays import zeros
 from .deliver import Entry
 from .function import Function
 from .node import Node, with_history
@@ -56,12 +55,12 @@ def spread_zeros(
         edge = stack.pop()
         if type(edge) is not tuple:
             if edge is not None and edge._grad_req != "null" and id(edge) not in leaves:
-                leaves[id(edge)] = [edge, wrap(np.zeros(edge.array.shape, edge.array.dtype)), True]
+                leaves[id(edge)] = [edge, wrap(zeros(edge.array.shape, edge.array.dtype, like=edge.array)), True]
             continue
         node, output, shape, dtype = edge
         place = node.order, output
         if place in capture and place not in captured:
-            captured[place] = [None, wrap(np.zeros(shape, dtype)), True]
+            captured[place] = [None, wrap(zeros(shape, dtype)), True]
         if node.order not in seen:
             seen.add(node.order)
             needs = None if paths is None else paths.get(node.order)

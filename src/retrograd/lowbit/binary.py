@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..arrays import from_host, ones_like
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
@@ -229,10 +230,11 @@ def changes_sign_at_zero(quantizer: Quantizer) -> bool:
 
 def _limit_and_scale(w: np.ndarray, axes: Axes) -> tuple[np.ndarray, np.ndarray]:
     """0.7 mean |w| of each filter, and the mean of those |w| that are larger."""
-    limit = mean_size_of(w, axes) * w.dtype.type(0.7)
-    signs = kernels.ternary(w, limit, np.ones_like(limit))
+    limit = kernels.mul(mean_size_of(w, axes), from_host(0.7, w.dtype))
+    ones = ones_like(limit)
+    signs = kernels.ternary(w, limit, ones)
     total, count = kernels.sum(kernels.mul(w, signs), axes, True), kernels.norm(signs, 1, axes, True)
-    return limit, total / np.maximum(count, 1)
+    return limit, kernels.div(total, kernels.maximum(count, ones))
 
 
 def scaled_signs(w: np.ndarray, axes: Axes) -> Levels:

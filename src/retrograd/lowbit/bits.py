@@ -12,6 +12,9 @@ from math import prod
 
 import numpy as np
 
+from ..arrays import any_true, from_host, moveaxis, number
+from ..kernel_set import exact, kernels
+
 __all__: list[str] = []
 
 
@@ -40,7 +43,8 @@ class Uniform:
 
     def codes(self, integers: np.ndarray) -> np.ndarray:
         """(1, *shape) of integers (1, *shape)."""
-        return ((integers - self.low) // self.stride).astype(np.uint32)
+        found: np.ndarray = kernels.uniform_codes(integers, self.low, self.stride)
+        return found
 
     def integers(self, codes: np.ndarray) -> np.ndarray:
         """(1, *shape) int64 of codes (1, *shape).
@@ -48,9 +52,9 @@ class Uniform:
         Raises:
             ValueError: there is no such code.
         """
-        if codes.size and int(codes.max()) >= self.count:
-            raise ValueError(f"a code is {int(codes.max())}, the largest is {self.count - 1}")
-        return self.low + self.stride * codes.astype(np.int64)
+        _check(codes, self.count)
+        found: np.ndarray = kernels.uniform_values(codes, self.low, self.stride)
+        return found
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,8 @@ class Shifts:
 
     def codes(self, terms: np.ndarray) -> np.ndarray:
         """(shifts, *shape) of integers (shifts, *shape), each 0 or a power of two with a sign."""
-        size = np.abs(terms)
-        exponents = np.log2(np.where(size > 0, size, 1)).astype(np.uint32) + np.uint32(self.has_zero)
-        return np.where(size > 0, exponents, 0) | (np.uint32(terms < 0) << (self.bits - 1))
+        found: np.ndarray = kernels.shift_codes(terms, self.bits, self.has_zero)
+        return found
 
     def integers(self, codes: np.ndarray) -> np.ndarray:
         """(shifts, *shape) int64 of codes (shifts, *shape).
@@ -77,12 +80,13 @@ class Shifts:
         Raises:
             ValueError: there is no such code: 0 has no sign.
         """
-        exponents = (codes & ((1 << (self.bits - 1)) - 1)).astype(np.int64) - self.has_zero
-        is_negative = codes >> (self.bits - 1) == 1
-        if self.has_zero and (is_negative & (exponents < 0)).any():
-            raise ValueError(f"a code is {1 << (self.bits - 1)}, a zero with a sign")
-        size = np.where(exponents < 0, 0, np.int64(1) << exponents.clip(0))
-        return np.where(is_negative, -size, size)
+        signed_zero = 1 << (self.bits - 1)
+        if self.has_zero:
+            is_one = exact("eq")(codes, from_host(signed_zero, codes.dtype))
+            if any_true(is_one, "whether a code is a zero with a sign"):
+                raise ValueError(f"a code is {signed_zero}, a zero with a sign")
+        found: np.ndarray = kernels.shift_values(codes, self.bits, self.has_zero)
+        return found
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,8 @@ class Listed:
 
     def codes(self, places: np.ndarray) -> np.ndarray:
         """(1, *shape) of places (1, *shape)."""
-        return places.astype(np.uint32)
+        found: np.ndarray = exact("cast")(places, np.dtype(np.uint32))
+        return found
 
     def integers(self, codes: np.ndarray) -> np.ndarray:
         """(1, *shape) int64 of codes (1, *shape): the places in the lists.
@@ -111,12 +116,19 @@ class Listed:
         Raises:
             ValueError: there is no such code.
         """
-        if codes.size and int(codes.max()) >= self.count:
-            raise ValueError(f"a code is {int(codes.max())}, the largest is {self.count - 1}")
-        return codes.astype(np.int64)
+        _check(codes, self.count)
+        found: np.ndarray = exact("cast")(codes, np.dtype(np.int64))
+        return found
 
 
 Format = Uniform | Shifts | Listed
+
+
+def _check(codes: np.ndarray, count: int) -> None:
+    if codes.size:
+        largest = number(exact("amax")(codes, tuple(range(codes.ndim)), False), "whether codes are in range")
+        if largest >= count:
+            raise ValueError(f"a code is {largest}, the largest is {count - 1}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +156,7 @@ class Weight:
         shape, summed = self.shape, self.summed
         order = (self.format.shifts, *shape[:summed], *shape[summed + 1 :], shape[summed])
         codes = unpacked(self.stream, prod(order), self.format.bits).reshape(order)
-        return np.moveaxis(self.format.integers(codes).sum(0), -1, summed)
+        return moveaxis(exact("sum")(self.format.integers(codes), (0,), False), -1, summed)
 
     @property
     def nbytes(self) -> int:
@@ -154,7 +166,7 @@ class Weight:
 
 def stored(format: Format, parts: np.ndarray, summed: int, step: np.ndarray) -> Weight:
     """The weight whose integers are the sum of ``parts`` (format.shifts, *shape)."""
-    codes = np.moveaxis(format.codes(parts), summed + 1, -1)
+    codes = moveaxis(format.codes(parts), summed + 1, -1)
     return Weight(format, packed(codes, format.bits), parts.shape[1:], summed, step)
 
 
@@ -165,14 +177,11 @@ def bytes_of(format: Format, shape: tuple[int, ...]) -> int:
 
 def packed(codes: np.ndarray, bits: int) -> np.ndarray:
     """The stream, uint8, of codes in C order; bits: 1 to 16."""
-    form = "u1" if bits <= 8 else "<u2"
-    each = np.unpackbits(np.ascontiguousarray(codes, form).reshape(-1, 1).view(np.uint8), axis=1, bitorder="little")
-    return np.packbits(each[:, :bits], bitorder="little")
+    found: np.ndarray = kernels.pack_bits(codes, bits)
+    return found
 
 
 def unpacked(stream: np.ndarray, count: int, bits: int) -> np.ndarray:
     """(count,) codes, uint8 or uint16, of a stream."""
-    filled = np.zeros((count, 8 if bits <= 8 else 16), np.uint8)
-    filled[:, :bits] = np.unpackbits(stream, count=count * bits, bitorder="little").reshape(count, bits)
-    codes = np.packbits(filled, axis=1, bitorder="little")
-    return codes[:, 0] if bits <= 8 else codes.view("<u2")[:, 0].astype(np.uint16)
+    found: np.ndarray = kernels.unpack_bits(stream, count, bits)
+    return found

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from .. import nn
 from ..engine.arguments import as_callable, as_list
 from ..engine.grad_mode import no_grad
+from ..kernel_set import kernels
 from ..nn.module import Module
 from ..nn.uninitialized import is_lazy
 from ..ops.arguments.checks import as_truth
@@ -313,7 +312,7 @@ def _change(
     limits = [members[name].limits for name in names]
     module._quantize(weight, activation)
     added = module.__dict__.keys() - members.keys()
-    replaced = {name: module.quantized(name).array.copy() for name in module._replaced}
+    replaced = {name: kernels.duplicate(module.quantized(name).array) for name in module._replaced}
     report.new_parameters |= any(name in module._parameter_names for name in added)
 
     def undo() -> None:
@@ -321,7 +320,7 @@ def _change(
             with no_grad():
                 now = module.quantized(name).array
             array = members[name].array
-            array[...] = np.where(now == then, array, now)
+            kernels.copy(array, kernels.where(kernels.eq(now, then), array, now))
             module.__dict__[name] = members[name]
         for name in added:
             module.__dict__.pop(name, None)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import from_host, ones
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..formulas.quantization import mean_scaled_sign_grad, scaled_sign, scaled_sign_grad
@@ -104,7 +105,8 @@ def mean_size(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 def mean_size_of(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """``mean_size`` of an array."""
-    return np.asarray(kernels.norm(x, 1, axes, True) * x.dtype.type(_share(x, axes)))
+    found: np.ndarray = kernels.mul(kernels.norm(x, 1, axes, True), from_host(_share(x, axes), x.dtype))
+    return found
 
 
 def _share(x: np.ndarray, axes: tuple[int, ...]) -> float:
@@ -146,5 +148,5 @@ class SignAndSize(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor, gsize: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        one = wrap(np.ones((), x.array.dtype))
+        one = wrap(ones((), x.array.dtype, like=x.array))
         return run(mean_scaled_sign_grad, (x, g, one, gsize * _share(x.array, (ctx.axis,)))), None

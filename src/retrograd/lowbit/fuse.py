@@ -12,19 +12,20 @@ Source: Y. Umuroglu et al., "FINN: A Framework for Fast, Scalable Binarized Neur
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from .. import nn
-from ..codes import ELEMENTS, Requantized, Thresholded, code_dtype, codes_of
+from ..arrays import all_finite, all_true, any_true, zeros
+from ..codes import ELEMENTS, Requantized, Thresholded
 from ..engine.grad_mode import no_grad
-from ..engine.tensor import wrap
+from ..engine.tensor import Tensor, wrap
 from ..geometry import as_pairs, pool_window
+from ..kernel_set import kernels
 from ..nn.module import Module
+from ..ops.pointwise.piecewise import where
 from .binary import changes_sign_at_zero
-from .bits import packed
 from .layers import Quantize
 from .norm import PackedNorm
 from .packed import Codes, Packed, PackedSum, check_codes, refuse_training
@@ -62,7 +63,7 @@ class PackedMaxPool(Module):
             raise ValueError(f"PackedMaxPool: element={element!r} must be one of {', '.join(ELEMENTS)}")
         super().__init__()
         self.options, self.turned, self.element = (kernel, stride, padding, dilation), turned, element
-        self.training, self._words = False, _words(turned, element)
+        self.training, self._words = False, kernels.channel_words(turned, element)
 
     def train(self, mode: bool = True) -> PackedMaxPool:
         refuse_training(mode)
@@ -70,19 +71,9 @@ class PackedMaxPool(Module):
 
     def forward(self, input: Codes) -> Codes:
         check_codes(self, input, self._words.dtype, len(self._words))
-        x = input.array ^ self._words
         kernel, stride, padding, dilation = self.options
-        window = pool_window(x.shape[1:-1], kernel, stride, padding, dilation)
-        join = np.bitwise_or if x.dtype == np.uint32 else np.maximum
-        least = 0 if x.dtype.kind == "u" else np.iinfo(x.dtype).min
-        x = np.pad(x, ((0, 0), *window.padding, (0, 0)), constant_values=least)
-        result: Any = None
-        for tap in product(*map(range, window.kernel)):
-            starts = [r * d for r, d in zip(tap, window.dilation, strict=True)]
-            axes = zip(starts, window.output, window.stride, strict=True)
-            part = x[(slice(None), *(slice(start, start + (o - 1) * s + 1, s) for start, o, s in axes))]
-            result = part if result is None else join(result, part)
-        return Codes(result ^ self._words, input.zero_point)
+        window = pool_window(input.array.shape[1:-1], kernel, stride, padding, dilation)
+        return Codes(kernels.max_pool_codes(input.array, self._words, window), input.zero_point)
 
     def extra_repr(self) -> str:
         kernel, stride, padding, dilation = self.options
@@ -203,40 +194,40 @@ def _thresholded(first: PackedSum, between: list[Any], last: PackedSum) -> tuple
     """The comparison that gives the bits which the modules and the sign of ``last`` would give, and for each pool
     between, in which channels it takes the least. None if the modules do not give finite numbers.
     """
-    above = first.limit()
-    below = -above
-    ends = [_values(first, between, sums) for sums in (below, above)]
-    if not all(np.isfinite(value).all() for end in ends for value in end):
-        return None
-    started, ended = (end[-1] >= 0 for end in ends)
-    while (above - below > 1).any():
-        middle = (above + below) // 2
-        same = (_values(first, between, middle)[-1] >= 0) == started
-        below, above = np.where(same, middle, below), np.where(same, above, middle)
-    changes = started != ended
-    then = Thresholded(
-        np.where(changes, above, -(2**31)).astype(np.int32), np.where(changes, started, ~started)
-    )
-    direction = np.where(changes, np.where(started, -1, 1), 0)
-    pools = [at for at, module in enumerate(between) if type(module) in _POOLS]
-    turned = [direction * np.sign(ends[1][at] - ends[0][at]) < 0 for at in pools]
-    return then, turned
+    with no_grad():
+        above = wrap(first.limit())
+        below = -above
+        ends = [_values(first, between, sums) for sums in (below, above)]
+        if not all(all_finite(value.array, "whether sums can be compared") for end in ends for value in end):
+            return None
+        started, ended = (end[-1] >= 0 for end in ends)
+        while any_true((above - below > 1).array, "whether a threshold is found"):
+            middle = (above + below) // 2
+            same = (_values(first, between, middle)[-1] >= 0) == started
+            below, above = where(same, middle, below), where(same, above, middle)
+        changes = started != ended
+        then = Thresholded(
+            where(changes, above, -(2**31)).to(np.int32).array, where(changes, started, ~started).array
+        )
+        direction = where(changes, where(started, -1, 1), 0)
+        pools = [at for at, module in enumerate(between) if type(module) in _POOLS]
+        turned = [(direction * (ends[1][at] - ends[0][at]).sign() < 0).array for at in pools]
+        return then, turned
 
 
-def _values(first: PackedSum, between: list[Any], sums: np.ndarray) -> list[np.ndarray]:
+def _values(first: PackedSum, between: list[Any], sums: Tensor) -> list[Tensor]:
     """For sums (Co,), what enters each of the modules, and what enters the next layer, (Co,)."""
-    y = sums.astype(first.scale.dtype) * first.scale
-    y = y if first.bias is None else y + first.bias
-    x: Any = wrap(y.reshape(1, -1, *(1,) * first.ndim))
+    x: Any = sums.to(first.scale.dtype) * wrap(first.scale)
+    x = x if first.bias is None else x + wrap(first.bias)
+    x = x.reshape(1, -1, *(1,) * first.ndim)
     values = []
-    with no_grad(), np.errstate(all="ignore"):
-        if first.ndim and first.form.activation is not None:
-            x = first.form._activated(x)
-        for module in between:
-            values.append(x.array.reshape(-1).copy())
-            if type(module) not in (*_POOLS, nn.Flatten):
-                x = module(x)
-    return [*values, x.array.reshape(-1)]
+    if first.ndim and first.form.activation is not None:
+        x = first.form._activated(x)
+    for module in between:
+        values.append(x.reshape(-1).clone())
+        if type(module) not in (*_POOLS, nn.Flatten):
+            x = module(x)
+    return [*values, x.reshape(-1)]
 
 
 # ------------------------------------------------------------------------------------------------------------ to codes
@@ -247,10 +238,10 @@ def _requantized(first: PackedSum, between: list[Any], last: PackedSum) -> tuple
     levels, outputs = last.levels, first._outputs()
     if type(last.form.activation_quantizer) not in _NEAREST or first.scale.dtype != np.float32:
         return None
-    slope = first.scale.astype(np.float64)
-    shift = np.zeros(outputs) if first.bias is None else first.bias.astype(np.float64)
+    slope = wrap(first.scale).double()
+    shift = wrap(zeros(outputs, np.float64) if first.bias is None else first.bias).double()
     low, high = -np.inf, np.inf
-    pools: list[np.ndarray] = []  # of each, the slope in front of it
+    pools: list[Tensor] = []  # of each, the slope in front of it
     if first.ndim and first.form.activation is not None:
         low = 0.0
     for module in between:
@@ -258,8 +249,8 @@ def _requantized(first: PackedSum, between: list[Any], last: PackedSum) -> tuple
         if kind is PackedNorm:
             if low > -np.inf or high < np.inf:
                 return None
-            factor = module.scale.array.astype(np.float64)
-            slope, shift = slope * factor, shift * factor + module.shift.array
+            factor = module.scale.detach().double()
+            slope, shift = slope * factor, shift * factor + module.shift.detach().double()
         elif kind in _POOLS:
             pools.append(slope)
         elif kind in (nn.ReLU, nn.ReLU6, nn.Hardtanh):
@@ -269,16 +260,16 @@ def _requantized(first: PackedSum, between: list[Any], last: PackedSum) -> tuple
             return None
     step = float(np.float32(levels.step))
     scale = slope / step
-    with np.errstate(all="ignore"):
-        bias = np.rint(shift / slope)
-    if not np.isfinite(bias).all() or not (np.abs(bias) + first.limit() < 2**31).all():
+    bias, why = (shift / slope).round(), "whether codes can be made of sums"
+    if not all_finite(bias.array, why) or not all_true((bias.abs() + wrap(first.limit()) < 2**31).array, why):
         return None
-    if not (np.abs(scale) <= _STEEPEST).all() or not (np.abs(scale) > np.finfo(np.float32).tiny).all():
+    steep, tiny = scale.abs() <= _STEEPEST, scale.abs() > float(np.finfo(np.float32).tiny)
+    if not all_true(steep.array, why) or not all_true(tiny.array, why):
         return None
     zero = -levels.low if last.arithmetic == "int8" else 0
-    least, most = (int(np.clip(np.rint(end / step), levels.low, levels.high)) + zero for end in (low, high))
-    then = Requantized(scale.astype(np.float32), bias.astype(np.int32), zero, least, most, last.arithmetic)
-    return then, [slope * before < 0 for before in pools]
+    least, most = (round(min(max(end / step, levels.low), levels.high)) + zero for end in (low, high))
+    then = Requantized(scale.float().array, bias.to(np.int32).array, zero, least, most, last.arithmetic)
+    return then, [(slope * before < 0).array for before in pools]
 
 
 # --------------------------------------------------------------------------------------------------------- in its place
@@ -298,16 +289,3 @@ def _replace(between: list[Place], turned: list[np.ndarray], last: PackedSum) ->
             new = nn.Identity()
         new.training = False
         chain.__dict__[name] = new
-
-
-def _words(channels: np.ndarray, element: str) -> np.ndarray:
-    """(K,) codes with all bits set in these channels (C,)."""
-    codes = codes_of(element, channels.size)
-    if element == "binary":
-        filled = np.zeros(codes * ELEMENTS[element], np.uint8)
-        filled[: channels.size] = channels
-        words: np.ndarray = packed(filled, 1).view("<u4").astype(np.uint32)
-        return words
-    filled = np.zeros(codes, code_dtype(element))
-    filled[: channels.size] = np.where(channels, ~code_dtype(element).type(0), 0)
-    return filled

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .. import nn
+from ..arrays import all_true, from_host, full, ones
 from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor, wrap
+from ..kernel_set import kernels
 from ..nn.folded_activation import Activation
 from ..nn.utils.per_sample_rules import refuse_per_sample
 from ..ops.convolution.plan import exact_convolution
@@ -94,9 +94,10 @@ class _Summing(LowBit):
         levels = quantizer.weight_levels(view.array, axes, own)
         if levels is None or (levels.low, levels.high, levels.stride) != (-1, 1, 2):
             return None
-        scale = wrap(np.asarray(levels.step, view.array.dtype))
+        scale = wrap(from_host(levels.step, view.array.dtype))
         signs = quantizer.weight(view, axes, own, False) / scale
-        return (signs, scale.reshape(-1)) if (np.abs(signs.array) == 1).all() else None
+        are_signs = kernels.eq(kernels.abs(signs.array), ones((), signs.array.dtype, like=signs.array))
+        return (signs, scale.reshape(-1)) if all_true(are_signs, "whether all levels are signs") else None
 
 
 class _NoWindow:
@@ -209,7 +210,7 @@ class _ConvWindow:
         channels = count if count and thread.mode.watch is None else layer.groups
         images = sizes.reshape(count // channels, channels, *extents)
         share = (prod(layer.stride) if layer.transposed else 1) / prod(layer.kernel_size)
-        box = wrap(np.full((channels, 1, *layer.kernel_size), share, sizes.array.dtype))
+        box = wrap(full((channels, 1, *layer.kernel_size), share, sizes.array.dtype, like=sizes.array))
         factor = layer._convolved(images, box, None, *self._size, groups=channels)
         lead = sizes.array.shape[: -layer.ndim]
         lead = lead if layer.groups == 1 else lead[:-1]  # without the axis of a group's channels

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import nn
+from ..arrays import ones_like, zeros_like
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..nn.module import Module
@@ -66,9 +67,9 @@ def packed_norm(norm: Any) -> PackedNorm | None:
     if type(norm) not in _NORMS or norm.running_mean is None or any(norm.__dict__.get("_hooks", {}).values()):
         return None
     mean, variance = norm.running_mean, norm.running_var
-    ones = np.ones_like(mean.array)
+    ones = ones_like(mean.array)
     weight = wrap(ones) if norm.weight is None else norm.weight.detach()
-    bias = wrap(np.zeros_like(ones)) if norm.bias is None else norm.bias.detach()
+    bias = wrap(zeros_like(ones)) if norm.bias is None else norm.bias.detach()
     with no_grad():
         scale, shift = FixedScale.apply(mean, variance, weight, bias, norm.eps)
     return PackedNorm(scale.array, shift.array, norm.ndim)

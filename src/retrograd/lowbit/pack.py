@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.grad_mode import no_grad
+from ..kernel_set import kernels
 from ..nn.module import Module
 from ..ops.arguments.checks import as_truth
 from . import layers, recurrent
@@ -153,7 +155,7 @@ def pack(
     if floats == "bfloat16":
         for tensor in (*result.parameters(), *result.buffers()):
             if tensor.array.dtype == np.float32:
-                tensor.array = to_bfloat16(tensor.array)
+                tensor.array = kernels.round_to_bfloat16(tensor.array)
     if fuse:
         packing.joined = join(result)
     packing.nbytes = _nbytes(result)
@@ -185,13 +187,6 @@ def _nbytes(model: Module) -> int:
     """Of all weights."""
     own = sum(tensor.array.nbytes for tensor in (*model.parameters(), *model.buffers()))
     return own + sum(layer.nbytes for layer in model.modules() if isinstance(layer, Packed))
-
-
-def to_bfloat16(x: np.ndarray) -> np.ndarray:
-    """float32 numbers rounded to those whose lower 16 bits are 0, halves to the even one; NaN and infinities stay."""
-    bits = np.ascontiguousarray(x).view(np.uint32).astype(np.uint64)
-    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
-    return np.where(np.isfinite(x), rounded, x).reshape(x.shape)
 
 
 def checked_classes(classes: Any) -> tuple[str, ...] | None:
@@ -227,7 +222,7 @@ def checked_image(image: Any) -> dict[str, Any] | None:
         mean, std = (each[:channels] if key not in image else each for key, each in (("mean", mean), ("std", std)))
         fine = all(
             isinstance(each, (list, tuple)) and len(each) == channels
-            and all(type(value) in (int, float) and np.isfinite(value) for value in each)
+            and all(type(value) in (int, float) and math.isfinite(value) for value in each)
             for each in (mean, std)
         )  # fmt: skip
     if not fine or min(std) <= 0:

@@ -9,11 +9,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..arrays import all_finite, all_true, broadcast_to, from_host, integers, number, ones
 from ..codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, fits
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..geometry import Window, conv_window
-from ..kernel_set import active_kernels, kernels
+from ..kernel_set import active_kernels, exact, kernels
 from ..nn.module import Module
 from ..ops.convolution.arguments import frozen, window_of
 from ..ops.convolution.mxnet import paddings
@@ -27,6 +28,7 @@ from .shift import DeepShiftPS, DeepShiftQ
 __all__ = ["Packed", "PackedSum"]
 
 INT16 = 2**15
+_FLOAT64 = np.dtype(np.float64)
 MOST_LISTED = 256  # numbers of a filter of any quantizer
 
 
@@ -83,12 +85,13 @@ class Packed(Module):
     def _float(self, weight: Weight) -> np.ndarray:
         if isinstance(weight.format, Listed):
             lists, places = weight.step, weight.integers()
+            numbers: np.ndarray
             if len(lists) == 1:
-                return lists[0][places]
-            found = np.take_along_axis(lists, by_filter(places, self.form), 1)
-            return in_place(found, weight.shape, self.form)
-        numbers: np.ndarray = weight.integers() * spread(weight.step, self.form, weight.shape).astype(np.float64)
-        return numbers.astype(weight.step.dtype)
+                numbers = kernels.lines(lists[0], places.reshape(-1), 0)
+                return numbers.reshape(places.shape)
+            return in_place(kernels.pick(lists, by_filter(places, self.form), 1), weight.shape, self.form)
+        numbers = kernels.scaled_integers(weight.integers(), spread(weight.step, self.form, weight.shape))
+        return numbers
 
     def extra_repr(self) -> str:
         bits = {f"{weight.format.shifts * weight.format.bits}" for weight in self.weights.values()}
@@ -134,9 +137,9 @@ class PackedSum(Packed):
         members.update(arithmetic=kind, most=most, reason=reason, levels=levels)
         if kind == "float":
             return
-        scale = step.astype(np.float64) * np.float64(step.dtype.type(levels.step))
+        scale = kernels.mul(kernels.cast(step, _FLOAT64), from_host(step.dtype.type(levels.step), _FLOAT64))
         bias = form._bias()
-        members["scale"] = np.broadcast_to(scale, self._outputs()).astype(step.dtype)
+        members["scale"] = kernels.cast(broadcast_to(scale, (self._outputs(),)), step.dtype)
         members["bias"] = None if bias is None else bias.array
 
     @property
@@ -156,21 +159,22 @@ class PackedSum(Packed):
         integers = weight.integers()
         if isinstance(weight.format, Uniform):
             return integers, weight.step
-        used = np.bitwise_or.reduce(np.abs(by_filter(integers, self.form)), axis=1)
-        zeros = np.where(used > 0, np.log2(np.maximum(used & -used, 1)), 0).astype(np.int64)
-        step = weight.step * np.exp2(zeros).astype(weight.step.dtype)
-        return integers >> spread(zeros, self.form, weight.shape), step
+        zeros = kernels.trailing_zeros(by_filter(integers, self.form))
+        powers = exact("exp2")(exact("cast")(zeros, _FLOAT64))
+        shifted = kernels.div(exact("cast")(integers, _FLOAT64), spread(powers, self.form, weight.shape))  # exact
+        return exact("cast")(shifted, integers.dtype), kernels.mul(weight.step, kernels.cast(powers, weight.step.dtype))
 
     def limit(self) -> np.ndarray:
         """(Co,) int64: the largest absolute values of the sums."""
         most = max(abs(self.levels.low), abs(self.levels.high))
-        sums: np.ndarray = np.abs(by_filter(self._integers()[0], self.form)).sum(axis=1) * most
-        return sums
+        sums = exact("norm")(by_filter(self._integers()[0], self.form), 1, (1,), False)
+        found: np.ndarray = exact("mul")(sums, from_host(most, np.int64))
+        return found
 
     def join(self, then: Thresholded | Requantized) -> None:
         """Give codes from now on; steps and bias are part of ``then``."""
         weight = self.weights["weight"]
-        self.weights["weight"] = replace(weight, step=np.ones(1, weight.step.dtype))
+        self.weights["weight"] = replace(weight, step=ones(1, weight.step.dtype, like=weight.step))
         self.form.bias = None
         self.__dict__.update(then=then, bias=None)
 
@@ -262,7 +266,7 @@ class PackedSum(Packed):
             zero = getattr(self.then, "zero_point", 0)
             return Codes(array if self.ndim else array.reshape(len(array), array.shape[-1]), zero)
         if factor is None or self.groups == 1:
-            of_pixels = None if factor is None else np.ascontiguousarray(factor.array[:, 0])
+            of_pixels = None if factor is None else _contiguous(factor.array[:, 0])
             y = wrap(kernels.lowbit_conv(codes, filters, window, Scaled(self.scale, self.bias, of_pixels), zero))
         else:  # one for each group
             y = wrap(kernels.lowbit_conv(codes, filters, window, Scaled(self.scale), zero))
@@ -320,7 +324,7 @@ def _weight(layer: Any, name: str) -> Weight:
             quantized = layer.quantized(name).array
         finally:
             layer.training = was
-    if not np.isfinite(quantized).all():
+    if not all_finite(quantized, "whether the weights are finite"):
         raise ValueError(f"{name} holds numbers that are not finite")
     summed = int(getattr(layer, "transposed", False) is False)
     weight = layer.__dict__.get(name)
@@ -328,15 +332,14 @@ def _weight(layer: Any, name: str) -> Weight:
         low = quantizer.exponents[0]
         terms = quantizer.terms(None if weight is None else weight.array, layer._own(name))
         format: Format = Shifts(quantizer.bits, quantizer.shifts, quantizer.has_zero)
-        parts = np.rint(terms * 2.0**-low).astype(np.int64)
-        return stored(format, parts, summed, np.array([2.0**low], quantized.dtype))
+        step = from_host([2.0**low], quantized.dtype)
+        parts = kernels.integer_levels(terms, step.reshape((1,) * terms.ndim), 0)
+        return stored(format, parts, summed, step)
     levels = layer._levels_of(name)
     if levels is None:
         return _listed(layer, name, quantized, summed)
-    step = np.asarray(levels.step, quantized.dtype).reshape(-1)
-    whole = spread(step, layer, quantized.shape).astype(np.float64)
-    ratio = np.where(whole > 0, quantized / np.where(whole > 0, whole, 1), levels.high)
-    parts = np.rint(ratio).astype(np.int64)[np.newaxis]
+    step = from_host(levels.step, quantized.dtype).reshape(-1)
+    parts = kernels.integer_levels(quantized, spread(step, layer, quantized.shape), levels.high)[np.newaxis]
     return stored(Uniform(levels.low, levels.high, levels.stride), parts, summed, step)
 
 
@@ -345,32 +348,35 @@ def _listed(layer: Any, name: str, quantized: np.ndarray, summed: int) -> Weight
 
     Numbers are told apart by their bits, so that 0 and -0 are two.
     """
-    bits = np.ascontiguousarray(quantized).view(f"u{quantized.itemsize}")
-    found = [np.unique(row, return_inverse=True) for row in by_filter(bits, layer)]
-    every = np.unique(np.concatenate([numbers for numbers, _ in found])) if found else np.zeros(0, bits.dtype)
-    most = max((len(numbers) for numbers, _ in found), default=0)
+    lists, counts, places = kernels.distinct_numbers(by_filter(quantized, layer))
+    lengths = integers(counts, "whether the numbers of a filter can be listed")
+    most = max(lengths, default=0)
     if most > MOST_LISTED:
-        filter = next(k for k, (numbers, _) in enumerate(found) if len(numbers) > MOST_LISTED)
+        filter = next(k for k, length in enumerate(lengths) if length > MOST_LISTED)
         raise ValueError(
-            f"filter {filter} of {name} has {len(found[filter][0])} different numbers, and codes of at most 8 bits can "
+            f"filter {filter} of {name} has {lengths[filter]} different numbers, and codes of at most 8 bits can "
             f"list {MOST_LISTED}; define weight_levels in {type(layer.weight_quantizer).__name__}, if they are evenly "
             "spaced"
         )
-    if len(every) <= MOST_LISTED and Listed(len(every)).bits <= Listed(most).bits:
-        format, lists, places = Listed(len(every)), every[np.newaxis], np.searchsorted(every, bits)
+    every, _, of_every = kernels.distinct_numbers(quantized.reshape(1, -1))
+    count = every.shape[1]
+    if count <= MOST_LISTED and Listed(count).bits <= Listed(most).bits:
+        format, lists, places = Listed(count), every, of_every.reshape(quantized.shape)
     else:
-        format, lists = Listed(most), np.zeros((len(found), most), bits.dtype)
-        for row, (numbers, _) in zip(lists, found, strict=True):
-            row[: len(numbers)] = numbers
-        places = in_place(np.stack([inverse.reshape(-1) for _, inverse in found]), quantized.shape, layer)
-    return stored(format, places[np.newaxis], summed, lists.view(quantized.dtype))
+        format, places = Listed(most), in_place(places, quantized.shape, layer)
+    return stored(format, places[np.newaxis], summed, lists)
+
+
+def _contiguous(x: np.ndarray) -> np.ndarray:
+    return x if x.flags.c_contiguous else kernels.reshaped(x, x.shape)
 
 
 def in_place(rows: np.ndarray, shape: tuple[int, ...], layer: Any) -> np.ndarray:
     """The weight of this shape whose ``by_filter`` these rows are."""
-    result = np.empty(rows.size, rows.dtype)
-    result[by_filter(np.arange(rows.size).reshape(shape), layer).reshape(-1)] = rows.reshape(-1)
-    return result.reshape(shape)
+    if not getattr(layer, "transposed", False):
+        return rows.reshape(shape)
+    split = rows.reshape(layer.groups, shape[1], shape[0] // layer.groups, *shape[2:]).swapaxes(1, 2)
+    return split.reshape(shape)
 
 
 def spread(values: np.ndarray, layer: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -379,8 +385,8 @@ def spread(values: np.ndarray, layer: Any, shape: tuple[int, ...]) -> np.ndarray
         return values.reshape((1,) * len(shape))
     if not getattr(layer, "transposed", False):
         return values.reshape(-1, *(1,) * (len(shape) - 1))
-    rows = np.repeat(values.reshape(layer.groups, -1), shape[0] // layer.groups, axis=0)  # (Ci, Co/G)
-    return rows.reshape(*rows.shape, *(1,) * (len(shape) - 2))
+    rows = broadcast_to(values.reshape(layer.groups, 1, -1), (layer.groups, shape[0] // layer.groups, shape[1]))
+    return rows.reshape(*shape[:2], *(1,) * (len(shape) - 2))  # (Ci, Co/G, 1, ...)
 
 
 def by_filter(w: np.ndarray, layer: Any) -> np.ndarray:
@@ -396,11 +402,12 @@ def element_of(filters: np.ndarray, levels: Levels, is_binary: bool) -> tuple[st
     low, high = levels.low, levels.high
     if not filters.size:
         return "float", 0, "it has no weights"
-    if is_binary and (np.abs(filters) == 1).all():
+    if is_binary and all_true(exact("eq")(exact("abs")(filters), from_host(1, filters.dtype)), "whether all are signs"):
         return "binary", 1, ""
-    if filters.min() >= -128 and filters.max() < 128 and high - low <= 255 and low <= 0 <= high:
+    ends = [number(exact(name)(filters, (0, 1), False), "the bits of the weights") for name in ("amin", "amax")]
+    if ends[0] >= -128 and ends[1] < 128 and high - low <= 255 and low <= 0 <= high:
         element, most = "int8", high - low
-    elif np.abs(filters).max() < INT16 and low >= -INT16 and high < INT16:
+    elif max(-ends[0], ends[1]) < INT16 and low >= -INT16 and high < INT16:
         element, most = "int16", max(-low, high)
     else:
         return "float", 0, "the codes of its input or of a filter exceed 16 bits; Fixed(4, 4) has fewer, for example"

@@ -8,7 +8,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from ..arrays import empty_like, from_host
 from ..engine.tensor import Tensor, wrap
+from ..kernel_set import kernels
 from ..nn.parameter import Parameter
 from ..ops.random.random import default_generator
 
@@ -150,19 +152,19 @@ def check_flag(quantizer: Quantizer, argument: str) -> None:
 
 def draws_like(x: Tensor) -> Tensor:
     """Uniform random numbers in [0, 1) in the shape of x, from the generator that ``manual_seed`` seeds."""
-    numbers = np.empty_like(x.array)
-    numbers[...] = default_generator.random(x.array.shape, x.array.dtype)
+    numbers = empty_like(x.array)
+    kernels.copy(numbers, from_host(default_generator.random(x.array.shape, x.array.dtype), x.array.dtype))
     return wrap(numbers)
 
 
 def scalar(value: float, like: Tensor) -> Tensor:
     """A number as a Tensor of the dtype of another one."""
-    return wrap(np.array(value, like.array.dtype))
+    return wrap(from_host(value, like.array.dtype))
 
 
 def parameter_of(value: Any, dtype: np.dtype, low: float, high: float = np.inf) -> Parameter:
     """A Parameter that the optimiser keeps from low to high."""
-    parameter = Parameter(np.asarray(value, dtype))
+    parameter = Parameter(from_host(value, dtype))
     parameter.limits = low, high
     return parameter
 

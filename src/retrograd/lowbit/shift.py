@@ -13,8 +13,10 @@ import numpy as np
 
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
+from ..kernel_set import kernels
 from ..ops.pointwise.gating import StraightThrough
 from ..ops.reduce.reduction import sum
+from ..ops.shape.join import stack
 from .functions import (
     PowerOfTwo,
     PowerOfTwoOrZero,
@@ -111,7 +113,7 @@ class DeepShiftQ(_DeepShift):
     def terms(self, w: Any, own: Own) -> np.ndarray:
         with no_grad():
             terms = [self.weight(wrap(w), (), own, False)] if self.shifts == 1 else self._terms(wrap(w), False)
-        return np.stack([term.array for term in terms])
+        return stack(terms).array
 
     def _terms(self, w: Tensor, random: bool) -> list[Tensor]:
         """Of more than one shift."""
@@ -161,18 +163,7 @@ class DeepShiftPS(_DeepShift):
 
     def own_of_weight(self, w: np.ndarray) -> dict[str, Tensor]:
         low, high = self.exponents
-        shifts, signs, rest = [], [], w
-        for _ in range(self.shifts):
-            size = np.abs(rest)
-            exponent = np.log2(np.where(size == 0, 1, size))
-            is_zero = (size == 0) | (np.rint(exponent) < low)
-            exponent = np.where(size == 0, low, exponent).clip(low, high)
-            # the sign of what is too small starts just where it is rounded to 0
-            sign = np.where(rest < 0, -1.0, 1.0) * np.where(is_zero, 0.5, 1.0)
-            rest = rest - np.exp2(np.rint(exponent)) * np.sign(np.rint(sign))
-            shifts.append(exponent)
-            signs.append(sign)
-        shift, sign = (parts[0] if self.shifts == 1 else np.stack(parts) for parts in (shifts, signs))
+        shift, sign = kernels.shift_parameters(w, self.shifts, low, high)
         own = {"shift": parameter_of(shift, w.dtype, low, high), "sign": parameter_of(sign, w.dtype, -1.0, 1.0)}
         own["sign"].requires_grad = not self.freeze_sign
         return dict(own)
@@ -180,7 +171,7 @@ class DeepShiftPS(_DeepShift):
     def terms(self, w: Any, own: Own) -> np.ndarray:
         with no_grad():
             terms = ShiftSign.apply(own["shift"], own["sign"], *map(float, self.exponents)).array
-        return terms[np.newaxis] if self.shifts == 1 else terms
+        return terms[None] if self.shifts == 1 else terms
 
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
         shift, sign = own["shift"], own["sign"]

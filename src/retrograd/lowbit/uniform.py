@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..arrays import from_host, number, ones
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
 from ..ops.pointwise.gating import StraightThrough
+from ..ops.pointwise.piecewise import where
 from .binary import scaled_signs
 from .functions import (
     AffineLevels,
@@ -118,8 +120,8 @@ class DoReFa(Quantizer):
         with no_grad():
             alpha = mean_size(w, tuple(range(w.array.ndim)))
             sign = SignClipped.apply(w)
-        # the signs get g alpha, of which w is to get g
-        inverse = wrap(1 / np.where(alpha.array > 0, alpha.array, alpha.array.dtype.type(1)))
+            # the signs get g alpha, of which w is to get g
+            inverse = where(alpha > 0, alpha, 1.0).reciprocal()
         return StraightThrough.apply(w * inverse, sign.array), alpha
 
     def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
@@ -168,7 +170,7 @@ class PACT(Quantizer):
 
     def activation_levels(self, own: Own) -> Levels:
         most = 2**self.bits - 1
-        return Levels(float(own["alpha"].array) / most, 0, most)
+        return Levels(_number(own["alpha"]) / most, 0, most)
 
 
 @dataclass(frozen=True, repr=False)
@@ -215,10 +217,10 @@ class LSQ(Quantizer):
     def observe(self, x: np.ndarray, own: Own) -> None:
         if not self.is_ready(own) and x.size:
             step = _first_step(x, self.levels(False)[1])
-            own["step"].array[...] = step if math.isfinite(step) else 0.0
+            _assign(own["step"], step if math.isfinite(step) else 0.0)
 
     def is_ready(self, own: Own) -> bool:
-        return bool(own["step"].array > 0)
+        return _number(own["step"]) > 0
 
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
         return self._quantized(w, own, True, w.array.size)
@@ -234,7 +236,7 @@ class LSQ(Quantizer):
 
     def _levels(self, own: Own, of_weight: bool) -> Levels:
         low, high = self.levels(of_weight)
-        return Levels(float(own["step"].array), int(low), int(high), is_nearest=True)
+        return Levels(_number(own["step"]), int(low), int(high), is_nearest=True)
 
     def _quantized(self, x: Tensor, own: Own, of_weight: bool, count: int) -> Tensor:
         low, high = self.levels(of_weight)
@@ -260,22 +262,23 @@ class Int8(Quantizer):
     for_activations: ClassVar[bool] = True
 
     def own_of_activation(self, dtype: np.dtype) -> dict[str, Tensor]:
-        return {"low": wrap(np.array(np.inf, dtype)), "high": wrap(np.array(-np.inf, dtype))}  # nothing seen yet
+        return {"low": wrap(from_host(np.inf, dtype)), "high": wrap(from_host(-np.inf, dtype))}  # nothing seen yet
 
     def observe(self, x: np.ndarray, own: Own) -> None:
         if not x.size:
             return
-        smallest, largest = (float(find(x, tuple(range(x.ndim)), False)) for find in (kernels.amin, kernels.amax))
+        ends = [find(x, tuple(range(x.ndim)), False) for find in (kernels.amin, kernels.amax)]
+        smallest, largest = [number(end, "the range of an input") for end in ends]
         if math.isfinite(smallest) and math.isfinite(largest):
-            low, high = own["low"].array, own["high"].array
-            low[...], high[...] = min(float(low), 0.0, smallest), max(float(high), 0.0, largest)
+            _assign(own["low"], min(_number(own["low"]), 0.0, smallest))
+            _assign(own["high"], max(_number(own["high"]), 0.0, largest))
 
     def is_ready(self, own: Own) -> bool:
-        return bool(own["low"].array <= own["high"].array)
+        return _number(own["low"]) <= _number(own["high"])
 
     def scale_and_zero(self, own: Own) -> tuple[float, int]:
         """s and z of activations."""
-        low, high = float(own["low"].array), float(own["high"].array)
+        low, high = _number(own["low"]), _number(own["high"])
         if not low < high:  # zeros, or nothing at all
             return 1.0, 0
         scale = (high - low) / 255
@@ -284,9 +287,12 @@ class Int8(Quantizer):
     def weight_scale(self, w: np.ndarray, axes: Axes) -> np.ndarray:
         """s of each output channel, 1 where all weights are 0; the axes of a filter stay with extent 1."""
         if not w.size:
-            return np.ones((1,) * w.ndim, w.dtype)
-        largest: np.ndarray = kernels.amax(kernels.abs(w), axes, True)
-        return np.where(largest > 0, largest / 127, 1).astype(w.dtype)
+            return ones((1,) * w.ndim, w.dtype, like=w)
+        largest = kernels.amax(kernels.abs(w), axes, True)
+        is_above = kernels.lt(from_host(0, w.dtype), largest)
+        levels = kernels.div(largest, from_host(127, w.dtype))
+        scale: np.ndarray = kernels.where(is_above, levels, from_host(1, w.dtype))
+        return scale
 
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
         result: Tensor = Uniform.apply(w, wrap(self.weight_scale(w.array, axes)), -127.0, 127.0)
@@ -306,10 +312,19 @@ class Int8(Quantizer):
 
 
 def _largest(x: np.ndarray) -> float:
-    return float(np.max(np.abs(x), initial=0.0))
+    return kernels.norm_of_all([x], largest=True)
 
 
 def _first_step(x: np.ndarray, high: float) -> float:
     """LSQ's first step for the numbers x."""
-    step = 2.0 * float(np.mean(np.abs(x), dtype=np.float64)) / math.sqrt(high) if x.size else 0.0
+    step = 2.0 * number(kernels.mean_absolute(x), "the first step of a quantizer") / math.sqrt(high) if x.size else 0.0
     return step if not step < LEAST else LEAST
+
+
+def _number(own: Tensor) -> float:
+    found: float = number(own.array, "the levels of a quantizer")
+    return found
+
+
+def _assign(own: Tensor, value: float) -> None:
+    kernels.copy(own.array, from_host(value, own.array.dtype))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from ..arrays import empty
 from ..engine.tensor import Tensor
 from . import init
 from .arguments import check_ints
@@ -67,9 +66,9 @@ class MultiheadAttention(Module):
             self.register_parameter(name, None if packed else empty_weight((embed_dim, features), dtype))
         self.register_parameter("in_proj_weight", empty_weight((3 * embed_dim, embed_dim), dtype) if packed else None)
         kind = as_float_dtype(dtype)
-        self.register_parameter("in_proj_bias", Parameter(np.empty(3 * embed_dim, kind)) if bias else None)
+        self.register_parameter("in_proj_bias", Parameter(empty(3 * embed_dim, kind)) if bias else None)
         for name in ("bias_k", "bias_v"):
-            self.register_parameter(name, Parameter(np.empty((1, 1, embed_dim), kind)) if add_bias_kv else None)
+            self.register_parameter(name, Parameter(empty((1, 1, embed_dim), kind)) if add_bias_kv else None)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, dtype=dtype)
         self.reset_parameters()
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..arrays import empty, zeros
 from ..engine.tensor import Tensor, wrap
 from ..formulas.gates import gru_cell, lstm, mixture_cell, reset, unchanged
 from ..geometry import as_tuple
@@ -108,7 +109,7 @@ class ConvCell(OverAxes, Module):
         self.weight_ih = empty_weight((rows, self.in_channels, *self.kernel_size), dtype)
         self.weight_hh = empty_weight((rows, self.hidden_channels, *self.state_kernel_size), dtype)
         for key in ("bias_ih", "bias_hh"):
-            self.register_parameter(key, Parameter(np.empty(rows, kind)) if self.bias else None)
+            self.register_parameter(key, Parameter(empty(rows, kind)) if self.bias else None)
         self._more_parameters(kind)
         self.reset_parameters()
 
@@ -159,7 +160,7 @@ class ConvCell(OverAxes, Module):
         """A checked state (N, C, *O), zeros for None."""
         name, shape = type(self).__name__, (ax.array.shape[0], self.hidden_channels, *ax.array.shape[2:])
         if state is None:
-            return wrap(np.zeros(shape, ax.array.dtype))
+            return wrap(zeros(shape, ax.array.dtype, like=ax.array))
         if not isinstance(state, Tensor):
             raise TypeError(f"{name}: {label} must be a Tensor of shape {shape}, got {type(state).__name__}")
         if state.array.shape != shape:
@@ -217,7 +218,7 @@ class ConvLSTMCell(ConvCell):
             self.peephole = as_tuple(self.peephole, self.ndim, f"{type(self).__name__}: peephole", 1)
         if self.peephole:
             extents: Any = (1,) * self.ndim if self.peephole is True else self.peephole
-            self.weight_ch = Parameter(np.empty((3, self.hidden_channels, *extents), dtype))
+            self.weight_ch = Parameter(empty((3, self.hidden_channels, *extents), dtype))
 
     def _step(self, ax: Tensor, state: Any) -> tuple[Tensor, Any]:
         if state is not None and (not isinstance(state, (tuple, list)) or len(state) != 2):

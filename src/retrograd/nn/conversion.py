@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..arrays import empty_like
 from ..engine.tensor import Tensor
 from ..ops.arguments.checks import as_truth
 from ..ops.dtypes.conversion import destination, named_type
@@ -91,5 +92,5 @@ class Convertible:
         recurse = as_truth("to_empty", "recurse", recurse)
         for tensor in (*self.parameters(recurse), *self.buffers(recurse)):
             if not is_lazy(tensor):
-                tensor.array = np.empty_like(tensor.array)
+                tensor.array = empty_like(tensor.array)
         return self

@@ -9,8 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
+from ..arrays import empty
 from ..engine.tensor import Tensor
 from ..geometry import PADDING_WORDS, as_pairs, as_tuple
 from ..ops.convolution.arguments import as_bytes, check_choices, check_word
@@ -62,7 +61,7 @@ class _Convolution(OverAxes, Module):
         self.activation: Any = activation
         first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         self.weight = empty_weight((first, second // groups, *self.kernel_size), dtype)
-        self.register_parameter("bias", Parameter(np.empty(out_channels, as_float_dtype(dtype))) if bias else None)
+        self.register_parameter("bias", Parameter(empty(out_channels, as_float_dtype(dtype))) if bias else None)
         self.reset_parameters()
 
     def _extents(self, argument: str, value: Extents, at_least: int) -> tuple[int, ...]:

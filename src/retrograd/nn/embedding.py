@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
-
+from ..arrays import empty
 from ..engine.tensor import Tensor
 from ..ops.arguments.checks import as_int, require_tensor
 from ..ops.index.embedding import embedding, embedding_bag
@@ -39,7 +38,7 @@ class _Table(Described, Module):
         self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
         self.sparse = sparse
         if weight is None:
-            self.weight = Parameter(np.empty((num_embeddings, embedding_dim), as_float_dtype(dtype)))
+            self.weight = Parameter(empty((num_embeddings, embedding_dim), as_float_dtype(dtype)))
             self.reset_parameters()
         else:
             require_tensor(name, weight, "_weight")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import empty, moveaxis
 from ..engine.tensor import Tensor
 from ..ops.arguments.checks import require_tensor
 from . import functional, init
@@ -28,8 +29,8 @@ class _Affine(Described, Module):
         for member, want in wanted.items():
             # parameters of shape (C, H, W) are channels-last in memory, like images, to avoid a copy at every call
             memory = (*shape[1:], shape[0]) if len(shape) > 2 else shape
-            values = np.empty(memory, kind)
-            values = np.moveaxis(values, -1, 0) if len(shape) > 2 else values
+            values = empty(memory, kind)
+            values = moveaxis(values, -1, 0) if len(shape) > 2 else values
             self.register_parameter(member, Parameter(values) if want else None)
         self.reset_parameters()
 

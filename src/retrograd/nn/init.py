@@ -18,7 +18,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..absent import attach_to_module
+from ..arrays import eye as identity
+from ..arrays import from_host
 from ..engine.tensor import Tensor
+from ..kernel_set import kernels
 from ..ops.arguments.binding import require_bound
 from ..ops.arguments.checks import as_count, as_element, as_real
 from ..ops.random import random
@@ -79,7 +82,7 @@ def uniform_(
     if not (math.isfinite(a) and math.isfinite(b) and a <= b):
         raise ValueError(f"uniform_: a={a} must be at most b={b}, both finite; values are drawn from [a, b)")
     if not _left_alone(tensor):
-        tensor.array[...] = random.chosen("uniform_", generator).uniform(a, b, tensor.array.shape)
+        _fill(tensor, random.chosen("uniform_", generator).uniform(a, b, tensor.array.shape))
     return tensor
 
 
@@ -96,7 +99,7 @@ def normal_(
     if not std >= 0:
         raise ValueError(f"normal_: std={std} must be at least 0")
     if not _left_alone(tensor):
-        tensor.array[...] = random.chosen("normal_", generator).normal(mean, std, tensor.array.shape)
+        _fill(tensor, random.chosen("normal_", generator).normal(mean, std, tensor.array.shape))
     return tensor
 
 
@@ -107,7 +110,7 @@ def constant_(tensor: AnyTensor, val: float) -> AnyTensor:
         TypeError: tensor is not a floating-point Tensor.
     """
     if not _left_alone(tensor):
-        tensor.array[...] = as_element("constant_", "val", val, tensor.array.dtype)
+        _fill(tensor, as_element("constant_", "val", val, tensor.array.dtype))
     return tensor
 
 
@@ -206,23 +209,8 @@ def trunc_normal_(
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn("trunc_normal_: mean is more than 2 std from [a, b]", stacklevel=2)
     draw = random.chosen("trunc_normal_", generator)
-    values = np.empty(tensor.array.shape, tensor.array.dtype)
-    low, high = values.dtype.type(a), values.dtype.type(b)
-    z = [(end - mean) / (std * math.sqrt(2.0)) for end in (a, b)]
-    by_uniform = math.erf(z[1]) - math.erf(z[0]) < 0.6
-    peak = (min(max(mean, a), b) - mean) / std
-    missing = np.ones(values.shape, bool)
-    while count := int(missing.sum()):
-        if by_uniform:
-            found = draw.uniform(a, b, count)
-            kept = np.log1p(-draw.random(count)) <= 0.5 * (peak**2 - ((found - mean) / std) ** 2)
-        else:
-            found = draw.normal(mean, std, count)
-            kept = np.ones(count, bool)
-        values[missing] = found
-        kept &= (values[missing] >= low) & (values[missing] <= high)
-        missing[missing] = ~kept
-    tensor.array[...] = values
+    values = kernels.truncated_normal(draw, tensor.array.shape, tensor.array.dtype, mean, std, a, b)
+    kernels.copy(tensor.array, values)
     return tensor
 
 
@@ -235,7 +223,7 @@ def eye_(tensor: AnyTensor) -> AnyTensor:
     """
     rows, columns = _extents("eye_", tensor, (2,))
     if not _left_alone(tensor):
-        tensor.array[...] = np.eye(rows, columns)
+        _fill(tensor, identity(rows, columns, like=tensor.array))
     return tensor
 
 
@@ -248,17 +236,12 @@ def dirac_(tensor: AnyTensor, groups: int = 1) -> AnyTensor:
         ValueError: tensor does not have 3 to 5 dimensions, or groups does not divide Co.
         TypeError: tensor is not a floating-point Tensor.
     """
-    outputs, inputs, *taps = _extents("dirac_", tensor, (3, 4, 5))
+    outputs, *_ = _extents("dirac_", tensor, (3, 4, 5))
     if outputs % as_count("dirac_", "groups", groups):
         raise ValueError(f"dirac_: groups={groups!r} must be an int that divides the {outputs} output channels")
     if _left_alone(tensor):
         return tensor
-    tensor.array[...] = 0
-    own = outputs // groups
-    same = np.arange(min(own, inputs))
-    central: Any = tuple(extent // 2 for extent in taps)
-    for group in range(groups):
-        tensor.array[(group * own + same, same, *central)] = 1
+    kernels.fill_dirac(tensor.array, groups)
     return tensor
 
 
@@ -280,9 +263,8 @@ def orthogonal_(tensor: AnyTensor, gain: float = 1, generator: np.random.Generat
         return tensor
     rows, columns = shape[0], math.prod(shape[1:])
     drawn = random.chosen("orthogonal_", generator).normal(0.0, 1.0, (max(rows, columns), min(rows, columns)))
-    q, r = np.linalg.qr(drawn)
-    q *= np.sign(np.diagonal(r)) * as_real("orthogonal_", "gain", gain)
-    tensor.array[...] = (q.T if rows < columns else q).reshape(shape)
+    q = kernels.orthogonal_factor(from_host(drawn), as_real("orthogonal_", "gain", gain))
+    kernels.copy_cast(tensor.array, (q.T if rows < columns else q).reshape(shape))
     return tensor
 
 
@@ -304,8 +286,8 @@ def sparse_(
     if not _left_alone(tensor):
         draw = random.chosen("sparse_", generator)
         zeros = math.ceil(sparsity * rows)
-        for column in range(columns):
-            tensor.array[draw.permutation(rows)[:zeros], column] = 0
+        chosen = [draw.permutation(rows)[:zeros] for _ in range(columns)]
+        kernels.clear_entries(tensor.array, from_host(chosen, np.int64).reshape(columns, zeros))
     return tensor
 
 
@@ -340,6 +322,10 @@ def values_left_alone() -> Iterator[None]:
 
 
 _alone = threading.local()
+
+
+def _fill(tensor: Tensor, values: Any) -> None:
+    kernels.copy_cast(tensor.array, from_host(values))
 
 
 def _left_alone(tensor: Tensor) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from ..arrays import empty
 from ..engine.tensor import Tensor
 from ..ops.product.matmul import bilinear, linear
 from ..ops.shape.shape import flatten, sizes, unflatten
@@ -39,7 +38,7 @@ class Linear(Module):
         check_ints("Linear", 0, in_features=in_features, out_features=out_features)
         self.in_features, self.out_features = in_features, out_features
         self.weight = empty_weight((out_features, in_features), dtype)
-        self.register_parameter("bias", Parameter(np.empty(out_features, as_float_dtype(dtype))) if bias else None)
+        self.register_parameter("bias", Parameter(empty(out_features, as_float_dtype(dtype))) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -74,8 +73,8 @@ class Bilinear(Described, Module):
         check_ints("Bilinear", in1_features=in1_features, in2_features=in2_features, out_features=out_features)
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         kind = as_float_dtype(dtype)
-        self.weight = Parameter(np.empty((out_features, in1_features, in2_features), kind))
-        self.register_parameter("bias", Parameter(np.empty(out_features, kind)) if bias else None)
+        self.weight = Parameter(empty((out_features, in1_features, in2_features), kind))
+        self.register_parameter("bias", Parameter(empty(out_features, kind)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arrays import any_true, broadcast_to, empty, from_host
 from ..engine.tensor import Tensor
+from ..kernel_set import exact, kernels
 from .uninitialized import NO_SHAPE, is_lazy
 
 if TYPE_CHECKING:
@@ -33,9 +35,9 @@ def fitting(
             continue  # both are still uninitialised
         array = value.array if isinstance(value, Tensor) else value
         if is_lazy(target) and isinstance(array, np.ndarray):  # any shape is fine
-            place = np.broadcast_to(np.empty((), target.dtype), array.shape)
+            place = broadcast_to(empty((), target.dtype), array.shape)
         else:
-            place = np.empty(0, target.dtype) if is_lazy(target) else target.array
+            place = empty(0, target.dtype) if is_lazy(target) else target.array
         problem = _misfit(key, array, place, assign)
         if problem:
             problems.append(problem)
@@ -62,19 +64,17 @@ def fill(module: Module, own: Mapping[str, Tensor], arrays: Mapping[str, np.ndar
         if assign:
             target.array, target.grad = array, None
         else:
-            with np.errstate(over="ignore"):  # a float64 beyond float32's range becomes infinite
-                np.copyto(target.array, array, casting="same_kind")
+            kernels.copy_cast(target.array, array)  # a float64 beyond float32's range becomes infinite
 
 
 def kept(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> Callable[[], None]:
     """A function that undoes ``fill``; lazy parameters keep the shapes that they got."""
-    before: list[Any] = [
-        (own[key], own[key].array, own[key].array.copy(), own[key].grad) for key in arrays if not is_lazy(own[key])
-    ]
+    targets: list[Any] = [own[key] for key in arrays if not is_lazy(own[key])]
+    before = [(target, target.array, kernels.duplicate(target.array), target.grad) for target in targets]
 
     def put_back() -> None:
         for target, array, values, gradient in before:
-            array[...] = values
+            kernels.copy(array, values)
             target.array, target.grad = array, gradient
 
     return put_back
@@ -101,7 +101,8 @@ def _misfit(key: str, array: Any, target: np.ndarray, assign: bool) -> str | Non
         )
     if not np.can_cast(array.dtype, target.dtype, casting="same_kind"):
         return f"dtype mismatch for {key}: {array.dtype} in checkpoint cannot be copied to {target.dtype}."
-    if key.rpartition(".")[2] in _COUNTS and array.dtype.kind in "iu" and (np.asarray(array) < 0).any():
+    is_count = key.rpartition(".")[2] in _COUNTS and array.dtype.kind in "iu"
+    if is_count and any_true(exact("lt")(array, from_host(0, array.dtype)), "whether a count is negative"):
         return f"{key}: {array} is not a count; it must be at least 0."
     fresh = isinstance(array, np.ndarray) and array.flags.writeable
     if assign and not (fresh and array.dtype.kind == target.dtype.kind):

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import from_host, same
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
-from ..kernel_set import Listener
-from ..ops.random.random import get_rng_state, set_rng_state
+from ..kernel_set import Listener, kernels
+from ..ops.random.random import Generator, get_rng_state, set_rng_state
 from ..printable import aligned, bytes_text
 from .module import Module
 
@@ -161,7 +162,7 @@ def _arguments(model: Module, input_size: Any, inputs: Any) -> tuple[Sequence[An
     several = isinstance(input_size, Sequence) and bool(input_size) and isinstance(input_size[0], Sequence)
     shapes = input_size if several else [input_size]
     dtype = next((p.array.dtype for p in model.parameters()), np.dtype(np.float32))
-    rng = np.random.default_rng(0)
+    generator = Generator()  # starts from seed 0
     args = []
     for shape in shapes:
         whole = isinstance(shape, Sequence) and not isinstance(shape, str)
@@ -169,7 +170,8 @@ def _arguments(model: Module, input_size: Any, inputs: Any) -> tuple[Sequence[An
             raise ValueError(
                 f"summary: input_size={input_size!r} must be a shape such as (8, 3, 32, 32), or a list of shapes"
             )
-        args.append(Tensor(rng.standard_normal(tuple(shape)).astype(dtype)))
+        drawn = from_host(generator.standard_normal(tuple(shape)))
+        args.append(Tensor(kernels.cast(drawn, dtype)))
     return args, {}
 
 
@@ -187,8 +189,8 @@ def _undone(model: Module) -> Iterator[None]:
         for module, mode in modes:
             module.training = mode
         for buffer, data, values in buffers:
-            if not np.array_equal(data, values, equal_nan=data.dtype.kind == "f"):
-                data[...] = values
+            if not same(data, values, "whether a buffer has changed", data.dtype.kind == "f"):
+                kernels.copy(data, values)
             buffer.array = data
 
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from sys import _getframe
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from ..absent import attach_to_class
+from ..arrays import zeros_like
 from ..engine.grad_mode import thread
 from ..engine.line import inside
 from ..engine.tensor import Tensor
@@ -258,7 +257,7 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
         """Set the gradients of all parameters to None or zero."""
         for parameter in self.parameters():
             if parameter.grad is not None:  # a new zero array: the old one may be shared with another tensor
-                parameter.grad = None if set_to_none else Tensor(np.zeros_like(parameter.array))
+                parameter.grad = None if set_to_none else Tensor(zeros_like(parameter.array))
                 if getattr(parameter, "grad_sample", None) is not None:
                     parameter.grad_sample = None
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..arrays import empty, ones, zeros
 from ..engine.arithmetic import accumulate
 from ..engine.tensor import Tensor
 from ..ops.arguments.checks import as_real, require_tensor
@@ -51,11 +52,11 @@ class _ChannelNorm(OverAxes, Module):
         self.affine, self.track_running_stats = affine, track_running_stats
         kind = as_float_dtype(dtype)
         for member, wanted in (("weight", affine), ("bias", affine and bias)):
-            self.register_parameter(member, Parameter(np.empty(num_features, kind)) if wanted else None)
+            self.register_parameter(member, Parameter(empty(num_features, kind)) if wanted else None)
         for member in ("running_mean", "running_var"):
-            values = Tensor(np.empty(num_features, kind)) if track_running_stats else None
+            values = Tensor(empty(num_features, kind)) if track_running_stats else None
             self.register_buffer(member, values)
-        count = Tensor(np.zeros((), np.int64)) if track_running_stats else None
+        count = Tensor(zeros((), np.int64)) if track_running_stats else None
         self.register_buffer("num_batches_tracked", count)
         self.reset_parameters()
 
@@ -133,7 +134,7 @@ class _BatchNorm(_ChannelNorm):
             input, mean, variance, self.weight, self.bias, training or mean is None, self._momentum(), self.eps
         )
         if training and count is not None:  # after the operator: a failed call is not counted
-            accumulate(count.array, np.ones((), count.array.dtype))
+            accumulate(count.array, ones((), count.array.dtype, like=count.array))
         return y
 
 

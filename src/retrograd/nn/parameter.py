@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..arrays import empty
 from ..engine.tensor import Tensor
 from ..ops.arguments.checks import as_truth
 from ..ops.dtypes.dtype import as_dtype
@@ -109,7 +110,7 @@ class Buffer(Tensor):
     """
 
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
-        super().__init__(np.empty(0, np.float32) if data is None else getattr(data, "array", data))
+        super().__init__(empty(0, np.float32) if data is None else getattr(data, "array", data))
         self.persistent = as_truth("Buffer", "persistent", persistent)
         if isinstance(data, Tensor) and data.requires_grad:
             self.requires_grad = True
@@ -125,7 +126,7 @@ def _rebuild(
     limits: tuple[float, float] | None = None,
 ) -> Parameter:  # fmt: skip
     memory = memory if memory.flags.writeable else memory.copy()  # as joblib maps it from a file
-    parameter = kind(memory.transpose(np.argsort(axes)), requires_grad)
+    parameter = kind(memory.transpose([axes.index(place) for place in range(len(axes))]), requires_grad)
     parameter.grad_req, parameter.limits = grad_req, limits
     return parameter
 
@@ -148,6 +149,6 @@ def empty_weight(shape: Sequence[int], dtype: Any = None) -> Parameter:
     The matrix kernels read a weight in this order, so they need not pack it: every tap is a contiguous (B, A) matrix.
     A is out_features or the channels of the convolution's output.
     """
-    memory = np.empty((*shape[2:], shape[1], shape[0]), as_float_dtype(dtype))
+    memory = empty((*shape[2:], shape[1], shape[0]), as_float_dtype(dtype))
     ndim = memory.ndim
     return Parameter(memory.transpose(ndim - 1, ndim - 2, *range(ndim - 2)))

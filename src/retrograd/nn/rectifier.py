@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from ..arrays import full
 from ..engine.tensor import Tensor
 from ..ops.arguments.checks import as_count, as_real
 from . import functional
@@ -58,7 +57,7 @@ class PReLU(Activation):
         super().__init__()
         self.num_parameters, self.init = as_count("PReLU", "num_parameters", num_parameters), init
         number = as_real("PReLU", "init", init)
-        self.weight = Parameter(np.full(self.num_parameters, number, as_float_dtype(dtype)))
+        self.weight = Parameter(full(self.num_parameters, number, as_float_dtype(dtype)))
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.prelu(input, self.weight)

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
-import numpy as np
-
+from ..arrays import empty
 from ..engine.tensor import Tensor
 from ..ops.recurrent.arguments import weight_shapes
 from ..ops.recurrent.composed import Masks, draw_masks
@@ -223,7 +222,7 @@ def register_weights(module: Module, spec: Recurrence, dtype: Any, *place: Any) 
     kind, shapes = as_float_dtype(dtype), weight_shapes(spec)._asdict()
     names = {field: parameter_name(field, *place) for field, shape in shapes.items() if shape}
     for field, name in names.items():
-        module.register_parameter(name, Parameter(np.empty(shapes[field], kind)))
+        module.register_parameter(name, Parameter(empty(shapes[field], kind)))
     return Weights(*[names.get(field) for field in Weights._fields])
 
 

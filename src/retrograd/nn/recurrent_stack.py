@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from ..arrays import arange, ones
 from ..engine.tensor import Tensor, wrap
+from ..kernel_set import exact
 from ..ops.index.selection import masked_fill
 from ..ops.random.dropout import dropout
 from ..ops.recurrent.arguments import checked_lengths
@@ -69,14 +69,14 @@ def run(
     """
     if lengths is not None and options.residual:  # the x added to y must be 0 where y is
         counts = checked_lengths(options.name, lengths, *x.array.shape[:2])
-        x = masked_fill(x, wrap(np.arange(len(x.array))[:, None, None] >= counts[:, None]), 0.0)
+        x = masked_fill(x, wrap(exact("le")(counts[:, None], arange(len(x.array), like=counts)[:, None, None])), 0.0)
     hn, cn, states = [], [], None
     last, drawn = len(layers) - 1, {} if options.masks is None else options.masks
     for number, (spec, own) in enumerate(zip(layers, weights, strict=True)):
         if options.training and options.variational:
             mask = drawn.get(f"variational{number}")
             if mask is None:
-                mask = dropout(wrap(np.ones((1, *x.array.shape[1:]), x.array.dtype)), options.variational)
+                mask = dropout(wrap(ones((1, *x.array.shape[1:]), x.array.dtype, like=x.array)), options.variational)
                 drawn[f"variational{number}"] = mask
             x = x * mask
         masks = None

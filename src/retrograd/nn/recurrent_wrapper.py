@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import any_true, arange, from_host, ones_like, zeros_like
 from ..engine.tensor import Tensor, wrap
+from ..kernel_set import exact
 from ..ops.arguments.checks import require_tensor
 from ..ops.index.selection import masked_fill
 from ..ops.pointwise.piecewise import where
@@ -57,8 +59,8 @@ def over_time(
     times = range(len(xs))
     for t in reversed(times) if reverse else times:
         y, after = step(xs[t], state)
-        ended = None if lengths is None else t >= lengths
-        if ended is not None and ended.any():
+        ended = None if lengths is None else exact("le")(lengths, from_host(t, lengths.dtype))
+        if ended is not None and any_true(ended, "whether a sequence has ended"):
             y = masked_fill(y, wrap(_broadcastable(ended, y)), 0.0)
             after = _carried(ended, state, after)
         ys[t], state = y, after
@@ -84,7 +86,7 @@ def sequence(name: str, input: Any, batch_first: bool, lengths: Any) -> tuple[Te
     if lengths is None:
         return x, None
     counts = checked_lengths(name, lengths, *x.array.shape[:2])
-    ended = np.arange(x.array.shape[0])[:, None] >= counts
+    ended = exact("le")(counts, arange(x.array.shape[0], like=counts)[:, None])
     return masked_fill(x, wrap(_broadcastable(ended, x)), 0.0), counts
 
 
@@ -96,7 +98,7 @@ def _broadcastable(mask: np.ndarray, like: Tensor) -> np.ndarray:
 def _carried(ended: np.ndarray, before: Any, after: Any) -> Any:
     """The old state where a sequence has ended, else the new one."""
     if isinstance(after, Tensor):
-        before = wrap(np.zeros_like(after.array)) if before is None else before
+        before = wrap(zeros_like(after.array)) if before is None else before
         return where(wrap(_broadcastable(ended, after)), before, after)
     older = [None] * len(after) if before is None else before
     return like(after, [_carried(ended, old, new) for old, new in zip(older, after, strict=True)])
@@ -271,10 +273,11 @@ class ZoneoutCell(_CellWrapper):
     def _mixed(self, p: float, before: Tensor | None, after: Tensor) -> Tensor:
         if not p:
             return after
-        before = wrap(np.zeros_like(after.array)) if before is None else before
+        before = wrap(zeros_like(after.array)) if before is None else before
         if not self.training:
             return after + p * (before - after)
-        return where(wrap(default_generator.random(after.array.shape) < p), before, after)
+        drawn = from_host(default_generator.random(after.array.shape))
+        return where(wrap(exact("lt")(drawn, from_host(p, drawn.dtype))), before, after)
 
     def extra_repr(self) -> str:
         return f"zoneout={self.zoneout}"
@@ -331,7 +334,7 @@ class VariationalDropoutCell(_CellWrapper):
         masks = masks_of(self, self._masks)
         mask = masks.get(option)
         if mask is None:
-            mask = masks[option] = dropout(wrap(np.ones_like(x.array)), p)
+            mask = masks[option] = dropout(wrap(ones_like(x.array)), p)
         if mask.array.shape != x.array.shape:
             raise ValueError(
                 f"VariationalDropoutCell: masks were drawn for the shape {mask.array.shape}, but this step has "

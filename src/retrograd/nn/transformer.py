@@ -12,9 +12,9 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from ..arrays import same
 from ..engine.tensor import Tensor
+from ..kernel_set import kernels
 from ..ops.arguments.checks import as_truth
 from ..ops.memory.device import as_device
 from . import functional, init
@@ -280,7 +280,7 @@ class Transformer(Module):
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """The causal mask (sz, sz): 0 where a query attends to a key, -inf at the keys after its position."""
         as_device("generate_square_subsequent_mask", device)
-        return Tensor(np.triu(np.full((sz, sz), -np.inf, as_float_dtype(dtype)), 1))
+        return Tensor(kernels.causal_mask(sz, as_float_dtype(dtype)))
 
     def _reset_parameters(self) -> None:
         for parameter in self.parameters():
@@ -318,6 +318,4 @@ def _is_causal(name: str, mask: Mask, is_causal: bool | None) -> bool:
     if mask is None or mask.ndim != 2 or mask.shape[0] != mask.shape[1]:
         return False
     own = mask.array
-    hidden = np.logical_not(np.tri(*own.shape, dtype=np.bool_))
-    causal = hidden if own.dtype == bool else np.where(hidden, own.dtype.type(-np.inf), own.dtype.type(0))
-    return bool(np.array_equal(own, causal))
+    return same(own, kernels.causal_mask(len(own), own.dtype), "whether the mask is the causal one")

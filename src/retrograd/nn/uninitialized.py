@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 
+from ..arrays import empty
 from ..engine.size import Size
 from ..engine.tensor import Tensor
 from .parameter import Parameter, as_float_dtype, empty_weight
@@ -38,7 +39,7 @@ class Uninitialized(Tensor):
     becomes: ClassVar[type[Tensor]]
 
     def __init__(self, requires_grad: bool, dtype: Any) -> None:
-        Tensor.__init__(self, np.empty(0, as_float_dtype(dtype)))  # not Parameter's, which requires values
+        Tensor.__init__(self, empty(0, as_float_dtype(dtype)))  # not Parameter's, which requires values
         self._requires_grad = requires_grad
 
     @property
@@ -65,13 +66,13 @@ class Uninitialized(Tensor):
             TypeError: dtype is neither float32 nor float64.
         """
         kind = as_float_dtype(self.dtype if dtype is None else dtype)
-        array = empty_weight(shape, kind).array if len(shape) > 1 else np.empty(tuple(shape), kind)
+        array = empty_weight(shape, kind).array if len(shape) > 1 else empty(tuple(shape), kind)
         self.__class__ = self.becomes  # type: ignore[assignment]  # from here on it has values
         self.array = array
 
     def set_dtype(self, dtype: Any) -> None:
         """Set the dtype to materialize with."""
-        self.array = np.empty(0, as_float_dtype(dtype))
+        self.array = empty(0, as_float_dtype(dtype))
 
     def detach(self) -> Self:
         """Itself: it has no graph."""
@@ -128,7 +129,7 @@ def forget(tensor: Tensor) -> None:
     """Undo ``materialize``."""
     dtype = tensor.dtype
     tensor.__class__ = UninitializedParameter if isinstance(tensor, Parameter) else UninitializedBuffer
-    tensor.array = np.empty(0, dtype)
+    tensor.array = empty(0, dtype)
 
 
 def is_lazy(value: Any) -> TypeGuard[Uninitialized]:

@@ -7,9 +7,11 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from ..arrays import zeros
 from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
+from ..kernel_set import kernels
 from .optimizer import Group, Optimizer, State
 from .options import Forms, options, require_number
 
@@ -82,7 +84,8 @@ class Adafactor(Optimizer):
             work += [(p, group, self._state_of(p, group, self.buffers_for(group, p))[0]) for p in trained]
         for parameter, group, state in work:
             state["step"] += 1
-            _update(parameter.array, parameter.grad.array, state, group)
+            names = self.buffers_for(group, parameter)
+            _update(parameter.array, parameter.grad.array, state, group, names)
         mark([parameter.array for parameter, _, _ in work], "Adafactor.step")
         return loss
 
@@ -96,29 +99,13 @@ class Adafactor(Optimizer):
         return (*shape[:-2], 1, shape[-1]) if name == "col_var" else shape
 
     def start_of(self, name: str, parameter: Tensor, group: Group) -> Tensor:
-        return Tensor(np.zeros(self.shape_of(name, parameter), parameter.array.dtype))
+        return Tensor(zeros(self.shape_of(name, parameter), parameter.array.dtype, like=parameter.array))
 
 
-def _update(p: np.ndarray, g: np.ndarray, state: State, group: Group) -> None:
-    step, lr, (least, floor) = state["step"], group["lr"], group["eps"]
-    least = float(np.finfo(p.dtype).eps) if least is None else least
-    if group["maximize"]:
-        g = -g
-    size = max(floor, _rms(p)) * min(lr, step**-0.5)
-    if group["weight_decay"]:
-        p *= 1 - lr * group["weight_decay"]
-    weight, squares = step ** group["beta2_decay"], g * g
-    if p.ndim > 1:
-        rows, columns = state["row_var"].array, state["col_var"].array
-        rows += weight * (squares.mean(-1, keepdims=True) - rows)
-        columns += weight * (squares.mean(-2, keepdims=True) - columns)
-        variance = rows * columns / np.maximum(rows.mean(-2, keepdims=True), least)
-    else:
-        variance = state["variance"].array
-        variance += weight * (squares - variance)
-    update = g / np.sqrt(np.maximum(variance, least * least))
-    p -= size / max(1.0, _rms(update) / group["d"]) * update
-
-
-def _rms(x: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(np.square(x), dtype=np.float64))) if x.size else 0.0
+def _update(p: np.ndarray, g: np.ndarray, state: State, group: Group, names: tuple[str, ...]) -> None:
+    least, floor = group["eps"]
+    kernels.adafactor_update(
+        (p, g, *[state[name].array for name in names]), step=state["step"], lr=group["lr"],
+        beta2_decay=group["beta2_decay"], least=float(np.finfo(p.dtype).eps) if least is None else least,
+        floor=floor, d=group["d"], weight_decay=group["weight_decay"], maximize=group["maximize"],
+    )  # fmt: skip

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-import numpy as np
-
+from ..arrays import full_like
 from ..engine.tensor import Tensor
 from ..formulas.optimizers import adagrad
 from .optimizer import Group, Optimizer
@@ -52,4 +51,4 @@ class Adagrad(Optimizer):
             self._state_of(parameter, group, self.buffer_names)
 
     def start_of(self, name: str, parameter: Tensor, group: Group) -> Tensor:
-        return Tensor(np.full_like(parameter.array, group["initial_accumulator_value"]))
+        return Tensor(full_like(parameter.array, group["initial_accumulator_value"]))

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import number, zeros
 from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..entries import anything, brief, items
-from ..kernel_set import kernels
+from ..kernel_set import exact, kernels
 from ._line_search import Point, strong_wolfe
 from ._scheduler import require_count
 from .batch import array_of
@@ -99,12 +100,12 @@ class LBFGS(Optimizer):
         if closure is None:
             raise TypeError("LBFGS: closure is missing; step(closure) computes the loss several times")
         parameters = self.param_groups[0]["params"]
-        before = [parameter.array.copy(order="K") for parameter in parameters]
+        before = [kernels.duplicate(parameter.array) for parameter in parameters]
         try:
             first, state = self._steps(closure)
         except BaseException:
             for parameter, array in zip(parameters, before, strict=True):
-                np.copyto(parameter.array, array)
+                kernels.copy(parameter.array, array)
             raise
         self.state[parameters[0]] = state
         return first
@@ -129,7 +130,10 @@ class LBFGS(Optimizer):
             state["n_iter"] += 1
             d = _direction(state, g, group["history_size"])
             state.update(d=Tensor(d), prev_flat_grad=Tensor(g), prev_loss=loss)
-            t = min(1.0, 1.0 / float(np.abs(g).sum())) * rate if state["n_iter"] == 1 else rate
+            t = rate
+            if state["n_iter"] == 1:
+                size = number(exact("norm")(g, 1, (0,), False), "the length of the first step")
+                t *= min(1.0, 1.0 / size)
             state["t"] = t
             slope, longest = _dot(g, d), _largest(d)
             if slope > -tolerance:
@@ -141,13 +145,13 @@ class LBFGS(Optimizer):
                     result, g = evaluate()
                     loss, calls = _number(result), calls + 1
             else:
-                origin = [parameter.array.copy(order="K") for parameter in group["params"]]
+                origin = [kernels.duplicate(parameter.array) for parameter in group["params"]]
 
                 def along(t: float, d: np.ndarray = d, origin: list[np.ndarray] = origin) -> Point:
                     self._move(t, d)
                     result, gradient = evaluate()
                     for parameter, array in zip(group["params"], origin, strict=True):
-                        np.copyto(parameter.array, array)
+                        kernels.copy(parameter.array, array)
                     return Point(t, _number(result), gradient, _dot(gradient, d))
 
                 point, count = strong_wolfe(
@@ -165,18 +169,19 @@ class LBFGS(Optimizer):
         for parameter in self.param_groups[0]["params"]:
             gradient = None if parameter.grad_req == "null" else parameter.grad
             if gradient is None:
-                parts.append(np.zeros(parameter.array.size, parameter.array.dtype))
+                parts.append(zeros(parameter.array.size, parameter.array.dtype, like=parameter.array))
             else:
                 self._check_gradients([parameter], [gradient.array])
-                parts.append(gradient.array.ravel())
-        return np.concatenate(parts)
+                parts.append(gradient.array.reshape(-1))
+        flat: np.ndarray = kernels.concatenate(parts, 0)
+        return flat
 
     def _move(self, t: float, d: np.ndarray) -> None:
         """p = p + t d"""
         begin = 0
         for parameter in self.param_groups[0]["params"]:
             array = parameter.array
-            array += t * d[begin : begin + array.size].reshape(array.shape)
+            kernels.add_scaled(array, d[begin : begin + array.size].reshape(array.shape), t)
             begin += array.size
         mark(map(array_of, self.param_groups[0]["params"]), "LBFGS.step")
 
@@ -193,8 +198,7 @@ class LBFGS(Optimizer):
                     f"{where}: {name} has shape {array.shape}, the parameters have {size} elements"
                     + ("" if array.dtype.kind in "iuf" else f"; it holds {array.dtype}")
                 )
-            with np.errstate(over="ignore"):
-                return Tensor(array.astype(parameter.array.dtype))
+            return Tensor(exact("cast")(array, parameter.array.dtype))
 
         for name, value in entries.items():
             label = f"{where}: {brief(name)}"
@@ -225,8 +229,8 @@ def _direction(state: State, g: np.ndarray, history: int) -> np.ndarray:
     """The direction for the gradient g; adds the last step to the memory."""
     if state["n_iter"] == 1:
         state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1.0)
-        return -g
-    y, s = g - state["prev_flat_grad"].array, state["d"].array * np.asarray(state["t"], g.dtype)
+        return _negative(g)
+    y, s = kernels.curvature_pair(g, state["prev_flat_grad"].array, state["d"].array, state["t"])
     curvature = _dot(y, s)
     if curvature > 1e-10:
         if len(state["ro"]) == history:
@@ -237,24 +241,30 @@ def _direction(state: State, g: np.ndarray, history: int) -> np.ndarray:
         state["ro"].append(1.0 / curvature)
         state["H_diag"] = curvature / _dot(y, y)
     pairs = [(y.array, s.array, rho) for y, s, rho in zip(*(state[name] for name in (*_HISTORY, "ro")), strict=True)]
-    q = -g
+    q = _negative(g)
     weights = []
     for y, s, rho in reversed(pairs):
         weights.append(_dot(s, q) * rho)
-        q -= weights[-1] * y
-    q *= state["H_diag"]
+        kernels.add_scaled(q, y, -weights[-1])
+    kernels.scale_in_place(q, state["H_diag"])
     for (y, s, rho), weight in zip(pairs, reversed(weights), strict=True):
-        q += (weight - _dot(y, q) * rho) * s
+        kernels.add_scaled(q, s, weight - _dot(y, q) * rho)
     return q
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> float:
     # kernels, because NumPy's dot product may depend on its number of threads
-    return float(kernels.sum(kernels.mul(a, b), (0,), False))
+    found: float = number(kernels.sum(kernels.mul(a, b), (0,), False), "the direction and length of a step")
+    return found
 
 
 def _largest(a: np.ndarray) -> float:
-    return float(np.abs(a).max(initial=0.0))
+    return kernels.norm_of_all([a], largest=True)
+
+
+def _negative(g: np.ndarray) -> np.ndarray:
+    found: np.ndarray = kernels.neg(g)
+    return found
 
 
 def _number(value: Any) -> float:

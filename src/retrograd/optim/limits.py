@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
-import numpy as np
-
 from ..engine.changes import mark
 from ..engine.tensor import Tensor
+from ..kernel_set import kernels
 
 __all__ = ["within_limits"]
 
@@ -32,5 +31,5 @@ def _clip(name: str, parameters: Iterable[Tensor]) -> None:
     for parameter in parameters:
         limits = getattr(parameter, "_limits", None)  # only a Parameter has them, once they are set
         if limits is not None and parameter._grad is not None and parameter._grad_req != "null":
-            np.clip(parameter.array, *limits, out=parameter.array)
+            kernels.clip_in_place(parameter.array, *limits)
             mark([parameter.array], f"{name}.step")

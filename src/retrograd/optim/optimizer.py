@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import from_host, zeros_like
 from ..engine.arguments import as_list
 from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
@@ -21,7 +22,7 @@ from ..engine.tensor import Tensor
 from ..entries import brief, check_table, items, names
 from ..entries import number as number_of
 from ..formulas import UPDATES, form
-from ..kernel_set import kernels
+from ..kernel_set import exact, kernels
 from .batch import Batch, array_of
 from .limits import within_limits
 from .options import CHECKS, FORMS, as_number, check_forms
@@ -191,7 +192,7 @@ class Optimizer:
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:  # a new zero array: the old one may be shared
-                    parameter.grad = None if set_to_none else Tensor(np.zeros_like(parameter.array))
+                    parameter.grad = None if set_to_none else _zeros(parameter)
                     if getattr(parameter, "grad_sample", None) is not None:
                         parameter.grad_sample = None
 
@@ -254,7 +255,7 @@ class Optimizer:
 
     def start_of(self, name: str, parameter: Tensor, group: Group) -> Tensor:
         """The initial value of the buffer ``name`` of parameter."""
-        return zeros_like(parameter)
+        return _zeros(parameter)
 
     def _collect(self, place: int, group: Group) -> list[tuple[Batch, list[np.ndarray]]]:
         """The parameters of group to update in this step, as batches with their gradients."""
@@ -442,9 +443,10 @@ class Optimizer:
                     f"the parameter has shape {parameter.array.shape} and dtype {parameter.array.dtype}"
                 )
             whole = shape == parameter.array.shape
-            checked[name] = zeros_like(parameter) if whole else self.start_of(name, parameter, group)
-            with np.errstate(over="ignore"):  # a float64 beyond float32's range becomes infinite
-                checked[name].array[...] = array
+            checked[name] = _zeros(parameter) if whole else self.start_of(name, parameter, group)
+            target = checked[name].array
+            # a float64 beyond float32's range becomes infinite
+            kernels.copy(target, array if array.dtype == target.dtype else exact("cast")(array, target.dtype))
         return checked
 
     def __repr__(self) -> str:
@@ -455,9 +457,9 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
-def zeros_like(parameter: Tensor) -> Tensor:
+def _zeros(parameter: Tensor) -> Tensor:
     """A zero Tensor of parameter's shape, dtype and memory order."""
-    return Tensor(np.zeros_like(parameter.array))
+    return Tensor(zeros_like(parameter.array))
 
 
 def array_like(name: str, value: Any) -> np.ndarray:
@@ -470,7 +472,7 @@ def array_like(name: str, value: Any) -> np.ndarray:
         return value.array
     if not isinstance(value, (np.ndarray, list, tuple, int, float, np.generic)):
         raise ValueError(f"{name} is {brief(value)}; it must be a Tensor or an array")
-    return np.asarray(value)
+    return from_host(value)
 
 
 def checked_number(name: str, value: Any, integer: bool) -> Any:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-import numpy as np
-
+from ..arrays import full_like
 from ..engine.tensor import Tensor
 from ..formulas.optimizers import rprop
 from .optimizer import Group, Optimizer
@@ -50,4 +49,4 @@ class Rprop(Optimizer):
         return {**values, "shrink": shrink, "grow": grow, "smallest": smallest, "largest": largest}
 
     def start_of(self, name: str, parameter: Tensor, group: Group) -> Tensor:
-        return Tensor(np.full_like(parameter.array, group["lr"] if name == "step_size" else 0))
+        return Tensor(full_like(parameter.array, group["lr"] if name == "step_size" else 0))

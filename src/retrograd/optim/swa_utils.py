@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import from_host
 from ..engine.changes import mark
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..entries import Check, choice, count
 from ..formulas import optimizers
-from ..kernel_set import kernels
+from ..kernel_set import exact, kernels
 from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
 from ._scheduler import LRScheduler, per_group, require_count, require_optimizer
@@ -87,13 +88,18 @@ def _move(averages: Sequence[Tensor], values: Sequence[Tensor], weight: float) -
     for average, value in zip(averages, values, strict=True):
         arrays = kinds.setdefault(average.array.dtype.char, ([], []))
         arrays[0].append(average.array)
-        arrays[1].append(value.array.astype(average.array.dtype, copy=False))
+        arrays[1].append(_in_type(value.array, average.array.dtype))
     for kind, (targets, new) in kinds.items():
         if kind in "fd":
             kernels.update(optimizers.average, targets, new, weight=weight)
         else:
             for array, other in zip(targets, new, strict=True):
-                array[...] = array * (1 - weight) + other * weight
+                kernels.weighted_average(array, other, weight)
+
+
+def _in_type(x: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    found: np.ndarray = x if x.dtype == dtype else exact("cast")(x, dtype)
+    return found
 
 
 class AveragedModel(Module):
@@ -130,7 +136,7 @@ class AveragedModel(Module):
         if avg_fn is not None and multi_avg_fn is not None:
             raise ValueError("AveragedModel: pass either avg_fn or multi_avg_fn, not both")
         self.module = deepcopy(model)
-        self.register_buffer("n_averaged", Tensor(np.array(0)))
+        self.register_buffer("n_averaged", Tensor(from_host(0)))
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -154,12 +160,17 @@ class AveragedModel(Module):
             elif self.avg_fn is not None:
                 for average, value in averages:
                     result = self.avg_fn(average.detach(), value.detach(), self.n_averaged)
-                    np.copyto(average.array, result.array, casting="unsafe")
+                    kernels.copy(average.array, _in_type(result.array, average.array.dtype))
             else:
                 self._average_all([a.detach() for a, _ in averages], [b.detach() for _, b in averages])
         for average, value in copied:
-            np.copyto(average.array, value.array, casting="same_kind")
-        self.n_averaged.array[...] = count + 1
+            if not np.can_cast(value.array.dtype, average.array.dtype, "same_kind"):
+                raise TypeError(
+                    f"Cannot cast array data from {value.array.dtype!r} to {average.array.dtype!r} according to the "
+                    "rule 'same_kind'"
+                )
+            kernels.copy(average.array, _in_type(value.array, average.array.dtype))
+        kernels.copy(self.n_averaged.array, from_host(count + 1, self.n_averaged.array.dtype))
         mark((average.array for average, _ in (*averages, *copied)), "update_parameters")
 
     def _average_all(self, averages: list[Tensor], values: list[Tensor]) -> None:

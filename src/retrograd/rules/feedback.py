@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ..engine.rule import register_backward_rule
 from ..engine.tensor import Tensor, wrap
+from ..kernel_set import kernels
 from ..ops.pointwise.rounding import sign
 from ..ops.product.matmul import matmul
 from .options import Options
@@ -24,8 +23,7 @@ __all__ = ["DirectFeedbackAlignment", "FeedbackAlignment", "SignSymmetric"]
 
 def fixed_matrix(seed: int, shape: tuple[int, ...], fan: int, dtype: Any) -> Tensor:
     """Normal numbers of the variance 1 / fan: always the same for a seed and a shape."""
-    drawn = np.random.default_rng((seed, *shape)).standard_normal(shape)
-    return wrap((drawn / np.sqrt(fan)).astype(dtype))
+    return wrap(kernels.seeded_normal(seed, shape, fan, dtype))
 
 
 def with_weight(true: Any, g: Tensor, other: Callable[[Tensor], Tensor]) -> tuple[Any, ...]:

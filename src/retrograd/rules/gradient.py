@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import from_host
 from ..engine.rule import register_backward_rule
 from ..engine.tensor import Tensor, wrap
+from ..kernel_set import kernels
 from ..ops.arguments.checks import require_number
 from ..ops.pointwise.gating import StraightThrough
 from ..ops.pointwise.piecewise import clamp, where
@@ -95,8 +97,9 @@ class Noise(Options):
         return of_each(self._add, true(*g))
 
     def _add(self, v: Tensor) -> Tensor:
-        drawn = default_generator.standard_normal(v.array.shape, v.array.dtype)
-        return v + wrap(drawn * v.array.dtype.type(self.std))
+        dtype = v.array.dtype
+        drawn = from_host(default_generator.standard_normal(v.array.shape, dtype), dtype)
+        return v + wrap(kernels.mul(drawn, from_host(self.std, dtype)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,17 +122,9 @@ class Rounded(Options):
         return of_each(lambda v: StraightThrough.apply(v, self._rounded(v.array)), true(*g))
 
     def _rounded(self, v: np.ndarray) -> np.ndarray:
-        if self.bits is None:
-            return as_bfloat16(v)
-        step = np.abs(v).max(initial=0) / v.dtype.type(2 ** (self.bits - 1) - 1)
-        return np.rint(v / step) * step if 0 < step < np.inf else v.copy()
-
-
-def as_bfloat16(v: np.ndarray) -> np.ndarray:
-    """The nearest numbers of 8 significant bits, of two the even one; NaN stays NaN."""
-    bits = v.astype(np.float32, order="K").view(np.uint32)
-    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) & np.uint32(0xFFFF0000)
-    return np.where(np.isnan(v), v, rounded.view(np.float32)).astype(v.dtype, copy=False)
+        found: np.ndarray
+        found = kernels.round_to_bfloat16(v) if self.bits is None else kernels.round_to_grid(v, self.bits)
+        return found
 
 
 def guided(g: Tensor, x: Tensor) -> Tensor:

@@ -11,7 +11,9 @@ from .activation import *
 from .adaptive_pooling import *
 from .attention import *
 from .binary import *
+from .bits import *
 from .comparison import *
+from .constraints import *
 from .convolution import *
 from .cross_entropy import *
 from .ctc import *
@@ -24,8 +26,10 @@ from .exponential import *
 from .formula import *
 from .fourier import *
 from .fractional_pooling import *
+from .gamma import *
 from .grid import *
 from .group_norm import *
+from .initialization import *
 from .integers import *
 from .labels import *
 from .ldl import *
@@ -41,12 +45,15 @@ from .moves import *
 from .normalization import *
 from .optimizer import *
 from .ordering import *
+from .per_sample import *
 from .pick import *
 from .pooling import *
+from .progressions import *
 from .random import *
 from .recurrent import *
 from .reduction import *
 from .resampling import *
+from .rounding import *
 from .sampling import *
 from .scan import *
 from .scatter import *

@@ -11,6 +11,8 @@ Neural Networks for Efficient Integer-Arithmetic-Only Inference", 2018, arXiv:17
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from ..codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, make_filters
@@ -18,7 +20,7 @@ from ..geometry import Window
 from .convolution import conv, conv_input_grad
 from .ieee import ieee
 
-__all__ = ["lowbit_conv", "lowbit_filters", "quantize_codes", "sign_bits"]
+__all__ = ["channel_words", "lowbit_conv", "lowbit_filters", "max_pool_codes", "quantize_codes", "sign_bits"]
 
 
 def sign_bits(x: np.ndarray, groups: int = 1) -> np.ndarray:
@@ -77,6 +79,31 @@ def lowbit_conv(
     form = conv_input_grad if filters.transposed else conv
     sums = form(values, filters.codes, None, window).astype(np.int32)
     return sums if then is None else _finished(sums, then)
+
+
+def channel_words(channels: np.ndarray, element: str) -> np.ndarray:
+    """(K,) codes with all bits set in the channels (C,) bool for which that is true, and 0 elsewhere."""
+    if element == "binary":
+        return _packed(channels[np.newaxis]).astype(np.uint32)
+    dtype = code_dtype(element)
+    return _filled_up(np.where(channels, ~dtype.type(0), dtype.type(0))[np.newaxis], element, dtype)
+
+
+def max_pool_codes(x: np.ndarray, words: np.ndarray, window: Window) -> np.ndarray:
+    """Max pooling of codes x (N, *S, K) -> (N, *O, K), of bits "or"; words (K,) of ``channel_words``: the channels of
+    which the least code is taken.
+    """
+    x = x ^ words
+    join = np.bitwise_or if x.dtype == np.uint32 else np.maximum
+    least = 0 if x.dtype.kind == "u" else np.iinfo(x.dtype).min
+    x = np.pad(x, ((0, 0), *window.padding, (0, 0)), constant_values=least)
+    y = None
+    for tap in product(*map(range, window.kernel)):
+        starts = [r * d for r, d in zip(tap, window.dilation, strict=True)]
+        axes = zip(starts, window.output, window.stride, strict=True)
+        part = x[(slice(None), *(slice(start, start + (o - 1) * s + 1, s) for start, o, s in axes))]
+        y = part if y is None else join(y, part)
+    return np.asarray(y ^ words)
 
 
 @ieee

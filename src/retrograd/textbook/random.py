@@ -5,11 +5,13 @@ Source: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011 (P
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .ieee import ieee
 
-__all__ = ["dropout", "dropout_grad"]
+__all__ = ["dropout", "dropout_grad", "seeded_normal"]
 
 
 def philox(number: np.ndarray, stream: int, key: int) -> np.ndarray:
@@ -40,3 +42,9 @@ def dropout(x: np.ndarray, p: float, key: int, stream: int) -> tuple[np.ndarray,
 def dropout_grad(g: np.ndarray, kept: np.ndarray, p: float) -> np.ndarray:
     """g * mask; ``kept``: where the mask of ``dropout`` is not 0."""
     return g * np.where(kept, 1.0 / (1.0 - p) if p < 1.0 else 0.0, 0.0).astype(g.dtype)
+
+
+def seeded_normal(seed: int, shape: tuple[int, ...], fan: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """Normal numbers of the variance 1 / fan: always the same for a seed and a shape."""
+    drawn = np.random.default_rng((seed, *shape)).standard_normal(shape)
+    return np.asarray(drawn / np.sqrt(fan)).astype(dtype)

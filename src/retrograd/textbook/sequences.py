@@ -1,31 +1,52 @@
-"""Sequences of numbers: progressions, powers, window functions."""
+"""Where the steps of sequences are, in a padded batch and packed without padding, and which of them are masked."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["powers_of_number", "progression", "window_function"]
+__all__ = ["causal_mask", "counts_above", "packed_places", "packed_rows", "sequence_places"]
 
 
-def progression(start: float, step: float, count: int) -> np.ndarray:
-    """start, start + step, start + 2 step, ...; int64 for integers, else float64"""
-    return np.asarray(start + step * np.arange(count))
+def causal_mask(count: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """(count, count): -inf, or True of truth values, for the keys behind a query; 0 for the others."""
+    return np.triu(np.full((count, count), True if dtype == np.bool_ else -np.inf, dtype), 1)
 
 
-def powers_of_number(exponents: np.ndarray, base: float, dtype: np.dtype[Any]) -> np.ndarray:
-    """base**exponent, computed in the type of the exponents; too large a number becomes inf"""
-    with np.errstate(over="ignore"):
-        return np.asarray(base**exponents).astype(dtype)
+def counts_above(counts: np.ndarray) -> np.ndarray:
+    """y[n] = how many of the counts, which never increase, are above n, for n from 0 to the first count; int64."""
+    return np.searchsorted(-counts, -np.arange(counts[0]))
 
 
-def window_function(name: str, count: int, numbers: tuple[float, ...]) -> np.ndarray:
-    """A symmetric window of ``count`` elements (float64): bartlett, blackman, hann, kaiser with its width; or hamming:
-    alpha - beta cos(2 pi n / (count - 1)) for the numbers alpha and beta."""
-    if name == "hamming":
-        alpha, beta = numbers
-        angles = 2 * np.pi * np.arange(count) / (count - 1) if count > 1 else None
-        return np.ones(count) if angles is None else np.asarray(alpha - beta * np.cos(angles), np.float64)
-    made: Any = {"bartlett": np.bartlett, "blackman": np.blackman, "hann": np.hanning, "kaiser": np.kaiser}[name]
-    return np.asarray(made(count, *numbers), np.float64)
+def packed_rows(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of a packed batch, whose step t has sizes[t] sequences: the step of each row, the place of its sequence among
+    those sorted by length, and the length of each sequence.
+    """
+    step = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.arange(len(step)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return step, place, counts_above(sizes)
+
+
+def packed_places(
+    step: np.ndarray, place: np.ndarray, order: np.ndarray | None, steps: int, count: int, batch_first: bool
+) -> np.ndarray:
+    """The flat position of each row of a packed batch in a padded one of ``count`` sequences with so many steps.
+
+    step, place: as of ``packed_rows``; order (N,): the sequence at each place, None where it is the place.
+    """
+    sequence = place if order is None else order[place]
+    return sequence * steps + step if batch_first else step * count + sequence
+
+
+def sequence_places(lengths: Sequence[int], steps: int, on_left: bool, batch_first: bool) -> np.ndarray:
+    """The flat position of each step of sequences, one after the other, in a batch padded to so many steps.
+
+    on_left: the padding stands before the sequences.
+    """
+    extents, count = np.array(lengths), len(lengths)
+    starts = steps - extents if on_left else np.zeros(count, np.int64)
+    sequence = np.repeat(np.arange(count), extents)
+    step = np.arange(extents.sum()) - np.repeat(np.cumsum(extents) - extents - starts, extents)
+    return sequence * steps + step if batch_first else step * count + sequence

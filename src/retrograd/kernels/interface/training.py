@@ -5,13 +5,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, words_of
 from ...geometry import Window
-from .kernel import BOOL, INT64, Array, Pair, Spec, along, declare
+from .kernel import BOOL, INT64, UINT8, Array, Pair, Spec, Three, along, declare
+
+Bound = Array | float | None
+UINT16, UINT32, FLOAT64 = np.dtype(np.uint16), np.dtype(np.uint32), np.dtype(np.float64)
 
 
 def _losses(x: Spec, labels: Spec, ignored: int = -1, weight: Spec | None = None) -> tuple[Spec, Spec]:
@@ -21,6 +25,15 @@ def _losses(x: Spec, labels: Spec, ignored: int = -1, weight: Spec | None = None
 def _packed(x: Spec, element: str, groups: int, low: int = 0) -> Spec:
     codes = words_of(element, x.shape[1] // groups) if element == "binary" else codes_of(element, x.shape[1] // groups)
     return Spec((x.shape[0], *x.shape[2:], groups * codes), code_dtype(element, low))
+
+
+def _together(*values: Any) -> tuple[int, ...]:
+    """The shape to which the arrays among values broadcast."""
+    return np.broadcast_shapes(*[each.shape for each in values if isinstance(each, Spec)])
+
+
+def _of_shifts(x: Spec, shifts: int) -> Spec:
+    return x if shifts == 1 else x._replace(shape=(shifts, *x.shape))
 
 
 class Training:
@@ -205,6 +218,54 @@ class Training:
     def multinomial_distinct(self, weights: Array, times: Array, count: int) -> Array:
         """The first indices in the order of exponential times divided by weights."""
 
+    @declare(lambda seed, shape, fan, dtype: Spec(shape, np.dtype(dtype)))
+    def seeded_normal(self, seed: int, shape: tuple[int, ...], fan: int, dtype: np.dtype[Any]) -> Array:
+        """Normal numbers of the variance 1 / fan, the same for a seed and a shape."""
+
+    # ---- distributions
+
+    @declare(lambda a, x: (a, a))
+    def gamma_slope_arguments(self, a: Array, x: Array) -> Pair:
+        """The numbers whose digamma functions ``gamma_slope`` needs."""
+
+    @declare(lambda a, x, of_series, of_integral: x)
+    def gamma_slope(self, a: Array, x: Array, of_series: Array, of_integral: Array) -> Array:
+        """The gradient of a gamma variable x to its concentration a."""
+
+    @declare(lambda mask, count: Spec(mask.shape[: len(mask.shape) - count], BOOL))
+    def all_of_event(self, mask: Array, count: int) -> Array:
+        """Where all elements of the last axes are true."""
+
+    @declare(lambda x, low, high, with_low, with_high, whole: Spec(_together(x, low, high), BOOL))
+    def within_bounds(
+        self, x: Array, low: Bound, high: Bound, with_low: bool, with_high: bool, whole: bool
+    ) -> Array:
+        """Where x is between two bounds, and perhaps a whole number."""
+
+    @declare(lambda x: x._replace(dtype=BOOL))
+    def is_boolean(self, x: Array) -> Array:
+        """Where x is 0 or 1."""
+
+    @declare(lambda x: Spec(x.shape[:-1], BOOL))
+    def is_one_hot(self, x: Array) -> Array:
+        """Where a vector has one 1 and zeros."""
+
+    @declare(lambda x: Spec(x.shape[:-1], BOOL))
+    def is_simplex(self, x: Array) -> Array:
+        """Where a vector holds probabilities."""
+
+    @declare(lambda x, most: Spec(x.shape[:-1], BOOL))
+    def is_multinomial(self, x: Array, most: int) -> Array:
+        """Where a vector has no negative elements, and a sum up to ``most``."""
+
+    @declare(lambda x: Spec(x.shape[:-2], BOOL))
+    def is_lower_cholesky(self, x: Array) -> Array:
+        """Where a matrix is a lower triangle with a positive diagonal."""
+
+    @declare(lambda x: Spec(x.shape[:-2], BOOL))
+    def is_symmetric(self, x: Array) -> Array:
+        """Where a square matrix equals its transpose, but for rounding."""
+
     # ---- optimizers
     @declare(lambda formula, *columns, keep=None, **numbers: None, changes="*columns")
     def update(
@@ -213,9 +274,115 @@ class Training:
     ) -> None:  # fmt: skip
         """An optimizer's formula over lists of parameters, gradients and states, which it overwrites."""
 
+    @declare(
+        lambda columns, step, lr, beta2_decay, least, floor, d, weight_decay, maximize: None, changes="columns"
+    )
+    def adafactor_update(
+        self, columns: Sequence[Array], step: int, lr: float, beta2_decay: float, least: float, floor: float, d: float,
+        weight_decay: float, maximize: bool,
+    ) -> None:  # fmt: skip
+        """Adafactor's update of a parameter and its mean squares."""
+
+    @declare(lambda g, previous, direction, step: (g, g))
+    def curvature_pair(self, g: Array, previous: Array, direction: Array, step: float) -> Pair:
+        """g - previous and step direction, from which L-BFGS learns."""
+
+    @declare(lambda y, x, factor: None, changes="y")
+    def add_scaled(self, y: Array, x: Array, factor: float) -> None:
+        """y += factor x."""
+
+    @declare(lambda y, factor: None, changes="y")
+    def scale_in_place(self, y: Array, factor: float) -> None:
+        """y *= factor."""
+
+    @declare(lambda y, x, weight: None, changes="y")
+    def weighted_average(self, y: Array, x: Array, weight: float) -> None:
+        """y = (1 - weight) y + weight x, truncated for integers."""
+
+    @declare(lambda y, low, high: None, changes="y")
+    def clip_in_place(self, y: Array, low: float, high: float) -> None:
+        """y = min(max(y, low), high)."""
+
     @declare(None, host="it is a number")
     def norm_of_all(self, arrays: Sequence[Array], *, largest: bool) -> float:
         """The Euclidean norm, or the largest absolute value, of all elements of all arrays."""
+
+    @declare(None, host="it is a number")
+    def power_norm_of_all(self, arrays: Sequence[Array], order: float) -> float:
+        """The norm of an order of all elements of all arrays."""
+
+    @declare(None, host="it is a number")
+    def combined_norm(self, norms: Array, order: float) -> float:
+        """The norm of a vector from those of its parts."""
+
+    # ---- gradients of each sample
+
+    @declare(lambda g, indices, shape, padding: g._replace(shape=(indices.shape[0], *shape)))
+    def embedding_sample_grad(
+        self, g: Array, indices: Array, shape: tuple[int, ...], padding: int | None
+    ) -> Array:
+        """The gradient to an embedding's weight of each sample."""
+
+    @declare(None, host="it is a truth value")
+    def agrees(self, x: Array, expected: Array, tolerance: float) -> bool:
+        """Whether x is what was expected, but for rounding."""
+
+    # ---- first values of weights
+
+    @declare(lambda y, x: None, writes="y")
+    def copy_cast(self, y: Array, x: Array) -> None:
+        """y[...] = x, in y's type."""
+
+    @declare(lambda draw, shape, dtype, mean, std, low, high: Spec(shape, np.dtype(dtype)))
+    def truncated_normal(
+        self, draw: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], mean: float, std: float,
+        low: float, high: float,
+    ) -> Array:  # fmt: skip
+        """Draws from a normal distribution between two numbers."""
+
+    @declare(lambda y, groups: None, writes="y")
+    def fill_dirac(self, y: Array, groups: int) -> None:
+        """A convolution's weight that passes its input on."""
+
+    @declare(lambda y, rows: None, changes="y")
+    def clear_entries(self, y: Array, rows: Array) -> None:
+        """y[rows[c, k], c] = 0."""
+
+    @declare(lambda x, gain: x._replace(shape=(*x.shape[:-1], min(x.shape[-2:]))))
+    def orthogonal_factor(self, x: Array, gain: float) -> Array:
+        """gain times the Q of a QR factorization whose R has a positive diagonal."""
+
+    @declare(lambda a, tau: a)
+    def with_signs(self, a: Array, tau: Array) -> Array:
+        """Reflections, with the signs of R on their diagonal."""
+
+    @declare(lambda original, weight, matrix, u: matrix._replace(shape=matrix.shape[1:]))
+    def spectral_start(self, original: Array, weight: Array, matrix: Array, u: Array) -> Array:
+        """The v that goes with the u of a spectral norm."""
+
+    # ---- sequences
+
+    @declare(lambda count, dtype: Spec((count, count), np.dtype(dtype)))
+    def causal_mask(self, count: int, dtype: np.dtype[Any]) -> Array:
+        """-inf, or True, for the keys behind a query, else 0."""
+
+    @declare(None, host="the first count is the length of the result")
+    def counts_above(self, counts: Array) -> Array:
+        """How many of the counts are above 0, 1, ..."""
+
+    @declare(None, host="the sizes decide how many rows there are")
+    def packed_rows(self, sizes: Array) -> Three:
+        """The step and the sequence of each row of a packed batch, and the length of each sequence."""
+
+    @declare(lambda step, place, order, steps, count, batch_first: place)
+    def packed_places(
+        self, step: Array, place: Array, order: Array | None, steps: int, count: int, batch_first: bool
+    ) -> Array:
+        """The flat position of each row of a packed batch in a padded one."""
+
+    @declare(lambda lengths, steps, on_left, batch_first: Spec((sum(lengths),), INT64))
+    def sequence_places(self, lengths: Sequence[int], steps: int, on_left: bool, batch_first: bool) -> Array:
+        """The flat position of each step of sequences in a padded batch."""
 
     # ---- low bits
     @declare(lambda x, groups=1: _packed(x, "binary", groups))
@@ -243,3 +410,71 @@ class Training:
         zero_point: int = 0,
     ) -> Array:  # fmt: skip
         """The convolution of codes with filters."""
+
+    @declare(lambda channels, element: Spec((codes_of(element, channels.shape[0]),), code_dtype(element)))
+    def channel_words(self, channels: Array, element: str) -> Array:
+        """Codes with all bits set in some channels."""
+
+    @declare(lambda x, words, window: x._replace(shape=(x.shape[0], *window.output, x.shape[-1])))
+    def max_pool_codes(self, x: Array, words: Array, window: Window) -> Array:
+        """The largest code of each window, or the least one in the channels of ``words``."""
+
+    # ---- quantizers
+
+    @declare(lambda x: x)
+    def round_to_bfloat16(self, x: Array) -> Array:
+        """The nearest numbers of 8 significant bits."""
+
+    @declare(lambda x, bits: x)
+    def round_to_grid(self, x: Array, bits: int) -> Array:
+        """The nearest multiples of the largest |x| / (2**(bits - 1) - 1)."""
+
+    @declare(lambda x: Spec((), FLOAT64))
+    def mean_absolute(self, x: Array) -> Array:
+        """The mean of |x| over all elements, in float64."""
+
+    @declare(lambda x, shifts, low, high: (_of_shifts(x, shifts),) * 2)
+    def shift_parameters(self, x: Array, shifts: int, low: int, high: int) -> Pair:
+        """Exponents and signs of the powers of two whose sum is near to x."""
+
+    # ---- codes of a few bits
+
+    @declare(lambda codes, bits: Spec((-(-prod(codes.shape) * bits // 8),), UINT8))
+    def pack_bits(self, codes: Array, bits: int) -> Array:
+        """Codes one after another in bytes."""
+
+    @declare(lambda stream, count, bits: Spec((count,), UINT8 if bits <= 8 else UINT16))
+    def unpack_bits(self, stream: Array, count: int, bits: int) -> Array:
+        """The codes of ``pack_bits``."""
+
+    @declare(lambda integers, low, stride: integers._replace(dtype=UINT32))
+    def uniform_codes(self, integers: Array, low: int, stride: int) -> Array:
+        """(integers - low) / stride."""
+
+    @declare(lambda codes, low, stride: codes._replace(dtype=INT64))
+    def uniform_values(self, codes: Array, low: int, stride: int) -> Array:
+        """low + stride codes."""
+
+    @declare(lambda terms, bits, has_zero: terms._replace(dtype=UINT32))
+    def shift_codes(self, terms: Array, bits: int, has_zero: bool) -> Array:
+        """The exponents and signs of powers of two, as codes."""
+
+    @declare(lambda codes, bits, has_zero: codes._replace(dtype=INT64))
+    def shift_values(self, codes: Array, bits: int, has_zero: bool) -> Array:
+        """The integers of ``shift_codes``."""
+
+    @declare(lambda filters: Spec(filters.shape[:1], INT64))
+    def trailing_zeros(self, filters: Array) -> Array:
+        """The number of binary zeros that all integers of a row end with."""
+
+    @declare(lambda x, step, high: Spec(np.broadcast_shapes(x.shape, step.shape), INT64))
+    def integer_levels(self, x: Array, step: Array, high: int) -> Array:
+        """The integers next to x / step."""
+
+    @declare(lambda integers, step: Spec(np.broadcast_shapes(integers.shape, step.shape), step.dtype))
+    def scaled_integers(self, integers: Array, step: Array) -> Array:
+        """integers times step."""
+
+    @declare(None, host="the values decide how many different numbers there are")
+    def distinct_numbers(self, x: Array) -> Three:
+        """The different numbers of each row, how many there are, and the place of each element among them."""

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import from_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
+from ...kernel_set import kernels
 from ...ops.arguments.checks import as_truth, require_float
 from ...ops.dtypes.dtype import bool_
 from ...ops.product.attention import append_row, attention_weights, scaled_dot_product_attention
@@ -258,4 +260,4 @@ def _bias(name: str, label: str, mask: Any, q: Tensor, shapes: list[tuple[int, .
         raise ValueError(f"{name}: {label}.shape={own.shape} must be {wanted}")
     if own.dtype != bool_:
         return mask
-    return Tensor(np.where(own, dtype.type(-np.inf), dtype.type(0)))
+    return Tensor(kernels.where(own, from_host(-np.inf, dtype), from_host(0, dtype)))

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import from_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
+from ...kernel_set import exact
 from ...ops.arguments.checks import as_flag, require_float
 from ...ops.recurrent.arguments import weight_shapes
 from ...ops.shape.join import cat
@@ -174,10 +176,11 @@ def _whole(lengths: Any) -> Any:
     """The lengths as integers; MXNet takes them in any dtype."""
     if lengths is None:
         return None
-    array = np.asarray(lengths.array if isinstance(lengths, Tensor) else lengths)
+    array = from_host(lengths.array if isinstance(lengths, Tensor) else lengths)
     if array.dtype.kind != "f":
         return array
     whole = [math.isfinite(one) and one == int(one) for one in array.ravel()]
     if not all(whole):
         raise ValueError(f"rnn: sequence_length={array.tolist()} must be whole numbers")
-    return array.astype(np.int64)
+    found: np.ndarray = exact("cast")(array, np.dtype(np.int64))
+    return found

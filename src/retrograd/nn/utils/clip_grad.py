@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import from_host
 from ...engine.changes import mark
 from ...engine.tensor import Tensor
 from ...formulas import optimizers
@@ -111,7 +112,7 @@ def _limit(name: str, arrays: list[np.ndarray], max_norm: float, norm: float) ->
 
 def _as_tensor(norm: float, arrays: list[np.ndarray]) -> Tensor:
     dtype = max((array.dtype for array in arrays), key=lambda dtype: dtype.itemsize, default=np.dtype(np.float32))
-    return Tensor(np.array(norm, dtype))
+    return Tensor(from_host(norm, dtype))
 
 
 def clip_grad_value_(
@@ -146,7 +147,7 @@ def _gradients(name: str, parameters: Tensor | Iterable[Tensor]) -> list[np.ndar
         gradient = parameter.grad
         if gradient is not None:
             if not gradient.array.flags.writeable:
-                gradient.array = gradient.array.copy(order="K")
+                gradient.array = kernels.duplicate(gradient.array)
             unique[id(gradient.array)] = gradient.array
     return list(unique.values())
 
@@ -169,16 +170,11 @@ def _by_dtype(arrays: list[np.ndarray]) -> list[list[np.ndarray]]:
 def _norm_of(arrays: list[np.ndarray], order: float) -> float:
     if order in (2, math.inf):
         return float(kernels.norm_of_all(arrays, largest=order == math.inf))
-    with np.errstate(all="ignore"):
-        total = sum(float((np.abs(array) ** order).sum(dtype=np.float64)) for array in arrays)
-        return float(np.float64(total) ** (1 / order))
+    return kernels.power_norm_of_all(arrays, order)
 
 
 def _norm(norms: list[float], order: float) -> float:
     """The norm of a vector from those of its parts."""
     if len(norms) <= 1:
         return norms[0] if norms else 0.0
-    if order == math.inf:
-        return float(np.max(norms))
-    with np.errstate(all="ignore"):
-        return float(np.sum(np.array(norms) ** order) ** (1 / order))
+    return kernels.combined_norm(from_host(norms, np.float64), order)

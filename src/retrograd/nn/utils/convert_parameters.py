@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from ...engine.arguments import as_list
 from ...engine.changes import mark
 from ...engine.tensor import Tensor
+from ...kernel_set import exact, kernels
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
@@ -23,7 +22,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
         TypeError: one of the parameters is not a Tensor.
     """
     tensors = _tensors("parameters_to_vector", parameters)
-    return Tensor(np.concatenate([tensor.array.ravel() for tensor in tensors]))
+    return Tensor(exact("concatenate")([tensor.array.reshape(-1) for tensor in tensors], 0))
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
@@ -47,7 +46,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     begin = 0
     for tensor in tensors:
         array = tensor.array
-        array[...] = vec.array[begin : begin + array.size].reshape(array.shape)
+        kernels.copy_cast(array, vec.array[begin : begin + array.size].reshape(array.shape))
         begin += array.size
     mark((tensor.array for tensor in tensors), "vector_to_parameters")
 

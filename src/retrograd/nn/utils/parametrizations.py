@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...arrays import broadcast_to, diagonal, eye, from_host, zeros
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
+from ...kernel_set import exact, kernels
 from ...ops.arguments.checks import as_flag
 from ...ops.linalg.aliases import geqrf
 from ...ops.linalg.functions import matrix_exp
 from ...ops.linalg.householder import householder_product
 from ...ops.linalg.solving import solve
+from ...ops.pointwise.comparison import allclose
 from ...ops.product.matmul import matmul
 from ...ops.random.sampling import randn
 from ...ops.reduce.norms import vector_norm_of
@@ -148,7 +151,7 @@ class _Orthogonal(Module):
         tall = x if m >= n else x.mT
         q = _reflected(tall) if self.orthogonal_map == "householder" else _rotated(tall, self.orthogonal_map)
         if self.use_trivialization:
-            q = matmul(Tensor(self.base.array.copy()), q)  # type: ignore[union-attr]  # base may change before backward
+            q = matmul(Tensor(kernels.duplicate(self.base.array)), q)  # type: ignore[union-attr]  # base may change before backward
         return q if m >= n else q.mT
 
     @no_grad()
@@ -160,21 +163,22 @@ class _Orthogonal(Module):
         if self.use_trivialization:
             m, n = max(m, n), min(m, n)
             if m != n:  # complete it to a square matrix
-                tall = np.concatenate((tall, randn(*lead, m, m - n).array.astype(tall.dtype)), -1)
-            self.base = Tensor(tall.copy() if m == n and _is_orthogonal(tall) else _orthogonalized(tall))
-            return Tensor(np.broadcast_to(-np.eye(*self.shape[-2:], dtype=tall.dtype), self.shape).copy())
+                drawn = kernels.cast(randn(*lead, m, m - n).array, tall.dtype)
+                tall = kernels.concatenate((tall, drawn), tall.ndim - 1)
+            keeps = m == n and _is_orthogonal(tall)
+            self.base = Tensor(kernels.reshaped(tall, tall.shape) if keeps else kernels.orthogonal_factor(tall, 1.0))
+            start = kernels.neg(eye(self.shape[-2], self.shape[-1], tall.dtype, like=tall))
+            return Tensor(kernels.reshaped(broadcast_to(start, self.shape), self.shape))
         if self.orthogonal_map != "householder":
             raise NotImplementedError(
                 f"orthogonal: a weight cannot be assigned to the map {self.orthogonal_map!r} without "
                 'use_trivialization, because that map has no simple inverse; take use_trivialization=True or the map '
                 '"householder"'
             )
-        a, tau = (each.array for each in geqrf(Tensor(np.ascontiguousarray(tall))))
-        x = a.copy()
-        diagonal = np.einsum("...ii->...i", x[..., : tau.shape[-1], :])
+        a, tau = (each.array for each in geqrf(Tensor(kernels.reshaped(tall, tall.shape))))
         # a column without a reflection becomes one with the vector 0, which changes the sign
-        diagonal[...] = np.where((diagonal < 0) != (tau == 0), -1.0, 1.0)
-        return Tensor(x if m >= n else np.ascontiguousarray(x.swapaxes(-1, -2)))
+        x = kernels.with_signs(a, tau)
+        return Tensor(x if m >= n else kernels.reshaped(x.swapaxes(-1, -2), self.shape))
 
 
 def _rotated(x: Tensor, kind: str) -> Tensor:
@@ -182,12 +186,12 @@ def _rotated(x: Tensor, kind: str) -> Tensor:
     *lead, m, n = x.array.shape
     lower = x.tril()
     if m != n:
-        lower = cat((lower, Tensor(np.zeros((*lead, m, m - n), x.array.dtype))), -1)
+        lower = cat((lower, Tensor(zeros((*lead, m, m - n), x.array.dtype, like=x.array))), -1)
     skew = lower - lower.mT
     if kind == "matrix_exp":
         q = matrix_exp(skew)
     else:
-        one = Tensor(np.eye(m, dtype=x.array.dtype))
+        one = Tensor(eye(m, dtype=x.array.dtype, like=x.array))
         q = solve(one - skew * 0.5, one + skew * 0.5)
     return q[..., :n] if m != n else q
 
@@ -196,7 +200,8 @@ def _reflected(x: Tensor) -> Tensor:
     """The first N columns of a product of reflections, times the signs on the diagonal; x (..., M, N), M >= N."""
     vectors = x.tril(-1)
     q = householder_product(vectors, 2.0 / (1.0 + (vectors * vectors).sum(-2)))
-    signs = np.where(np.diagonal(x.array, axis1=-2, axis2=-1) < 0, -1, 1).astype(x.array.dtype)
+    line, one = diagonal(x.array), from_host(1, x.array.dtype)
+    signs = kernels.where(kernels.lt(line, from_host(0, line.dtype)), kernels.neg(one), one)
     return q * Tensor(signs[..., None, :])
 
 
@@ -204,15 +209,8 @@ def _is_orthogonal(q: np.ndarray) -> bool:
     """Whether the columns are orthonormal, up to rounding."""
     m, n = q.shape[-2:]
     tolerance = 10 * m * float(np.finfo(q.dtype).eps)
-    return bool(np.allclose(q.swapaxes(-1, -2) @ q, np.eye(n, dtype=q.dtype), atol=tolerance))
-
-
-def _orthogonalized(x: np.ndarray) -> np.ndarray:
-    """The Q of the QR factorization whose R has a positive diagonal."""
-    q, r = np.linalg.qr(x)
-    signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1, 1).astype(x.dtype)
-    result: np.ndarray = np.ascontiguousarray(q * signs[..., None, :])
-    return result
+    product = exact("matmul")(q.swapaxes(-1, -2), q)
+    return allclose(Tensor(product), Tensor(broadcast_to(eye(n, dtype=q.dtype, like=q), product.shape)), atol=tolerance)
 
 
 class _WeightNorm(Module):
@@ -242,7 +240,7 @@ class _SpectralNorm(Module):
         if weight.array.ndim > 1:
             matrix = matrix_of(weight, self.dim).array
             for name, extent in zip(("_u", "_v"), matrix.shape, strict=True):
-                self.register_buffer(name, Tensor(unit(randn(extent).array.astype(matrix.dtype), eps)))
+                self.register_buffer(name, Tensor(unit(kernels.cast(randn(extent).array, matrix.dtype), eps)))
             self._power_method(matrix, 15)
 
     def older_keys(self) -> dict[str, str]:
@@ -261,8 +259,8 @@ class _SpectralNorm(Module):
         """Power iteration: move u and v towards the singular vectors of the largest singular value."""
         u, v = self._u.array, self._v.array
         for _ in range(steps):
-            u[...] = unit(matrix @ v, self.eps)
-            v[...] = unit(matrix.T @ u, self.eps)
+            kernels.copy(u, unit(times(matrix, v), self.eps))
+            kernels.copy(v, unit(times(matrix.T, u), self.eps))
 
 
 def check_spectral(weight: Tensor, n_power_iterations: int, dim: int) -> int:
@@ -284,6 +282,12 @@ def matrix_of(weight: Tensor, dim: int) -> Tensor:
     return weight.permute(dim, *others).flatten(1) if weight.array.ndim > 1 else weight.reshape(-1, 1)
 
 
+def times(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """The product of a matrix and a vector."""
+    found: np.ndarray = exact("matmul")(matrix, vector[:, None])[:, 0]
+    return found
+
+
 def unit(vector: np.ndarray, eps: float) -> np.ndarray:
     """The vector divided by its length."""
     with no_grad():
@@ -292,5 +296,6 @@ def unit(vector: np.ndarray, eps: float) -> np.ndarray:
 
 def divided(weight: Tensor, matrix: Tensor, u: Tensor, v: Tensor) -> Tensor:
     """weight / uT matrix v"""
-    u, v = Tensor(u.array.copy()), Tensor(v.array.copy())  # the buffers may change before backward
+    # the buffers may change before backward
+    u, v = Tensor(kernels.duplicate(u.array)), Tensor(kernels.duplicate(v.array))
     return weight / matmul(u, matmul(matrix, v))

@@ -16,12 +16,14 @@ from typing import Any, Self, overload
 
 import numpy as np
 
+from ...arrays import ones_like, overlap, zeros
 from ...engine.arguments import as_callable
 from ...engine.changes import check, next_order
 from ...engine.grad_mode import is_grad_enabled, no_grad, thread
 from ...engine.rule import Held
 from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ..module import Module
 from ..parameter import Parameter
 from ..ruled import has_rule
@@ -285,8 +287,8 @@ class _Watch:
                 )
             for name, parameter in wanted.items():
                 rows = found[name]
-                if any(np.may_share_memory(rows.array, tensor.array) for tensor in (g, call.x)):
-                    rows = wrap(rows.array.copy(order="K"))
+                if any(overlap(rows.array, tensor.array) for tensor in (g, call.x)):
+                    rows = wrap(kernels.duplicate(rows.array))
                 self.receive(f"{window.path}.{name}" if window.path else name, parameter, rows)
 
     def _find_axis(self, window: Window, call: Call) -> None:
@@ -333,7 +335,7 @@ class _Returned(_Watch):
             raise RuntimeError("per_sample_gradients: the losses do not depend on any parameter of the module")
         self.count, self._sweeping = values.array.shape[0], True
         try:
-            grad(values, self.outputs, wrap(np.ones_like(values.array)), allow_unused=True)
+            grad(values, self.outputs, wrap(ones_like(values.array)), allow_unused=True)
         finally:
             self._sweeping = False
             self.outputs.clear()  # break the cycle through the graph's hooks
@@ -363,7 +365,7 @@ def _returned(module: Module, losses: Callable[[], Tensor]) -> dict[str, Tensor]
         if parameter.requires_grad and parameter.grad_req != "null":
             data = parameter.array
             rows = watch.sums.get(id(parameter))
-            empty = wrap(np.zeros((values.array.shape[0], *data.shape), data.dtype))
+            empty = wrap(zeros((values.array.shape[0], *data.shape), data.dtype, like=data))
             results[path] = empty if rows is None else hooked(parameter, rows)
     return results
 

@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import zeros
 from ...engine.changes import check
 from ...engine.grad_mode import enable_grad
 from ...engine.hooks import HookDict, run_leaf_hooks
 from ...engine.rule import overridden
 from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ...ops.shape.shape import Reshape
 from ..module import Module
 from ..parameter import Parameter
@@ -234,11 +236,7 @@ def _check_row(call: Call, y: Any, n: int) -> None:
     expected = whole[(slice(None),) * axis + (slice(n, n + 1),)]
     tolerance = 1e-3 if whole.dtype in (np.float32, np.complex64) else 1e-7
     same = isinstance(y, Tensor) and y.array.shape == expected.shape
-    if same:
-        finite = np.abs(expected[np.isfinite(expected)])
-        scale = float(finite.max()) if finite.size else 0.0
-        same = np.allclose(y.array, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
-    if not same:
+    if not same or not kernels.agrees(y.array, expected, tolerance):
         raise ValueError(
             f"per_sample_gradients: {call.layer.describe()} is run for each sample on its own, but its output for "
             f"sample {n} alone differs from row {n} of its output for the batch: its forward mixes the samples, draws "
@@ -263,7 +261,7 @@ def _without_hooks(parameters: Sequence[Parameter]) -> Iterator[None]:
 def gradients(call: Call, run: Any, g: Tensor, count: int) -> dict[str, Tensor]:
     """The gradients of the parameters for each sample, from run(n), which computes the result for sample n alone."""
     wanted = own_parameters(call.layer, recurse=True)
-    rows = {name: np.zeros((count, *p.array.shape), p.array.dtype) for name, p in wanted.items()}
+    rows = {name: zeros((count, *p.array.shape), p.array.dtype, like=p.array) for name, p in wanted.items()}
     parameters = list(wanted.values())
     check(call.y.grad_fn, [*tensors_in([call.args, call.kwargs]), *parameters])  # type: ignore[arg-type]
     with _without_hooks(parameters):
@@ -276,7 +274,7 @@ def gradients(call: Call, run: Any, g: Tensor, count: int) -> dict[str, Tensor]:
             pieces = grad(y, parameters, part(g, n, call.axes[1]), retain_graph=True, allow_unused=True)
             for name, piece in zip(wanted, pieces, strict=True):
                 if piece is not None:
-                    rows[name][n] = piece.array
+                    kernels.copy(rows[name][n, ...], piece.array)
     return {name: wrap(array) for name, array in rows.items()}
 
 
@@ -307,4 +305,4 @@ def hooked(parameter: Parameter, rows: Tensor, own: Container[int] = ()) -> Tens
         return rows
     entries: list[list[Any]] = [[parameter, wrap(row), False] for row in rows.array]
     run_leaf_hooks(entries)
-    return wrap(np.stack([entry[1].array for entry in entries])) if entries else rows
+    return wrap(kernels.concatenate([entry[1].array[None] for entry in entries], 0)) if entries else rows

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import from_host
 from ...engine.tensor import Tensor
+from ...kernel_set import kernels
 from ..module import Module
 from .per_sample_alone import again, gradients, part
 from .per_sample_rules import RECURRENT, Call, register_named_rule
@@ -32,14 +34,19 @@ def _prepare(call: Call) -> np.ndarray:
     if call.x.array.ndim != getattr(layer, "ndim", 0) + 2 + sequences:
         raise ValueError(f"per_sample_gradients: {layer.describe()} was called without a batch axis; call it with one")
     spec = layer.layers[0] if hasattr(layer, "layers") else getattr(layer, "spec", None)
-    drawn = [key for key in _CHANCES if np.any(getattr(layer, key, getattr(spec, key, 0.0)))]
+    drawn = [key for key in _CHANCES if _is_set(getattr(layer, key, getattr(spec, key, 0.0)))]
     if layer.training and drawn:
         raise ValueError(
             f"per_sample_gradients: {layer.describe()} draws random numbers for {' and '.join(drawn)} in training, "
             "which cannot be repeated; call eval() on it, or turn that off"
         )
     call.axes = (_axis(layer), _output_axis(call))
-    return call.y.array.copy()
+    found: np.ndarray = kernels.duplicate(call.y.array)
+    return found
+
+
+def _is_set(chances: Any) -> bool:
+    return any(chances) if isinstance(chances, (tuple, list)) else bool(chances)
 
 
 def _axis(layer: Any) -> int:
@@ -66,7 +73,7 @@ def _rule(call: Call, g: Tensor) -> dict[str, Tensor]:
     layer, count = call.layer, call.x.array.shape[call.axes[0]]
     hx, lengths = [*call.args[1:], None, None][:2]
     hx, lengths = call.kwargs.get("hx", hx), call.kwargs.get("lengths", lengths)
-    counts = None if lengths is None else np.asarray(lengths.array if isinstance(lengths, Tensor) else lengths)
+    counts = None if lengths is None else from_host(lengths.array if isinstance(lengths, Tensor) else lengths)
 
     def run(n: int) -> Any:
         extra = {} if counts is None else {"lengths": counts[n : n + 1]}

@@ -18,11 +18,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
+from ...arrays import broadcast_to, full_like, zeros
 from ...engine.grad_mode import no_grad
 from ...engine.line import inside
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import exact, kernels
 from ...ops.convolution.convolution import Conv, ConvInputGrad
 from ...ops.convolution.deformable import DeformConv, per_sample_deform_weight_grad
 from ...ops.convolution.gradient import bias_gradient, per_sample_conv_weight_grad
@@ -196,7 +196,7 @@ def _prepare_convolution(call: Call) -> None:
     if node is not last:
         window = node.window
         extents = window.input if node.function is ConvInputGrad else window.output
-        call.y = wrap(np.broadcast_to(np.zeros((), call.x.dtype), (len(call.x.array), layer.out_channels, *extents)))
+        call.y = wrap(broadcast_to(zeros((), call.x.dtype), (len(call.x.array), layer.out_channels, *extents)))
         call.y._edge, call.y._requires_grad = (node, 0, call.y.array.shape, call.y.array.dtype), True
 
 
@@ -231,10 +231,10 @@ def _prepare_norm(call: Call) -> Any:
     try:
         for name, value in (("weight", 1), ("bias", 0)):
             if originals.get(name) is not None:
-                members[name] = wrap(np.full_like(originals[name].array, value))
+                members[name] = wrap(full_like(originals[name].array, value))
         for name in ("running_mean", "running_var"):  # instance norm in training would update them twice
             if originals.get(name) is not None:
-                members[name] = wrap(originals[name].array.copy())
+                members[name] = wrap(kernels.duplicate(originals[name].array))
         with no_grad():
             return layer.forward(call.x)
     finally:
@@ -245,8 +245,9 @@ def _norm(call: Call, g: Tensor) -> dict[str, Tensor]:
     """Weights over the last axes (LayerNorm, RMSNorm) or axis 1."""
     ndim, shape = g.array.ndim, call.layer.weight.array.shape
     axes = tuple(range(1, ndim - len(shape))) if hasattr(call.layer, "normalized_shape") else tuple(range(2, ndim))
-    gw = np.asarray((g.array * call.saved.array).sum(axes))
-    return {"weight": wrap(gw), "bias": wrap(np.asarray(g.array.sum(axes)))}
+    add_up = exact("sum")
+    gw = add_up(kernels.mul(g.array, call.saved.array), axes, False)
+    return {"weight": wrap(gw), "bias": wrap(add_up(g.array, axes, False))}
 
 
 def _embedding(call: Call, g: Tensor) -> dict[str, Tensor]:
@@ -254,12 +255,8 @@ def _embedding(call: Call, g: Tensor) -> dict[str, Tensor]:
     layer, indices = call.layer, call.x.array
     if getattr(layer, "scale_grad_by_freq", False):
         raise ValueError(f"per_sample_gradients: {layer.describe()}: scale_grad_by_freq counts over the whole batch")
-    gw = np.zeros((indices.shape[0], *layer.weight.array.shape), g.array.dtype)
-    samples = np.arange(indices.shape[0]).reshape(-1, *(1,) * (indices.ndim - 1))
-    np.add.at(gw, (np.broadcast_to(samples, indices.shape), indices), g.array)
-    if getattr(layer, "padding_idx", None) is not None:
-        gw[:, layer.padding_idx] = 0
-    return {"weight": wrap(gw)}
+    shape, padding = layer.weight.array.shape, getattr(layer, "padding_idx", None)
+    return {"weight": wrap(kernels.embedding_sample_grad(g.array, indices, shape, padding))}
 
 
 _RULES["Linear"] = _linear, None

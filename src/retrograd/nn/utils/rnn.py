@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from ...arrays import arange, from_host, integers, same, to_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
+from ...kernel_set import exact, kernels
 from ...ops.arguments.checks import as_counts, as_index, as_int, as_real, require_tensor
 from ...ops.index.indexing import in_range
 from ...ops.index.packed_rows import PickRows, PlaceRows
@@ -68,7 +71,11 @@ class PackedSequence(_Fields):
     def lengths(self) -> np.ndarray:
         """(N,), int64, in the order of the batch."""
         lengths = self.rows().lengths
-        return lengths.copy() if self.unsorted_indices is None else lengths[self.unsorted_indices.array]
+        if self.unsorted_indices is None:
+            copied: np.ndarray = kernels.duplicate(lengths)
+            return copied
+        found: np.ndarray = exact("pick")(lengths, self.unsorted_indices.array, 0)
+        return found
 
     def rows(self) -> Rows:
         """The step and sequence of each row of data; checks ``batch_sizes`` again, since it may have been changed.
@@ -122,13 +129,12 @@ class Rows(NamedTuple):
 
     def padded(self, order: Tensor | None, steps: int, batch_first: bool) -> np.ndarray:
         """The position of each row in a padded batch of so many steps, its first two axes flattened."""
-        count = len(self.lengths)
-        sequence = self.place
+        count, places = len(self.lengths), None
         if order is not None:
             where = f"a PackedSequence of {count} sequences"
-            sorted_indices = in_range("PackedSequence", "sorted_indices", order.array, count, where, negative=False)
-            sequence = sorted_indices[self.place]
-        return sequence * steps + self.step if batch_first else self.step * count + sequence
+            places = in_range("PackedSequence", "sorted_indices", order.array, count, where, negative=False)
+        found: np.ndarray = kernels.packed_places(self.step, self.place, places, steps, count, batch_first)
+        return found
 
 
 def _rows_of(data: Tensor, batch_sizes: Tensor) -> Rows:
@@ -140,25 +146,22 @@ def _rows_of(data: Tensor, batch_sizes: Tensor) -> Rows:
             f"PackedSequence: batch_sizes.shape={sizes.shape} must have 1 axis, one number per step, and "
             f"data.shape={data.array.shape} at least 1"
         )
-    return _rows(sizes.tobytes(), len(data.array))
+    return _rows(to_host(sizes, "the steps of a packed batch").tobytes(), len(data.array))
 
 
 @lru_cache(maxsize=8)  # packing, a layer and unpacking need them for the same batch
 def _rows(batch_sizes: bytes, count: int) -> Rows:
-    sizes = np.frombuffer(batch_sizes, np.int64)
-    if not len(sizes) or sizes[-1] < 1 or (sizes[1:] > sizes[:-1]).any():  # a difference may overflow
+    sizes = [*memoryview(batch_sizes).cast("q")]
+    if not sizes or sizes[-1] < 1 or any(after > before for before, after in pairwise(sizes)):
         raise ValueError(
-            "PackedSequence: batch_sizes must be positive numbers that never increase, "
-            f"one per step; it is {sizes.tolist()}"
+            f"PackedSequence: batch_sizes must be positive numbers that never increase, one per step; it is {sizes}"
         )
-    if sizes[0] > count or sizes.sum() != count:
-        raise ValueError(f"PackedSequence: batch_sizes adds up to {sum(sizes.tolist())} rows, data has {count}")
-    step = np.repeat(np.arange(len(sizes)), sizes)
-    place = np.arange(len(step)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    lengths = np.searchsorted(-sizes, -np.arange(sizes[0]))  # the number of steps with more than n sequences
-    for array in (step, place, lengths):
+    if sum(sizes) != count:
+        raise ValueError(f"PackedSequence: batch_sizes adds up to {sum(sizes)} rows, data has {count}")
+    rows = Rows(*kernels.packed_rows(from_host(sizes, np.int64)))
+    for array in rows:
         array.flags.writeable = False
-    return Rows(step, place, lengths)
+    return rows
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
@@ -171,14 +174,15 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     if permutation is None:
         return None
     order = as_index("invert_permutation", permutation, "permutation").array
-    if order.ndim != 1 or not np.array_equal(np.sort(order), np.arange(order.size)):
+    count = order.size
+    inverse = exact("topk")(order, count, 0, False) if order.ndim == 1 and count else order
+    why = "whether indices are a permutation"
+    if order.ndim != 1 or not same(exact("pick")(order, inverse, 0), arange(count), why):
         raise ValueError(
             f"invert_permutation: permutation of shape {order.shape} must hold each of 0 to N - 1 once; argsort "
             "returns such a tensor"
         )
-    inverse = np.empty_like(order)
-    inverse[order] = np.arange(len(inverse))
-    return Tensor(inverse)
+    return Tensor(kernels.duplicate(inverse))
 
 
 @operator
@@ -209,25 +213,27 @@ def pack_padded_sequence(
             f"pack_padded_sequence: {len(counts)} lengths for {count} sequences, input.shape={shape} with "
             f"batch_first={batch_first}; pass one length per sequence, and at least one sequence"
         )
-    if counts.min() < 1 or counts.max() > steps:
+    given = integers(counts, "whether lengths are in range and sorted")
+    if min(given) < 1 or max(given) > steps:
         raise ValueError(
-            f"pack_padded_sequence: lengths are {counts.min()} to {counts.max()}, but must be 1 to {steps}, the steps "
+            f"pack_padded_sequence: lengths are {min(given)} to {max(given)}, but must be 1 to {steps}, the steps "
             "of input; leave empty sequences out"
         )
 
     order = None
     if enforce_sorted:
-        if (np.diff(counts) > 0).any():
+        if any(after > before for before, after in pairwise(given)):
             raise ValueError(
-                f"pack_padded_sequence: lengths={counts.tolist()} must be in descending order; or pass "
+                f"pack_padded_sequence: lengths={given} must be in descending order; or pass "
                 "enforce_sorted=False"
             )
     else:
-        order = Tensor(np.argsort(-counts, kind="stable"))
-        counts = counts[order.array]
-    sizes = np.searchsorted(-counts, -np.arange(counts[0]))
+        order = Tensor(exact("topk")(counts, count, 0, True))
+        counts = exact("pick")(counts, order.array, 0)
+    sizes = kernels.counts_above(counts)
     flat = reshape(input, count * steps, *shape[2:])
-    rows = _rows(sizes.tobytes(), int(counts.sum())).padded(order, steps, batch_first)
+    key = to_host(sizes, "the steps of a packed batch").tobytes()
+    rows = _rows(key, sum(given)).padded(order, steps, batch_first)
     data = PickRows.apply(flat, rows)
     return PackedSequence(data, Tensor(sizes), order)
 
@@ -246,7 +252,7 @@ def pad_packed_sequence(
     """
     _require_packed("pad_packed_sequence", sequence)
     rows = sequence.rows()
-    longest, count = int(rows.lengths[0]), len(rows.lengths)
+    longest, count = len(sequence.batch_sizes.array), len(rows.lengths)
     steps = longest if total_length is None else as_int("pad_packed_sequence", "total_length", total_length)
     if steps < longest:
         raise ValueError(
@@ -273,12 +279,9 @@ def pad_sequence(
     if padding_side not in ("right", "left"):
         raise ValueError(f'pad_sequence: padding_side={padding_side!r} must be "right" or "left"')
     tensors = _sequences("pad_sequence", sequences)
-    lengths = np.array([len(tensor.array) for tensor in tensors])
-    steps, count = int(lengths.max()), len(tensors)
-    starts = np.zeros(count, np.int64) if padding_side == "right" else steps - lengths
-    sequence = np.repeat(np.arange(count), lengths)
-    step = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths - starts, lengths)
-    rows = sequence * steps + step if batch_first else step * count + sequence
+    lengths = tuple([len(tensor.array) for tensor in tensors])
+    steps, count = max(lengths), len(tensors)
+    rows = kernels.sequence_places(lengths, steps, padding_side == "left", bool(batch_first))
     filling = as_real("pad_sequence", "padding_value", padding_value)
     padded = PlaceRows.apply(cat(tensors, 0), rows, steps * count, filling)
     return reshape(padded, *((count, steps) if batch_first else (steps, count)), *tensors[0].array.shape[1:])
@@ -297,13 +300,13 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Any, batch_first: bool = F
         raise ValueError(f"unpad_sequence: padded_sequences.shape={shape}, needs (T, N, *), or (N, T, *)")
     batch = padded_sequences if batch_first else transpose(padded_sequences, 0, 1)
     count, steps = batch.array.shape[:2]
-    counts = _lengths("unpad_sequence", lengths)
-    if counts.shape != (count,) or (count and (counts.min() < 0 or counts.max() > steps)):
+    counts = integers(_lengths("unpad_sequence", lengths), "the lengths of sequences")
+    if len(counts) != count or (count and (min(counts) < 0 or max(counts) > steps)):
         raise ValueError(
-            f"unpad_sequence: lengths={counts.tolist()} must be {count} numbers from 0 to {steps}, for "
+            f"unpad_sequence: lengths={counts} must be {count} numbers from 0 to {steps}, for "
             f"padded_sequences.shape={shape} with batch_first={batch_first}"
         )
-    return [batch[n, : int(length)] for n, length in enumerate(counts)]
+    return [batch[n, :length] for n, length in enumerate(counts)]
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import from_host
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
+from ...kernel_set import kernels
 from ...ops.random.sampling import randn
 from ..arguments import as_module
 from ..module import Module
 from ..parameter import Parameter
-from .parametrizations import check_spectral, default_axis, divided, matrix_of, unit
+from .parametrizations import check_spectral, default_axis, divided, matrix_of, times, unit
 from .parametrize import compute, stop_computing
 
 __all__ = ["remove_spectral_norm", "spectral_norm"]
@@ -58,8 +60,8 @@ class _Divided:
         original, u, v = (module.__dict__[f"{self.name}_{end}"] for end in ("orig", "u", "v"))
         matrix = matrix_of(original, self.axis)
         for _ in range(self.n_power_iterations if module.training else 0):
-            v.array[...] = unit(matrix.array.T @ u.array, self.eps)
-            u.array[...] = unit(matrix.array @ v.array, self.eps)
+            kernels.copy(v.array, unit(times(matrix.array.T, u.array), self.eps))
+            kernels.copy(u.array, unit(times(matrix.array, v.array), self.eps))
         return divided(original, matrix, u, v)
 
     def upgrade_state(self, module: Module, state: dict[str, Any], prefix: str) -> None:
@@ -71,16 +73,14 @@ class _Divided:
         given = [state.get(key + end) for end in ("_orig", "", "_u")]
         if f"{key}_v" in state or any(value is None for value in given):
             return
-        original, weight, u = (np.asarray(getattr(value, "array", value), np.float64) for value in given)
+        original, weight, u = (from_host(getattr(value, "array", value), np.float64) for value in given)
         own = [module.__dict__[f"{self.name}_{end}"] for end in ("orig", "u", "v")]
         if original.shape != own[0].shape or weight.shape != original.shape or u.shape != own[1].shape:
             return  # load_state_dict reports them
         del state[key]
         matrix = matrix_of(Tensor(original), self.axis).array
-        v = np.linalg.lstsq(matrix, u, rcond=None)[0]
-        with np.errstate(all="ignore"):
-            v *= np.linalg.norm(original) / np.linalg.norm(weight) / (u @ matrix @ v)
-        state[f"{key}_v"] = Tensor(v.astype(own[2].array.dtype))
+        v = kernels.spectral_start(original, weight, matrix, u)
+        state[f"{key}_v"] = Tensor(kernels.cast(v, own[2].array.dtype))
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:

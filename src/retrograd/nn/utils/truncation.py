@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import integers
 from ...engine.tensor import Tensor
 from ...ops.arguments.checks import require_tensor
 from ...ops.recurrent.arguments import Rest, checked_lengths
@@ -92,10 +93,10 @@ def truncated(layer: Any, x: Tensor, steps: int, hx: Any = None, lengths: Any = 
 def _pieces(
     layer: Any, x: Tensor, axis: int, steps: int, states: Any, counts: np.ndarray | None
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
-    masks = SequenceMasks()
+    masks, given = SequenceMasks(), None if counts is None else integers(counts, "the steps that are left")
     for begin in range(0, x.array.shape[axis], steps):
         piece = x[:, begin : begin + steps] if axis else x[begin : begin + steps]
-        left = [] if counts is None else [Rest(np.clip(counts - begin, 0, piece.array.shape[axis]).tolist())]
+        left = [] if given is None else [Rest([min(max(n - begin, 0), piece.array.shape[axis]) for n in given])]
         with masks:
             result = layer(piece, states, *left)
         yield result

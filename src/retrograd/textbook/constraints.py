@@ -1,0 +1,77 @@
+"""Where the values of random variables and of their parameters are allowed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .ieee import ieee
+
+__all__ = [
+    "all_of_event",
+    "is_boolean",
+    "is_lower_cholesky",
+    "is_multinomial",
+    "is_one_hot",
+    "is_simplex",
+    "is_symmetric",
+    "within_bounds",
+]
+
+Bound = np.ndarray | float | None
+
+
+def all_of_event(mask: np.ndarray, count: int) -> np.ndarray:
+    """Where all elements of the last ``count`` axes are true."""
+    return np.asarray(mask.all(tuple(range(mask.ndim - count, mask.ndim))))
+
+
+def within_bounds(
+    x: np.ndarray, low: Bound, high: Bound, with_low: bool, with_high: bool, whole: bool
+) -> np.ndarray:
+    """Where x is between low and high, one of which may be None for no bound, and whole if that is asked for.
+
+    with_low, with_high: the bound itself is inside. NaN is never inside.
+    """
+    inside: np.ndarray | bool = True
+    if low is not None:
+        inside = x >= low if with_low else x > low
+    if high is not None:
+        inside = inside & (x <= high if with_high else x < high)
+    if whole and x.dtype.kind == "f":
+        inside = inside & (np.floor(x) == x)
+    return np.asarray(inside)
+
+
+def is_boolean(x: np.ndarray) -> np.ndarray:
+    """Where x is 0 or 1."""
+    return np.asarray((x == 0) | (x == 1))
+
+
+@ieee
+def is_one_hot(x: np.ndarray) -> np.ndarray:
+    """Where a vector (the last axis) has one 1 and zeros."""
+    return np.asarray(((x == 0) | (x == 1)).all(-1) & (x.sum(-1) == 1))
+
+
+@ieee
+def is_simplex(x: np.ndarray) -> np.ndarray:
+    """Where a vector (the last axis) has no negative elements, and its sum is 1 up to 1e-6."""
+    return np.asarray((x >= 0).all(-1) & (abs(x.sum(-1) - 1) < 1e-6))
+
+
+@ieee
+def is_multinomial(x: np.ndarray, most: int) -> np.ndarray:
+    """Where a vector (the last axis) has no negative elements, and its sum is at most ``most``."""
+    return np.asarray((x >= 0).all(-1) & (x.sum(-1) <= most))
+
+
+def is_lower_cholesky(x: np.ndarray) -> np.ndarray:
+    """Where a matrix (the last two axes) is a lower triangle with a positive diagonal."""
+    lower = (np.tril(x) == x).all((-2, -1))
+    return np.asarray(lower & (np.diagonal(x, 0, -2, -1) > 0).all(-1))
+
+
+@ieee
+def is_symmetric(x: np.ndarray) -> np.ndarray:
+    """Where a square matrix (the last two axes) equals its transpose, up to 1e-6 and a relative error of 1e-5."""
+    return np.asarray(np.isclose(x, x.swapaxes(-1, -2), atol=1e-6).all((-2, -1)))
