@@ -1,4 +1,4 @@
-"""Arrays are computed with by kernels. What still calls NumPy itself is counted here, and may only become less."""
+"""Arrays are computed with by kernels, made and read by ``arrays``: the rooms above call no function of NumPy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,17 @@ HARMLESS = {
     *("dtype", "errstate", "result_type", "iinfo", "finfo", "can_cast", "promote_types", "issubdtype", "isscalar"),
     *("ndim", "shape", "broadcast_shapes", "float32", "float64", "int64", "bool_", "generic", "lib"),
 }
-# room -> calls; lower a number when a call has become a kernel
-MOST = {"ops": 752, "nn": 128, "lowbit": 106, "engine": 99, "optim": 23, "rules": 8, "distributions": 55}
+ROOMS = ("ops", "nn", "lowbit", "engine", "optim", "rules", "distributions")
+# files that compute on the host, with copies of elements, to tell a person something
+ON_THE_HOST = {
+    "engine/checker.py": "compares gradients with differences",
+    "engine/gradcheck.py": "draws where gradients are checked",
+    "engine/diagnosis.py": "looks for the cause of a wrong gradient",
+    "engine/anomaly.py": "says where the first NaN is",
+    "engine/printing.py": "prints elements",
+}
+# (file, function of NumPy) -> why it stays
+EXCEPTIONS = {("ops/product/einsum.py", "einsum_path"): "orders products by shapes; it reads no element"}
 
 
 def calls(text: str) -> list[str]:
@@ -30,11 +39,22 @@ def calls(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("room", MOST)
-def test_no_call_is_added(room: str) -> None:
-    count = sum(len(calls(path.read_text(encoding="utf-8"))) for path in (PACKAGE / room).rglob("*.py"))
-    assert count <= MOST[room], f"{room} calls NumPy {count} times; make a kernel of what is new"
-    assert count > MOST[room] - 10, f"{room} calls NumPy {count} times; lower the number here"
+@pytest.mark.parametrize("room", ROOMS)
+def test_arrays_are_computed_with_by_kernels(room: str) -> None:
+    found = {
+        (path.relative_to(PACKAGE).as_posix(), name)
+        for path in (PACKAGE / room).rglob("*.py")
+        for name in calls(path.read_text(encoding="utf-8"))
+    }
+    extra = {each for each in found if each[0] not in ON_THE_HOST} - EXCEPTIONS.keys()
+    assert not extra, f"make kernels of these, or use arrays/: {sorted(extra)}"
+
+
+def test_no_exception_is_out_of_date() -> None:
+    for file in ON_THE_HOST:
+        assert calls((PACKAGE / file).read_text(encoding="utf-8")), file
+    for file, name in EXCEPTIONS:
+        assert name in calls((PACKAGE / file).read_text(encoding="utf-8")), file
 
 
 def test_what_counts() -> None:
