@@ -13,6 +13,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from formula_arguments import KERNELS, arguments
+from kernels.test_specifications import CASES, WITHOUT_SPECIFICATION
 from retrograd import textbook
 from retrograd.formulas import form
 from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
@@ -149,7 +150,8 @@ def test_every_kernel_is_exported_and_covered_here() -> None:
     codes = {"sign_bits", "quantize_codes", "lowbit_filters", "lowbit_conv"}  # tests/kernels/test_lowbit.py
     exported = set(textbook.__all__) - {"formula_kernel"}  # test_user_formula.py
     moves = {"cast", "concatenate", "csr_transpose", "pad_slice"}  # tests/kernels/test_interface.py
-    assert public == exported == {*calls(np.float64), *in_place, *nested, *codes, *moves, "norm_of_all"}
+    training = {*WITHOUT_SPECIFICATION, *[name for name, _ in CASES]}  # tests/kernels/test_specifications.py
+    assert public == exported == {*calls(np.float64), *in_place, *nested, *codes, *moves, *training, "norm_of_all"}
 
 
 @pytest.mark.parametrize("name", calls(np.float64))
