@@ -13,6 +13,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from formula_arguments import KERNELS, arguments
+from kernels.test_specifications import CASES, WITHOUT_SPECIFICATION
 from retrograd import textbook
 from retrograd.formulas import form
 from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
@@ -236,7 +237,9 @@ def test_every_kernel_is_exported_and_covered_here() -> None:
     moves |= vars(LinearAlgebra).keys() & exported  # tests/kernels/test_linear_algebra.py
     sizes = {"fractional_max_pool_indices", "interpolation_matrix"}  # test_resampling.py
     by_size = {"diagonal_places", "progression", "triangle_indices", "window_function"}  # no array is given
-    elsewhere = {*in_place, *nested, *codes, *moves, *indexing, *sizes, *by_size, "norm_of_all", "first_equal"}
+    training = {*WITHOUT_SPECIFICATION, *[name for name, _ in CASES]}  # tests/kernels/test_specifications.py
+    elsewhere = {*training, *in_place, *nested, *codes, *moves, *indexing, *sizes, *by_size}
+    elsewhere |= {"norm_of_all", "first_equal"}
     assert public == exported == {*calls(np.float64), *elsewhere}
 
 

@@ -80,6 +80,7 @@ def integer_levels(x: np.ndarray, step: np.ndarray, high: int) -> np.ndarray:
     return np.rint(ratio).astype(np.int64)
 
 
+@ieee
 def scaled_integers(integers: np.ndarray, step: np.ndarray) -> np.ndarray:
     """integers times step, multiplied in float64, in the type of step"""
     return np.asarray(integers * step.astype(np.float64)).astype(step.dtype)
