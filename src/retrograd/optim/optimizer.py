@@ -18,7 +18,7 @@ from ..engine.arguments import as_list
 from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.line import inside
-from ..engine.tensor import Tensor
+from ..engine.tensor import Tensor, wrap
 from ..entries import brief, check_table, items, names
 from ..entries import number as number_of
 from ..formulas import UPDATES, form
@@ -459,7 +459,7 @@ class Optimizer:
 
 def _zeros(parameter: Tensor) -> Tensor:
     """A zero Tensor of parameter's shape, dtype and memory order."""
-    return Tensor(zeros_like(parameter.array))
+    return wrap(zeros_like(parameter.array))
 
 
 def array_like(name: str, value: Any) -> np.ndarray:

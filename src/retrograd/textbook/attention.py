@@ -62,7 +62,7 @@ def mask_bias(mask: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 
 def causal_bias(scores: np.ndarray) -> np.ndarray:
     """(L, S) to add to scores (..., L, S): 0 where key s is at or before query l, else -inf"""
-    visible = np.tri(scores.shape[-2], scores.shape[-1], dtype=bool)
+    visible = np.tri(scores.shape[-2], scores.shape[-1], dtype=bool, like=scores)
     return np.where(visible, 0.0, -np.inf).astype(scores.dtype)
 
 

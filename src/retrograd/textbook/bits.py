@@ -27,13 +27,14 @@ __all__ = [
 def pack_bits(codes: np.ndarray, bits: int) -> np.ndarray:
     """The stream, uint8, of n codes in C order, in n bits / 8 bytes, rounded up; bits: 1 to 16."""
     form = "u1" if bits <= 8 else "<u2"
-    each = np.unpackbits(np.ascontiguousarray(codes, form).reshape(-1, 1).view(np.uint8), axis=1, bitorder="little")
+    whole = np.ascontiguousarray(codes, form, like=codes).reshape(-1, 1)
+    each = np.unpackbits(whole.view(np.uint8), axis=1, bitorder="little")
     return np.packbits(each[:, :bits], bitorder="little")
 
 
 def unpack_bits(stream: np.ndarray, count: int, bits: int) -> np.ndarray:
     """The (count,) codes of a stream: uint8, or uint16 for more than 8 bits."""
-    filled = np.zeros((count, 8 if bits <= 8 else 16), np.uint8)
+    filled = np.zeros((count, 8 if bits <= 8 else 16), np.uint8, like=stream)
     filled[:, :bits] = np.unpackbits(stream, count=count * bits, bitorder="little").reshape(count, bits)
     codes = np.packbits(filled, axis=1, bitorder="little")
     return codes[:, 0] if bits <= 8 else codes.view("<u2")[:, 0].astype(np.uint16)
@@ -46,7 +47,7 @@ def uniform_codes(integers: np.ndarray, low: int, stride: int) -> np.ndarray:
 
 def uniform_values(codes: np.ndarray, low: int, stride: int) -> np.ndarray:
     """low + stride codes as int64"""
-    return np.asarray(low + stride * codes.astype(np.int64))
+    return np.asarray(low + stride * codes.astype(np.int64), like=codes)
 
 
 def shift_codes(terms: np.ndarray, bits: int, has_zero: bool) -> np.ndarray:
@@ -83,7 +84,7 @@ def integer_levels(x: np.ndarray, step: np.ndarray, high: int) -> np.ndarray:
 @ieee
 def scaled_integers(integers: np.ndarray, step: np.ndarray) -> np.ndarray:
     """integers times step, multiplied in float64, in the type of step"""
-    return np.asarray(integers * step.astype(np.float64)).astype(step.dtype)
+    return np.asarray(integers * step.astype(np.float64), like=integers).astype(step.dtype)
 
 
 def distinct_numbers(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -92,10 +93,11 @@ def distinct_numbers(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     Returns them, (R, most), in the order of their bits as integers, with zeros behind the shorter rows; how many each
     row has, (R,) int64; and the place of each element in the list of its row, (R, n) int64.
     """
-    bits = np.ascontiguousarray(x).view(f"u{x.itemsize}")
+    bits = np.ascontiguousarray(x, like=x).view(f"u{x.itemsize}")
     found = [np.unique(row, return_inverse=True) for row in bits]
-    counts = np.array([len(numbers) for numbers, _ in found], np.int64)
-    lists, places = np.zeros((len(found), max(counts, default=0)), bits.dtype), np.empty(x.shape, np.int64)
+    counts = np.array([len(numbers) for numbers, _ in found], np.int64, like=x)
+    lists = np.zeros((len(found), max(counts, default=0)), bits.dtype, like=x)
+    places = np.empty(x.shape, np.int64, like=x)
     for row, line, (numbers, inverse) in zip(lists, places, found, strict=True):
         row[: len(numbers)], line[:] = numbers, inverse.reshape(-1)
     return lists.view(x.dtype), counts, places

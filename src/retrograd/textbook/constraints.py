@@ -22,7 +22,7 @@ Bound = np.ndarray | float | None
 
 def all_of_event(mask: np.ndarray, count: int) -> np.ndarray:
     """Where all elements of the last ``count`` axes are true."""
-    return np.asarray(mask.all(tuple(range(mask.ndim - count, mask.ndim))))
+    return np.asarray(mask.all(tuple(range(mask.ndim - count, mask.ndim))), like=mask)
 
 
 def within_bounds(
@@ -39,39 +39,39 @@ def within_bounds(
         inside = inside & (x <= high if with_high else x < high)
     if whole and x.dtype.kind == "f":
         inside = inside & (np.floor(x) == x)
-    return np.asarray(inside)
+    return np.asarray(inside, like=x)
 
 
 def is_boolean(x: np.ndarray) -> np.ndarray:
     """Where x is 0 or 1."""
-    return np.asarray((x == 0) | (x == 1))
+    return np.asarray((x == 0) | (x == 1), like=x)
 
 
 @ieee
 def is_one_hot(x: np.ndarray) -> np.ndarray:
     """Where a vector (the last axis) has one 1 and zeros."""
-    return np.asarray(((x == 0) | (x == 1)).all(-1) & (x.sum(-1) == 1))
+    return np.asarray(((x == 0) | (x == 1)).all(-1) & (x.sum(-1) == 1), like=x)
 
 
 @ieee
 def is_simplex(x: np.ndarray) -> np.ndarray:
     """Where a vector (the last axis) has no negative elements, and its sum is 1 up to 1e-6."""
-    return np.asarray((x >= 0).all(-1) & (abs(x.sum(-1) - 1) < 1e-6))
+    return np.asarray((x >= 0).all(-1) & (abs(x.sum(-1) - 1) < 1e-6), like=x)
 
 
 @ieee
 def is_multinomial(x: np.ndarray, most: int) -> np.ndarray:
     """Where a vector (the last axis) has no negative elements, and its sum is at most ``most``."""
-    return np.asarray((x >= 0).all(-1) & (x.sum(-1) <= most))
+    return np.asarray((x >= 0).all(-1) & (x.sum(-1) <= most), like=x)
 
 
 def is_lower_cholesky(x: np.ndarray) -> np.ndarray:
     """Where a matrix (the last two axes) is a lower triangle with a positive diagonal."""
     lower = (np.tril(x) == x).all((-2, -1))
-    return np.asarray(lower & (np.diagonal(x, 0, -2, -1) > 0).all(-1))
+    return np.asarray(lower & (np.diagonal(x, 0, -2, -1) > 0).all(-1), like=x)
 
 
 @ieee
 def is_symmetric(x: np.ndarray) -> np.ndarray:
     """Where a square matrix (the last two axes) equals its transpose, up to 1e-6 and a relative error of 1e-5."""
-    return np.asarray(np.isclose(x, x.swapaxes(-1, -2), atol=1e-6).all((-2, -1)))
+    return np.asarray(np.isclose(x, x.swapaxes(-1, -2), atol=1e-6).all((-2, -1)), like=x)

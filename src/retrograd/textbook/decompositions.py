@@ -20,7 +20,7 @@ def svd(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     u, s, vt = np.linalg.svd(a if finite.all() else np.where(finite, a, 0), full_matrices=False)
     if not finite.all():
         u, s, vt = (np.where(mask, part, np.nan) for mask, part in ((finite, u), (finite[..., 0], s), (finite, vt)))
-    return u, s, np.ascontiguousarray(vt.swapaxes(-1, -2))
+    return u, s, np.ascontiguousarray(vt.swapaxes(-1, -2), like=a)
 
 
 def svd_complement(a: np.ndarray) -> np.ndarray:
@@ -51,7 +51,7 @@ def eigh(a: np.ndarray, upper: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray
         values, vectors = np.linalg.eigh(a, triangle)
     except np.linalg.LinAlgError:
         first = first_refused(np.linalg.eigh, a, triangle)
-        return np.full(a.shape[:-1], np.nan, a.dtype), np.full_like(a, np.nan), first
+        return np.full(a.shape[:-1], np.nan, a.dtype, like=a), np.full_like(a, np.nan), first
     return values, vectors, none_refused()
 
 
@@ -65,7 +65,7 @@ def cholesky(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def bad_minor(a: np.ndarray) -> np.ndarray:
     """(...,) int32: the order of the first leading minor that is not positive definite, 0 if all are"""
-    info = np.zeros(a.shape[:-2], np.int32)
+    info = np.zeros(a.shape[:-2], np.int32, like=a)
     for place in np.ndindex(info.shape):
         if refused(np.linalg.cholesky, a[place]):
             orders = range(1, a.shape[-1] + 1)
@@ -82,4 +82,4 @@ def qr(a: np.ndarray, complete: bool) -> tuple[np.ndarray, np.ndarray]:
 def geqrf(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """a = q r as LAPACK holds it: r on and above the diagonal, below it the vectors of reflections; tau (..., K)."""
     found, tau = np.linalg.qr(a, "raw")
-    return np.ascontiguousarray(found.swapaxes(-1, -2)), tau
+    return np.ascontiguousarray(found.swapaxes(-1, -2), like=a), tau

@@ -30,7 +30,7 @@ def difference_weights(distances: np.ndarray, order: int, dtype: np.dtype[Any]) 
         start, end = 1 / distances[:1], 1 / distances[-1:]
     else:
         c, d = distances[0], distances[1]
-        start = np.array([-(2 * c + d) / (c * (c + d)), (c + d) / (c * d), c / (d * (c + d))])
+        start = np.array([-(2 * c + d) / (c * (c + d)), (c + d) / (c * d), c / (d * (c + d))], like=distances)
         c, d = distances[-1], distances[-2]
-        end = np.array([(2 * c + d) / (c * (c + d)), 1 / c + 1 / d, c / (d * (c + d))])
-    return tuple([np.asarray(each, dtype) for each in (after, before, middle, start, end)])
+        end = np.array([(2 * c + d) / (c * (c + d)), 1 / c + 1 / d, c / (d * (c + d))], like=distances)
+    return tuple([np.asarray(each, dtype, like=distances) for each in (after, before, middle, start, end)])

@@ -32,23 +32,23 @@ def row_combination(a: np.ndarray, x: np.ndarray, b: np.ndarray, y: np.ndarray, 
 
 def is_zero(x: np.ndarray) -> np.ndarray:
     """Bool: whether x is 0."""
-    return np.asarray(x == 0)
+    return np.asarray(x == 0, like=x)
 
 
 def short_lengths(square: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
     """length = sqrt(square), and bool: whether it is below eps"""
-    length = np.asarray(np.sqrt(square))
-    return length, np.asarray(length < eps)
+    length = np.asarray(np.sqrt(square), like=square)
+    return length, np.asarray(length < eps, like=square)
 
 
 def signum(x: np.ndarray) -> np.ndarray:
     """1 where x > 0, -1 where x < 0, 0 where x is 0; NaN stays."""
-    return np.asarray(np.sign(x))
+    return np.asarray(np.sign(x), like=x)
 
 
 def largest(x: np.ndarray) -> np.ndarray:
     """max |x| along the last axis, 0 where that has no element: x (..., N)  ->  (...)"""
-    return np.asarray(np.abs(x).max(-1, initial=0))
+    return np.asarray(np.abs(x).max(-1, initial=0), like=x)
 
 
 def largest_slope(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -58,7 +58,7 @@ def largest_slope(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """
     largest = np.abs(x) == y[..., None]
     share = largest / np.maximum(largest.sum(-1, keepdims=True), 1)
-    return np.asarray(np.sign(x) * share.astype(x.dtype))
+    return np.asarray(np.sign(x) * share.astype(x.dtype), like=x)
 
 
 def pair_indices(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -20,17 +20,17 @@ def bag_max(x: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     For an empty bag they are 0 and -1.
     """
     bags, columns = starts.size - 1, x.shape[1]
-    places = np.full((bags, columns), -1)
+    places = np.full((bags, columns), -1, like=x)
     for b in range(bags):
         if starts[b] < starts[b + 1]:
             places[b] = starts[b] + x[starts[b] : starts[b + 1]].argmax(0)
-    y = np.take_along_axis(x, np.maximum(places, 0), 0) if x.size else np.zeros(places.shape, x.dtype)
+    y = np.take_along_axis(x, np.maximum(places, 0), 0) if x.size else np.zeros(places.shape, x.dtype, like=x)
     return np.where(places >= 0, y, 0).astype(x.dtype, copy=False), places
 
 
 def bag_max_grad(g: np.ndarray, places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Zeros of ``shape`` with g in the rows that ``bag_max`` found."""
-    y = np.zeros(shape, g.dtype)
+    y = np.zeros(shape, g.dtype, like=g)
     bag, column = (places >= 0).nonzero()
     y[places[bag, column], column] = g[bag, column]
     return y
@@ -49,7 +49,7 @@ def embedding_factors(
 
     by_frequency: instead of 1, 1 divided by the number of uses of the row
     """
-    factors = np.ones(indices.size)
+    factors = np.ones(indices.size, like=indices)
     if by_frequency:
         factors /= np.bincount(indices, minlength=rows)[indices]
     if padding is not None:
@@ -84,11 +84,11 @@ def scale_rows(weight: np.ndarray, rows: np.ndarray, factors: np.ndarray) -> Non
 
 def one_hot(classes: np.ndarray, count: int) -> np.ndarray:
     """y[..., c] = 1 where classes[...] = c, else 0 (int64); c < count"""
-    return (classes[..., np.newaxis] == np.arange(count)).astype(np.int64)
+    return (classes[..., np.newaxis] == np.arange(count, like=classes)).astype(np.int64)
 
 
 def inverse_rows(rows: np.ndarray, count: int) -> np.ndarray:
     """y[rows[k]] = k, and -1 for each of ``count`` rows that is not among ``rows``, which are all different."""
-    y = np.full(count, -1)
-    y[rows] = np.arange(len(rows))
+    y = np.full(count, -1, like=rows)
+    y[rows] = np.arange(len(rows), like=rows)
     return y

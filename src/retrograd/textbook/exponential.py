@@ -34,7 +34,7 @@ def _exponential(x: np.ndarray) -> np.ndarray:
         return np.where(finite, _exponential(np.where(finite, x, 0)), np.nan)
     times = np.maximum(0, np.ceil(np.log2(np.maximum(norms, 1e-300) / _LARGEST))).astype(np.int64)
     x = x / (2.0**times)[..., np.newaxis, np.newaxis]
-    unit, b = np.eye(x.shape[-1]), _PADE
+    unit, b = np.eye(x.shape[-1], like=x), _PADE
     x2 = x @ x
     x4 = x2 @ x2
     x6 = x4 @ x2

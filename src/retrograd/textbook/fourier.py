@@ -28,10 +28,10 @@ def half_sum(g: np.ndarray, axis: int, n: int, inverse: bool, factor: float) -> 
     -2 if ``inverse``: it is the transpose of ``real_fft``.
     """
     z = np.moveaxis(_complex(g), axis, -1)
-    full = np.zeros((*z.shape[:-1], n), z.dtype)
+    full = np.zeros((*z.shape[:-1], n), z.dtype, like=g)
     full[..., : z.shape[-1]] = z
     y = (np.fft.fft(full) if inverse else np.fft.ifft(full, norm="forward")).real * factor
-    return np.ascontiguousarray(np.moveaxis(y, -1, axis).astype(g.dtype))
+    return np.ascontiguousarray(np.moveaxis(y, -1, axis).astype(g.dtype), like=g)
 
 
 def half_weights(n: int, dtype: np.dtype[Any]) -> np.ndarray:
@@ -54,10 +54,11 @@ def rfft_frequencies(n: int, d: float, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def _complex(pairs: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(pairs).view(np.complex64 if pairs.dtype == np.float32 else np.complex128)[..., 0]
+    kind = np.complex64 if pairs.dtype == np.float32 else np.complex128
+    return np.ascontiguousarray(pairs, like=pairs).view(kind)[..., 0]
 
 
 def _pairs(z: np.ndarray, dtype: Any, factor: float) -> np.ndarray:
-    z = np.ascontiguousarray(z, np.complex64 if dtype == np.float32 else np.complex128)
+    z = np.ascontiguousarray(z, np.complex64 if dtype == np.float32 else np.complex128, like=z)
     pairs = z[..., np.newaxis].view(dtype)
-    return pairs * np.asarray(factor, dtype) if factor != 1 else pairs
+    return pairs * np.asarray(factor, dtype, like=z) if factor != 1 else pairs

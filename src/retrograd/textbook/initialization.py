@@ -58,7 +58,7 @@ def fill_dirac(y: np.ndarray, groups: int) -> None:
     outputs, inputs, *taps = y.shape
     y[...] = 0
     own = outputs // groups
-    same = np.arange(min(own, inputs))
+    same = np.arange(min(own, inputs), like=y)
     central: Any = tuple(extent // 2 for extent in taps)
     for group in range(groups):
         y[(group * own + same, same, *central)] = 1
@@ -66,14 +66,14 @@ def fill_dirac(y: np.ndarray, groups: int) -> None:
 
 def clear_entries(y: np.ndarray, rows: np.ndarray) -> None:
     """y[rows[c, k], c] = 0 in place for each column c of a matrix"""
-    y[rows, np.arange(len(rows))[:, np.newaxis]] = 0
+    y[rows, np.arange(len(rows), like=y)[:, np.newaxis]] = 0
 
 
 def orthogonal_factor(x: np.ndarray, gain: float) -> np.ndarray:
     """gain times the Q of the QR factorization of x (*, M, N) whose R has a positive diagonal, (*, M, min(M, N))."""
     q, r = np.linalg.qr(x)
     signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1, 1).astype(x.dtype) * x.dtype.type(gain)
-    return np.ascontiguousarray(q * signs[..., None, :])
+    return np.ascontiguousarray(q * signs[..., None, :], like=x)
 
 
 @ieee
@@ -83,7 +83,7 @@ def spectral_start(original: np.ndarray, weight: np.ndarray, matrix: np.ndarray,
     """
     v = np.linalg.lstsq(matrix, u, rcond=None)[0]
     v *= np.linalg.norm(original) / np.linalg.norm(weight) / (u @ matrix @ v)
-    return np.asarray(v)
+    return np.asarray(v, like=original)
 
 
 def with_signs(a: np.ndarray, tau: np.ndarray) -> np.ndarray:

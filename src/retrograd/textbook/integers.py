@@ -19,42 +19,42 @@ __all__ = [
 
 def bitwise_and(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The bits that both have; of truth values: both."""
-    return np.asarray(np.bitwise_and(x, y))
+    return np.asarray(np.bitwise_and(x, y), like=x)
 
 
 def bitwise_or(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The bits that at least one has; of truth values: at least one."""
-    return np.asarray(np.bitwise_or(x, y))
+    return np.asarray(np.bitwise_or(x, y), like=x)
 
 
 def bitwise_xor(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The bits that exactly one has; of truth values: exactly one."""
-    return np.asarray(np.bitwise_xor(x, y))
+    return np.asarray(np.bitwise_xor(x, y), like=x)
 
 
 def bitwise_not(x: np.ndarray) -> np.ndarray:
     """The inverted bits: -x - 1 for signed integers, not x for truth values."""
-    return np.asarray(np.invert(x))
+    return np.asarray(np.invert(x), like=x)
 
 
 def bitwise_left_shift(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """x 2**y, without the bits beyond the type"""
-    return np.asarray(np.left_shift(x, y))
+    return np.asarray(np.left_shift(x, y), like=x)
 
 
 def bitwise_right_shift(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """x / 2**y, rounded down"""
-    return np.asarray(np.right_shift(x, y))
+    return np.asarray(np.right_shift(x, y), like=x)
 
 
 def gcd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The greatest common divisor, at least 0."""
-    return np.asarray(np.gcd(x, y))
+    return np.asarray(np.gcd(x, y), like=x)
 
 
 def lcm(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The least common multiple, at least 0."""
-    return np.asarray(np.lcm(x, y))
+    return np.asarray(np.lcm(x, y), like=x)
 
 
 def integer_powers(x: np.ndarray, y: np.ndarray) -> np.ndarray:

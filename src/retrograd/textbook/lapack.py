@@ -19,8 +19,8 @@ def first_refused(function: Callable[..., Any], matrices: np.ndarray, *others: A
     """The index of the first matrix that ``function(matrix, *others)`` of NumPy refuses; it refuses them together."""
     for index, matrix in enumerate(matrices.reshape(prod(matrices.shape[:-2]), *matrices.shape[-2:])):
         if refused(function, matrix, *others):
-            return np.array(index, np.int64)
-    return np.array(0, np.int64)
+            return np.array(index, np.int64, like=matrices)
+    return np.array(0, np.int64, like=matrices)
 
 
 def refused(function: Callable[..., Any], *arguments: Any) -> bool:

@@ -23,7 +23,7 @@ def ldl_factor(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     D has blocks of 1 and 2 rows. pivots: as ``linalg.ldl_factor`` says. info: the first block that is 0, from 1, or 0.
     """
     a = np.tril(x)
-    pivots, info = np.empty(x.shape[:-1], np.int32), np.zeros(x.shape[:-2], np.int32)
+    pivots, info = np.empty(x.shape[:-1], np.int32, like=x), np.zeros(x.shape[:-2], np.int32, like=x)
     for place in np.ndindex(info.shape):
         info[place] = _eliminate(a[place], pivots[place])
     return np.tril(a), pivots, info
@@ -71,7 +71,7 @@ def _exchange(a: np.ndarray, k: int, first: int, second: int) -> None:
     if first == second:
         return
     whole = np.tril(a[k:, k:]) + np.tril(a[k:, k:], -1).T
-    order = np.arange(len(whole))
+    order = np.arange(len(whole), like=a)
     order[first - k], order[second - k] = second - k, first - k
     a[k:, k:] = np.tril(whole[order][:, order])
 
@@ -84,9 +84,9 @@ def ldl_structure(pivots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
     """
     *lead, n = pivots.shape
     count = prod(lead)
-    order = np.broadcast_to(np.arange(n), (count, n)).copy()
-    rows = np.broadcast_to(np.arange(n)[:, np.newaxis], (count, n, n)).copy()
-    blocks = np.broadcast_to(np.eye(n, dtype=bool), (count, n, n)).copy()
+    order = np.broadcast_to(np.arange(n, like=pivots), (count, n)).copy()
+    rows = np.broadcast_to(np.arange(n, like=pivots)[:, np.newaxis], (count, n, n)).copy()
+    blocks = np.broadcast_to(np.eye(n, dtype=bool, like=pivots), (count, n, n)).copy()
     for own, order_of, rows_of, blocks_of in zip(pivots.reshape(count, n), order, rows, blocks, strict=True):
         k = 0
         while k < n:

@@ -103,7 +103,7 @@ def max_pool_codes(x: np.ndarray, words: np.ndarray, window: Window) -> np.ndarr
         axes = zip(starts, window.output, window.stride, strict=True)
         part = x[(slice(None), *(slice(start, start + (o - 1) * s + 1, s) for start, o, s in axes))]
         y = part if y is None else join(y, part)
-    return np.asarray(y ^ words)
+    return np.asarray(y ^ words, like=x)
 
 
 @ieee

@@ -22,18 +22,18 @@ def lu_factor(x: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray]:
     """
     *lead, m, n = x.shape
     k, count = min(m, n), prod(lead)
-    a, every = x.reshape(count, m, n).copy(), np.arange(count)
-    pivots = np.empty((count, k), np.int32)
+    a, every = x.reshape(count, m, n).copy(), np.arange(count, like=x)
+    pivots = np.empty((count, k), np.int32, like=x)
     for begin in range(0, k, _BLOCK):
         end = min(begin + _BLOCK, k)
         for j in range(begin, end):
-            row = j + np.abs(a[:, j:, j]).argmax(1) if pivot else np.full(count, j)
+            row = j + np.abs(a[:, j:, j]).argmax(1) if pivot else np.full(count, j, like=x)
             a[every, j], a[every, row] = a[every, row], a[every, j]
             pivots[:, j] = row + 1
             # a column of zeros is eliminated already
             a[:, j + 1 :, j] /= np.where(a[:, j:, j].any(1), a[:, j, j], 1)[:, np.newaxis]
             a[:, j + 1 :, j + 1 : end] -= a[:, j + 1 :, j : j + 1] * a[:, j : j + 1, j + 1 : end]
-        triangle = np.tril(a[:, begin:end, begin:end], -1) + np.eye(end - begin, dtype=a.dtype)
+        triangle = np.tril(a[:, begin:end, begin:end], -1) + np.eye(end - begin, dtype=a.dtype, like=x)
         a[:, begin:end, end:] = _substituted(triangle, a[:, begin:end, end:])
         a[:, end:, end:] -= a[:, end:, begin:end] @ a[:, begin:end, end:]
     return a.reshape(x.shape), pivots.reshape(*lead, k)
@@ -54,15 +54,15 @@ def zero_pivot(lu: np.ndarray) -> np.ndarray:
     """(...,) int32: the position, from 1, of the first 0 on the diagonal of lu (..., M, N); 0 if there is none"""
     singular = np.diagonal(lu, 0, -2, -1) == 0
     if not singular.shape[-1]:
-        return np.zeros(lu.shape[:-2], np.int32)
-    return np.asarray(np.where(singular.any(-1), singular.argmax(-1) + 1, 0), np.int32)
+        return np.zeros(lu.shape[:-2], np.int32, like=lu)
+    return np.asarray(np.where(singular.any(-1), singular.argmax(-1) + 1, 0), np.int32, like=lu)
 
 
 def lu_order(pivots: np.ndarray, rows: int) -> np.ndarray:
     """The row (..., M), int64, of the matrix that each row of L U is, from the exchanges (..., K); M = ``rows``."""
     *lead, k = pivots.shape
-    order = np.broadcast_to(np.arange(rows), (prod(lead), rows)).copy()
-    every = np.arange(len(order))
+    order = np.broadcast_to(np.arange(rows, like=pivots), (prod(lead), rows)).copy()
+    every = np.arange(len(order), like=pivots)
     for i, row in enumerate(pivots.reshape(len(order), k).T - 1):
         order[every, i], order[every, row] = order[every, row], order[every, i]
     return order.reshape(*lead, rows)
@@ -75,4 +75,4 @@ def inverse_permutation(order: np.ndarray) -> np.ndarray:
 
 def permutation_matrix(order: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     """p (..., N, N) with p[order[i], i] = 1, else 0."""
-    return (np.arange(order.shape[-1])[:, np.newaxis] == order[..., np.newaxis, :]).astype(dtype)
+    return (np.arange(order.shape[-1], like=order)[:, np.newaxis] == order[..., np.newaxis, :]).astype(dtype)

@@ -20,7 +20,7 @@ def argwhere(x: np.ndarray) -> np.ndarray:
 def nonzero_static(x: np.ndarray, size: int, fill_value: int) -> np.ndarray:
     """The first ``size`` rows of ``argwhere``, int64; rows of ``fill_value`` if there are fewer."""
     places = np.argwhere(x)[:size]
-    found = np.full((size, x.ndim), fill_value, np.int64)
+    found = np.full((size, x.ndim), fill_value, np.int64, like=x)
     found[: len(places)] = places
     return found
 

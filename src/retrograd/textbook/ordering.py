@@ -30,7 +30,7 @@ def median(x: np.ndarray, skip: bool) -> np.ndarray:
         y = np.partition(numbers, middle)[middle]
     else:
         y = np.nan
-    return np.full((1,) * x.ndim, y, x.dtype)
+    return np.full((1,) * x.ndim, y, x.dtype, like=x)
 
 
 def median_index(x: np.ndarray, axis: int, skip: bool) -> np.ndarray:
@@ -47,7 +47,7 @@ def mode(x: np.ndarray, axis: int) -> np.ndarray:
     """Last index (int64) of the most frequent element along ``axis``, which gets extent 1; of several, the smallest."""
     order = np.moveaxis(argsort(x, axis, False, True), axis, -1)
     ordered = np.take_along_axis(np.moveaxis(x, axis, -1), order, -1)
-    places = np.arange(ordered.shape[-1])
+    places = np.arange(ordered.shape[-1], like=x)
     starts = np.concatenate((np.ones_like(ordered[..., :1], np.bool_), ordered[..., 1:] != ordered[..., :-1]), -1)
     run = places - np.maximum.accumulate(np.where(starts, places, 0), -1)
     index = np.take_along_axis(order, run.argmax(-1)[..., np.newaxis], -1)
@@ -76,7 +76,7 @@ def quantile_index(
         rank = (np.floor if interpolation == "lower" else np.ceil)(rank)
     low, high = np.floor(rank), np.ceil(rank)
     lower, upper = (np.take_along_axis(order, each.astype(np.int64), axis) for each in (low, high))
-    return lower, upper, low < high, np.asarray(rank - low, x.dtype), np.asarray(last, x.dtype)
+    return lower, upper, low < high, np.asarray(rank - low, x.dtype, like=x), np.asarray(last, x.dtype, like=x)
 
 
 def unique(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -96,7 +96,7 @@ def unique_consecutive(
     rows = np.moveaxis(x, axis, 0)
     changes = (rows[1:] != rows[:-1]).any(tuple(range(1, rows.ndim)))
     starts = np.concatenate(([True] * bool(len(rows)), changes)).astype(np.bool_)
-    merged = np.ascontiguousarray(np.moveaxis(rows[starts], 0, axis))
+    merged = np.ascontiguousarray(np.moveaxis(rows[starts], 0, axis), like=x)
     number = np.cumsum(starts, dtype=np.int64) - 1 if inverse else None
     count = np.diff(np.append(np.flatnonzero(starts), len(rows))).astype(np.int64) if counts else None
     return merged, number, count

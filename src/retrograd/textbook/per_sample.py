@@ -16,8 +16,8 @@ def embedding_sample_grad(
 
     padding: a row whose gradient is 0, or None.
     """
-    gw = np.zeros((indices.shape[0], *shape), g.dtype)
-    samples = np.arange(indices.shape[0]).reshape(-1, *(1,) * (indices.ndim - 1))
+    gw = np.zeros((indices.shape[0], *shape), g.dtype, like=g)
+    samples = np.arange(indices.shape[0], like=g).reshape(-1, *(1,) * (indices.ndim - 1))
     np.add.at(gw, (np.broadcast_to(samples, indices.shape), indices), g)
     if padding is not None:
         gw[:, padding] = 0

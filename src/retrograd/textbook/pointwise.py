@@ -29,6 +29,11 @@ _OF_INTEGERS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+def _kind(arrays: tuple[Any, ...]) -> Any:
+    """An array of the kind of the result: that of another library, if there is one, else NumPy's."""
+    return next((each for each in arrays if type(each) is not np.ndarray), arrays[-1])
+
+
 def on_arrays(formula: Callable[..., Any], of_integers: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """The kernel of a formula: the formula itself, in the type of its operands.
 
@@ -40,26 +45,28 @@ def on_arrays(formula: Callable[..., Any], of_integers: Callable[..., Any] | Non
 
     @ieee
     def run(*values: Any) -> np.ndarray:
-        return np.asarray(formula(*values), np.bool_ if one.truth else values[last].dtype, like=values[last])
+        dtype = np.bool_ if one.truth else values[last].dtype
+        return np.asarray(formula(*values), dtype, like=_kind(values[: last + 1]))
 
     exactly: Any = of_integers
 
     def run_one(x: np.ndarray) -> np.ndarray:
-        return run(x) if x.dtype.kind == "f" else np.asarray(exactly(x))
+        return run(x) if x.dtype.kind == "f" else np.asarray(exactly(x), like=x)
 
     def run_two(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if y.dtype.kind == "f" and x.dtype.kind not in "iu":
             return run(x, y)
-        return np.asarray(exactly(x, y))
+        return np.asarray(exactly(x, y), like=_kind((x, y)))
 
     def run_three(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return run(condition, x, y) if y.dtype.kind == "f" else np.asarray(exactly(condition, x, y))
+        return run(condition, x, y) if y.dtype.kind == "f" else np.asarray(exactly(condition, x, y), like=condition)
 
     @ieee
     def run_several(*values: Any) -> tuple[np.ndarray | None, ...]:
         wanted, dtype = values[-one.results :], values[last].dtype
+        like = _kind(values[: last + 1])
         pairs = zip(formula(*values[: -one.results]), wanted, strict=True)
-        return tuple([np.asarray(result, dtype, like=values[last]) if want else None for result, want in pairs])
+        return tuple([np.asarray(result, dtype, like=like) if want else None for result, want in pairs])
 
     if of_integers is not None:
         return wraps(formula)((run_one, run_two, run_three)[last])

@@ -17,7 +17,7 @@ def progression(start: float, step: float, count: int) -> np.ndarray:
 def powers_of_number(exponents: np.ndarray, base: float, dtype: np.dtype[Any]) -> np.ndarray:
     """base**exponent, computed in the type of the exponents; too large a number becomes inf"""
     with np.errstate(over="ignore"):
-        return np.asarray(base**exponents).astype(dtype)
+        return np.asarray(base**exponents, like=exponents).astype(dtype)
 
 
 def window_function(name: str, count: int, numbers: tuple[float, ...]) -> np.ndarray:

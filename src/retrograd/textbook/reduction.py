@@ -61,37 +61,37 @@ def prod(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
 
 def integer_sum(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype[Any]) -> np.ndarray:
     """The sum of integers or truth values over ``axes`` in a type, where it wraps; in bool: whether one is not 0."""
-    return np.asarray(x.sum(axis=axes, keepdims=keepdims, dtype=dtype))
+    return np.asarray(x.sum(axis=axes, keepdims=keepdims, dtype=dtype), like=x)
 
 
 def integer_prod(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype[Any]) -> np.ndarray:
     """The product of integers or truth values over ``axes``, as ``integer_sum``; in bool: whether none is 0."""
-    return np.asarray(x.prod(axis=axes, keepdims=keepdims, dtype=dtype))
+    return np.asarray(x.prod(axis=axes, keepdims=keepdims, dtype=dtype), like=x)
 
 
 def integer_amax(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
     """The largest integer or truth value over ``axes``."""
-    return np.asarray(np.max(x, axes, keepdims=keepdims))
+    return np.asarray(np.max(x, axes, keepdims=keepdims), like=x)
 
 
 def integer_amin(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
     """The smallest integer or truth value over ``axes``."""
-    return np.asarray(np.min(x, axes, keepdims=keepdims))
+    return np.asarray(np.min(x, axes, keepdims=keepdims), like=x)
 
 
 def count_nonzero(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype[Any]) -> np.ndarray:
     """The number of elements over ``axes`` that are not 0, NaN among them, in a type."""
-    return np.asarray(np.count_nonzero(x, axis=axes, keepdims=keepdims), dtype)
+    return np.asarray(np.count_nonzero(x, axis=axes, keepdims=keepdims), dtype, like=x)
 
 
 def all(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
     """Whether no element over ``axes`` is 0; over no axes: of each element."""
-    return np.asarray(np.all(x, axis=axes, keepdims=keepdims))
+    return np.asarray(np.all(x, axis=axes, keepdims=keepdims), like=x)
 
 
 def any(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
     """Whether some element over ``axes`` is not 0; over no axes: of each element."""
-    return np.asarray(np.any(x, axis=axes, keepdims=keepdims))
+    return np.asarray(np.any(x, axis=axes, keepdims=keepdims), like=x)
 
 
 @ieee
@@ -131,12 +131,12 @@ def min(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
 
 def argmax(x: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
     """The index (int64) of the first maximum along ``axis``, or in C order; the first NaN is the maximum."""
-    return np.asarray(np.argmax(x, axis, keepdims=keepdims), np.int64)
+    return np.asarray(np.argmax(x, axis, keepdims=keepdims), np.int64, like=x)
 
 
 def argmin(x: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
     """The index of the first minimum; as ``argmax``."""
-    return np.asarray(np.argmin(x, axis, keepdims=keepdims), np.int64)
+    return np.asarray(np.argmin(x, axis, keepdims=keepdims), np.int64, like=x)
 
 
 def one_hot_argmax(x: np.ndarray, axis: int) -> np.ndarray:
@@ -157,7 +157,7 @@ def first_equal(
     places = np.flatnonzero(rest == value if value == value else rest != rest) + int(first)
     places_along = np.unravel_index(places, memory)
     back = tuple([places_along[order.index(axis)] for axis in range(len(shape))])
-    return np.asarray(np.ravel_multi_index(back, shape).min())
+    return np.asarray(np.ravel_multi_index(back, shape).min(), like=line)
 
 
 def decisive(size: np.ndarray, axes: tuple[int, ...], smallest: bool) -> np.ndarray:

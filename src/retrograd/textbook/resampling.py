@@ -62,7 +62,7 @@ def _antialiased(mode: str, extent: int, target: int, step: float) -> Csr:
     def weights(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         away = (columns - centers[rows] + 0.5) / stretch
         values = np.maximum(1 - np.abs(away), 0) if mode == "linear" else _cubic(away, -0.5)
-        return np.asarray(values / np.bincount(rows, values, target)[rows])
+        return np.asarray(values / np.bincount(rows, values, target)[rows], like=rows)
 
     return _rows(first, counts, weights)
 
@@ -78,8 +78,8 @@ def _rows(
 ) -> Csr:
     """A matrix from adjacent entries in each row, with ``weights`` of row and column."""
     starts = np.concatenate([[0], np.cumsum(counts)])
-    rows = np.repeat(np.arange(first.size), counts)
-    columns = np.arange(rows.size) - starts[rows] + first[rows]
+    rows = np.repeat(np.arange(first.size, like=first), counts)
+    columns = np.arange(rows.size, like=first) - starts[rows] + first[rows]
     return starts, columns, weights(rows, columns)
 
 

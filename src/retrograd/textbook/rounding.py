@@ -21,13 +21,13 @@ def round_to_bfloat16(x: np.ndarray) -> np.ndarray:
 def round_to_grid(x: np.ndarray, bits: int) -> np.ndarray:
     """The nearest multiples of max |x| / (2**(bits - 1) - 1), of two the even one; x if that is 0 or not finite."""
     step = np.abs(x).max(initial=0) / x.dtype.type(2 ** (bits - 1) - 1)
-    return np.asarray(np.rint(x / step) * step) if 0 < step < np.inf else x.copy()
+    return np.asarray(np.rint(x / step) * step, like=x) if 0 < step < np.inf else x.copy()
 
 
 @ieee
 def mean_absolute(x: np.ndarray) -> np.ndarray:
     """The mean of |x| over all elements, in float64; NaN over no elements."""
-    return np.asarray(np.abs(x).mean(dtype=np.float64) if x.size else np.nan)
+    return np.asarray(np.abs(x).mean(dtype=np.float64) if x.size else np.nan, like=x)
 
 
 @ieee
@@ -48,5 +48,5 @@ def shift_parameters(x: np.ndarray, shifts: int, low: int, high: int) -> tuple[n
         rest = rest - np.exp2(np.rint(exponent)) * np.sign(np.rint(sign))
         exponents.append(exponent)
         signs.append(sign)
-    found = [np.asarray(parts[0] if shifts == 1 else np.stack(parts), x.dtype) for parts in (exponents, signs)]
+    found = [np.asarray(parts[0] if shifts == 1 else np.stack(parts), x.dtype, like=x) for parts in (exponents, signs)]
     return found[0], found[1]

@@ -55,13 +55,13 @@ def integer_cumprod(x: np.ndarray, axis: int) -> np.ndarray:
 @ieee
 def logcumsumexp(x: np.ndarray, axis: int) -> np.ndarray:
     """y[i] = log(exp(x[0]) + ... + exp(x[i])) along ``axis``"""
-    return np.asarray(np.logaddexp.accumulate(x, axis))
+    return np.asarray(np.logaddexp.accumulate(x, axis), like=x)
 
 
 def cumulative_extreme(x: np.ndarray, axis: int, smallest: bool) -> tuple[np.ndarray, np.ndarray]:
     """The largest (smallest) of x[0] ... x[i] along ``axis``, NaN if there is one, and its last index (int64)."""
     values = (np.minimum if smallest else np.maximum).accumulate(x, axis)
-    places = np.arange(x.shape[axis]).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
+    places = np.arange(x.shape[axis], like=x).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
     new = (x == values) | (x != x)
     return values, np.maximum.accumulate(np.where(new, places, 0), axis)
 

@@ -25,7 +25,7 @@ def gather(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
 
 def scatter_add(g: np.ndarray, indices: np.ndarray, axis: int, shape: tuple[int, ...]) -> np.ndarray:
     """Zeros of ``shape`` with g added at the indices along ``axis``: the transpose of ``gather``."""
-    y = np.zeros(shape, g.dtype)
+    y = np.zeros(shape, g.dtype, like=g)
     if indices.shape[axis] == 1:  # no index repeats
         np.put_along_axis(_corner(y, indices.shape, axis), indices, g, axis)
     else:
@@ -47,7 +47,7 @@ def scatter_extreme(
         y[places] = _neutral(y.dtype)[sign > 0]
     with np.errstate(invalid="ignore"):
         (np.maximum if sign > 0 else np.minimum).at(y, places, src)
-    touched = np.zeros(y.shape, np.bool_)
+    touched = np.zeros(y.shape, np.bool_, like=x)
     touched[places] = True
     from_x = (y == x) & ~touched if not include else y == x
     from_src = src == y[places]
@@ -61,7 +61,7 @@ def scatter_extreme(
 
 def scatter_count(indices: np.ndarray, axis: int, shape: tuple[int, ...], include: bool) -> np.ndarray:
     """How many indices along ``axis`` lead to each place of ``shape``, and 1 for itself with include; at least 1."""
-    count = np.zeros(shape, np.int64)
+    count = np.zeros(shape, np.int64, like=indices)
     np.add.at(count, _along(indices, axis), 1)
     return count + 1 if include else np.maximum(count, 1)
 
@@ -77,14 +77,14 @@ def scatter_turns(indices: np.ndarray, axis: int, shape: tuple[int, ...]) -> tup
     order = np.argsort(flat, kind="stable")
     ordered = flat[order]
     first = np.searchsorted(ordered, ordered)
-    turn = np.empty(flat.size, np.int64)
-    turn[order] = np.arange(flat.size) - first
+    turn = np.empty(flat.size, np.int64, like=indices)
+    turn[order] = np.arange(flat.size, like=indices) - first
     return flat, turn
 
 
 def coordinates(indices: np.ndarray, axis: int) -> tuple[np.ndarray, ...]:
     """For each axis, the index along it of all elements that ``gather`` reads, in the shape of ``indices``."""
-    return tuple(map(np.ascontiguousarray, np.broadcast_arrays(*_along(indices, axis))))
+    return tuple([np.ascontiguousarray(each, like=each) for each in np.broadcast_arrays(*_along(indices, axis))])
 
 
 def put(x: np.ndarray, v: np.ndarray, places: Places, accumulate: bool) -> np.ndarray:
@@ -99,7 +99,7 @@ def put_into(y: np.ndarray, v: np.ndarray, places: Places, accumulate: bool) -> 
     basic, axes, arrays = places
     target = y if basic is None else _view(y, basic)
     if not accumulate:
-        target[_advanced(axes, arrays) if axes else ...] = np.ascontiguousarray(v) if v.ndim and axes else v
+        target[_advanced(axes, arrays) if axes else ...] = np.ascontiguousarray(v, like=y) if v.ndim and axes else v
     elif axes:
         np.add.at(target, _advanced(axes, arrays), v)
     else:
@@ -138,7 +138,7 @@ def ravel_multi_index(arrays: tuple[np.ndarray, ...], shape: tuple[int, ...]) ->
 
 def unravel_index(flat: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
     """For each axis of ``shape``, the index along it of the flat places ``flat``, in C order."""
-    return tuple(np.asarray(part, np.int64) for part in np.unravel_index(flat, shape))
+    return tuple(np.asarray(part, np.int64, like=flat) for part in np.unravel_index(flat, shape))
 
 
 def _view(x: np.ndarray, index: tuple[Any, ...]) -> np.ndarray:
@@ -158,7 +158,8 @@ def _along(indices: np.ndarray, axis: int) -> tuple[np.ndarray, ...]:
     """``indices`` along an axis as an index for NumPy."""
     shape = indices.shape
     return tuple(
-        indices if a == axis else np.arange(n).reshape((n,) + (1,) * (len(shape) - a - 1)) for a, n in enumerate(shape)
+        indices if a == axis else np.arange(n, like=indices).reshape((n,) + (1,) * (len(shape) - a - 1))
+        for a, n in enumerate(shape)
     )
 
 

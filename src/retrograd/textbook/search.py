@@ -19,8 +19,8 @@ def searchsorted(sequence: np.ndarray, values: np.ndarray, right: bool, dtype: A
     """
     side: Literal["left", "right"] = "right" if right else "left"
     if sequence.ndim == 1:
-        return np.asarray(np.searchsorted(sequence, values, side), dtype)
-    places = np.empty(values.shape, dtype)
+        return np.asarray(np.searchsorted(sequence, values, side), dtype, like=sequence)
+    places = np.empty(values.shape, dtype, like=sequence)
     for at in np.ndindex(*values.shape[:-1]):
         places[at] = np.searchsorted(sequence[at], values[at], side)
     return places
@@ -28,7 +28,7 @@ def searchsorted(sequence: np.ndarray, values: np.ndarray, right: bool, dtype: A
 
 def isin(x: np.ndarray, y: np.ndarray, invert: bool) -> np.ndarray:
     """Where an element of x is among those of y, or is not, if ``invert``."""
-    return np.asarray(np.isin(x, y, invert=invert))
+    return np.asarray(np.isin(x, y, invert=invert), like=x)
 
 
 def bincount(x: np.ndarray, weights: np.ndarray | None, length: int) -> np.ndarray:
@@ -68,15 +68,15 @@ def histogramdd(
 
     density: divided by the total and the volume of a bin; NaN where nothing is counted
     """
-    counts = np.zeros([len(own) - 1 for own in edges], np.float64)
+    counts = np.zeros([len(own) - 1 for own in edges], np.float64, like=points)
     places = [np.searchsorted(own, x, "right") - 1 - (x == own[-1]) for own, x in zip(edges, points.T, strict=True)]
-    inside = np.ones(len(points), bool)
+    inside = np.ones(len(points), bool, like=points)
     for place, own in zip(places, edges, strict=True):
         inside &= (place >= 0) & (place < len(own) - 1)
-    amounts = np.ones(len(points)) if weights is None else weights.reshape(-1)
+    amounts = np.ones(len(points), like=points) if weights is None else weights.reshape(-1)
     np.add.at(counts, tuple(place[inside] for place in places), amounts[inside])
     if density:
         counts /= counts.sum()
         for axis, own in enumerate(edges):
             counts /= np.diff(own.astype(np.float64)).reshape([-1] + [1] * (len(edges) - 1 - axis))
-    return np.asarray(counts, points.dtype)
+    return np.asarray(counts, points.dtype, like=points)

@@ -17,15 +17,15 @@ def causal_mask(count: int, dtype: np.dtype[Any]) -> np.ndarray:
 
 def counts_above(counts: np.ndarray) -> np.ndarray:
     """y[n] = how many of the counts, which never increase, are above n, for n from 0 to the first count; int64."""
-    return np.searchsorted(-counts, -np.arange(counts[0]))
+    return np.searchsorted(-counts, -np.arange(counts[0], like=counts))
 
 
 def packed_rows(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of a packed batch, whose step t has sizes[t] sequences: the step of each row, the place of its sequence among
     those sorted by length, and the length of each sequence.
     """
-    step = np.repeat(np.arange(len(sizes)), sizes)
-    place = np.arange(len(step)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    step = np.repeat(np.arange(len(sizes), like=sizes), sizes)
+    place = np.arange(len(step), like=sizes) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return step, place, counts_above(sizes)
 
 

@@ -30,14 +30,14 @@ def solve(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.linalg.solve(a, b), none_refused()
     except np.linalg.LinAlgError:
         shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])
-        any_side = np.zeros((a.shape[-1], 1), a.dtype)
-        return np.full(shape, np.nan, a.dtype), first_refused(np.linalg.solve, a, any_side)
+        any_side = np.zeros((a.shape[-1], 1), a.dtype, like=a)
+        return np.full(shape, np.nan, a.dtype, like=a), first_refused(np.linalg.solve, a, any_side)
 
 
 @ieee
 def singular_matrices(a: np.ndarray) -> np.ndarray:
     """(...,) bool: whether the sign of the determinant is 0, as it is where elimination meets a pivot of 0"""
-    return np.asarray(np.linalg.slogdet(a)[0] == 0)
+    return np.asarray(np.linalg.slogdet(a)[0] == 0, like=a)
 
 
 def pseudo_inverse(a: np.ndarray, atol: np.ndarray, rtol: np.ndarray) -> np.ndarray:
@@ -52,20 +52,20 @@ def pseudo_inverse(a: np.ndarray, atol: np.ndarray, rtol: np.ndarray) -> np.ndar
 def singular_rank(s: np.ndarray, atol: np.ndarray, rtol: np.ndarray) -> np.ndarray:
     """(...,) int64: how many of the singular values s (..., K) exceed max(atol, rtol times the largest)"""
     limits = np.maximum(atol, rtol * s.max(-1, initial=0))
-    return np.asarray((s > limits[..., np.newaxis]).sum(-1), np.int64)
+    return np.asarray((s > limits[..., np.newaxis]).sum(-1), np.int64, like=s)
 
 
 @ieee
 def determinant(a: np.ndarray) -> np.ndarray:
     """The determinants (...,)."""
-    return np.asarray(np.linalg.det(a))
+    return np.asarray(np.linalg.det(a), like=a)
 
 
 @ieee
 def log_determinant(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The signs of the determinants (...,), and the logarithms of their absolute values."""
     sign, logarithm = np.linalg.slogdet(a)
-    return np.asarray(sign), np.asarray(logarithm)
+    return np.asarray(sign, like=a), np.asarray(logarithm, like=a)
 
 
 @ieee
@@ -73,7 +73,7 @@ def cofactors(a: np.ndarray) -> np.ndarray:
     """det(a) a^-T, and its limit where a is singular: det(u) det(v) u diag(products of all s but one) vT"""
     u, s, v = svd(a)
     n = s.shape[-1]
-    others = np.where(np.eye(n, dtype=bool), 1, s[..., np.newaxis, :]).prod(-1)
+    others = np.where(np.eye(n, dtype=bool, like=a), 1, s[..., np.newaxis, :]).prod(-1)
     sign = np.linalg.det(u) * np.linalg.det(v)
     y: np.ndarray = (u * (others * np.sign(sign)[..., np.newaxis])[..., np.newaxis, :]) @ v.swapaxes(-1, -2)
     return y.astype(a.dtype, copy=False)

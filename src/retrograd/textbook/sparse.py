@@ -70,14 +70,14 @@ def csr_product_pair(x: np.ndarray, axis: int, matrix: Csr, next_matrix: Csr) ->
 
 def row_starts(rows: np.ndarray, count: int) -> np.ndarray:
     """The first entry of each of ``count`` rows, and the number of all (count+1,), for entries sorted by ``rows``"""
-    starts = np.zeros(count + 1, np.int64)
+    starts = np.zeros(count + 1, np.int64, like=rows)
     np.cumsum(np.bincount(rows, minlength=count), out=starts[1:])
     return starts
 
 
 def flat_places(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """The positions (K,) of the indices ``places`` (axes, K) in the elements of an array of this shape, row by row"""
-    flat = np.zeros(places.shape[1], np.int64)
+    flat = np.zeros(places.shape[1], np.int64, like=places)
     for line, extent in zip(places, shape, strict=True):
         flat = flat * extent + line
     return flat
@@ -85,8 +85,8 @@ def flat_places(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 def nonzero_places(x: np.ndarray, axes: int) -> np.ndarray:
     """The indices (axes, K) along the first ``axes`` axes of the parts of x that hold an element other than 0"""
-    some = np.asarray((x != 0).any(tuple(range(axes, x.ndim))))
-    return np.stack(np.nonzero(some)) if axes else np.zeros((0, int(some)), np.int64)
+    some = np.asarray((x != 0).any(tuple(range(axes, x.ndim))), like=x)
+    return np.stack(np.nonzero(some)) if axes else np.zeros((0, int(some)), np.int64, like=x)
 
 
 def coalesced_places(places: np.ndarray, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -97,11 +97,11 @@ def coalesced_places(places: np.ndarray, flat: np.ndarray) -> tuple[np.ndarray, 
 
 def line_sums(x: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
     """``count`` lines along the first axis: those of x, added up at their ``places`` (K,); integers, which wrap"""
-    total = np.zeros((count, *x.shape[1:]), x.dtype)
+    total = np.zeros((count, *x.shape[1:]), x.dtype, like=x)
     np.add.at(total, places, x)
     return total
 
 
 def repeated_indices(counts: np.ndarray, extent: int) -> np.ndarray:
     """0, 1, ..., extent - 1, each ``counts`` times: one number for all, or one for each"""
-    return np.repeat(np.arange(extent), counts.reshape(-1))
+    return np.repeat(np.arange(extent, like=counts), counts.reshape(-1))

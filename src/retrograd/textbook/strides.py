@@ -21,7 +21,7 @@ def rearranged(x: np.ndarray, source: Layout, target: Layout, added: bool, share
     layouts = [layout for layout in (source, target, shared) if layout is not None]
     bounds = [_bounds(*layout) for layout in layouts]
     low = min(first for first, _ in bounds)
-    line = np.zeros(max(last for _, last in bounds) - low + 1, x.dtype)
+    line = np.zeros(max(last for _, last in bounds) - low + 1, x.dtype, like=x)
     places = _places(*source) - low
     if added:
         np.add.at(line, places, x)
@@ -31,7 +31,7 @@ def rearranged(x: np.ndarray, source: Layout, target: Layout, added: bool, share
         counts = np.bincount((_places(*shared) - low).ravel(), minlength=line.size)
         if counts.max(initial=0) > 1:
             line /= np.maximum(counts, 1).astype(line.dtype)
-    return np.asarray(line[_places(*target) - low])
+    return np.asarray(line[_places(*target) - low], like=x)
 
 
 def _places(shape: tuple[int, ...], stride: tuple[int, ...], start: int) -> np.ndarray:

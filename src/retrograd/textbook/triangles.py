@@ -11,7 +11,7 @@ __all__ = ["diagonal_fill", "diagonal_places", "triangle", "triangle_indices"]
 
 def diagonal_fill(g: np.ndarray, shape: tuple[int, ...], offset: int, first: int, second: int) -> np.ndarray:
     """Zeros of a shape, with g on a diagonal of the matrices in two axes; that is the last axis of g."""
-    y = np.zeros(shape, g.dtype)
+    y = np.zeros(shape, g.dtype, like=g)
     target = np.diagonal(y, offset, first, second)
     target.flags.writeable = True  # NumPy's view is read-only, its memory is ours
     target[...] = g

@@ -38,7 +38,7 @@ class GetItem(View):
     def forward(ctx: Any, x: Tensor, index: Basic) -> Tensor:
         ctx.input_shape, ctx.index = x.array.shape, index
         part = x.array[index]
-        return wrap(part if type(part) is np.ndarray else x.array[(*index, ...)])  # a view even of a single element
+        return wrap(x.array[(*index, ...)] if isinstance(part, np.generic) else part)  # a view even of a single element
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -402,13 +402,13 @@ def _part(name: str, part: Any) -> Any:
             array = None
         if array is not None and not array.size and array.dtype == np.float64:
             array = zeros(array.shape, np.int64)
-    if isinstance(array, np.ndarray) and array.dtype.kind in "iub":
+    if hasattr(array, "__array_function__") and array.dtype.kind in "iub":
         if array.dtype == np.bool_:
             return array
         if not array.ndim:
             return int(number(array, "an index"))
         return array if array.dtype == np.int64 else kernels.cast(array, np.dtype(np.int64))
-    if not isinstance(array, np.ndarray):
+    if not hasattr(array, "__array_function__"):
         try:
             return exact_int(part)
         except TypeError:

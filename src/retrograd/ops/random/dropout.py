@@ -166,9 +166,9 @@ def _words() -> tuple[int, int]:
     return drawn & 0xFFFFFFFF, drawn >> 32
 
 
-def _mask(shape: tuple[int, ...], p: float, dtype: Any) -> np.ndarray:
-    """1 / (1 - p), and 0 with probability p."""
-    mask, _ = kernels.dropout(ones(shape, dtype), p, *_words())
+def _mask(shape: tuple[int, ...], p: float, like: np.ndarray) -> np.ndarray:
+    """1 / (1 - p), and 0 with probability p, in the type of ``like``."""
+    mask, _ = kernels.dropout(ones(shape, like.dtype, like=like), p, *_words())
     return mask
 
 
@@ -192,13 +192,13 @@ def _channels(
         raise ValueError(
             f"{name}: input.shape={shape} must have {count} axes after the channels: (N, C, *I) or (C, *I)"
         )
-    return x * wrap(_mask(shape[: len(shape) - count] + (1,) * count, float(p), x.array.dtype))
+    return x * wrap(_mask(shape[: len(shape) - count] + (1,) * count, float(p), x.array))
 
 
 def _alpha(x: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:
     if p == 1:
         return x * 0
-    kept, dtype = _mask(shape, p, x.array.dtype), x.array.dtype
+    kept, dtype = _mask(shape, p, x.array), x.array.dtype
     a = 1 / math.sqrt((1 - p) * (1 + p * _SATURATED**2))
     center = a * p * _SATURATED
     shift = kernels.choose(kept, 0.0 - center, a * _SATURATED - center, dtype)
