@@ -189,8 +189,8 @@ class _Recorder(Listener):
 def record_steps(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Steps:
     """Call a function, and return the steps that it consists of.
 
-    Only calls of kernels are steps. What the function computes with NumPy itself is not recorded, and some operators
-    (linear algebra, sorting, resampling) still do that. ``run`` does not compute it again; ``sources()`` lists it.
+    Only calls of kernels are steps. What the function computes with NumPy itself is not recorded, and ``run`` does not
+    compute it again; ``sources()`` lists it. ``reads`` says which values Python has read to decide something.
 
     Raises:
         TypeError: function is not callable.
