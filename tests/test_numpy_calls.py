@@ -57,6 +57,41 @@ def test_no_exception_is_out_of_date() -> None:
         assert name in calls((PACKAGE / file).read_text(encoding="utf-8")), file
 
 
+READS = {"item", "tolist", "any", "all", "__bool__", "__float__", "__int__"}
+
+
+def unnamed_reads(text: str) -> list[str]:
+    """Where a text brings elements of a tensor's array to Python itself, instead of by a function of arrays/host.py."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call):
+            function, arguments = node.func, node.args
+            if isinstance(function, ast.Attribute) and function.attr in READS:
+                read = function.value
+            elif isinstance(function, ast.Name) and function.id in ("bool", "float", "int") and arguments:
+                read = arguments[0]
+            else:
+                continue
+            if isinstance(read, ast.Attribute) and read.attr == "array":
+                found.append(ast.unparse(node))
+    return found
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_values_are_read_by_name(room: str) -> None:
+    found = {
+        (path.relative_to(PACKAGE).as_posix(), read)
+        for path in (PACKAGE / room).rglob("*.py")
+        for read in unnamed_reads(path.read_text(encoding="utf-8"))
+    }
+    assert not {each for each in found if each[0] not in ON_THE_HOST}
+
+
+def test_what_is_read() -> None:
+    text = "x.array.item(); float(y.array); x.array.sum(); int(3); number(x.array, 'why'); x.array.any()"
+    assert unnamed_reads(text) == ["x.array.item()", "float(y.array)", "x.array.any()"]
+
+
 def test_what_counts() -> None:
     text = "np.where(a, b, np.float32(1)); x.sum(); np.linalg.inv(a); np.dtype('f'); np.abs(x).sum()"
     assert calls(text) == ["where", "linalg.inv", "abs"]

@@ -160,7 +160,7 @@ class Elements(Attached):
 
     def __format__(self, spec: str) -> str:
         if spec and self.array.size == 1:
-            return format(self.array.item(), spec)
+            return format(number(self.array, "a tensor as text"), spec)
         if spec:
             raise TypeError(
                 f"format {spec!r} needs a tensor with one element, got shape {self.array.shape}; "
