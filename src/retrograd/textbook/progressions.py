@@ -1,4 +1,4 @@
-"""Sequences of numbers: progressions, powers, window functions."""
+"""Sequences of numbers: progressions and powers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["powers_of_number", "progression", "window_function"]
+__all__ = ["powers_of_number", "progression"]
 
 
 def progression(start: float, step: float, count: int) -> np.ndarray:
@@ -18,14 +18,3 @@ def powers_of_number(exponents: np.ndarray, base: float, dtype: np.dtype[Any]) -
     """base**exponent, computed in the type of the exponents; too large a number becomes inf"""
     with np.errstate(over="ignore"):
         return np.asarray(base**exponents, like=exponents).astype(dtype)
-
-
-def window_function(name: str, count: int, numbers: tuple[float, ...]) -> np.ndarray:
-    """A symmetric window of ``count`` elements (float64): bartlett, blackman, hann, kaiser with its width; or hamming:
-    alpha - beta cos(2 pi n / (count - 1)) for the numbers alpha and beta."""
-    if name == "hamming":
-        alpha, beta = numbers
-        angles = 2 * np.pi * np.arange(count) / (count - 1) if count > 1 else None
-        return np.ones(count) if angles is None else np.asarray(alpha - beta * np.cos(angles), np.float64)
-    made: Any = {"bartlett": np.bartlett, "blackman": np.blackman, "hann": np.hanning, "kaiser": np.kaiser}[name]
-    return np.asarray(made(count, *numbers), np.float64)

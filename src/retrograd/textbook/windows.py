@@ -12,6 +12,7 @@ import numpy as np
 
 __all__ = [
     "cosine_window", "exponential_window", "gaussian_window", "kaiser_window", "sine_window", "triangular_window",
+    "window_function",
 ]  # fmt: skip
 
 
@@ -54,6 +55,17 @@ def kaiser_window(count: int, last: int, beta: float, dtype: np.dtype[Any]) -> n
     inside = np.clip(1 - (2 * n / last - 1) ** 2, 0, None) if last else np.ones_like(n)
     values: np.ndarray = np.i0(beta * np.sqrt(inside)) / np.i0(beta)
     return values.astype(dtype)
+
+
+def window_function(name: str, count: int, numbers: tuple[float, ...]) -> np.ndarray:
+    """A symmetric window of ``count`` elements (float64): bartlett, blackman, hann, kaiser with its width; or hamming:
+    alpha - beta cos(2 pi n / (count - 1)) for the numbers alpha and beta."""
+    if name == "hamming":
+        alpha, beta = numbers
+        angles = 2 * np.pi * np.arange(count) / (count - 1) if count > 1 else None
+        return np.ones(count) if angles is None else np.asarray(alpha - beta * np.cos(angles), np.float64)
+    made: Any = {"bartlett": np.bartlett, "blackman": np.blackman, "hann": np.hanning, "kaiser": np.kaiser}[name]
+    return np.asarray(made(count, *numbers), np.float64)
 
 
 def _positions(count: int) -> np.ndarray:
