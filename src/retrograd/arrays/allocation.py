@@ -66,9 +66,11 @@ def full_like(x: Array, value: Any, dtype: Any = None, shape: Any = None) -> Arr
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, like: Array | None = None) -> Array:
     """start, start + step, ... below stop; from 0 if there is one limit."""
-    make: Any = np.arange
-    found: Array = make(*((0, start) if stop is None else (start, stop)), step, dtype, **_next_to(like))
-    return found
+    if stop is None:
+        start, stop = 0, start
+    if like is None or type(like) is np.ndarray:
+        return np.arange(start, stop, step, dtype)
+    return np.arange(start, stop, step, dtype, like=like)
 
 
 def linspace(start: Any, stop: Any, count: int, dtype: Any = None) -> Array:
