@@ -11,6 +11,7 @@ import numpy as np
 
 Array = np.ndarray
 Shape = int | tuple[int, ...]
+_range: Any = np.arange
 
 
 def _next_to(like: Array | None) -> dict[str, Any]:
@@ -69,8 +70,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, li
     if stop is None:
         start, stop = 0, start
     if like is None or type(like) is np.ndarray:
-        return np.arange(start, stop, step, dtype)
-    return np.arange(start, stop, step, dtype, like=like)
+        return _range(start, stop, step, dtype)
+    return _range(start, stop, step, dtype, like=like)
 
 
 def linspace(start: Any, stop: Any, count: int, dtype: Any = None) -> Array:
