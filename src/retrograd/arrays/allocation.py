@@ -11,6 +11,7 @@ import numpy as np
 
 Array = np.ndarray
 Shape = int | tuple[int, ...]
+_range: Any = np.arange
 
 
 def _next_to(like: Array | None) -> dict[str, Any]:
@@ -66,9 +67,11 @@ def full_like(x: Array, value: Any, dtype: Any = None, shape: Any = None) -> Arr
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, like: Array | None = None) -> Array:
     """start, start + step, ... below stop; from 0 if there is one limit."""
-    make: Any = np.arange
-    found: Array = make(*((0, start) if stop is None else (start, stop)), step, dtype, **_next_to(like))
-    return found
+    if stop is None:
+        start, stop = 0, start
+    if like is None or type(like) is np.ndarray:
+        return _range(start, stop, step, dtype)
+    return _range(start, stop, step, dtype, like=like)
 
 
 def linspace(start: Any, stop: Any, count: int, dtype: Any = None) -> Array:

@@ -17,6 +17,7 @@ __all__ = [
     "concatenate",
     "copy",
     "duplicate",
+    "fill",
     "pad_slice",
     "reshaped",
 ]
@@ -33,6 +34,11 @@ def assign(y: np.ndarray, x: np.ndarray) -> None:
     """y[...] = x in place, x broadcast and converted to y's type; they may share memory."""
     with np.errstate(over="ignore"):  # a float64 that is too large for float32 becomes inf
         np.copyto(y, x, casting="unsafe")
+
+
+def fill(y: np.ndarray, number: np.ndarray) -> None:
+    """Every element of y becomes ``number``, which has no axes, in place."""
+    y.fill(number)
 
 
 def duplicate(x: np.ndarray) -> np.ndarray:

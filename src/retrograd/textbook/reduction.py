@@ -81,7 +81,8 @@ def integer_amin(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.nda
 
 def count_nonzero(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype[Any]) -> np.ndarray:
     """The number of elements over ``axes`` that are not 0, NaN among them, in a type."""
-    return np.asarray(np.count_nonzero(x, axis=axes, keepdims=keepdims), dtype, like=x)
+    counted = x if x.dtype.kind == "b" else x != 0
+    return np.asarray(counted.sum(axis=axes, keepdims=keepdims), dtype, like=x)
 
 
 def all(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:

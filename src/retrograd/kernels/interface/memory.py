@@ -62,6 +62,10 @@ class Memory:
     def arithmetic(self, y: Array, x: Array | float, operation: str) -> None:
         """y = y + x, y - x, y x or y / x in place."""
 
+    @declare(lambda y, number: None, writes="y")
+    def fill(self, y: Array, number: Array) -> None:
+        """y[...] = number, which has no axes."""
+
     @declare(lambda y, x: None, writes="y")
     def assign(self, y: Array, x: Array) -> None:
         """y[...] = x, in y's type; they may share memory."""

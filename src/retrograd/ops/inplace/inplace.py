@@ -150,7 +150,7 @@ def _fill(operator: str, input: Tensor, value: Any) -> Tensor:
         input,
         operator,
         lambda old: Replaced.apply(old, wrap(full_like(old.array, number))),
-        write=lambda array: kernels.copy(array, number),
+        write=lambda array: kernels.fill(array, number),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import all_true, from_host, ones, same, zeros
+from ...arrays import all_true, from_host, ones, same, zeros, zeros_like
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
@@ -334,7 +334,7 @@ def _test(name: str, x: Tensor, of_integers: bool) -> Tensor:
 def _equal_to(name: str, x: Tensor, infinity: float) -> Tensor:
     array = _pair(name, x, x)[0]
     if array.dtype.kind != "f":
-        return wrap(zeros(array.shape, np.bool_, like=array))
+        return wrap(zeros_like(array, np.bool_))
     run = exact("eq") if array.dtype is float16 else kernels.eq
     return wrap(run(array, from_host(infinity, array.dtype, like=array)))
 

@@ -14,7 +14,6 @@ from ...kernel_set import exact, kernels
 from ..arguments.checks import as_float, require_float
 from ..dtypes.dtype import cast, float64
 from ..dtypes.promotion import floats, promote
-from ..memory.private import private
 from ..shape.broadcasting import broadcast_shape, sum_to
 from .operands import Binary, binary
 from .piecewise import where
@@ -48,8 +47,8 @@ class Frexp(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         mantissa, exponent = kernels.frexp(x.array)
-        ctx.exponent = private(exponent, any(ctx.needs_input_grad))
-        found = wrap(exponent)
+        ctx.exponent = exponent
+        found = wrap(kernels.reshaped(exponent, exponent.shape))
         ctx.mark_non_differentiable(found)
         return wrap(mantissa), found
 
