@@ -28,6 +28,7 @@ from .matmul import *
 from .moves import *
 from .normalization import *
 from .optimizer import *
+from .packing import *
 from .per_sample import *
 from .pick import *
 from .pooling import *
@@ -36,7 +37,6 @@ from .recurrent import *
 from .reduction import *
 from .rounding import *
 from .scan import *
-from .sequences import *
 from .softmax import *
 from .sparse import *
 from .special import *
