@@ -75,6 +75,7 @@ CASES: list[tuple[str, tuple[Any, ...]]] = [
     ("within_bounds", (_X, 0.0, _X[0], True, False, True)),
     ("within_bounds", (_X, None, 1, True, True, False)),
     ("is_boolean", (_X,)),
+    ("is_real", (_X,)),
     ("is_one_hot", (_X,)),
     ("is_simplex", (_X,)),
     ("is_multinomial", (_X, 3)),

@@ -123,7 +123,7 @@ def _within(
 
 class _Real(Constraint):
     def check(self, value: Tensor) -> Tensor:
-        return wrap(exact("eq")(value.array, value.array))  # NaN is not
+        return wrap(kernels.is_real(value.array))
 
 
 class _Boolean(Constraint):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
+from ..kernel_set import kernels
 from ..nn.module import Module
 from ..nn.parameter import Parameter, empty_weight
 from .quantizer import Axes, Levels, Quantizer, Window
@@ -149,7 +150,7 @@ class LowBit(Module):
             super().reset_parameters()  # type: ignore[misc]
             for name in self._quantized_names:
                 for key, tensor in quantizer.own_of_weight(self.__dict__[name].array).items():
-                    self.__dict__[f"{name}_{key}"].array[...] = tensor.array
+                    kernels.copy(self.__dict__[f"{name}_{key}"].array, tensor.array)
         finally:
             for name in self._replaced:
                 self.__dict__.pop(name, None)

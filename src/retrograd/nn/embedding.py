@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from ..arrays import empty
+from ..arrays import empty, zeros_like
 from ..engine.tensor import Tensor
+from ..kernel_set import kernels
 from ..ops.arguments.checks import as_int, require_tensor
 from ..ops.index.embedding import embedding, embedding_bag
 from . import init
@@ -52,7 +53,8 @@ class _Table(Described, Module):
         """Draw new values from N(0, 1); the row of padding_idx becomes 0."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
-            self.weight.array[self.padding_idx] = 0
+            row = self.weight.array[self.padding_idx]
+            kernels.copy(row, zeros_like(row))
 
     def extra_repr(self) -> str:
         options = changed(self, padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, sparse=False)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Concatenate, ParamSpec
 
 from ..engine.tensor import Tensor
+from ..kernel_set import kernels
 from ..ops.arguments.checks import require_tensor
 from .convolution import (
     Conv1d,
@@ -103,14 +104,15 @@ class _Lazy(Module):
             name = type(self).__name__
             raise ValueError(f"{name}: the loaded parameters have {self.size_name}={known}, but input has {size}")
         loaded = [self.__dict__[name] for name in (*self._parameter_names, *self._buffer_names)]
-        values = [(tensor, tensor.array.copy()) for tensor in loaded if tensor is not None and not is_lazy(tensor)]
+        filled = [tensor for tensor in loaded if tensor is not None and not is_lazy(tensor)]
+        values = [(tensor, kernels.duplicate(tensor.array)) for tensor in filled]
         for name, shape in self._shapes(size).items():
             if is_lazy(self.__dict__[name]):
                 self.__dict__[name].materialize(shape)
         setattr(self, self.size_name, size)
         self.reset_parameters()
         for tensor, array in values:
-            tensor.array[...] = array
+            kernels.copy(tensor.array, array)
 
     def misfit_of_shapes(self, shapes: Mapping[str, Shape]) -> str | None:
         """Why parameters and buffers of these shapes cannot be loaded, or None."""

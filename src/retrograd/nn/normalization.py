@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import empty, ones, zeros
+from ..arrays import empty, from_host, ones, zeros
 from ..engine.arithmetic import accumulate
 from ..engine.tensor import Tensor
+from ..kernel_set import kernels
 from ..ops.arguments.checks import as_real, require_tensor
 from . import init
 from .arguments import as_epsilon, check_ints
@@ -64,7 +65,7 @@ class _ChannelNorm(OverAxes, Module):
         """Reset to mean 0, variance 1 and no batches seen."""
         for buffer, start in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
             if buffer is not None:
-                buffer.array[...] = start
+                kernels.copy(buffer.array, from_host(start, buffer.array.dtype))
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any

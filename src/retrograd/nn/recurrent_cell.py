@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
-from ..arrays import empty
+from ..arrays import empty, from_host
 from ..engine.tensor import Tensor
+from ..kernel_set import kernels
 from ..ops.recurrent.arguments import weight_shapes
 from ..ops.recurrent.composed import Masks, draw_masks
 from ..ops.recurrent.recurrent import recurrent_layer
@@ -243,11 +244,15 @@ def init_weights(module: Module, names: Weights, spec: Recurrence, forget_bias: 
             continue
         init.ones_(parameter)
         if field == "norm_c":
-            parameter.array[1] = 0
+            _fill(parameter.array[1, ...], 0)
     if forget_bias is not None:
         gate = slice(spec.hidden) if spec.coupled else slice(spec.hidden, 2 * spec.hidden)
-        getattr(module, names.b_ih).array[gate] = forget_bias
-        getattr(module, names.b_hh).array[gate] = 0
+        _fill(getattr(module, names.b_ih).array[gate], forget_bias)
+        _fill(getattr(module, names.b_hh).array[gate], 0)
+
+
+def _fill(part: Any, number: float) -> None:
+    kernels.copy(part, from_host(number, part.dtype))
 
 
 def pair_of_clip(name: str, clip: Any) -> tuple[float, float] | None:

@@ -45,6 +45,7 @@ from .moves import *
 from .normalization import *
 from .optimizer import *
 from .ordering import *
+from .packing import *
 from .per_sample import *
 from .pick import *
 from .pooling import *
@@ -58,7 +59,6 @@ from .sampling import *
 from .scan import *
 from .scatter import *
 from .search import *
-from .sequences import *
 from .softmax import *
 from .solving import *
 from .sparse import *

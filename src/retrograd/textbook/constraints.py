@@ -12,6 +12,7 @@ __all__ = [
     "is_lower_cholesky",
     "is_multinomial",
     "is_one_hot",
+    "is_real",
     "is_simplex",
     "is_symmetric",
     "within_bounds",
@@ -40,6 +41,11 @@ def within_bounds(
     if whole and x.dtype.kind == "f":
         inside = inside & (np.floor(x) == x)
     return np.asarray(inside, like=x)
+
+
+def is_real(x: np.ndarray) -> np.ndarray:
+    """Where x is not NaN."""
+    return np.asarray(x == x)
 
 
 def is_boolean(x: np.ndarray) -> np.ndarray:

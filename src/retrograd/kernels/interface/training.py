@@ -243,6 +243,10 @@ class Training:
         """Where x is between two bounds, and perhaps a whole number."""
 
     @declare(lambda x: x._replace(dtype=BOOL))
+    def is_real(self, x: Array) -> Array:
+        """Where x is not NaN."""
+
+    @declare(lambda x: x._replace(dtype=BOOL))
     def is_boolean(self, x: Array) -> Array:
         """Where x is 0 or 1."""
 

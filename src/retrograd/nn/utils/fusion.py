@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any, TypeVar
 
+from ...arrays import empty_like
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
 from ...ops.arguments.checks import as_real, as_truth, require_float
 from ..arguments import as_module
 from ..linear import Linear
@@ -106,7 +108,7 @@ def _folded(
         centred = -mean if bias is None else bias - mean
         folded = centred * factor if shift is None else centred * factor + shift
         w = weight * factor.reshape(channels)
-        ordered = wrap(weight.array.copy(order="K"))  # in the weight's memory order, which the kernels read in place
-        ordered.array[...] = w.array
+        ordered = wrap(empty_like(weight.array))  # in the weight's memory order, which the kernels read in place
+        kernels.copy(ordered.array, w.array)
     wanted = weight.requires_grad, True if bias is None else bias.requires_grad
     return Parameter(ordered, wanted[0]), Parameter(folded, wanted[1])
