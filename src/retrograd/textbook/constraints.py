@@ -45,7 +45,7 @@ def within_bounds(
 
 def is_real(x: np.ndarray) -> np.ndarray:
     """Where x is not NaN."""
-    return np.asarray(x == x)
+    return np.asarray(x == x, like=x)
 
 
 def is_boolean(x: np.ndarray) -> np.ndarray:

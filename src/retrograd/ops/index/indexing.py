@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 from operator import index as exact_int
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -381,6 +381,11 @@ def _consumed(part: Any) -> int:
     return int(part is not None and part is not Ellipsis)
 
 
+def _is_array(part: Any) -> TypeGuard[np.ndarray]:
+    """Whether it is an array, of NumPy or of a library with its protocols."""
+    return hasattr(part, "__array_function__")
+
+
 def _part(name: str, part: Any) -> Any:
     """None, ..., a slice of ints, an int, or an array of int64 (with axes) or bool."""
     if part is None or part is Ellipsis:
@@ -402,18 +407,18 @@ def _part(name: str, part: Any) -> Any:
             array = None
         if array is not None and not array.size and array.dtype == np.float64:
             array = zeros(array.shape, np.int64)
-    if hasattr(array, "__array_function__") and array.dtype.kind in "iub":
+    if _is_array(array) and array.dtype.kind in "iub":
         if array.dtype == np.bool_:
             return array
         if not array.ndim:
             return int(number(array, "an index"))
         return array if array.dtype == np.int64 else kernels.cast(array, np.dtype(np.int64))
-    if not hasattr(array, "__array_function__"):
+    if not _is_array(array):
         try:
             return exact_int(part)
         except TypeError:
             pass
-    kind = f"{type(part).__name__}" + (f" of {array.dtype}" if isinstance(array, np.ndarray) else "")
+    kind = f"{type(part).__name__}" + (f" of {array.dtype}" if _is_array(array) else "")
     raise TypeError(
         f"{name}: an index is an int, a slice, None, ..., or an array (list, Tensor) of int64 or bool, got {kind}"
     )

@@ -2,7 +2,8 @@
 """x ** y of two registers, within 1 or 2 units in the last place.
 
 exp(y log(x)), where log(x) and the product are sums of two numbers: the last digits of y log(x) become the leading
-ones of the result. A register with infinities, NaN or denormals goes through the C library.
+ones of the result. Infinities, NaN and denormals go through the C library; their neighbors in a register do not, so
+that an element has the same bits in any company.
 """
 
 from __future__ import annotations
@@ -105,8 +106,7 @@ _any_pow = by_lane("pow")
 def pow(x: Any, y: Any) -> Any:
     a = absolute(x)
     normal = within(bits_of(a) - smallest_bits(x), usual_bits(x))
-    if not all_lanes(both(either(normal, a == 0.0), absolute(y) < float("inf"))):
-        return _any_pow(x, y)
+    usual = both(either(normal, a == 0.0), absolute(y) < float("inf"))
     z = _of_positive(select(a == 0.0, 1.0, a), y)
     if not all_lanes(x > 0.0):
         of_zero = select(y > 0.0, 0.0, select(y < 0.0, full_like(x, float("inf")), 1.0))
@@ -115,7 +115,7 @@ def pow(x: Any, y: Any) -> Any:
         odd = both(whole, opposite(nearest(y * 0.5) * 2.0 == y))
         z = select(both(x < 0.0, opposite(whole)), float("nan"), z)
         z = select(both(bits_of(x) < 0, odd), -z, z)
-    return z
+    return z if all_lanes(usual) else select(usual, z, _any_pow(x, y))
 
 
 @helper

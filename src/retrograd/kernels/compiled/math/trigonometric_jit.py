@@ -89,28 +89,26 @@ _any_sin, _any_cos, _any_tan = by_lane("sin"), by_lane("cos"), by_lane("tan")
 
 @helper
 def sin(x: Any) -> Any:
-    if not all_lanes(absolute(x) < _moderate(x)):
-        return _any_sin(x)
-    return _sine(x, 0)
+    usual, y = absolute(x) < _moderate(x), _sine(x, 0)
+    return y if all_lanes(usual) else select(usual, y, _any_sin(x))
 
 
 @helper
 def cos(x: Any) -> Any:
-    if not all_lanes(absolute(x) < _moderate(x)):
-        return _any_cos(x)
-    return _sine(x, 1)
+    usual, y = absolute(x) < _moderate(x), _sine(x, 1)
+    return y if all_lanes(usual) else select(usual, y, _any_cos(x))
 
 
 @helper
 def tan(x: Any) -> Any:
-    if not all_lanes(absolute(x) < _moderate(x)):
-        return _any_tan(x)
+    usual = absolute(x) < _moderate(x)
     shifted = _shifted(x)
     r = _remainder(x, shifted - rounding(x))
     s = r * r
     a, b = _small_sin(r, s), _small_cos(s)
     odd = shift_left(bits_of(shifted), _top(x)) < 0
-    return select(odd, -b, a) / select(odd, a, b)
+    y = select(odd, -b, a) / select(odd, a, b)
+    return y if all_lanes(usual) else select(usual, y, _any_tan(x))
 
 
 # ---------------------------------------------------------------------------------------------------------- asin, acos
