@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..formulas.primitive import beside
+
 __all__ = [
     "bessel_gap", "entr", "erfinv", "gamma_density", "hazard", "hazard_excess", "i0", "i0e", "i1", "i1e", "igamma",
     "log_gamma", "log_ndtr", "ndtri", "polygamma", "zeta",
@@ -60,7 +62,7 @@ def each(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
         found = [*map(function, numbers)]
     except (ValueError, OverflowError):  # of one of them
         found = [_or_infinite(function, number) for number in numbers]
-    return np.array(found, np.float64, like=x).reshape(x.shape)
+    return beside(found, np.float64, x).reshape(x.shape)
 
 
 def _or_infinite(function: Callable[[float], float], number: float) -> float:

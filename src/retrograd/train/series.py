@@ -40,6 +40,7 @@ _KERNELS = (
     "pointwise.pointwise.add_broadcast",
     "loss.loss.squared_error",
     "loss.loss.squared_error_grad_x",
+    "reduction.merge.total",
 )
 
 

@@ -98,7 +98,7 @@ _POOLING = (
     ),
     (
         "forget to divide", "each entry of a window has a share of the mean",
-        "avg_pool_grad", "share = g / _counts(window, count_include_pad).astype(g.dtype)", "share = g",
+        "avg_pool_grad", "share = g / _counts(window, count_include_pad, g).astype(g.dtype)", "share = g",
     ),
     (
         "overwrite, do not add", "windows overlap: an entry gets a share of each (no difference if they do not)",
