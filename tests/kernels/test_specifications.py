@@ -28,7 +28,7 @@ CASES: list[tuple[str, tuple[Any, ...]]] = [
     ("scale_in_place", (_X.copy(), 0.5)),
     ("clip_in_place", (_X.copy(), -0.5, 0.5)),
     ("weighted_average", (np.arange(5), np.arange(5), 0.5)),
-    ("copy_cast", (_X.copy(), _WIDE)),
+    ("assign", (_X.copy(), _WIDE)),
     ("fill_dirac", (_CUBE.copy(), 1)),
     ("clear_entries", (_X.copy(), np.array([[0, 1]] * 6))),
     ("adafactor_update", ((_X.copy(), _X, _X[:, :1] ** 2, _X[:1] ** 2), 1, 0.1, -0.8, 1e-7, 1e-3, 1.0, 0.1, True)),

@@ -264,7 +264,7 @@ def orthogonal_(tensor: AnyTensor, gain: float = 1, generator: np.random.Generat
     rows, columns = shape[0], math.prod(shape[1:])
     drawn = random.chosen("orthogonal_", generator).normal(0.0, 1.0, (max(rows, columns), min(rows, columns)))
     q = kernels.orthogonal_factor(from_host(drawn), as_real("orthogonal_", "gain", gain))
-    kernels.copy_cast(tensor.array, (q.T if rows < columns else q).reshape(shape))
+    kernels.assign(tensor.array, (q.T if rows < columns else q).reshape(shape))
     return tensor
 
 
@@ -325,7 +325,7 @@ _alone = threading.local()
 
 
 def _fill(tensor: Tensor, values: Any) -> None:
-    kernels.copy_cast(tensor.array, from_host(values))
+    kernels.assign(tensor.array, from_host(values))
 
 
 def _left_alone(tensor: Tensor) -> bool:

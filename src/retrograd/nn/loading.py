@@ -64,7 +64,7 @@ def fill(module: Module, own: Mapping[str, Tensor], arrays: Mapping[str, np.ndar
         if assign:
             target.array, target.grad = array, None
         else:
-            kernels.copy_cast(target.array, array)  # a float64 beyond float32's range becomes infinite
+            kernels.assign(target.array, array)  # a float64 beyond float32's range becomes infinite
 
 
 def kept(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> Callable[[], None]:

@@ -11,7 +11,6 @@ from .ieee import ieee
 
 __all__ = [
     "clear_entries",
-    "copy_cast",
     "fill_dirac",
     "orthogonal_factor",
     "spectral_start",
@@ -21,11 +20,6 @@ __all__ = [
 
 
 @ieee
-def copy_cast(y: np.ndarray, x: np.ndarray) -> None:
-    """y[...] = x in place, in y's type, x broadcast to y's shape."""
-    np.copyto(y, x, casting="unsafe")
-
-
 def truncated_normal(
     draw: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], mean: float, std: float, low: float,
     high: float,

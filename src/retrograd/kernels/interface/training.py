@@ -333,10 +333,6 @@ class Training:
 
     # ---- first values of weights
 
-    @declare(lambda y, x: None, writes="y")
-    def copy_cast(self, y: Array, x: Array) -> None:
-        """y[...] = x, in y's type."""
-
     @declare(lambda draw, shape, dtype, mean, std, low, high: Spec(shape, np.dtype(dtype)))
     def truncated_normal(
         self, draw: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], mean: float, std: float,

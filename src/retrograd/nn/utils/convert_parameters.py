@@ -46,7 +46,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     begin = 0
     for tensor in tensors:
         array = tensor.array
-        kernels.copy_cast(array, vec.array[begin : begin + array.size].reshape(array.shape))
+        kernels.assign(array, vec.array[begin : begin + array.size].reshape(array.shape))
         begin += array.size
     mark((tensor.array for tensor in tensors), "vector_to_parameters")
 

@@ -267,10 +267,10 @@ def _nowhere() -> mmap.mmap:
         try:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
             _region = mmap.mmap(-1, size, flags, mmap.PROT_READ)
-        except (OSError, OverflowError, ValueError):
+        except (AttributeError, OSError, OverflowError, ValueError) as error:
             size //= 4
             if size < 1 << 30:
-                raise
+                raise PlanError(f"no addresses can be reserved on this system: {error}") from error
     return _region
 
 

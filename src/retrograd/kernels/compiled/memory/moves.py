@@ -13,7 +13,7 @@ from ..machine.launch import kernel
 from ..machine.planning import call
 from .move_plan import APART, FILL, RUN, STEPS, TILES, TOGETHER, move_plan
 
-__all__ = ["accumulate", "copy", "duplicate", "reshaped"]
+__all__ = ["accumulate", "assign", "copy", "duplicate", "reshaped"]
 
 _ACCUMULATE = kernel("memory.moves.accumulate")
 _COPY = dict.fromkeys((RUN, FILL, STEPS), kernel("memory.moves.copy"))
@@ -53,6 +53,11 @@ def accumulate(y: np.ndarray, x: np.ndarray) -> None:
         _add(y, x)
     elif y.size:
         call(_add, y, x)
+
+
+def assign(y: np.ndarray, x: np.ndarray) -> None:
+    with np.errstate(over="ignore"):
+        np.copyto(y, x, casting="unsafe")
 
 
 def _add(y: np.ndarray, x: np.ndarray) -> None:
