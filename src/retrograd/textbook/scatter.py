@@ -6,6 +6,7 @@ that view; and an array of int64 for each of them, all of one shape, none negati
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -109,12 +110,12 @@ def put_into(y: np.ndarray, v: np.ndarray, places: Places, accumulate: bool) -> 
 def last_writes(places: Places, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """1 for each value that ``put`` writes last to its place in an array of ``shape``, 0 for those overwritten."""
     basic, axes, arrays = places
-    numbers = np.arange(int(np.prod(shape))).reshape(shape)
+    numbers = np.arange(prod(shape), like=arrays[0]).reshape(shape)
     flat = (numbers if basic is None else _view(numbers, basic))[_advanced(axes, arrays)]
-    own = np.arange(flat.size).reshape(flat.shape)
-    owner = np.empty(numbers.size, np.int64)
+    own = np.arange(flat.size, like=flat).reshape(flat.shape)
+    owner = np.empty(numbers.size, np.int64, like=flat)
     owner[flat] = own
-    return np.asarray(owner[flat] == own).astype(dtype)
+    return np.asarray(owner[flat] == own, dtype, like=flat)
 
 
 def take(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...arrays import from_host
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -395,6 +396,6 @@ def _to_reals(name: str, x: Tensor, s: Any, dim: Any, norm: Any, forward: bool =
     count = n * math.prod(x.array.shape[i] for i in over[:-1])
     if len(over) > 1:
         x = ComplexFft.apply(x, over[:-1], not forward, 1.0)
-    weights = kernels.half_weights(n, x.array.dtype)  # elements between the ends stand for two
+    weights = from_host(kernels.half_weights(n, x.array.dtype), like=x.array)  # elements between the ends stand for two
     weights = weights.reshape(-1, *(1,) * (x.array.ndim - 1 - last))
     return HalfSum.apply(x * wrap(weights), last, n, forward, _factor(norm, not forward, count))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import arange, ones
+from ...arrays import arange, from_host, ones
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
@@ -31,16 +31,18 @@ class Matrix:
     def rows(self) -> int:
         return self.indices.size if self.starts is None else self.starts.size - 1
 
-    def csr(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """starts, indices and weights of this type"""
-        starts, weights = self.starts, self.weights
+    def csr(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """starts, indices and weights of x's type, next to x"""
+        starts, weights, dtype = self.starts, self.weights, x.dtype
         if starts is None:
             starts = arange(self.rows + 1, like=self.indices)
         if weights is None:
             weights = ones(self.indices.size, dtype, like=self.indices)
         elif weights.dtype != dtype:
             weights = kernels.cast(weights, dtype)
-        return starts, self.indices, weights
+        if type(x) is np.ndarray:
+            return starts, self.indices, weights
+        return from_host(starts, like=x), from_host(self.indices, like=x), from_host(weights, like=x)
 
     @property
     def transposed(self) -> Matrix:
@@ -63,7 +65,7 @@ class SparseProduct(Function):
         array = x.array
         if matrix.starts is None and matrix.weights is None:
             return wrap(pick(array, matrix.indices, axis))
-        return wrap(kernels.csr_product(array, axis, *matrix.csr(array.dtype)))
+        return wrap(kernels.csr_product(array, axis, *matrix.csr(array)))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -78,8 +80,7 @@ class SparseProducts(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: Matrix, next_matrix: Matrix, axis: int) -> Tensor:
         ctx.matrices, ctx.axis = (matrix, next_matrix), axis
-        dtype = x.array.dtype
-        return wrap(kernels.csr_product_pair(x.array, axis, matrix.csr(dtype), next_matrix.csr(dtype)))
+        return wrap(kernels.csr_product_pair(x.array, axis, matrix.csr(x.array), next_matrix.csr(x.array)))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -89,6 +90,8 @@ class SparseProducts(Function):
 
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     """The lines ``indices`` of x along ``axis``, in x's memory order."""
+    if type(x) is not np.ndarray:
+        indices = from_host(indices, like=x) if type(indices) is np.ndarray else indices
     if x.dtype.char in "fd":
         return kernels.lines(x, indices, axis)
     return kernels.take(x, indices, axis)

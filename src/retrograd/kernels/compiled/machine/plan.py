@@ -80,7 +80,7 @@ class Plan(NamedTuple):
         ]
         for one in self.launches:
             used = [names[each.buffer] for each in one.arguments if isinstance(each, Place)]
-            tasks = f"{one.tasks} tasks: " if isinstance(one, Launch) else ""
+            tasks = f"{one.tasks} task{'s' * (one.tasks != 1)}: " if isinstance(one, Launch) else ""
             check = getattr(one, "unless_finite", None)
             lines.append(
                 f"{one.name}({tasks}{', '.join(used)})" + (f" unless {names[check.buffer]} is finite" if check else "")

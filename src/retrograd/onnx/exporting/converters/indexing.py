@@ -170,7 +170,7 @@ def sparse_product(w: Writer, x: Value, matrix: Matrix, axis: int) -> Value:
     if matrix.starts is None and matrix.weights is None:
         return w.node("Gather", x, w.constant(matrix.indices), axis=axis)
     dense = np.zeros((matrix.rows, matrix.columns), x.dtype)
-    starts, columns, weights = matrix.csr(x.dtype)
+    starts, columns, weights = matrix.csr(dense)
     np.add.at(dense, (np.repeat(np.arange(matrix.rows), np.diff(starts)), columns), weights)
     order = [*range(axis), *range(axis + 1, len(x.shape)), axis]
     y = w.node("MatMul", w.node("Transpose", x, perm=order), w.constant(dense.T))
