@@ -241,6 +241,11 @@ class Planned(np.ndarray):
         return self.copy("K") if copy else self
 
 
+def is_planned(x: np.ndarray) -> bool:
+    """Whether an array belongs to a plan that is being made."""
+    return isinstance(x, Planned)
+
+
 def _refused(name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         raise PlanError(f"{name} would read elements")

@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..machine.launch import kernel
-from ..machine.planning import call
+from ..machine.planning import call, is_planned
 from .move_plan import APART, FILL, RUN, STEPS, TILES, TOGETHER, move_plan
 
 __all__ = ["accumulate", "assign", "copy", "duplicate", "reshaped"]
@@ -28,7 +28,7 @@ _plan = lru_cache(maxsize=4096)(move_plan)
 
 
 def copy(y: np.ndarray, x: np.ndarray) -> None:
-    plans = type(y) is not np.ndarray  # a plan is made
+    plans = type(y) is not np.ndarray and is_planned(y)
     if y.size >= (1 if plans else _SMALL) and (form := _FORM.get(y.itemsize)):
         plan = _plan(y.shape, y.strides, x.shape, x.strides, y.itemsize, True)
         if plan is not None:
@@ -43,7 +43,7 @@ def copy(y: np.ndarray, x: np.ndarray) -> None:
 
 
 def accumulate(y: np.ndarray, x: np.ndarray) -> None:
-    plans = type(y) is not np.ndarray
+    plans = type(y) is not np.ndarray and is_planned(y)
     if y.size >= (1 if plans else _SMALL) and (form := y.dtype.char) in "fd":
         plan = _plan(y.shape, y.strides, x.shape, x.strides, y.itemsize, False)
         if plan is not None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ....formulas import UPDATES, form
 from ..machine.launch import kernel
-from ..machine.planning import Objects, objects
+from ..machine.planning import Objects, is_planned, objects
 from ..memory.arrays import CHUNK, is_dense, like, same_order, tasks
 
 __all__ = ["norm_of_all", "update"]
@@ -31,7 +31,7 @@ def update(formula: Callable[..., Any], *columns: Arrays, keep: dict[str, Any] |
     parameters = columns[0]
     if not parameters:
         return
-    if plans := type(parameters[0]) is not np.ndarray:
+    if plans := is_planned(parameters[0]):
         keep = None
     table: _Table | None = keep.get("table") if keep else None
     if table is None or not table.takes(columns[1]):

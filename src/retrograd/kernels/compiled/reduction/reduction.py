@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..machine.launch import Kernel, kernel
-from ..machine.planning import call
+from ..machine.planning import call, is_planned
 from ..memory.arrays import Shape
 from ..memory.axes import Groups, append, column_numbers, row_numbers, rows_and_columns, view
 
@@ -78,7 +78,7 @@ def norm(x: np.ndarray, order: int, axes: tuple[int, ...], keepdims: bool) -> np
 
 def unless_finite(x: np.ndarray, function: Callable[..., None], *arguments: Any) -> None:
     """Call a function if an element of x is infinite or NaN; or if a sum of finite ones overflows."""
-    if type(x) is not np.ndarray:  # a plan is made
+    if is_planned(x):
         call(function, *arguments, unless_finite=sum(x, tuple(range(x.ndim)), False))
         return
     with np.errstate(all="ignore"):
