@@ -294,7 +294,9 @@ def _moves(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterat
         yield "duplicate", k.duplicate(x)
         yield "reshaped", k.reshaped(x.T, (x.size,))
         k.accumulate(y, x)
-        yield "accumulate", y
+        yield "accumulate", y.copy()
+        k.assign(y, x[:, :1].astype(np.float64))
+        yield "assign", y
 
 
 def _steps(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
