@@ -266,9 +266,10 @@ def test_a_learning_rate_can_be_set() -> None:
 
 
 def test_a_read_of_the_host_is_noted() -> None:
-    x = rg.tensor(np.array([3.0, 4.0]), requires_grad=True)
-    x.grad = x.detach()
+    x, labels = rg.tensor(np.array([[3.0, 4.0], [0.5, -1.0]])), rg.tensor(np.array([1, 0]))
     assert rg.record_steps(lambda: rg.exp(x)).reads == []
+    (why,) = rg.record_steps(lambda: F.cross_entropy(x, labels)).copy().reads
+    assert why == "the sum of weights, and whether labels are classes"
 
 
 def test_other_threads_are_not_recorded() -> None:
