@@ -37,7 +37,7 @@ def families() -> dict[str, dict[str, Callable[..., Any]]]:
     found: dict[str, dict[str, Callable[..., Any]]] = {}
     for package in map(importlib.import_module, PACKAGES):
         for name in package.__all__:
-            thing = getattr(package, name)
+            thing = inspect.unwrap(getattr(package, name))
             if inspect.isfunction(thing) or inspect.isclass(thing):
                 *folder, file = thing.__module__.split(".")[1:]
                 page = f"{folder[-1]}_{file}" if file == "plan" or folder[-1:] == ["loss"] else file

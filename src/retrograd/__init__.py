@@ -26,6 +26,8 @@ from .engine.tensor import Tensor
 from .ops import *
 from .ops import settings as _settings
 from .ops import signal as signal
+from .ops.arguments.forms import add_forms as _add_forms
+from .ops.arguments.forms import with_out as _with_out
 from .ops.creation import made_like as _made_like
 from .ops.creation import typed as _typed
 from .ops.creation.made_like import *
@@ -278,6 +280,7 @@ _OF_NETWORKS = (
 )
 _ELSEWHERE |= dict.fromkeys(_OF_NETWORKS, ".nn.functional")
 
+_add_forms(globals())
 _more = _complex_numbers, _device, _element_types, _in_place, _layout, _limits, _made_like, _queries, _settings, _typed
 if not TYPE_CHECKING:  # type checkers read the list above, and take what "import *" imports for public
     __all__ = sorted([*__all__, *ops.__all__, *_OF_NETWORKS, *(name for module in _more for name in module.__all__)])
@@ -294,7 +297,7 @@ def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return importlib.import_module(f".{name}", __name__)
     if name in _ELSEWHERE:
-        return getattr(importlib.import_module(_ELSEWHERE[name], __name__), name)
+        return _with_out(getattr(importlib.import_module(_ELSEWHERE[name], __name__), name), name)
     raise missing(__name__, name)
 
 

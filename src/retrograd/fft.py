@@ -16,6 +16,7 @@ sqrt(n); by default "backward".
 from __future__ import annotations
 
 from .absent import attach_to_module
+from .ops.arguments.forms import add_forms
 from .ops.fourier.helpers import fftfreq, fftshift, ifftshift, rfftfreq
 from .ops.fourier.transforms import (
     fft,
@@ -63,4 +64,5 @@ __all__ = [
     "rfftn",
 ]
 
+add_forms(globals(), "fft")
 attach_to_module(__name__)

@@ -14,7 +14,7 @@ from threading import RLock, get_ident
 from types import FunctionType, TracebackType
 from typing import Any, NamedTuple, Self, cast
 
-from .kernels.interface import KERNELS, Interface, Spec, layout_of, mapped
+from .kernels.interface import KERNELS, Array, Interface, Spec, arrays_in, layout_of, mapped
 from .options import AUTO, TEXTBOOK_ALGORITHMS, Options
 
 _PACKAGES = {"compiled": "retrograd.kernels.compiled", "textbook": "retrograd.textbook"}
@@ -298,6 +298,22 @@ def plan_of_function(function: Callable[..., Any], args: tuple[Any, ...], kwargs
 
         return plan_of(function, args, kwargs)
     return PythonCall(function, *layout_of((args, kwargs)))
+
+
+def call_into(y: Array, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a kernel. Its result is y itself, if nothing else hears of it and it has a plan for a result like y."""
+    function = kernel
+    if isinstance(kernel, _Heard):
+        function = kernel.bare()
+        if kernel.below:
+            return kernel(*args, **kwargs)
+    try:
+        plan = plan_of_function(function, args, kwargs)
+    except TypeError:  # it has none, or the call will say what is wrong with its arguments
+        return kernel(*args, **kwargs)
+    if not plan.launches or not plan.fits(y):
+        return kernel(*args, **kwargs)
+    return plan.run(*arrays_in((args, kwargs)), into=y)
 
 
 class PythonCall(NamedTuple):

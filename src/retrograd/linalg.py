@@ -7,6 +7,7 @@ from typing import Any
 from .absent import attach_to_module
 from .engine.operator import interpreted, interpreters, operator
 from .engine.tensor import Tensor
+from .ops.arguments.forms import add_forms
 from .ops.linalg.decompositions import cholesky, cholesky_ex, eigh, eigvalsh, matrix_rank, qr, svd, svdvals
 from .ops.linalg.functions import (
     cond,
@@ -149,4 +150,5 @@ def norm(A: Tensor, ord: Any = None, dim: Dim = None, keepdim: bool = False, *, 
         )
     return vector_norm_of("norm", A, ord, dim, keepdim, dtype)
 
+add_forms(globals(), "linalg")
 attach_to_module(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .absent import attach_to_module
 from .ops import log_softmax, logsumexp, softmax  # which take axis for dim, too
+from .ops.arguments.forms import add_forms
 from .ops.pointwise.rounding import round
 from .ops.pointwise.transcendental import erf, erfc, exp2, expm1, log1p, logit, sigmoid, sinc, xlogy
 from .ops.special.bessel import i0, i0e, i1, i1e
@@ -49,4 +50,5 @@ __all__ = [
 modified_bessel_i0, modified_bessel_i1 = i0, i1
 expit, psi, gammaln, gammainc, gammaincc, multigammaln = sigmoid, digamma, lgamma, igamma, igammac, mvlgamma
 
+add_forms(globals(), "special")
 attach_to_module(__name__)

@@ -43,7 +43,7 @@ X = rg.tensor([[1.0, -2.0], [3.0, 0.5]])
 def test_an_operator_stays_a_function() -> None:
     assert inspect.isfunction(rg.exp) and rg.exp.__doc__ == "e**input"
     assert list(inspect.signature(F.softplus).parameters) == ["input", "beta", "threshold"]
-    assert rg.exp.operator.name == "exp" and rg.exp.operator.function is rg.exp
+    assert rg.exp.operator.name == "exp" and rg.exp.operator.function is inspect.unwrap(rg.exp)
     assert [each.__name__ for each in F.conv2d.operator.functions] == ["Conv"]
     assert repr(rg.exp.operator) == "<operator exp>"
     assert pickle.loads(pickle.dumps(rg.exp.operator)) is rg.exp.operator

@@ -11,6 +11,7 @@ import torch
 
 import retrograd
 from peers.compare import assert_agree, assert_close, distinct, normal, uniform
+from retrograd.ops.arguments.forms import OUT
 
 Operator = Callable[..., Any]
 
@@ -101,3 +102,69 @@ def test_indices_of_the_maximum() -> None:
     mine, yours = retrograd.tensor(x).max(1), torch.tensor(x).max(1)
     assert_close(mine[1], yours[1], "indices")
     np.testing.assert_array_equal(mine[0].numpy(), yours[0].numpy())
+
+
+# PyTorch's out= that is missing here, or not there although its documentation has it, and why
+OTHERWISE = {
+    "frexp": "takes a tuple alone", "hamming_window": "its documentation alone has it",
+    "argsort": "only with stable=", "linalg.tensorinv": "needs an invertible tensor of four axes",
+    "linalg.cholesky": "needs a positive definite matrix", "cholesky": "likewise",
+    "histogram": "needs a tuple and bins", "linalg.solve_triangular": "needs the keyword upper",
+}  # fmt: skip
+
+
+def takes_out(function: Any) -> bool | None:
+    """Whether a function of PyTorch takes out=, by its answers to calls with it; None if they do not tell."""
+    x, places = torch.rand(2, 2), torch.zeros(2, 2, dtype=torch.int64)
+    texts = []
+    for args in [(x,), (x, x), (x, 0), (x, 0, places), (x, 0, places, x), (x, 0, places[0], x), (2,), (2, 2), ([x],),
+                 (x, x, x), (object(),), (0.0, 3.0, 4), ((2, 2), 1.0), (0, 3, (2,)), (x, 2, 0, 1.0), (1, x), (x, 3),
+                 (x, 0, places, x, "sum"), (x, 0, places[0], x, "mean")]:  # fmt: skip
+        for out in (torch.empty(0), torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.bool),
+                    torch.empty(0, dtype=torch.complex64), (torch.empty(0), torch.empty(0, dtype=torch.int64)),
+                    (torch.empty(0),) * 2, (torch.empty(0),) * 3):  # fmt: skip
+            try:
+                function(*args, out=out)
+                return True
+            except Exception as error:
+                texts.append(str(error))
+    said = [text for text in texts if "Tensor out" in text or "argument 'out'" in text and "unexpected" not in text]
+    if said:
+        return True
+    refused = [text for text in texts if "unexpected keyword argument 'out'" in text or "no keyword arg" in text]
+    return False if refused else None
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_operators_that_take_out_are_those_of_pytorch() -> None:
+    places: dict[str, tuple[Any, Any]] = {
+        "": (retrograd, torch), "fft": (retrograd.fft, torch.fft), "linalg": (retrograd.linalg, torch.linalg),
+        "special": (retrograd.special, torch.special),
+    }  # fmt: skip
+    different, unclear = [], []
+    for namespace, (ours, theirs) in places.items():
+        for name, function in vars(ours).items():
+            peer = getattr(theirs, name, None)
+            if not name.startswith("_") and hasattr(function, "operator") and callable(peer):
+                label = f"{namespace}.{name}".strip(".")
+                there, here = takes_out(peer), name in OUT[namespace]
+                if there is None:
+                    unclear += [label] * (here and label not in OTHERWISE)
+                elif there != here and label not in OTHERWISE:
+                    different.append(label)
+    assert not different and not unclear
+
+
+def test_out_converts_and_refuses_as_in_pytorch() -> None:
+    kinds = ["bool", "uint8", "int32", "int64", "float32", "float64"]
+    for source in kinds:
+        for target in kinds:
+            answers = []
+            for lib in (retrograd, torch):
+                x = lib.ones(3, dtype=getattr(lib, source))
+                out = lib.zeros(3, dtype=getattr(lib, target))
+                try:
+                    answers.append(lib.maximum(x, x, out=out).tolist())
+                except RuntimeError:
+                    answers.append([])
+            assert answers[0] == answers[1], (source, target)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+import warnings
 from types import CodeType
 from typing import Any
 
@@ -39,6 +40,15 @@ def user_place(depth: int = 1) -> Place:
     while inside[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
+
+
+def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the user's line, however many callers inside the package there are."""
+    frame: Any = sys._getframe(1)
+    level = 2
+    while inside[frame.f_code.co_filename] and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 def call_place() -> Place:

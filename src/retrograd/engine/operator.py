@@ -48,7 +48,7 @@ OPERATORS: list[Operator] = []  # those of this package, in the order of their d
 class Operator:
     """What is known about an operator.
 
-    function: what users call, without the function around it that reads NumPy's names of arguments.
+    function: what users call, without the one around it that takes ``out=`` and NumPy's names of arguments.
     functions: the Functions that it records itself; none if it is made of other operators, or has no gradient.
     domains: for each operand of an operator of single elements, between which numbers examples and tests draw it.
     methods: the names under which it is a method of Tensor. in_place: there are methods ``name_``, too.

@@ -6,7 +6,7 @@ among them. Printed, they are the program that ran; ``run`` runs it again, in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from inspect import signature
 from threading import get_ident
 from typing import Any, NamedTuple, Self
@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays import host
 from ..kernel_set import Listener, plan_of_function
-from ..kernels.interface import KERNELS, leaves, mapped
+from ..kernels.interface import KERNELS, arrays_in, leaves, mapped
 from .arithmetic import assign
 
 __all__ = ["Step", "Steps", "record_steps"]
@@ -41,7 +41,7 @@ class Step(NamedTuple):
         """The arrays that the kernel reads."""
         found = KERNELS.get(self.kernel)
         given = self.args[1:] if found is not None and found.writes else self.args  # the first is overwritten
-        return [*_arrays((given, self.kwargs))]
+        return [*arrays_in((given, self.kwargs))]
 
     def plan(self) -> Any:
         """What the kernel does: machine code that is launched, and the memory that it needs; see ``kernel_set.plan``.
@@ -56,8 +56,8 @@ class Step(NamedTuple):
         """The arrays that it returned, and those that it changed in place."""
         found = KERNELS.get(self.kernel)
         if found is None or not (found.writes or found.changes):
-            return [*_arrays(self.result)]
-        return [*_arrays(self.args if found.changes == "*columns" else self.args[0])]
+            return [*arrays_in(self.result)]
+        return [*arrays_in(self.args if found.changes == "*columns" else self.args[0])]
 
 
 class Steps(list[Step]):
@@ -229,10 +229,6 @@ def _bare(kernel: Any) -> Callable[..., Any]:
 # ---- arguments and results, which may be tuples, lists and dicts of arrays ---------------------------------------
 
 
-def _arrays(value: Any) -> Iterator[np.ndarray]:
-    return (each for each in leaves(value) if isinstance(each, np.ndarray))
-
-
 def _copied(value: Any) -> Any:
     """The same leaves in containers of their own, which the caller may change later."""
     return mapped(value, lambda leaf: leaf)
@@ -253,7 +249,7 @@ def _word(value: Any, names: dict[int, str]) -> str:
     if isinstance(value, np.ndarray):
         name = names.setdefault(id(_root(value)), f"%{len(names)}")
         return f"{name}: {value.dtype}[{', '.join(map(str, value.shape))}]"
-    if isinstance(value, (tuple, list)) and any(True for _ in _arrays(value)):
+    if isinstance(value, (tuple, list)) and any(True for _ in arrays_in(value)):
         return f"({', '.join(_word(each, names) for each in value)})"
     text = getattr(value, "__name__", None) or repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -90,7 +90,7 @@ def _known(operator: str | Callable[..., Any]) -> Operator | None:
     if not callable(operator):
         raise TypeError(f"explain: operator is {type(operator).__name__}, expected a name or a function of Tensors")
     name = getattr(operator, "__name__", "")
-    if name in names() and getattr(operator, "__module__", "").startswith("retrograd."):
+    if name in names() and getattr(operator, "__module__", "").partition(".")[0] == "retrograd":
         return find(name)
     return None
 

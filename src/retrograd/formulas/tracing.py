@@ -31,6 +31,8 @@ class Meanings:
 
     def of(self, value: Any, clones: dict[int, Any]) -> Any:
         """The replacement of a value in a function that runs on symbols."""
+        if isinstance(value, FunctionType) and hasattr(value, "has_forms"):  # the operator is inside
+            value = value.__wrapped__  # type: ignore[attr-defined]
         if id(value) in self._known:
             return self._known[id(value)]
         if isinstance(value, ModuleType):

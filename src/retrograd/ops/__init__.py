@@ -10,7 +10,7 @@ import typing
 
 from ..kernel_set import active_kernels as active_kernels
 from ..kernel_set import use_kernels as use_kernels
-from .arguments import older
+from .arguments.forms import add_forms as _add_forms
 from .convolution.plan import exact_convolution as exact_convolution
 from .creation.creation import *
 from .creation.window import *
@@ -68,11 +68,7 @@ from .special.normal import *
 # isort: split
 from . import methods  # attaches to Tensor what the files above have registered
 
-globals().update(
-    (name, older.with_numpy_names(value))
-    for name, value in list(globals().items())
-    if isinstance(value, types.FunctionType) and not name.startswith("_")
-)
+_add_forms(globals())
 
 if not typing.TYPE_CHECKING:  # type checkers cannot evaluate it and would take it for empty
     __all__ = [

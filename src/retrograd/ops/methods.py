@@ -16,7 +16,7 @@ from ..engine.tensor import Tensor
 from ..formulas import PRIMITIVES
 from . import numpy_protocols, numpy_table
 from .arguments.checks import is_number
-from .arguments.older import with_numpy_names
+from .arguments.forms import with_numpy_names
 from .creation import creation, made_like  # noqa: F401  registers its methods
 from .dtypes import complex_numbers, conversion, queries
 from .dtypes.promotion import as_operand

@@ -42,7 +42,7 @@ def _result() -> rg.Tensor:
         (lambda: rg.conj([1]), TypeError, "real: input is list, needs a Tensor"),
         (lambda: rg.empty_strided((2,), (1, 2)), ValueError, "must be as many numbers of at least 0 each"),
         (lambda: rg.ones(2).new_zeros(2, device="cuda"), RuntimeError, "zeros: device='cuda', but there is one"),
-        (lambda: rg.ones(2).new_tensor([1], out=rg.ones(1)), TypeError, "new_tensor: out=Tensor is not supported"),
+        (lambda: rg.ones(2).new_tensor([1], out=rg.ones(1)), TypeError, "unexpected keyword argument 'out'"),
         (lambda: rg.ones(2).numpy(force=1), TypeError, "numpy: force=1"),
         (lambda: rg.ones(2).add(1, 2, 3), TypeError, "add: takes input, 1 operands and its factor by name, got 4"),
         (lambda: rg.ones(2).add(rg.ones(2), rg.ones(2)), TypeError, "add: takes input, 1 operands"),

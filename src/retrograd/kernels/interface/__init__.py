@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from ...formulas import FUSED, POINTWISE
 from .indexing import Indexing
-from .kernel import KERNELS, Kernel, Spec, elementwise, layout_of, leaves, mapped, spec_of
+from .kernel import KERNELS, Array, Kernel, Spec, arrays_in, elementwise, layout_of, leaves, mapped, spec_of
 from .layers import Layers
 from .linear_algebra import LinearAlgebra
 from .memory import Memory
 from .numeric import Numeric
 from .training import Training
 
-__all__ = ["KERNELS", "Interface", "Kernel", "Spec", "layout_of", "leaves", "mapped", "spec_of"]
+__all__ = ["KERNELS", "Array", "Interface", "Kernel", "Spec", "arrays_in", "layout_of", "leaves", "mapped", "spec_of"]
 
 
 class Interface(Layers, Training, Numeric, Memory, Indexing, LinearAlgebra):

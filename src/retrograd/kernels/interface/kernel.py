@@ -63,6 +63,11 @@ def leaves(value: Any, whole: tuple[type, ...] = (Spec,)) -> Iterator[Any]:
         yield value
 
 
+def arrays_in(value: Any) -> Iterator[Array]:
+    """The arrays among the leaves."""
+    return (each for each in leaves(value) if isinstance(each, np.ndarray))
+
+
 class Kernel:
     """A kernel of the interface. As an attribute of ``kernels`` it is the function of the set that runs.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 import operator
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,6 +16,7 @@ from ...engine.arguments import as_flag as as_flag
 from ...engine.arguments import as_list as as_list
 from ...engine.arguments import as_truth as as_truth
 from ...engine.arguments import shown
+from ...engine.line import warn_user
 from ...engine.tensor import Tensor
 from ...kernel_set import kernels
 from ..dtypes.dtype import cast, default_dtype, int64
@@ -61,9 +61,7 @@ def as_index(name: str, x: Any, label: str = "input", needs: str = "an int64 Ten
 
 def as_mask(name: str, array: np.ndarray) -> np.ndarray:
     """Bytes as truth values, which older scripts use them as, with PyTorch's warning."""
-    warnings.warn(
-        f"{name}: a mask with dtype uint8 is now deprecated, please use a dtype bool instead", UserWarning, stacklevel=4
-    )
+    warn_user(f"{name}: a mask with dtype uint8 is now deprecated, please use a dtype bool instead")
     return kernels.cast(array, np.dtype(np.bool_))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, Unpack
 
 from ... import arrays
+from ...engine.line import warn_user
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...kernel_set import kernels
@@ -137,11 +137,9 @@ def range(
     """
     if interpreters and (seen := interpreted(range, locals())) is not None:
         return seen
-    warnings.warn(
+    warn_user(
         "range is deprecated and will be removed in a future release because its behavior is inconsistent with "
-        "Python's range builtin. Instead, use arange, which produces values in [start, end).",
-        UserWarning,
-        stacklevel=2,
+        "Python's range builtin. Instead, use arange, which produces values in [start, end)."
     )
     start, end = (0, start) if end is None else (start, end)
     check_options("range", options)

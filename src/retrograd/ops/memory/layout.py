@@ -66,9 +66,9 @@ class Like(TypedDict, total=False):
 
 
 class Options(Like, total=False):
-    """Options of a factory: those of Like, and ``out``, which must be None."""
+    """Options of a factory: those of Like, and ``out``, a Tensor that becomes the result."""
 
-    out: None
+    out: Any
 
 
 def check_options(name: str, options: Any) -> None:
@@ -96,10 +96,8 @@ def check_options(name: str, options: Any) -> None:
                     f"{name}: memory_format={value!r} is not made here; "
                     f"write {name}(...).contiguous(memory_format={value!r})"
                 )
-        elif option != "out" or name.endswith("_like"):
+        elif option != "out" or value is not None or name.endswith("_like"):
             raise TypeError(f"{name}() got an unexpected keyword argument {option!r}")
-        elif value is not None:
-            raise TypeError(f"{name}: out={type(value).__name__} is not supported; write out.copy_({name}(...))")
 
 
 def as_memory_format(name: str, value: Any) -> Any:

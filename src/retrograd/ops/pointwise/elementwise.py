@@ -20,7 +20,7 @@ from ..arguments.checks import (
     require_tensor,
     whole,
 )
-from ..arguments.older import scaled_last
+from ..arguments.forms import scaled_last
 from ..dtypes.dtype import cast
 from ..dtypes.promotion import promoted_type
 from ..shape.broadcasting import broadcast_shape

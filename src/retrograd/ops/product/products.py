@@ -10,7 +10,7 @@ from ...arrays import to_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..arguments.checks import is_number, require_factor, require_same, require_tensor, whole
-from ..arguments.older import factors_and_operands
+from ..arguments.forms import factors_and_operands
 from ..dtypes.dtype import cast
 from ..dtypes.promotion import promoted_type
 from ..reduce.reduction import sum

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from inspect import signature
 from math import isfinite
 from typing import Any, NamedTuple
@@ -31,10 +32,19 @@ class Plan(NamedTuple):
     results: Any
     words: dict[str, float]
 
-    def run(self, *arrays: np.ndarray, **numbers: float) -> Any:
+    def fits(self, y: np.ndarray) -> bool:
+        """Whether there is one result, and an array may be its memory."""
+        place = self.results
+        return type(place) is Place and self.buffers[place.buffer].kind == "output" and (
+            (y.shape, y.strides, y.dtype) == (place.shape, place.strides, place.dtype)
+            and y.nbytes == self.buffers[place.buffer].bytes
+        )  # fmt: skip
+
+    def run(self, *arrays: np.ndarray, into: np.ndarray | None = None, **numbers: float) -> Any:
         """Run the launches on arrays that have the layouts of ``inputs``, and return the results.
 
-        numbers: other numbers than those of ``words``.
+        into: the memory of the result, which it ``fits``; it is returned. numbers: other numbers than those of
+        ``words``.
 
         Raises:
             ValueError: an array has another layout than was planned.
@@ -51,16 +61,14 @@ class Plan(NamedTuple):
                     f"a plan for {place.dtype}{list(place.shape)} with steps {place.strides} was given "
                     f"{given.dtype}{list(given.shape)} with steps {given.strides}; plan it again"
                 )
-        threads = get_num_threads()
-        memory: list[Any] = [None] * len(self.buffers)
-        for given, place in zip(arrays, self.inputs, strict=True):
-            memory[place.buffer] = _bytes_of(given)
-        for at, buffer in enumerate(self.buffers):
-            if buffer.kind != "input":
-                memory[at] = _memory(buffer.bytes * (threads if buffer.kind == "each" else 1))
+        whole = {id(place): given for given, place in zip(arrays, self.inputs, strict=True)}
+        if into is not None:
+            whole[id(self.results)] = into
+        memory = _Memory(self, whole)
         for one in self.launches:
             arguments = [
-                each.of(memory) if isinstance(each, (Place, Objects))
+                whole[id(each)] if id(each) in whole
+                else each.of(memory) if isinstance(each, (Place, Objects))
                 else numbers.get(each.name, self.words[each.name]) if type(each) is Word
                 else each
                 for each in one.arguments
@@ -69,6 +77,8 @@ class Plan(NamedTuple):
                 one.function(one.tasks, *arguments)
             elif one.unless_finite is None or not isfinite(one.unless_finite.of(memory).item()):
                 one.function(*arguments)
+        if into is not None:
+            return into
         return mapped(self.results, lambda leaf: leaf.of(memory) if type(leaf) is Place else leaf, (Place,))
 
     def __str__(self) -> str:
@@ -88,7 +98,24 @@ class Plan(NamedTuple):
         return "\n".join(lines)
 
 
-def _memory(count: int) -> np.ndarray:
+class _Memory(dict[int, np.ndarray]):
+    """The bytes of each buffer of a plan, made on first use; whole: arrays that are given, by the id of their place."""
+
+    def __init__(self, plan: Plan, whole: dict[int, np.ndarray]) -> None:
+        self.buffers = plan.buffers
+        self.given = {place.buffer: place for place in (*plan.inputs, plan.results) if id(place) in whole}
+        self.whole = whole
+
+    def __missing__(self, at: int) -> np.ndarray:
+        if at in self.given:
+            self[at] = found = _bytes_of(self.whole[id(self.given[at])])
+            return found
+        buffer = self.buffers[at]
+        self[at] = found = _zeros(buffer.bytes * (get_num_threads() if buffer.kind == "each" else 1))
+        return found
+
+
+def _zeros(count: int) -> np.ndarray:
     """Bytes that begin at a cache line; zeros, as kernels expect of scratch."""
     memory = np.zeros(count + _LINE, np.uint8)
     begin = -memory.__array_interface__["data"][0] % _LINE
@@ -149,8 +176,7 @@ class _Named(NamedTuple):
 
 def _named(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
     """The arguments, in which numbers that may be words have names."""
-    parameters = [*signature(function).parameters.values()]
-    by_place = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    by_place = _parameters(function)
     names = [by_place[at] if at < len(by_place) else f"argument {at}" for at in range(len(args))]
 
     def named(name: str, value: Any) -> Any:
@@ -162,6 +188,13 @@ def _named(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         tuple([named(name, value) for name, value in zip(names, args, strict=True)]),
         {name: named(name, value) for name, value in kwargs.items()},
     )
+
+
+@cache
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    """The names of the parameters that may be given by place."""
+    parameters = signature(function).parameters.values()
+    return [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
 
 
 def _numbers(layouts: Any) -> dict[str, float]:
@@ -205,7 +238,14 @@ def _made(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
         buffer._replace(kind="output") if at in kept and buffer.kind != "input" else buffer
         for at, buffer in enumerate(made.buffers)
     ]
-    launches = made.settled()
+    known = {place: place for place in inputs}  # one object for each place, so that it is found by its id
+    if type(places) is Place:
+        places = known.setdefault(places, places)
+
+    def same(value: Any) -> Any:
+        return known.get(value, value) if type(value) is Place else value
+
+    launches = [one._replace(arguments=tuple(map(same, one.arguments))) for one in made.settled()]
     words = {each.name: each.value for one in launches for each in one.arguments if type(each) is Word}
     fixed = {name: given[name] for name, number in numbers.items() if number.fixed}
     return fixed, Plan(tuple(launches), tuple(buffers), tuple(inputs), places, words)

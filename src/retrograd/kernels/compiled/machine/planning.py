@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import mmap
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 from threading import local
@@ -43,7 +43,7 @@ class Place(NamedTuple):
     strides: tuple[int, ...]
     dtype: np.dtype[Any]
 
-    def of(self, memory: Sequence[np.ndarray]) -> np.ndarray:
+    def of(self, memory: Mapping[int, np.ndarray]) -> np.ndarray:
         """The array, in the memory of the buffers."""
         return np.ndarray(self.shape, self.dtype, memory[self.buffer], self.begin, self.strides)
 
@@ -67,7 +67,7 @@ class Objects(NamedTuple):
         """The type of the table."""
         return self.words.dtype
 
-    def of(self, memory: Sequence[np.ndarray]) -> np.ndarray:
+    def of(self, memory: Mapping[int, np.ndarray]) -> np.ndarray:
         """The table of arrays in the memory of the buffers."""
         words = self.words.copy().view(_Holding)
         words.held = [place.of(memory) for place in self.places]
