@@ -8,21 +8,31 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
+
+from retrograd.engine.changes import memory
 
 crossed: Counter[str] = Counter()  # "to host", "from host"
 _WAYS_IN = {np.asarray, np.array, np.ascontiguousarray}  # with like=
 
 
+_owners: WeakValueDictionary[int, Any] = WeakValueDictionary()  # those that own memory, by the id of their array
+
+
 class Strict:
     """An array whose elements NumPy does not see."""
 
-    __slots__ = ("__weakref__", "_inner")
+    __slots__ = ("__weakref__", "_inner", "base")
     __array_priority__ = 1000
 
     def __init__(self, inner: np.ndarray) -> None:
         self._inner = inner
+        owner = memory(inner)
+        self.base = None if owner is inner else _outside(owner)  # alive as long as its views
+        if self.base is None:
+            _owners.setdefault(id(inner), self)
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
         raise TypeError("a strict array does not become an array of NumPy by itself")
@@ -40,6 +50,11 @@ class Strict:
         """The elements, as an array of NumPy."""
         crossed["to host"] += 1
         return self._inner.copy()
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        found: int = self._inner.__array_interface__["data"][0]
+        return found
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -132,7 +147,10 @@ def _inside(value: Any) -> Any:
 
 
 def _outside(value: Any) -> Any:
-    if isinstance(value, (np.ndarray, np.generic)):
+    if isinstance(value, np.ndarray):
+        owner = _owners.get(id(value))
+        return Strict(value) if owner is None else owner
+    if isinstance(value, np.generic):
         return Strict(np.asarray(value))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*map(_outside, value))

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from conformance.table import Op, Refusal, normal, uniform
-from retrograd import Tensor, fft, istft, stft
+from conformance.table import Op, Refusal, beside, normal, uniform
+from retrograd import fft, istft, stft
 
 X, Z = normal(3, 5, 4), normal(3, 5, 4, 2)
 
@@ -226,8 +226,8 @@ OPERATORS = [
        oracle=lambda y, n, hop, _, w, center, onesided: overlapped(y[:, :3], n, hop, w, 0, n + hop * 3).real),
     Op("istft: one signal, no window", istft, FRAMES[0], 8, batch=(), linear=True,
        oracle=lambda y, n: overlapped(y[None], n, 2, np.ones(8), 4, 10).real[0]),
-    Op("istft: what was transformed", lambda x: istft(stft(x, 8, window=Tensor(WINDOW.astype(x.dtype))), 8,
-                                                      window=Tensor(WINDOW.astype(x.dtype)), length=17), SIGNAL,
+    Op("istft: what was transformed", lambda x: istft(stft(x, 8, window=beside(x, WINDOW)), 8,
+                                                      window=beside(x, WINDOW), length=17), SIGNAL,
        oracle=lambda x: x, linear=True),
     Op("fft.fftshift", fft.fftshift, X, (1, 2), linear=True,
        oracle=lambda x, d: x[:, [3, 4, 0, 1, 2]][:, :, [2, 3, 0, 1]]),

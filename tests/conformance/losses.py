@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from conformance.table import Layer, Op, Refusal, distinct, normal, uniform
+from conformance.table import Layer, Op, Refusal, beside, distinct, normal, uniform
 from naive_loss import ctc, multi_margin, multilabel_margin
-from retrograd import Tensor, nn
+from retrograd import Tensor, int64, nn
 from retrograd.nn import functional
 
 X, Y, FAR = normal(3, 5), distinct(3, 5), uniform(0.5, 2.0, 3, 5)
@@ -92,7 +92,8 @@ LABELS_OF_PATHS = np.array([[1, 1], [2, 0]])
 
 def ctc_loss(x: Tensor, reduction: str = "mean") -> Tensor:
     x = functional.log_softmax(x, 2)
-    return functional.ctc_loss(x, Tensor(LABELS_OF_PATHS), (5, 4), (2, 1), reduction=reduction)
+    labels = beside(x, LABELS_OF_PATHS, dtype=int64)
+    return functional.ctc_loss(x, labels, (5, 4), (2, 1), reduction=reduction)
 
 
 class OfLogits(nn.Module):
@@ -103,7 +104,8 @@ class OfLogits(nn.Module):
         self.loss = nn.CTCLoss()
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.loss(functional.log_softmax(x, 2), Tensor(LABELS_OF_PATHS), (5, 4), (2, 1))
+        labels = beside(x, LABELS_OF_PATHS, dtype=int64)
+        return self.loss(functional.log_softmax(x, 2), labels, (5, 4), (2, 1))
 
 
 F = functional
@@ -148,7 +150,7 @@ OPERATORS = [
     Op(
         "binary_cross_entropy_with_logits: weights",
         lambda x, t: F.binary_cross_entropy_with_logits(
-            x, t, Tensor(WEIGHT.astype(x.dtype)), pos_weight=Tensor(WEIGHT[::-1].astype(x.dtype))
+            x, t, beside(x, WEIGHT), pos_weight=beside(x, WEIGHT[::-1])
         ),
         X,
         Q,

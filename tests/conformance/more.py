@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import retrograd
-from conformance.table import Op, Refusal, distinct, normal, uniform
+from conformance.table import Op, Refusal, beside, distinct, normal, uniform
 from retrograd import Tensor
 
 X, M, V = normal(3, 5, 4), normal(4, 6), normal(7)
@@ -184,7 +184,7 @@ SETS = [
         Refusal(TypeError, "unravel_index: indices is float64, needs", V, (3, 4)),
     ]),
     Op("msort", retrograd.msort, distinct(3, 5, 4), batch=(), integers=True, oracle=lambda x: np.sort(x, 0)),
-    Op("nanquantile", lambda x, q: retrograd.nanquantile(x + Tensor(HOLES), q, 1),
+    Op("nanquantile", lambda x, q: retrograd.nanquantile(x + beside(x, HOLES, dtype=retrograd.float32), q, 1),
        distinct(3, 5, 4), 0.3, batch=(), oracle=lambda x, q: np.nanquantile(x + HOLES, q, 1)),
     Op("nanquantile: several", retrograd.nanquantile, distinct(3, 5), np.array([0.2, 0.7]), batch=(),
        oracle=np.quantile, errors=[
@@ -234,10 +234,12 @@ SUMS = [
         Refusal(TypeError, "cov: fweights is float64, needs integers", M, fweights=M[0]),
         Refusal(ValueError, "cov: aweights.shape=(4,) must be (6,), its elements at least 0", M, aweights=M[:, 0]),
     ]),
-    Op("cov: weights", lambda x: retrograd.cov(x, fweights=retrograd.tensor([1, 2, 0, 3, 1, 1])), M, batch=(),
+    Op("cov: weights", lambda x: retrograd.cov(
+        x, fweights=beside(x, [1, 2, 0, 3, 1, 1], dtype=retrograd.int64)), M, batch=(),
        oracle=lambda x: covariance(x.repeat([1, 2, 0, 3, 1, 1], 1))),
     Op("cov: a number", lambda x: retrograd.cov(
-        x, correction=0, fweights=retrograd.tensor(2), aweights=retrograd.tensor(0.5)), np.array(2.0),
+        x, correction=0, fweights=beside(x, 2, dtype=retrograd.int64),
+        aweights=beside(x, 0.5, dtype=retrograd.float32)), np.array(2.0),
        batch=(), order=0, integers=True, oracle=lambda x: np.array(0.0)),
     Op("cov: one row", retrograd.cov, M[:1], batch=(), oracle=lambda x: ((x - x.mean()) ** 2).sum() / 5),
     Op("corrcoef: one row", retrograd.corrcoef, M[:1], batch=(), order=0, oracle=lambda x: np.array(1.0)),
@@ -265,7 +267,7 @@ SUMS = [
     Op("gradient: axes and distances", lambda x: retrograd.gradient(x, spacing=(0.5, 3), dim=(2, 0), edge_order=2), X,
        linear=True, batch=(), oracle=lambda x: tuple(np.gradient(x, 0.5, 3, axis=(2, 0), edge_order=2))),
     Op("gradient: coordinates", lambda x: retrograd.gradient(
-        x, dim=1, edge_order=2, spacing=[retrograd.tensor([0.0, 1, 3, 3.5, 5], dtype=retrograd.float64)])[0], X,
+        x, dim=1, edge_order=2, spacing=[beside(x, [0.0, 1, 3, 3.5, 5], dtype=retrograd.float64)])[0], X,
        linear=True, oracle=lambda x: np.gradient(x, [0.0, 1, 3, 3.5, 5], axis=1, edge_order=2)),
 ]  # fmt: skip
 
@@ -283,7 +285,7 @@ NUMBERS = [
     Op("heaviside", retrograd.heaviside, M, normal(6), order=0, batch=(0,), oracle=lambda x, v: (x > 0) * 1.0, errors=[
         Refusal(TypeError, "heaviside: values is int64; both must be Tensors of one type", V, WHOLE[0])
     ]),
-    Op("nextafter", lambda x: retrograd.nextafter(x, retrograd.zeros(4).to(x.dtype)), M[:, :4], linear=True,
+    Op("nextafter", lambda x: retrograd.nextafter(x, beside(x, [0] * 4)), M[:, :4], linear=True,
        oracle=lambda x: np.nextafter(x, 0)),
     Op("nextafter: up", lambda x, y: retrograd.nextafter(x, y) > x, V, V + 1, order=0, batch=(0, 1),
        oracle=lambda x, y: x < y),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conformance.table import Layer, Op, Refusal, distinct, normal, uniform
+from conformance.table import Layer, Op, Refusal, beside, distinct, normal, uniform
 from retrograd import Tensor, nn
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 
@@ -136,7 +136,7 @@ def sampled(function: Callable[..., Any], samples: np.ndarray) -> Callable[..., 
 
     def of(x: Any, *sizes: Any, **options: Any) -> Any:
         own = samples[: (*x.shape, 1)[0]].astype(x.dtype) if isinstance(x, Tensor) else samples
-        return function(x, *sizes, return_indices=True, _random_samples=Tensor(own), **options)
+        return function(x, *sizes, return_indices=True, _random_samples=beside(x, own), **options)
 
     return of
 
@@ -145,7 +145,7 @@ def refused(function: Callable[..., Any], samples: np.ndarray) -> Callable[..., 
     """The function with these samples and two outputs an axis, unless others are given."""
 
     def of(x: Any, *sizes: Any, **options: Any) -> Any:
-        own = Tensor(samples[: (*x.shape, 1)[0]].astype(x.dtype))
+        own = beside(x, samples[: (*x.shape, 1)[0]])
         return function(x, *sizes, **{"output_size": 2, "_random_samples": own, **options})
 
     return of

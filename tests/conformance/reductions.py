@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 import retrograd
-from conformance.table import Op, Refusal, distinct, normal, uniform
+from conformance.table import Op, Refusal, beside, distinct, normal, uniform
 
 X, FAR, SPREAD = normal(3, 4, 2), uniform(0.5, 2.0, 3, 4, 2), distinct(3, 4, 2)
 MANY = (normal(40, 33, 31),)  # more than one task of a kernel
@@ -127,7 +127,7 @@ OPERATORS = [
     Op("quantile: axis", retrograd.quantile, SPREAD, 0.7, kwargs=KEPT, batch=(0,),
        oracle=lambda x, q, dim, keepdim: np.quantile(x, q, 1, keepdims=True)),
     Op("quantile: several",
-       lambda x: retrograd.quantile(x, retrograd.tensor(np.array([0.1, 0.5, 0.5]), dtype=x.dtype), 1), SPREAD,
+       lambda x: retrograd.quantile(x, beside(x, [0.1, 0.5, 0.5]), 1), SPREAD,
        oracle=lambda x: np.quantile(x, [0.1, 0.5, 0.5], 1)),
     # ------------------------------------------------------------------------------------------- scans
     Op("cumsum", retrograd.cumsum, X, 1, oracle=np.cumsum, linear=True, integers=True, large=(*MANY, 1),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import retrograd
-from conformance.table import Op, Refusal, normal, uniform
+from conformance.table import Op, Refusal, beside, normal, uniform
 from retrograd import special
 
 X, UNIT, FAR = normal(3, 5), uniform(-0.9, 0.9, 3, 5), uniform(0.3, 6.0, 3, 5)
@@ -81,9 +81,9 @@ OPERATORS = [
         log_gamma(x - j / 2) for j in range(3)) + 1.5 * math.log(math.pi), errors=[
         Refusal(ValueError, "mvlgamma: p=0 must be at least 1", FAR, 0)
     ]),
-    Op("igamma", lambda x: retrograd.igamma(retrograd.from_numpy(SHAPE.astype(x.dtype)), x), FAR, batch=(),
+    Op("igamma", lambda x: retrograd.igamma(beside(x, SHAPE), x), FAR, batch=(),
        oracle=lambda x: incomplete(SHAPE, x)),
-    Op("igammac", lambda x: retrograd.igammac(retrograd.from_numpy(SHAPE[0].astype(x.dtype)), x), FAR, batch=(),
+    Op("igammac", lambda x: retrograd.igammac(beside(x, SHAPE[0]), x), FAR, batch=(),
        oracle=lambda x: 1 - incomplete(SHAPE[:1] + 0 * x, x)),
     Op("special.zeta", special.zeta, SHAPE, FAR, order=0, batch=(0, 1), rtol=1e-7,
        oracle=lambda s, x: np.array([powers(p, y[None])[0] for p, y in zip(s.ravel(), x.ravel(), strict=True)]

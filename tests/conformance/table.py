@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd import Tensor
 from retrograd.testing import Refusal, check_layer, check_op
 
 __all__ = ["Layer", "Op", "Refusal", "distinct", "normal", "uniform"]
@@ -39,6 +40,11 @@ class Layer(Op):
     """``Layer("Linear", lambda: nn.Linear(3, 2), x, oracle=...)``"""
 
     check = staticmethod(check_layer)
+
+
+def beside(x: Any, values: Any, dtype: Any = None) -> Tensor:
+    """A Tensor of values in x's type, or ``dtype``, next to x; on the host if x is no Tensor, which will be refused."""
+    return (x if isinstance(x, Tensor) else Tensor(x)).new_tensor(values, dtype=dtype)
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:

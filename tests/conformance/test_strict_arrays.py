@@ -7,72 +7,100 @@ needs arrays with NumPy's protocols, and no second text of any operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import retrograd as rg
-from conformance.test_types import CASES, as_function
+from conformance.test_conformance import LAYERS
+from conformance.test_types import CASES
 from retrograd import nn
+from retrograd.arrays import from_host
 from retrograd.engine.tensor import wrap
 from retrograd.kernel_set import use_kernels
 from retrograd.nn import functional
-from retrograd.testing.call import outputs_of
+from retrograd.testing.call import Call, outputs_of
 from strict_array import Strict, crossed
 
-# operators that still make an array of NumPy somewhere on their way
-NOT_YET = {*"""
-    affine_grid as_strided as_strided_scatter binary_cross_entropy_with_logits celu_ combinations cov ctc_loss
-    deform_conv2d elu_ fold fractional_max_pool2d fractional_max_pool3d gradient gumbel_softmax histogram
-    histogramdd igamma igammac index_put istft nanquantile nextafter poisson put qr quantile repeat_interleave rnn
-    rrelu selu_ stft unfold
-""".split()}  # noqa: SIM905
 REFUSALS = (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError)
 NUMBERS = {"is_contiguous", "numel"}  # whose results are numbers of Python
-RUN = [
-    case for case in CASES if case.form is as_function and case.label == case.name and case.name not in NUMBERS
-]
+# entries that refuse their arguments on any array: tables write methods without their underscore, and all ask gradients
+REFUSED = {
+    "addmm as x.addmm_()", "baddbmm as x.baddbmm_()", "masked_fill: broadcast as x.masked_fill_()",  # another shape
+    "linalg.qr: complete",  # has no gradient
+}  # fmt: skip
 
 
-def run(case: Any, arrays: list[Any]) -> tuple[list[rg.Tensor], list[rg.Tensor]]:
-    """The inputs and the outputs of a case, after its backward pass."""
-    inputs = []
-    for array in arrays:
-        x = rg.Tensor(np.zeros((), array.dtype), requires_grad=array.dtype.kind == "f")
-        x.array = array
-        inputs.append(x)
-    outputs = [y for y in outputs_of(case.form(case.call, inputs)) if isinstance(y, rg.Tensor)]
+def in_place(call: Call, tensors: list[rg.Tensor], form: Any) -> Any:
+    """The result of a method that changes its first tensor, which is no leaf."""
+    return form(call, [x.clone() if x.requires_grad else x for x in tensors])
+
+
+def as_layer(make: Callable[[], nn.Module], call: Call, tensors: list[rg.Tensor]) -> Any:
+    """The result of a layer, whose tensors are made next to the first argument, and its parameters."""
+    rg.manual_seed(1)
+    layer = make().eval().double()
+    owned = [x for part in layer.modules() for x in vars(part).values() if isinstance(x, rg.Tensor)]
+    for x in (*layer.parameters(), *layer.buffers(), *owned):
+        x.array = from_host(x.array, like=tensors[0].array)
+    tensors += layer.parameters()
+    return call.of(tensors, layer)
+
+
+def cases() -> Iterator[tuple[str, Call, Any]]:
+    """The name, the call and what runs it, of functions, methods, methods that change a tensor, and layers."""
+    for case in CASES:
+        if case.name not in NUMBERS and (case.label == case.name or " as x." in case.label):
+            changes = case.label.endswith("_()")
+            yield case.label, case.call, partial(in_place, form=case.form) if changes else case.form
+    for entry in LAYERS:
+        yield f"layer {entry.name}", Call(lambda *args: None, entry.args, {}, True), partial(as_layer, entry.function)
+
+
+def forward(call: Call, form: Any, arrays: list[Any]) -> tuple[list[rg.Tensor], list[rg.Tensor]]:
+    """The inputs of a call, a layer's parameters among them, and its outputs."""
+    inputs = [rg.Tensor(array, requires_grad=array.dtype.kind == "f") for array in arrays]
+    return inputs, [y for y in outputs_of(form(call, inputs)) if isinstance(y, rg.Tensor)]
+
+
+def backward(outputs: list[rg.Tensor], kind: Any) -> None:
+    """The backward pass from all outputs, for the same random gradients in every call."""
     results = [y for y in outputs if y.requires_grad]
     if results:
-        kind = Strict if any(isinstance(array, Strict) for array in arrays) else np.asarray
         random = np.random.default_rng(1)
-        upstream = [wrap(kind(random.standard_normal(y.shape).astype(y.array.dtype))) for y in results]
-        rg.autograd.backward(results, upstream)
-    return inputs, outputs
+        rg.autograd.backward(
+            results, [wrap(kind(random.standard_normal(y.shape).astype(y.array.dtype))) for y in results]
+        )
 
 
 def differs(expected: Any, found: Any) -> bool:
     return not isinstance(found, Strict) or not np.allclose(expected, found.to_host(), 1e-6, 1e-9, equal_nan=True)
 
 
-def wrong(case: Any) -> str:
-    """What is wrong with a case on strict arrays; empty if nothing is, or if it is one that refuses its arguments."""
+def wrong(call: Call, form: Any) -> str | None:
+    """What is wrong with a call on strict arrays, empty if nothing is; None if it refuses its arguments."""
     try:
-        inputs, outputs = run(case, [array.copy() for array in case.call.arrays])
+        inputs, outputs = forward(call, form, [array.copy() for array in call.arrays])
     except REFUSALS:
-        return ""
-    if not case.call.arrays:  # it makes an array from nothing
-        return ""
+        return None
     try:
-        others, results = run(case, [Strict(array.copy()) for array in case.call.arrays])
+        backward(outputs, np.asarray)
+        has_gradient = True
+    except REFUSALS:
+        has_gradient = False
+    try:
+        others, results = forward(call, form, [Strict(array.copy()) for array in call.arrays])
+        if has_gradient:
+            backward(results, Strict)
     except (*REFUSALS, AttributeError) as error:
         return f"{type(error).__name__}: {error}"
     if any(differs(y.array, z.array) for y, z in zip(outputs, results, strict=True)):
         return "another result, or an array of NumPy"
     pairs = [(x.grad, other.grad) for x, other in zip(inputs, others, strict=True) if x.grad is not None]
-    if any(other is None or differs(x.array, other.array) for x, other in pairs):
+    if has_gradient and any(other is None or differs(x.array, other.array) for x, other in pairs):
         return "another gradient, or an array of NumPy"
     return ""
 
@@ -80,11 +108,53 @@ def wrong(case: Any) -> str:
 @pytest.mark.filterwarnings("ignore")
 def test_operators_on_strict_arrays() -> None:
     with use_kernels("textbook"), np.errstate(all="ignore"):
-        found = {case.name: text for case in RUN if (text := wrong(case))}
-    operators = {name.partition(":")[0].partition(" ")[0] for name in found}
-    extra = {name: text for name, text in found.items() if name.partition(":")[0].partition(" ")[0] not in NOT_YET}
-    assert not extra
-    assert not NOT_YET - operators, "these run on strict arrays now; take them off the list"
+        found = {name: wrong(call, form) for name, call, form in cases() if call.arrays}
+    assert not {name: text for name, text in found.items() if text}
+    assert {name for name, text in found.items() if text is None} == REFUSED
+    assert len(found) > 1500
+
+
+@pytest.mark.parametrize("kind", [np.asarray, Strict])
+def test_changes_of_strict_arrays(kind: Any) -> None:
+    """A change in place reaches the views of a tensor and their gradients, and is refused once a backward needs it."""
+    with use_kernels("textbook"):
+        leaf = rg.Tensor(kind(np.arange(6.0).reshape(2, 3)), requires_grad=True)
+        x = leaf * 1.0
+        row, windows = x[0], x.unfold(1, 2, 1)
+        row.mul_(3.0)
+        assert windows[0, 1].tolist() == [3.0, 6.0]
+        (x.sum() + windows.sum()).backward()
+        assert leaf.grad is not None and leaf.grad.tolist() == [[6.0, 9.0, 6.0], [2.0, 3.0, 2.0]]
+        x = leaf * 1.0
+        y = x * x
+        x[1:].add_(1.0)
+        with pytest.raises(RuntimeError, match="changed in place"):
+            y.sum().backward()
+
+
+@pytest.mark.parametrize("kind", [np.asarray, Strict])
+def test_strided_views_of_strict_arrays(kind: Any) -> None:
+    x = rg.Tensor(kind(np.arange(12.0).reshape(3, 4)))
+    with use_kernels("textbook"):
+        y = x[1:].as_strided((2, 3, 2), (5, 0, 1))
+        assert type(y.array) is type(x.array)
+        assert y.tolist() == [[[4, 5]] * 3, [[9, 10]] * 3]
+        x[1].zero_()
+        assert y[0].tolist() == [[0, 0]] * 3
+        assert x.as_strided((0, 2), (1, 1)).shape == (0, 2)
+        assert x.as_strided((), (), 7).tolist() == 0.0
+
+
+def test_tensors_made_next_to_strict_arrays() -> None:
+    x = rg.Tensor(Strict(np.ones((2, 3))))
+    with use_kernels("textbook"):
+        made = [
+            x.new_tensor([1, 2]), x.new_zeros(2), x.new_ones(2), x.new_empty(2), x.new_full((2,), 3), rg.rand_like(x),
+            rg.randn_like(x), rg.randint_like(x, 5), rg.zeros_like(x), x.new_empty_strided((2,), (1,)),
+        ]  # fmt: skip
+        assert all(isinstance(each.array, Strict) for each in made)
+        copy = rg.tensor(x, dtype=rg.float32)
+        assert isinstance(copy.array, Strict) and copy.dtype is rg.float32
 
 
 class Words(nn.Module):

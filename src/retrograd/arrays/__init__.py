@@ -23,6 +23,7 @@ from .allocation import (
     zeros,
     zeros_like,
 )
+from .foreign import address, is_array
 from .host import (
     all_finite,
     all_true,
@@ -52,12 +53,13 @@ from .views import (
     overlap,
     repeated,
     shares_memory,
+    windows,
 )
 
 __all__ = [
-    "all_finite", "all_true", "any_below", "any_nan", "any_true", "arange", "as_strided", "broadcast_arrays",
+    "address", "all_finite", "all_true", "any_below", "any_nan", "any_true", "arange", "as_strided", "broadcast_arrays",
     "broadcast_to", "copied_from_host", "count_true", "diagonal", "empty", "empty_like", "extremes", "eye",
     "first_outside", "first_true", "flip", "from_buffer", "from_dlpack", "from_host", "full", "full_like",
-    "increasing", "integers", "linspace", "moveaxis", "number", "numbers", "of_bytes", "ones", "ones_like",
-    "overlap", "repeated", "same", "shares_memory", "to_host", "within", "zeros", "zeros_like",
+    "increasing", "integers", "is_array", "linspace", "moveaxis", "number", "numbers", "of_bytes", "ones", "ones_like",
+    "overlap", "repeated", "same", "shares_memory", "to_host", "windows", "within", "zeros", "zeros_like",
 ]  # fmt: skip

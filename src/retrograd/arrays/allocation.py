@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .foreign import is_array
+
 Array = np.ndarray
 Shape = int | tuple[int, ...]
 _range: Any = np.arange
@@ -74,9 +76,9 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, li
     return _range(start, stop, step, dtype, like=like)
 
 
-def linspace(start: Any, stop: Any, count: int, dtype: Any = None) -> Array:
+def linspace(start: Any, stop: Any, count: int, dtype: Any = None, *, like: Array | None = None) -> Array:
     """``count`` numbers at equal distances, both ends among them."""
-    return np.linspace(start, stop, count, dtype=dtype)
+    return from_host(np.linspace(start, stop, count, dtype=dtype), like=like)
 
 
 def eye(rows: int, columns: int | None = None, dtype: Any = np.float64, *, like: Array | None = None) -> Array:
@@ -92,8 +94,8 @@ def from_host(values: Any, dtype: Any = None, *, like: Array | None = None) -> A
 
 
 def copied_from_host(values: Any, dtype: Any = None) -> Array:
-    """As ``from_host``, always in memory of its own."""
-    return np.array(values, dtype)
+    """As ``from_host``, always in memory of its own; of an array of another library, next to it."""
+    return np.array(values, dtype, **_next_to(values if is_array(values) else None))
 
 
 def from_buffer(buffer: Any, dtype: Any, count: int = -1, offset: int = 0) -> Array:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .foreign import is_array
+
 Array = np.ndarray
 
 listeners: list[Callable[[str], None]] = []  # called with ``why``; empty nearly always
@@ -21,8 +23,11 @@ def _read(why: str) -> None:
 
 
 def to_host(x: Array, why: str) -> Array:
-    """x as an array of NumPy; one of NumPy stays itself."""
+    """x as an array of NumPy; one of NumPy stays itself, one of another library is copied by its ``to_host``."""
     _read(why)
+    if is_array(x) and not isinstance(x, np.ndarray):
+        found: Array = x.to_host()
+        return found
     return np.asarray(x)
 
 

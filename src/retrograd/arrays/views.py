@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray
+Ints = tuple[int, ...]
+_sliding: Any = np.lib.stride_tricks.sliding_window_view
 
 
 def broadcast_to(x: Array, shape: Any) -> Array:
@@ -30,9 +32,31 @@ def diagonal(x: Array, offset: int = 0, first: int = -2, second: int = -1) -> Ar
     return np.diagonal(x, offset, first, second)
 
 
-def as_strided(x: Array, shape: Any, strides: Any, writeable: bool = True) -> Array:
+def as_strided(x: Array, shape: Any, strides: Any) -> Array:
     """The memory of x with any shape and strides in bytes. The caller has checked that it stays in that memory."""
-    return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=writeable)
+    return np.lib.stride_tricks.as_strided(x, shape, strides)
+
+
+def windows(x: Array, axes: Ints, sizes: Ints, steps: Ints, dilations: Ints) -> Array:
+    """All windows over ``axes``: x (..., I, ...) -> y (..., O, ..., *sizes); not to be written into.
+
+    y[..., o, ..., r] = x[..., o*step + r*dilation, ...]. The caller has checked that there is a window.
+    """
+    if not isinstance(x, np.ndarray):  # NumPy hands windows over to other libraries, but no strides
+        spans = tuple([dilation * (size - 1) + 1 for size, dilation in zip(sizes, dilations, strict=True)])
+        index = [slice(None)] * x.ndim + [slice(None, None, dilation) for dilation in dilations]
+        for a, step in zip(axes, steps, strict=True):
+            index[a] = slice(None, None, step)
+        found: Array = _sliding(x, spans, axes)[tuple(index)]
+        return found
+    shape, strides = list(x.shape), list(x.strides)
+    for a, size, step, dilation in zip(axes, sizes, steps, dilations, strict=True):
+        shape[a] = (x.shape[a] - dilation * (size - 1) - 1) // step + 1
+        strides[a] = x.strides[a] * (step if shape[a] > 1 else 1)  # one window: any step
+    shape += sizes
+    spread = zip(axes, sizes, dilations, strict=True)
+    strides += [x.strides[a] * (dilation if size > 1 else 1) for a, size, dilation in spread]
+    return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
 
 
 def shares_memory(a: Array, b: Array, most: int | None = None) -> bool:
@@ -71,5 +95,17 @@ def _steps(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def of_bytes(memory: Array, shape: Any, dtype: Any, start: int, strides: Any) -> Array:
-    """Elements in a vector of bytes, from byte ``start`` on, with strides in bytes. The caller has checked them."""
-    return np.ndarray(shape, dtype, memory, start, strides)
+    """Elements in a vector of bytes, from byte ``start`` on, with strides in bytes. The caller has checked them.
+
+    The strides are whole elements, and not negative.
+    """
+    if isinstance(memory, np.ndarray):
+        return np.ndarray(shape, dtype, memory, start, strides)
+    width = dtype.itemsize
+    line = memory[start % width :][: (memory.size - start % width) // width * width].view(dtype)
+    if 0 in shape:
+        return line[:0].reshape(shape)
+    spans = tuple([(n - 1) * step // width + 1 for n, step in zip(shape, strides, strict=True)])
+    steps = [slice(None, None, max(step // width, 1)) for step in strides]
+    found: Array = _sliding(line, spans, (0,) * len(spans), writeable=True)[(start // width, *steps, ...)]
+    return found if found.shape == tuple(shape) else np.broadcast_to(found, shape)  # steps of 0

@@ -11,6 +11,7 @@ from ..arrays import from_host
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import exact, kernels
 from ..ops.arguments.checks import as_real, is_number
+from ..ops.creation.creation import beside
 from ..ops.dtypes.dtype import cast
 from ..ops.dtypes.promotion import promoted_type
 from ..ops.normalization.softmax import softmax
@@ -51,20 +52,20 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
 def standard_normal(shape: Shape, like: Tensor) -> Tensor:
     """Standard normal random numbers of ``like``'s type."""
-    return randn(shape, dtype=like.array.dtype)
+    return beside(randn(shape, dtype=like.array.dtype), like)
 
 
 def uniform(shape: Shape, like: Tensor) -> Tensor:
     """Uniform random numbers, never 0 nor 1, of ``like``'s type."""
     dtype = like.array.dtype
     limits = np.finfo(dtype)
-    drawn = from_host(chosen("sample", None).random(shape, dtype), dtype)
+    drawn = from_host(chosen("sample", None).random(shape, dtype), dtype, like=like.array)
     return wrap(kernels.clamp(drawn, float(limits.tiny), float(1 - limits.eps / 2)))
 
 
 def drawn(draw: Callable[[np.random.Generator], Any], like: Tensor) -> Tensor:
     """What a method of NumPy's generator returns, in ``like``'s type."""
-    return wrap(exact("cast")(from_host(draw(chosen("sample", None))), like.array.dtype))
+    return wrap(exact("cast")(from_host(draw(chosen("sample", None)), like=like.array), like.array.dtype))
 
 
 def clamp_probs(probs: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import from_host, shares_memory
+from ..arrays import from_host, is_array, shares_memory
 from .grad_mode import INFERENCE, thread
 from .line import Place, describe_place, user_place
 from .shared import shared
@@ -60,7 +60,7 @@ def memory(array: np.ndarray) -> np.ndarray:
     owner: Any = array
     base = array.base
     while base is not None:
-        if isinstance(base, np.ndarray):
+        if is_array(base):
             owner = base
         base = getattr(base, "base", None)
     return owner
@@ -74,7 +74,7 @@ def saved_array(item: Any) -> np.ndarray | None:
     """The array of an item that a node saved; None if it has none."""
     if type(item) is tuple:
         item = item[1]
-    return item if isinstance(item, np.ndarray) else getattr(item, "array", None)
+    return item if is_array(item) else getattr(item, "array", None)
 
 
 def mark(arrays: Iterable[np.ndarray], operator: str, place: Place | None = None) -> None:
@@ -89,7 +89,8 @@ def mark(arrays: Iterable[np.ndarray], operator: str, place: Place | None = None
             if found is None:
                 found = _changes[key] = weakref.ref(owner, partial(_forget, key)), []
             changes = found[1]
-            if array is owner or array.size == owner.size or len(changes) > _MOST_PARTS:
+            whole = array is owner or array.size == owner.size or not isinstance(array, np.ndarray)
+            if whole or len(changes) > _MOST_PARTS:
                 changes[:] = [(order, operator, place, None)]
             else:
                 changes.append((order, operator, place, _Part(array)))
@@ -97,7 +98,7 @@ def mark(arrays: Iterable[np.ndarray], operator: str, place: Place | None = None
 
 
 class _Part:
-    """Where the elements of an array lie. It keeps no memory alive: ask only while the memory is there."""
+    """Where the elements of an array of NumPy lie. It keeps no memory alive: ask only while the memory is there."""
 
     __slots__ = ("__array_interface__",)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import from_host, zeros
+from ..arrays import from_host, is_array, zeros
 from .arguments import shown
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
         if hasattr(data, "mask"):
             raise TypeError("Tensor: a masked array would lose its mask; use array.filled(value) first")
         array = from_host(data)
+    elif is_array(data):
+        array = data
     else:
         data = _with_scalars(data)
         try:
@@ -82,7 +84,7 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
             _check_fit(array, wanted)
     if wanted is not None and array.dtype.kind in "fiub":
         with np.errstate(over="ignore"):  # too large a number becomes inf, as in PyTorch
-            array = from_host(array, wanted)
+            array = from_host(array, wanted, like=array)
     if array.dtype not in ALLOWED:
         raise TypeError(
             f"Tensor: dtype {array.dtype} is not supported; use {TYPES}, for example array.astype(np.float32)"

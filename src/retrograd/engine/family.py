@@ -11,6 +11,8 @@ from weakref import ref
 
 import numpy as np
 
+from ..arrays import address
+
 if TYPE_CHECKING:
     from .tensor import Tensor
     from .views import View
@@ -51,7 +53,7 @@ def part(x: Tensor, array: np.ndarray) -> None:
     link = getattr(x, "_view", None)
     if link is None and getattr(x, "_views", None) is None:
         return
-    if x.array.strides == array.strides and _address(x.array) == _address(array):
+    if x.array.strides == array.strides and address(x.array) == address(array):
         return
     if link is not None:
         del x._view
@@ -65,7 +67,3 @@ def part(x: Tensor, array: np.ndarray) -> None:
             view._view = base, view._view[1]
     if hasattr(x, "_views"):
         del x._views
-
-
-def _address(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]

@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
+from ..arrays import is_array
 from .node import Node
 from .tensor import Tensor, alias
 
@@ -164,7 +163,7 @@ def _run_chain(hooks: dict[int, Callable[[Tensor], Any]], gradient: Tensor) -> T
 def _alias_like(result: Tensor, gradient: Tensor, what: str) -> Tensor:
     """An alias of the result, which must have the dtype and shape of the gradient."""
     array, expected = result.array, gradient.array
-    if not isinstance(array, np.ndarray):
+    if not is_array(array):
         raise TypeError(f"{what} a Tensor whose array is {type(array).__name__}, expected an ndarray")
     if array.shape != expected.shape or array.dtype != expected.dtype:
         raise RuntimeError(

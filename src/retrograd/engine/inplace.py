@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import zeros_like
+from ..arrays import is_array, zeros_like
 from ..kernel_set import listeners
 from . import arithmetic
 from .changes import check_changeable, mark, memory, next_order, saved_array
@@ -186,7 +186,7 @@ def _lies_in(item: Any, owner: np.ndarray) -> bool:
 
 def _copy_item(item: Any) -> Any:
     """A saved item with an array of its own."""
-    if isinstance(item, np.ndarray):
+    if is_array(item):
         return item.copy(order="K")
     if type(item) is tuple:
         tensor, array = item

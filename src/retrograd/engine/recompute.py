@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-import numpy as np
-
 from .changes import check, next_order, saved_array
 from .function import Function
 from .grad_mode import enable_grad, thread
@@ -76,7 +74,7 @@ class Dropped:
         array = saved_array(item)
         if type(item) is not self.kind or array is None or array.shape != self.shape or array.dtype != self.dtype:
             return None
-        if self.kind is np.ndarray:
+        if array is item:
             return array
         if self.kind is SavedOutput:
             return SavedOutput(array, self.index)

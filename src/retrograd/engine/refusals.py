@@ -51,7 +51,8 @@ def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create
                     f"where there is one element; pass {argument}, a Tensor of this shape, or reduce it "
                     "first, for example with sum()"
                 )
-            result.append(wrap(ones(shape, dtype) if shape else from_host(1, dtype)))  # ones takes longer
+            like = root.array  # ones takes longer than a number
+            result.append(wrap(ones(shape, dtype, like=like) if shape else from_host(1, dtype, like=like)))
             continue
         if not isinstance(gradient, Tensor):
             raise TypeError(

@@ -427,9 +427,10 @@ def _all_outputs(node: Node, entry: list[Any]) -> list[Any]:
     """One gradient per output: zeros, or None without `materialize`, for those that received none."""
     grads = entry[1:]
     if node.outputs is not None and node.materialize:
+        like = next((g.array for g in grads if g is not None), None)
         for index, (shape, dtype) in enumerate(node.outputs):
             if grads[index] is None:
-                grads[index] = wrap(zeros(shape, dtype))
+                grads[index] = wrap(zeros(shape, dtype, like=like))
     return grads
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..arrays import arange, ones
+from ..arrays import arange, from_host, ones
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import exact
 from ..ops.index.selection import masked_fill
@@ -68,7 +68,7 @@ def run(
     x (T, N, I); weights: per layer, one for each direction; h0, c0: per layer, a state or None.
     """
     if lengths is not None and options.residual:  # the x added to y must be 0 where y is
-        counts = checked_lengths(options.name, lengths, *x.array.shape[:2])
+        counts = from_host(checked_lengths(options.name, lengths, *x.array.shape[:2]), like=x.array)
         x = masked_fill(x, wrap(exact("le")(counts[:, None], arange(len(x.array), like=counts)[:, None, None])), 0.0)
     hn, cn, states = [], [], None
     last, drawn = len(layers) - 1, {} if options.masks is None else options.masks

@@ -85,7 +85,7 @@ def sequence(name: str, input: Any, batch_first: bool, lengths: Any) -> tuple[Te
         raise ValueError(f"{name}: input.shape={input.array.shape} has no steps; it needs at least 1")
     if lengths is None:
         return x, None
-    counts = checked_lengths(name, lengths, *x.array.shape[:2])
+    counts = from_host(checked_lengths(name, lengths, *x.array.shape[:2]), like=x.array)
     ended = exact("le")(counts, arange(x.array.shape[0], like=counts)[:, None])
     return masked_fill(x, wrap(_broadcastable(ended, x)), 0.0), counts
 

@@ -24,7 +24,7 @@ def _states(target: np.ndarray, blank: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _log_sum(*rows: np.ndarray) -> np.ndarray:
     """The logarithm of the sum of exponentials."""
-    top = np.maximum.reduce(rows)
+    top = np.maximum.reduce(np.stack(rows))
     top = np.where(top == -np.inf, 0, top)
     return np.log(sum(np.exp(row - top) for row in rows)) + top
 

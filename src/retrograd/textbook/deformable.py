@@ -153,10 +153,10 @@ def _corners(offset: np.ndarray, tap: tuple[int, ...], window: Window, dtype: np
             index, inside = index * extent + i, inside & (i >= 0) & (i < extent)
         weights = [weight for _, weight, _ in chosen]
         slopes = [
-            np.prod([*weights[:axis], slope, *weights[axis + 1 :]], axis=0)
+            np.prod(np.stack([*weights[:axis], slope, *weights[axis + 1 :]]), axis=0)
             for axis, (_, _, slope) in enumerate(chosen)
         ]
-        corners.append(_Corner(np.where(inside, index, 0), inside, np.prod(weights, axis=0), slopes))
+        corners.append(_Corner(np.where(inside, index, 0), inside, np.prod(np.stack(weights), axis=0), slopes))
     return corners
 
 

@@ -19,7 +19,7 @@ def affine_points(theta: np.ndarray, extents: tuple[int, ...], align_corners: bo
     """
     lines = []
     for n in extents:
-        places = np.linspace(-1, 1, n) if n > 1 else np.zeros(1, like=theta)
+        places = np.asarray(np.linspace(-1, 1, n) if n > 1 else np.zeros(1), like=theta)
         lines.append(places if align_corners else places * (n - 1) / n)
     grid = np.meshgrid(*lines, indexing="ij")[::-1]
     points = np.stack([*grid, np.ones(extents, like=theta)], -1).reshape(-1, len(extents) + 1).astype(theta.dtype)

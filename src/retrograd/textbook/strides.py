@@ -22,22 +22,23 @@ def rearranged(x: np.ndarray, source: Layout, target: Layout, added: bool, share
     bounds = [_bounds(*layout) for layout in layouts]
     low = min(first for first, _ in bounds)
     line = np.zeros(max(last for _, last in bounds) - low + 1, x.dtype, like=x)
-    places = _places(*source) - low
+    places = _places(x, *source) - low
     if added:
         np.add.at(line, places, x)
     else:
         line[places] = x
     if shared is not None:
-        counts = np.bincount((_places(*shared) - low).ravel(), minlength=line.size)
+        counts = np.bincount((_places(x, *shared) - low).ravel(), minlength=line.size)
         if counts.max(initial=0) > 1:
             line /= np.maximum(counts, 1).astype(line.dtype)
-    return np.asarray(line[_places(*target) - low], like=x)
+    return np.asarray(line[_places(x, *target) - low], like=x)
 
 
-def _places(shape: tuple[int, ...], stride: tuple[int, ...], start: int) -> np.ndarray:
-    found = np.full((), start, np.int64)
+def _places(x: np.ndarray, shape: tuple[int, ...], stride: tuple[int, ...], start: int) -> np.ndarray:
+    """The places of a layout, next to x."""
+    found = np.full((), start, np.int64, like=x)
     for extent, step in zip(shape, stride, strict=True):
-        found = np.asarray(np.add.outer(found, np.arange(extent) * step))
+        found = np.asarray(np.add.outer(found, np.arange(extent, like=x) * step), like=x)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import from_host
+from ...arrays import from_host, numbers
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...kernel_set import exact
@@ -176,10 +176,10 @@ def _whole(lengths: Any) -> Any:
     """The lengths as integers; MXNet takes them in any dtype."""
     if lengths is None:
         return None
-    array = from_host(lengths.array if isinstance(lengths, Tensor) else lengths)
+    array = lengths.array if isinstance(lengths, Tensor) else from_host(lengths)
     if array.dtype.kind != "f":
         return array
-    whole = [math.isfinite(one) and one == int(one) for one in array.ravel()]
+    whole = [math.isfinite(one) and one == int(one) for one in numbers(array.reshape(-1), "whether lengths are whole")]
     if not all(whole):
         raise ValueError(f"rnn: sequence_length={array.tolist()} must be whole numbers")
     found: np.ndarray = exact("cast")(array, np.dtype(np.int64))

@@ -73,7 +73,7 @@ def _rule(call: Call, g: Tensor) -> dict[str, Tensor]:
     layer, count = call.layer, call.x.array.shape[call.axes[0]]
     hx, lengths = [*call.args[1:], None, None][:2]
     hx, lengths = call.kwargs.get("hx", hx), call.kwargs.get("lengths", lengths)
-    counts = None if lengths is None else from_host(lengths.array if isinstance(lengths, Tensor) else lengths)
+    counts = None if lengths is None else lengths.array if isinstance(lengths, Tensor) else from_host(lengths)
 
     def run(n: int) -> Any:
         extra = {} if counts is None else {"lengths": counts[n : n + 1]}

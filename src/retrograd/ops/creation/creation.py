@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ... import arrays
-from ...arrays import copied_from_host, overlap
+from ...arrays import copied_from_host, from_host, is_array, overlap
 from ...engine.convert import as_allowed_array
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -62,7 +62,7 @@ def tensor(
     kind = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
         data = data.array
-    array = copied_from_host(data) if isinstance(data, np.ndarray) else as_allowed_array(data, kind)
+    array = copied_from_host(data) if is_array(data) else as_allowed_array(data, kind)
     return Tensor(array, requires_grad, kind)
 
 
@@ -99,7 +99,7 @@ def asarray(
     copy = None if copy is None else as_flag("asarray", "copy", copy)
     found = tensor(obj, dtype) if copy else as_tensor(obj, dtype)
     array = obj.array if isinstance(obj, Tensor) else obj
-    if copy is False and not (isinstance(array, np.ndarray) and overlap(array, found.array)):
+    if copy is False and not (is_array(array) and overlap(array, found.array)):
         raise ValueError(f"asarray: copy=False, but {type(obj).__name__} cannot become a Tensor without a copy")
     if as_flag("asarray", "requires_grad", requires_grad) and not found.requires_grad:
         found = found.detach().requires_grad_()
@@ -139,6 +139,13 @@ def full(
     kind = as_dtype(dtype or type(fill_value))
     number = as_element("full", "fill_value", fill_value, kind) if is_number(fill_value) else fill_value
     return Tensor(arrays.full(shape, number), requires_grad, kind)
+
+
+def beside(made: Tensor, like: Tensor) -> Tensor:
+    """A new Tensor, with its elements next to those of ``like``."""
+    if type(like.array) is not np.ndarray:
+        made.array = from_host(made.array, like=like.array)
+    return made
 
 
 def extents_of(name: str, given: tuple[Any, ...], named: Any = None) -> tuple[int, ...]:

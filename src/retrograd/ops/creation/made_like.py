@@ -13,7 +13,7 @@ from ...kernel_set import kernels
 from ..arguments.checks import TOO_LONG, as_count, as_counts
 from ..dtypes.dtype import as_dtype
 from ..memory.layout import Options, check_options
-from .creation import empty, from_numpy, full, ones, plain, tensor, zeros
+from .creation import beside, empty, from_numpy, full, ones, plain, tensor, zeros
 from .typed import made
 
 __all__ = ["empty_strided", "from_dlpack", "frombuffer", "range", "scalar_tensor"]
@@ -24,7 +24,7 @@ def new(input: Tensor, *data: Any, device: Any = None) -> Tensor:
     """A tensor of input's type from extents, a sequence, an array or a Tensor, as ``retrograd.FloatTensor`` makes."""
     if interpreters and (seen := interpreted(new, locals())) is not None:
         return seen
-    return made("new", input.array.dtype, data, device)
+    return beside(made("new", input.array.dtype, data, device), input)
 
 
 @operator(by_shape=True, methods="new_tensor", dtypes="bihf")
@@ -35,7 +35,7 @@ def new_tensor(
     if interpreters and (seen := interpreted(new_tensor, locals())) is not None:
         return seen
     check_options("new_tensor", options)
-    return tensor(data, dtype or input.array.dtype, requires_grad)
+    return beside(tensor(data, dtype or input.array.dtype, requires_grad), input)
 
 
 @operator(by_shape=True, methods="new_zeros", dtypes="bihf")
@@ -45,7 +45,8 @@ def new_zeros(
     """Zeros of shape ``size`` in input's type, or ``dtype``."""
     if interpreters and (seen := interpreted(new_zeros, locals())) is not None:
         return seen
-    return zeros(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
+    found = zeros(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
+    return beside(found, input)
 
 
 @operator(by_shape=True, methods="new_ones", dtypes="bihf")
@@ -55,7 +56,8 @@ def new_ones(
     """Ones of shape ``size`` in input's type, or ``dtype``."""
     if interpreters and (seen := interpreted(new_ones, locals())) is not None:
         return seen
-    return ones(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
+    found = ones(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
+    return beside(found, input)
 
 
 @operator(by_shape=True, methods="new_empty", dtypes="bihf")
@@ -65,7 +67,8 @@ def new_empty(
     """A tensor of shape ``size`` in input's type, or ``dtype``, uninitialized."""
     if interpreters and (seen := interpreted(new_empty, locals())) is not None:
         return seen
-    return empty(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
+    found = empty(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
+    return beside(found, input)
 
 
 @operator(by_shape=True, methods="new_full", dtypes="bihf")
@@ -76,7 +79,7 @@ def new_full(
     """One number in shape ``size`` and input's type, or ``dtype``."""
     if interpreters and (seen := interpreted(new_full, locals())) is not None:
         return seen
-    return full(size, fill_value, dtype or input.array.dtype, requires_grad, **options)
+    return beside(full(size, fill_value, dtype or input.array.dtype, requires_grad, **options), input)
 
 
 @operator(by_shape=True, methods="new_empty_strided", dtypes="bihf")
@@ -87,7 +90,8 @@ def new_empty_strided(
     """``retrograd.empty_strided`` in input's type, or ``dtype``."""
     if interpreters and (seen := interpreted(new_empty_strided, locals())) is not None:
         return seen
-    return empty_strided(size, stride, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
+    kind = dtype or input.array.dtype
+    return beside(empty_strided(size, stride, dtype=kind, requires_grad=requires_grad, **options), input)
 
 
 @operator(by_shape=True, dtypes="")

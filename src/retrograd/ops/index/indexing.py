@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 from operator import index as exact_int
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import broadcast_arrays, broadcast_to, first_outside, from_host, number, within, zeros
+from ...arrays import broadcast_arrays, broadcast_to, first_outside, from_host, is_array, number, within, zeros
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -309,7 +309,7 @@ def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
     arrays: list[np.ndarray] = []
     source = target = 0  # axis of input, axis of the view
     for part in parts:
-        if isinstance(part, np.ndarray):
+        if is_array(part):
             found = kernels.nonzero(part) if part.dtype == np.bool_ and part.ndim else (part,)
             if part.dtype == np.bool_ and part.ndim == 0:
                 basic.append(None)
@@ -376,14 +376,9 @@ def _in_c_order(x: np.ndarray) -> np.ndarray:
 
 
 def _consumed(part: Any) -> int:
-    if isinstance(part, np.ndarray):
+    if is_array(part):
         return part.ndim if part.dtype == np.bool_ else 1
     return int(part is not None and part is not Ellipsis)
-
-
-def _is_array(part: Any) -> TypeGuard[np.ndarray]:
-    """Whether it is an array, of NumPy or of a library with its protocols."""
-    return hasattr(part, "__array_function__")
 
 
 def _part(name: str, part: Any) -> Any:
@@ -407,18 +402,18 @@ def _part(name: str, part: Any) -> Any:
             array = None
         if array is not None and not array.size and array.dtype == np.float64:
             array = zeros(array.shape, np.int64)
-    if _is_array(array) and array.dtype.kind in "iub":
+    if is_array(array) and array.dtype.kind in "iub":
         if array.dtype == np.bool_:
             return array
         if not array.ndim:
             return int(number(array, "an index"))
         return array if array.dtype == np.int64 else kernels.cast(array, np.dtype(np.int64))
-    if not _is_array(array):
+    if not is_array(array):
         try:
             return exact_int(part)
         except TypeError:
             pass
-    kind = f"{type(part).__name__}" + (f" of {array.dtype}" if _is_array(array) else "")
+    kind = f"{type(part).__name__}" + (f" of {array.dtype}" if is_array(array) else "")
     raise TypeError(
         f"{name}: an index is an int, a slice, None, ..., or an array (list, Tensor) of int64 or bool, got {kind}"
     )

@@ -84,7 +84,7 @@ def _parts(name: str, x: Tensor, q: Any) -> Tensor:
             raise TypeError(f"{name}: q is {q.array.dtype}, needs input's type, {x.array.dtype}")
         parts = q
     elif is_number(q):
-        parts = wrap(from_host(as_real(name, "q", q), np.float64))
+        parts = wrap(from_host(as_real(name, "q", q), np.float64, like=x.array))
     else:
         raise TypeError(f"{name}: q is {type(q).__name__}, needs a number or a Tensor")
     if parts.array.ndim > 1 or not within(parts.array, 0, 1, "whether q is from 0 to 1"):

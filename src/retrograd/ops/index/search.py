@@ -75,7 +75,7 @@ def searchsorted(
             )
         sequence = kernels.gather(sequence, sorter.array, sequence.ndim - 1)
     if is_number(input):
-        values = from_host(input)
+        values = from_host(input, like=sequence)
     elif isinstance(input, Tensor):
         values = input.array
     else:
@@ -204,7 +204,7 @@ def histogram(
             low, high = low - 0.5, high + 0.5
         if not (low < high and isfinite(low) and isfinite(high)):
             raise ValueError(f"histogram: range={range}, from {low} to {high}, must be finite and not empty")
-        edges = linspace(low, high, bins + 1, x.dtype)  # those that are returned
+        edges = linspace(low, high, bins + 1, x.dtype, like=x)  # those that are returned
     if weight is not None:
         require_tensor("histogram", weight, "weight")
     if weight is not None and weight.array.shape != input.array.shape:
@@ -286,4 +286,4 @@ def _edges(bins: Any, axis: int, x: np.ndarray, limits: tuple[float, float] | No
         )
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return linspace(low, high, int(bins) + 1, x.dtype)
+    return linspace(low, high, int(bins) + 1, x.dtype, like=x)

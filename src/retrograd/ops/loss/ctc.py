@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import first_true, integers, number
+from ...arrays import first_true, from_host, integers, number
 from ...engine.function import Function
 from ...engine.once import once_differentiable
 from ...engine.operator import interpreted, interpreters, operator
@@ -86,8 +86,8 @@ def ctc_loss(
     T, N, C = x.array.shape
     if not 0 <= blank < C:
         raise ValueError(f"{name}: blank={blank} is not a class: log_probs.shape={shape} has classes 0 to {C - 1}")
-    inputs = _lengths(name, "input_lengths", input_lengths, N)
-    lengths = _lengths(name, "target_lengths", target_lengths, N)
+    inputs = _lengths(name, "input_lengths", input_lengths, x.array)
+    lengths = _lengths(name, "target_lengths", target_lengths, x.array)
     most = max(integers(inputs, "whether lengths fit"), default=0)
     if most > T:
         raise ValueError(f"{name}: input_lengths has {most}, but log_probs.shape={shape} has {T} steps")
@@ -103,14 +103,15 @@ def ctc_loss(
     return reduce(name, losses if len(shape) == 3 else Reshape.apply(losses, ()), reduction)
 
 
-def _lengths(name: str, label: str, value: Any, N: int) -> np.ndarray:
+def _lengths(name: str, label: str, value: Any, x: np.ndarray) -> np.ndarray:
+    """One length for each sample of x (T, N, C), next to x."""
     found = as_counts(name, label, value)
-    if len(found) != N:
-        raise ValueError(f"{name}: {label} has {len(found)} entries, log_probs has {N} samples")
+    if len(found) != x.shape[1]:
+        raise ValueError(f"{name}: {label} has {len(found)} entries, log_probs has {x.shape[1]} samples")
     least = min(integers(found, "whether lengths fit"), default=0)
     if least < 0:
         raise ValueError(f"{name}: {label} has {least}; a length is at least 0")
-    return found
+    return from_host(found, like=x)
 
 
 def _rows(name: str, targets: Any, lengths: np.ndarray, single: bool) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import arrays
-from ...arrays import any_true, from_host
+from ...arrays import address, any_true, from_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact
@@ -19,7 +19,7 @@ from ..shape.broadcasting import broadcast_shape, broadcasts_to, sum_to
 from ..shape.rearrange import flip
 from ..shape.shape import axis
 from .layout import as_memory_format, channels_last, channels_last_3d, contiguous_format
-from .storage import Storage, address, offset_of
+from .storage import Storage, offset_of
 
 
 def stride(input: Tensor, dim: int | None = None) -> Any:

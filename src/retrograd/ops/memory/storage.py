@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import address
 from ...engine.changes import memory
 from ...engine.tensor import Tensor
 from .device import CPU
@@ -60,12 +61,6 @@ class Storage:
 
     def __hash__(self) -> int:
         return hash(self.data_ptr())
-
-
-def address(array: np.ndarray) -> int:
-    """The address of the first element."""
-    found: int = array.__array_interface__["data"][0]
-    return found
 
 
 def lowest(array: np.ndarray) -> int:

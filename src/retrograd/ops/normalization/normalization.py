@@ -89,7 +89,7 @@ class FixedScale(Function):
         if not (want_m or want_v or want_w):
             return None, None, None, gb, None
         weight, *statistics = ctx.saved_tensors
-        mean, variance = (wrap(s) if isinstance(s, np.ndarray) else s for s in statistics)
+        mean, variance = (s if isinstance(s, Tensor) else wrap(s) for s in statistics)
         deviation = sqrt(variance + ctx.eps)
         scale = weight / deviation
         gscale = gscale - gshift * mean

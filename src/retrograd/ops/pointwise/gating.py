@@ -99,7 +99,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: fl
     if not logits.array.ndim:
         return of_line(gumbel_softmax, logits, tau, hard, eps, dim)
     place = axis("gumbel_softmax", "dim", dim, logits.array.ndim)
-    noise = from_host(default_generator.gumbel(size=logits.array.shape), logits.array.dtype)
+    noise = from_host(default_generator.gumbel(size=logits.array.shape), logits.array.dtype, like=logits.array)
     soft = softmax((logits + wrap(noise)) * (1.0 / tau), place)
     if not hard:
         return soft

@@ -244,7 +244,7 @@ def rrelu(
     if inplace:
         return in_place(rrelu)(input, lower, upper, training)
     slopes = default_generator.uniform(lower, upper, input.array.shape)
-    return Prelu.apply(input, wrap(from_host(slopes, input.array.dtype)))
+    return Prelu.apply(input, wrap(from_host(slopes, input.array.dtype, like=input.array)))
 
 
 _threshold = threshold

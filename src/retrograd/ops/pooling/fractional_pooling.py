@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import within
+from ...arrays import from_host, within
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, as_tuple
 from ...kernel_set import kernels
@@ -77,7 +77,7 @@ def _samples(name: str, x: Tensor, ndim: int, given: Tensor | None) -> np.ndarra
     """A number from 0 to 1 for each image, channel and axis."""
     shape = (*x.array.shape[:2], ndim)
     if given is None:
-        return rand(*shape, dtype=x.array.dtype).array
+        return from_host(rand(*shape, dtype=x.array.dtype).array, like=x.array)
     require_same(name, "input", x, "_random_samples", given)
     if given.array.shape != shape:
         raise ValueError(f"{name}: _random_samples.shape={given.array.shape} must be {shape}: (N, C, {ndim})")

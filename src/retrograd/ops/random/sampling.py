@@ -13,7 +13,7 @@ from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
 from ..arguments.checks import as_count, as_flag, as_real, require_float, require_tensor, whole
-from ..creation.creation import extents_of
+from ..creation.creation import beside, extents_of
 from ..dtypes.dtype import as_dtype, default_dtype, float32, float64, int64
 from ..memory.layout import Like, Options, check_options
 from ..pointwise.operands import Constant
@@ -127,7 +127,8 @@ def rand_like(
         return seen
     check_options("rand_like", options)
     require_tensor("rand_like", input)
-    return rand(input.array.shape, generator=generator, dtype=dtype or input.array.dtype, requires_grad=requires_grad)
+    kind = dtype or input.array.dtype
+    return beside(rand(input.array.shape, generator=generator, dtype=kind, requires_grad=requires_grad), input)
 
 
 @operator(dtypes="bihf")
@@ -143,7 +144,8 @@ def randn_like(
         return seen
     check_options("randn_like", options)
     require_tensor("randn_like", input)
-    return randn(input.array.shape, generator=generator, dtype=dtype or input.array.dtype, requires_grad=requires_grad)
+    kind = dtype or input.array.dtype
+    return beside(randn(input.array.shape, generator=generator, dtype=kind, requires_grad=requires_grad), input)
 
 
 @operator
@@ -169,7 +171,8 @@ def randint_like(
     first, last = whole("randint_like", "low", first), whole("randint_like", "high", last)
     if first >= last:
         raise ValueError(f"randint_like: low={first} must be smaller than high={last}")
-    return randint(first, last, input.array.shape, generator, dtype or input.array.dtype, requires_grad)
+    kind = dtype or input.array.dtype
+    return beside(randint(first, last, input.array.shape, generator, kind, requires_grad), input)
 
 
 @operator

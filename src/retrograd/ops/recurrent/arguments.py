@@ -120,7 +120,7 @@ def checked_lengths(name: str, lengths: Any, steps: int, batch: int) -> np.ndarr
     if interpreters and (seen := interpreted(checked_lengths, locals())) is not None:
         return seen
     least = 0 if isinstance(lengths, Rest) else 1
-    array = from_host(lengths.array if isinstance(lengths, Tensor) else lengths)
+    array = lengths.array if isinstance(lengths, Tensor) else from_host(lengths)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{name}: lengths is {array.dtype}, needs ints; convert them with .long()")
     if array.shape != (batch,):

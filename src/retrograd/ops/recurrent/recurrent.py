@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...arrays import from_host
 from ...engine.operator import interpreters
 from ...engine.rule import ruled
 from ...engine.tensor import Tensor
@@ -52,7 +53,9 @@ def recurrent_layer(
             support the layer.
     """
     check_layer(name, x, h0, c0, weights, spec)
-    counts = None if lengths is None else checked_lengths(name, lengths, x.array.shape[0], x.array.shape[1])
+    counts = None
+    if lengths is not None:
+        counts = from_host(checked_lengths(name, lengths, x.array.shape[0], x.array.shape[1]), like=x.array)
     if masks is None:
         spec = in_evaluation(spec)
     every = None if checkpoint is None else checked_interval(name, checkpoint, x.array.shape[0])

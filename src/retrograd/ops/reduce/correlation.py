@@ -71,7 +71,7 @@ def cov(
         total = norm - correction
         if aweights is not None:
             total = norm - correction * (weights * cast(aweights, x.array.dtype)).sum() / norm
-    divisor = total if isinstance(total, Tensor) else wrap(from_host(total, x.array.dtype))
+    divisor = total if isinstance(total, Tensor) else wrap(from_host(total, x.array.dtype, like=x.array))
     found = found / divisor.clamp(min=0)
     return reshape(found, ()) if found.array.size == 1 else found
 

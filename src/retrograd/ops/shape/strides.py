@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import all_true, any_true, of_bytes, ones
+from ...arrays import address, all_true, any_true, of_bytes, ones
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -20,7 +20,7 @@ from ...engine.views import View
 from ...kernel_set import exact, kernels
 from ..arguments.checks import as_int, require_tensor
 from ..dtypes.dtype import int64
-from ..memory.storage import address, bytes_of, offset_of
+from ..memory.storage import bytes_of, offset_of
 from ..pointwise.piecewise import where
 from .shape import sizes
 

@@ -6,7 +6,7 @@ from itertools import product
 from operator import index as exact_int
 from typing import Any
 
-from ...arrays import as_strided, zeros
+from ...arrays import windows, zeros
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -32,14 +32,7 @@ class Windows(View):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: Ints, sizes: Ints, steps: Ints, dilations: Ints) -> Tensor:
         ctx.geometry, ctx.input_shape = (axes, sizes, steps, dilations), x.array.shape
-        shape, strides = list(x.array.shape), list(x.array.strides)
-        for a, size, step, dilation in zip(axes, sizes, steps, dilations, strict=True):
-            shape[a] = (x.array.shape[a] - dilation * (size - 1) - 1) // step + 1
-            strides[a] = x.array.strides[a] * (step if shape[a] > 1 else 1)  # one window: any step
-        shape += sizes
-        spread = zip(axes, sizes, dilations, strict=True)
-        strides += [x.array.strides[a] * (dilation if size > 1 else 1) for a, size, dilation in spread]
-        return wrap(as_strided(x.array, shape, strides, writeable=False))
+        return wrap(windows(x.array, axes, sizes, steps, dilations))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -120,8 +113,8 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     counts = _counts("unfold", padded, kernel, spread, step)
     if any(around):
         x = constant_pad(x, ((0, 0), (0, 0), (around[0],) * 2, (around[1],) * 2), 0)
-    windows = Windows.apply(x, (2, 3), kernel, step, spread)  # (N, C, OH, OW, RH, RW)
-    y = reshape(Permute.apply(windows, (0, 1, 4, 5, 2, 3)), n, c * kernel[0] * kernel[1], counts[0] * counts[1])
+    parts = Windows.apply(x, (2, 3), kernel, step, spread)  # (N, C, OH, OW, RH, RW)
+    y = reshape(Permute.apply(parts, (0, 1, 4, 5, 2, 3)), n, c * kernel[0] * kernel[1], counts[0] * counts[1])
     y = y if y.array.flags.writeable else clone(y)  # a window of one element, or a single window, is still a view
     return reshape(y, y.array.shape[1:]) if single else y
 
@@ -158,8 +151,8 @@ def fold(
             f"fold: input.shape={input.shape} must have a multiple of {taps} rows and {counts[0]} * {counts[1]} = "
             f"{counts[0] * counts[1]} columns for output_size={(h, w)}"
         )
-    windows = Permute.apply(reshape(x, n, columns // taps, *kernel, *counts), (0, 1, 4, 5, 2, 3))
-    y = AddWindows.apply(windows, (n, columns // taps, *padded), (2, 3), kernel, step, spread)
+    parts = Permute.apply(reshape(x, n, columns // taps, *kernel, *counts), (0, 1, 4, 5, 2, 3))
+    y = AddWindows.apply(parts, (n, columns // taps, *padded), (2, 3), kernel, step, spread)
     if any(around):
         y = GetItem.apply(y, (..., slice(around[0], around[0] + h), slice(around[1], around[1] + w)))
     return reshape(y, y.array.shape[1:]) if single else y
