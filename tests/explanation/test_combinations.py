@@ -65,7 +65,7 @@ def test_they_hold_what_the_server_answers() -> None:
     assert found["about"] == "this file holds every change of one setting and every change of two settings"
     for each in found["documents"][::9]:
         expected = json.loads(json.dumps(operator.with_settings({"batch": 3, **each["changed"]}).to_dict()))
-        later = {name: expected.pop(name) for name in ("traces", "faults")}
+        later = {name: expected.pop(name) for name in ("steps", "traces", "faults")}
         assert unpacked(each["packed"]) == expected | {"later": ["traces", "faults"]}
         assert ("later" in each) == (len(each["changed"]) == 1)
         if "later" in each:
@@ -134,7 +134,7 @@ def test_a_file_shows_other_settings_like_the_served_page(browser: Any, file: st
         page.wait_for_selector(".faults nav button")
         assert page.locator(".faults nav button").count() == len(given["faults"])
         page.get_by_role("tab", name="The code that ran").click()
-        page.wait_for_selector(".source .line")
+        page.wait_for_selector(".calls .step")
     with opened(browser, address) as page:
         assert "stride=2" in page.locator("#call").inner_text() and "dilation=2" in page.locator("#call").inner_text()
 
