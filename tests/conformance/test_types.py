@@ -6,6 +6,7 @@ by whether it is 0. An error is right if it begins with the name of an operator 
 
 from __future__ import annotations
 
+import inspect
 import operator
 import random
 import re
@@ -91,7 +92,8 @@ def cases() -> Iterator[Case]:
         for arrays, label in sets.items():
             yield Case(entry.name, call, arrays, as_function, entry.name + label, entry.function)
         base = entry.name.partition(":")[0]
-        if call.arrays and isinstance(entry.args[0], np.ndarray) and METHODS.get(base) is entry.function:
+        same = base in METHODS and inspect.unwrap(METHODS[base]) is inspect.unwrap(entry.function)
+        if call.arrays and isinstance(entry.args[0], np.ndarray) and same:
             for name in (base, f"{base}_"):
                 if name in METHODS:
                     arrays = tuple(call.floating or whole)

@@ -17,6 +17,7 @@ from retrograd.explanation.operators import find
 
 LOOK = "window.retrograd.page.selection"
 READ = "window.retrograd.page.stories.read"
+CALLS = "[...document.querySelectorAll('.traces button')].find((each) => each.innerText === 'kernel calls').click()"
 FORWARD = "for (let i = 0; i < 11; i++) document.querySelector('.steps button + button').click()"
 STATES = {  # name: (operator, settings, address, what is done first)
     "opening": ("conv2d", {}, "", ""),
@@ -28,6 +29,8 @@ STATES = {  # name: (operator, settings, address, what is done first)
     "goes_into": ("conv2d", {}, "", f"{LOOK}.hover('x', 12)"),
     "padding": ("conv2d", {"padding": 2}, "", f"{LOOK}.hover('x', -12)"),
     "matrices": ("conv2d", {"stride": 2}, "tab=matrices", ""),
+    "kernel_calls": ("conv2d", {}, "tab=code", CALLS),
+    "kernel_calls_time": ("lstm", {}, "tab=code", CALLS),
     "code": ("conv2d", {}, "tab=code", FORWARD),
     "faults": ("conv2d", {"stride": 2}, "tab=faults", ""),
     "time": ("lstm", {}, "entry=gc:0", f"{LOOK}.look(1)"),

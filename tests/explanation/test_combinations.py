@@ -65,7 +65,7 @@ def test_they_hold_what_the_server_answers() -> None:
     assert found["about"] == "this file holds every change of one setting and every change of two settings"
     for each in found["documents"][::9]:
         expected = json.loads(json.dumps(operator.with_settings({"batch": 3, **each["changed"]}).to_dict()))
-        later = {name: expected.pop(name) for name in ("traces", "faults")}
+        later = {name: expected.pop(name) for name in ("steps", "traces", "faults")}
         assert unpacked(each["packed"]) == expected | {"later": ["traces", "faults"]}
         assert ("later" in each) == (len(each["changed"]) == 1)
         if "later" in each:

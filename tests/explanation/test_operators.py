@@ -97,6 +97,8 @@ def check_whole(name: str) -> None:
     json.dumps(document, allow_nan=False)
     passed_on = name in ("add", "frac", "DeepShiftQ")  # the backward of these gives g, without a line of its own
     assert bool(document["traces"]) != passed_on and all(trace["steps"] for trace in document["traces"])
+    for steps in document["steps"].values():
+        assert all(each["places"] and "?" not in each["places"][0]["place"] for each in steps), steps
 
 
 @pytest.mark.parametrize("name", sampled(start=1))

@@ -292,17 +292,34 @@ def test_a_matrix_entry_lights_what_it_is_a_copy_of(browser, conv2d):
             assert page.locator(".matrices figure").count() > 6
 
 
+@pytest.mark.parametrize("name", ["conv2d", "lstm", "add"])
+def test_the_kernel_calls(browser, tmp_path, name):
+    given = find(name).with_settings({})
+    with opened(browser, written(tmp_path, given.to_html())) as page:
+        page.get_by_role("tab", name="The code that ran").click()
+        page.get_by_role("button", name="kernel calls", exact=True).click()
+        every = [step for steps in given.steps().values() for step in steps]
+        assert page.locator(".calls .step").all_inner_texts() == [step.text for step in every]
+        stops = [stop for step in every for stop in (step.kernel, *step.launches)]
+        shown = [each.all_inner_texts() for each in (page.locator(".calls ul code"), page.locator(".calls ul small"))]
+        assert shown == [[stop.name for stop in stops], [stop.place for stop in stops]]
+        assert page.locator(".calls h2 code").first.inner_text() == f"y = {given.case.source}"
+        assert page.locator(".calls .step strong").all_inner_texts() == [step.kernel.name for step in every]
+        assert page.locator("#save-svg").is_hidden()
+
+
 def test_the_code_steps(browser, tmp_path):
     given = find("conv2d").with_settings({})
     with opened(browser, written(tmp_path, given.to_html())) as page:
         page.get_by_role("tab", name="The code that ran").click()
+        assert page.locator("#save-svg").is_visible()
         forward = page.get_by_role("button", name="step forward")
         seen = set()
         for _ in range(12):
             seen.add(page.locator(".line[aria-current]").inner_text())
             forward.click()
         assert len(seen) > 5
-        for group in page.locator(".traces .choice").first.locator("button").all():
+        for group in page.locator(".traces .choice").first.locator("button").all()[:-1]:
             group.click()
             assert page.locator(".source .line").count() > 3
 

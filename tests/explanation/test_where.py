@@ -1,4 +1,4 @@
-"""``source_map`` and ``retrograd where``: the stops are there, in their files, at their lines."""
+"""``source_map`` and ``retrograd where``: the stops are there, in their files, at their lines, and what a call ran."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import retrograd as rg
 from retrograd import nn
 from retrograd.cli import main
 from retrograd.engine.operator import OPERATORS
-from retrograd.explanation.where import Stop, source_map, stops_of
+from retrograd.engine.steps import Steps
+from retrograd.explanation.operators import find
+from retrograd.explanation.where import Stop, listed, ran, source_map, stops_of
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 
 PACKAGE = Path(rg.__file__).parent
@@ -74,6 +76,109 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.rstrip("\n") == source_map(F.softmax)
     assert main(["where", "sofmax"]) == 2
     assert "there is no operator or layer 'sofmax'; near: softmax" in capsys.readouterr().err
+
+
+def operands() -> tuple[rg.Tensor, rg.Tensor]:
+    rg.manual_seed(2)
+    return rg.randn(2, 3, 8, 8, requires_grad=True), rg.randn(4, 3, 3, 3, requires_grad=True)
+
+
+def recorded(x: rg.Tensor, w: rg.Tensor) -> Steps:
+    """Forward and backward of a convolution, from the definition: what ``record_steps`` returns."""
+    forward = rg.record_steps(F.conv2d, x, w, padding=1)
+    y = forward.result
+    backward = rg.record_steps(rg.autograd.grad, y, (x, w), rg.ones_like(y))
+    return Steps([*forward, *backward])
+
+
+def test_a_call_lists_its_steps_and_their_launches() -> None:
+    x, w = operands()
+    bare, _, shown = source_map(F.conv2d, x, w, padding=1).partition("\n\n")
+    assert bare == source_map(F.conv2d) == source_map("conv2d")
+    assert shown.startswith("the algorithm for these shapes") and "\n\nforward: 1 step\n" in shown
+    assert x.grad is None and w.grad is None
+    steps = recorded(x, w)
+    passes = ran(F.conv2d, (x, w), {"padding": 1})
+    found = [*passes["forward"], *passes["backward"]]
+    assert [step.text for step in found] == str(steps).splitlines()
+    assert [line[2:] for line in shown.splitlines() if line.startswith("  %")] == str(steps).splitlines()
+    assert [step.kernel.name for step in found] == [step.kernel for step in steps]
+    for step, each in zip(steps, found, strict=True):
+        launches = step.plan().launches
+        assert [stop.name.partition("(")[0] for stop in each.launches] == [launch.name for launch in launches]
+        tasks = [getattr(launch, "tasks", None) for launch in launches]
+        assert [re.findall(r"\((\d+) tasks?\)$", stop.name) for stop in each.launches] == [
+            [] if count is None else [str(count)] for count in tasks
+        ]
+        assert each.launches and not each.why_not
+    taken = {(stop.file, stop.line) for step in found for stop in step.launches if "convolution" in stop.name}
+    known = {(stop.file, stop.line) for stop in stops_of("conv2d") if stop.role == "compiled"}
+    assert taken and taken <= known
+
+
+def test_the_text_of_a_launch_is_where_it_says() -> None:
+    x, w = operands()
+    for call in (lambda: ran(F.conv2d, (x, w)), lambda: ran(rg.softmax, (x, 1)), lambda: ran(nn.LSTM(8, 4), (x[0],))):
+        for stop in [stop for steps in call().values() for step in steps for stop in step.launches]:
+            name = re.sub(r"(_[fd])?\(.*", "", stop.name)
+            words = re.findall(r"\w{4,}", text_at(stop))
+            assert any(f"_{name}".endswith(f"_{word}") for word in words), stop
+
+
+def test_a_call_of_anything() -> None:
+    x, _ = operands()
+    layer = nn.Linear(8, 2)
+    assert source_map(layer, x).startswith(source_map(layer) + "\n\nforward: 1 step\n")
+    backward = [step.kernel.name for step in ran(layer, (x,))["backward"]]
+    assert backward[:3] == ["matmul", "matmul", "sum"] and {*backward[3:]} == {"duplicate"}  # of x, weight and bias
+    assert layer.weight.grad is None
+    optimizer = rg.optim.SGD(layer.parameters(), lr=0.1)
+
+    def training(x: rg.Tensor) -> rg.Tensor:
+        loss = layer(x).tanh().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    shown = source_map(training, x.detach())
+    assert re.match(r"\d+ steps\n  %3: ", shown) and "= tanh_grad(" in shown and "  update(sgd, " in shown
+    assert "backward:" not in source_map(rg.exp, x.detach())
+    assert source_map(lambda x: x[0], x).startswith("forward: 0 steps\nbackward: 2 steps\n")
+    apply = F.softmax.operator.functions[0]
+    assert source_map(apply, x, 1).startswith(source_map(apply))
+
+
+def test_a_step_without_machine_code() -> None:
+    x, _ = operands()
+    with rg.use_kernels("textbook"):
+        assert {line.split()[0] for line in listed(ran(rg.softmax, (x, 1))) if line.startswith("    ")} == {"textbook"}
+    shown = source_map(rg.sort, x)
+    assert re.search(r"= argsort\(.*\n    textbook         argsort +textbook/ordering.py:\d+\n  %", shown)
+    passes = ran(lambda: nn.Linear(2, 3) and None, ())  # its first values are rounded to float32
+    assert passes["forward"][-1].why_not == "a conversion to float32 would compute elements"
+    assert listed(passes)[-1].strip() == f"no plan: {passes['forward'][-1].why_not}"
+
+
+def test_the_command_runs_the_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["where", "conv2d", "--steps", "--set", "stride=2"]) == 0
+    bare, call, steps = capsys.readouterr().out.rstrip("\n").partition("\n\nF.conv2d(x, w, b, stride=2, padding=1)\n")
+    assert bare == source_map("conv2d") and call
+    assert steps.splitlines() == listed(find("conv2d").with_settings({"stride": 2}).steps())
+    assert "  y: float32[1, 2, 3, 3] = conv(x: float32[1, 2, 5, 5], w: float32[2, 2, 3, 3], b: float32[2], " in steps
+    assert "  gw: float32[2, 2, 3, 3] = duplicate(%1: " in steps
+    for words, message in (
+        (["conv2d", "--set", "stride=2"], "--set stride=2 is for the example of --steps; add --steps"),
+        (["addmv", "--steps"], "where --steps: there is no operator 'addmv' here"),
+        (["conv2d", "--steps", "--set", "stride=9"], "where --steps: stride=9 must be one of 1, 2, 3"),
+    ):
+        assert main(["where", *words]) == 2 and message in capsys.readouterr().err
+
+
+def test_what_cannot_be_called() -> None:
+    with pytest.raises(TypeError, match=r"and the class Linear, .* the object: source_map\(Linear\(...\), x"):
+        source_map("Linear", rg.ones(2))
+    with pytest.raises(TypeError, match="got arguments and int, which cannot be called; pass an operator, its name"):
+        source_map(3, rg.ones(2))
 
 
 def test_what_is_none() -> None:

@@ -322,6 +322,16 @@ def test_the_plan_of_a_textbook_kernel_is_a_call() -> None:
     assert found.run(x).tolist() == [0.0, 1.0, 3.0]
 
 
+def test_assign_is_planned_between_equal_types() -> None:
+    y, x = np.zeros(2000, np.float32), np.arange(2000, dtype=np.float32)
+    made = plan("assign", y, x)
+    assert [launch.name for launch in made.launches] == ["memory_moves_copy_f"]
+    made.run(y, x)
+    np.testing.assert_array_equal(y, x)
+    with pytest.raises(PlanError, match="a conversion to float32 would compute elements"):
+        plan("assign", y, x.astype(np.float64))
+
+
 def test_a_step_has_a_plan() -> None:
     x = rg.tensor(np.ones((2, 3), np.float32), requires_grad=True)
     steps = rg.record_steps(lambda: rg.softmax(x, 1).sum().backward())

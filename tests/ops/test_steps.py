@@ -265,6 +265,16 @@ def test_a_learning_rate_can_be_set() -> None:
     np.testing.assert_array_equal(trained(0.125), trained(0.25))
 
 
+def test_arrays_have_given_names() -> None:
+    x = rg.tensor(np.arange(4.0, dtype=np.float32))
+    steps = rg.record_steps(lambda: (rg.exp(x[1:]), rg.sin(x)))
+    assert steps.lines() == str(steps).splitlines()
+    assert steps.lines({"x": x.array, "again": x.array[2:], "y": steps[1].result}) == [
+        "%0: float32[3] = exp(x: float32[3])",
+        "y: float32[4] = sin(x: float32[4])",
+    ]
+
+
 def test_a_read_of_the_host_is_noted() -> None:
     x, labels = rg.tensor(np.array([[3.0, 4.0], [0.5, -1.0]])), rg.tensor(np.array([1, 0]))
     assert rg.record_steps(lambda: rg.exp(x)).reads == []

@@ -50,16 +50,31 @@ def add_command(commands: Any) -> None:
         "function that users call, its Function, the text of its kernels in plain NumPy, and the compiled code.",
     )
     where.add_argument("operator", metavar="OPERATOR", help="its name, such as conv2d, softmax, LSTM")
+    where.add_argument(
+        "--steps", action="store_true",
+        help="run the example of retrograd explain too, and list its kernel calls and the launches of each",
+    )  # fmt: skip
+    where.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE",
+        help="with --steps: a setting of the example, such as stride=2; may be repeated",
+    )  # fmt: skip
     where.set_defaults(run=_where)
 
 
 def _where(arguments: argparse.Namespace) -> int:
-    from ..explanation.where import source_map
+    from ..explanation.operators import find
+    from ..explanation.where import listed, source_map
 
+    if arguments.set and not arguments.steps:
+        raise UsageError(f"--set {arguments.set[0]} is for the example of --steps; add --steps")
     try:
         say(source_map(arguments.operator))
+        if arguments.steps:
+            operator = find(arguments.operator)
+            explanation = operator.with_settings(_settings(arguments.set, operator))
+            say("\n".join(["", explanation.case.source, *listed(explanation.steps())]))
     except ValueError as error:
-        raise UsageError(str(error).replace("source_map", "where")) from None
+        raise UsageError(str(error).replace("source_map:", "where:").replace("explain:", "where --steps:")) from None
     return 0
 
 

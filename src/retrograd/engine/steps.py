@@ -6,8 +6,9 @@ among them. Printed, they are the program that ran; ``run`` runs it again, in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
+from itertools import count
 from threading import get_ident
 from typing import Any, NamedTuple, Self
 
@@ -35,6 +36,11 @@ class Step(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     result: Any
+
+    @property
+    def name(self) -> str:
+        """The kernel's name, or that of the user's formula that runs."""
+        return self.kernel if self.kernel in KERNELS else getattr(self.run, "__name__", self.kernel)
 
     @property
     def inputs(self) -> list[np.ndarray]:
@@ -149,18 +155,23 @@ class Steps(list[Step]):
         return [*found.values()]
 
     def __str__(self) -> str:
-        names: dict[int, str] = {}
+        return "\n".join(self.lines())
+
+    def lines(self, named: Mapping[str, np.ndarray] | None = None) -> list[str]:
+        """The text of every step, in which an array is called %0, %1, ...
+
+        named: arrays that are called by a name instead, such as x; of several for the same memory, the first counts.
+        """
+        names = _Names(named or {})
         lines = []
         for step in self:
             arguments = [_word(each, names) for each in step.args]
             arguments += [f"{key}={_word(each, names)}" for key, each in step.kwargs.items()]
-            # what is not listed is a user's formula
-            name = step.kernel if step.kernel in KERNELS else getattr(step.run, "__name__", step.kernel)
-            call = f"{name}({', '.join(arguments)})"
+            call = f"{step.name}({', '.join(arguments)})"
             results = step.result if isinstance(step.result, tuple) else (step.result,)
             made = ", ".join(_word(each, names) for each in results)
             lines.append(call if step.result is None else f"{made} = {call}")
-        return "\n".join(lines)
+        return lines
 
 
 class _Recorder(Listener):
@@ -245,9 +256,25 @@ def _root(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _word(value: Any, names: dict[int, str]) -> str:
+class _Names:
+    """The names of arrays in a text: given ones, and a number for each other one."""
+
+    def __init__(self, named: Mapping[str, np.ndarray]) -> None:
+        self._by_id: dict[int, str] = {}
+        self._numbers = count()
+        for name, array in named.items():
+            self._by_id.setdefault(id(_root(array)), name)
+
+    def of(self, array: np.ndarray) -> str:
+        place = id(_root(array))
+        if place not in self._by_id:
+            self._by_id[place] = f"%{next(self._numbers)}"
+        return self._by_id[place]
+
+
+def _word(value: Any, names: _Names) -> str:
     if isinstance(value, np.ndarray):
-        name = names.setdefault(id(_root(value)), f"%{len(names)}")
+        name = names.of(value)
         return f"{name}: {value.dtype}[{', '.join(map(str, value.shape))}]"
     if isinstance(value, (tuple, list)) and any(True for _ in arrays_in(value)):
         return f"({', '.join(_word(each, names) for each in value)})"

@@ -14,6 +14,7 @@ from .sums import Products
 
 if TYPE_CHECKING:
     from .explanation import Array, Explanation
+    from .where import Ran
 
 __all__ = ["FORMAT", "as_dict", "faults", "traces"]
 
@@ -70,8 +71,9 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
 
 
 def traces(explanation: Explanation) -> dict[str, Any]:
-    """The lines that ran: of the backward, and of other algorithms."""
-    return {"traces": running.as_dicts(explanation.runs())}
+    """The steps that ran, and the lines: of the backward, and of other algorithms."""
+    steps = {name: [*map(_ran, found)] for name, found in explanation.steps().items()}
+    return {"steps": steps, "traces": running.as_dicts(explanation.runs())}
 
 
 def faults(explanation: Explanation) -> dict[str, Any]:
@@ -90,6 +92,14 @@ def _array(array: Array) -> dict[str, Any]:
         "view": array.view,
         "copies": array.copies and {"array": array.copies[0], "index": array.copies[1].ravel().tolist()},
         "values": numbers(array.values),
+    }
+
+
+def _ran(step: Ran) -> dict[str, Any]:
+    return {
+        "text": step.text,
+        "places": [{"role": s.role, "name": s.name, "place": s.place} for s in (step.kernel, *step.launches)],
+        "why_not": step.why_not,
     }
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..atomic import write_atomically
+from ..engine.tensor import Tensor
 from ..kernel_set import active_kernels
 from .curves import Curve
 from .faults import Fault, Outcome, outcomes
@@ -19,6 +20,9 @@ from .running import Algorithm, Run, backward_run, follow
 from .shown import Shown
 from .story import Story
 from .sums import Products
+
+if TYPE_CHECKING:
+    from .where import Ran
 
 __all__ = ["LARGEST_FILE", "Array", "Case", "Entry", "Explanation", "Product", "Setting"]
 
@@ -245,6 +249,15 @@ class Explanation(Shown):
         backward = backward_run(self.case.name, self.case.call, inputs, self.gy)
         found = [backward, *map(follow, self.case.algorithms(computed))]
         return [run for run in found if run.trace.steps]
+
+    def steps(self) -> dict[str, list[Ran]]:
+        """The steps of this run on the active kernel set, by pass: "forward" and "backward"; see ``where.ran``."""
+        from .where import ran
+
+        arrays = {name: array.values.copy() for name, array in self.case.inputs.items()}
+        tensors = [Tensor(array, requires_grad=array.dtype.kind == "f") for array in arrays.values()]
+        dtype = self.arrays["y"].values.dtype
+        return ran(self.case.call, tensors, upstream=Tensor(self.gy.astype(dtype)), names=[*arrays])
 
     def outcomes(self) -> list[Outcome]:
         """What common mistakes in the operator's backward do to these gradients, and what gradcheck says."""

@@ -1,8 +1,11 @@
 """Where an operator is computed: every stop from the function that users call to the compiled code.
 
-Nothing is run: the stops are read from the sources. A function's text names the Functions it records; their forward and
-backward name kernels and other Functions; a kernel has a text in the textbook set and one in the compiled set, and the
-latter names the functions that Numba compiles, by their handles.
+The stops are read from the sources, and nothing is run. A function's text names the Functions it records; their forward
+and backward name kernels and other Functions; a kernel has a text in the textbook set and one in the compiled set, and
+the latter names the functions that Numba compiles, by their handles.
+
+A call shows which of them its shapes take: it runs once, forward and backward, and of its steps the kernels and the
+launches of their plans are listed.
 """
 
 from __future__ import annotations
@@ -13,29 +16,36 @@ import importlib
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from ..arrays import ones_like
 from ..engine.function import Function
-from ..engine.node import Node
+from ..engine.node import FREED, AccumulateGrad, Node
 from ..engine.operator import OPERATORS, Operator
+from ..engine.steps import Step, Steps, record_steps
+from ..engine.sweep import grad
 from ..engine.tensor import Tensor
 from ..geometry import Window
+from ..kernels.interface import leaves
 from ..nn import modules as layers
 from ..nn.module import Module
 from ..ops.convolution.plan import passes_of
 from ..options import Options
 
 __all__ = [
+    "Ran",
     "Stop",
     "functions_in",
     "kernels_in",
+    "listed",
     "node_of",
     "place_of",
+    "ran",
     "referred",
     "source_map",
     "stops_of",
@@ -57,25 +67,60 @@ class Stop:
     file: str
     line: int
 
+    @property
+    def place(self) -> str:
+        """``file:line``, or the module of what has no text in Python."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
     def __str__(self) -> str:
-        return f"{'  ' * self.depth + self.role:20} {self.name:40} {self.file}:{self.line}"
+        return f"{'  ' * self.depth + self.role:20} {self.name:40} {self.place}"
 
 
-def source_map(operator_or_tensor: Any) -> str:
+@dataclass(frozen=True)
+class Ran:
+    """A step that ran.
+
+    text: as ``Steps`` writes it; kernel: its name, and where its text is
+    launches: those of its plan, each with its tasks and the text of its machine code; a "call" is one of Python
+    why_not: why it has no plan
+    """
+
+    text: str
+    kernel: Stop
+    launches: tuple[Stop, ...] = ()
+    why_not: str = ""
+
+
+def source_map(operator_or_tensor: Any, /, *args: Any, **kwargs: Any) -> str:
     """The stops on the way of an operator, forward and backward, a line each: role, name, ``file:line``.
+
+    With arguments, the call ``operator(*args, **kwargs)`` runs once, forward and backward, and after the stops come its
+    steps (see ``record_steps``), each with the place of its kernel's text, and with the launches of its plan, their
+    tasks and the place of their machine code's text. The gradient of the result is 1, and no tensor's ``grad`` changes.
 
     Args:
         operator_or_tensor: an operator, its name, a Function, a layer or its class; or a tensor: then the stops of what
-            computed it, and for a convolution the algorithm of its shapes and the costs that decided.
+            computed it, and for a convolution the algorithm of its shapes and the costs that decided. With arguments,
+            it may be any function, such as one training step; a class of layers may not.
+        args, kwargs: what it is called with.
 
     Raises:
-        TypeError: it is none of these.
+        TypeError: it is none of these, or cannot be called with arguments.
         ValueError: there is no operator of this name, or the tensor has no history.
 
     >>> import retrograd as rg
     >>> print(rg.source_map(rg.exp).splitlines()[0].split()[:2])
     ['operator', 'exp']
+    >>> x = rg.ones(2, 3, requires_grad=True)
+    >>> lines = rg.source_map("softmax", x, 1).splitlines()
+    >>> for line in lines[lines.index("forward: 1 step") + 1 :][:3]:
+    ...     print(*line.partition(" kernels/")[0].split())
+    %1: float32[2, 3] = softmax(%0: float32[2, 3], 1)
+    kernel softmax
+    launch normalization_softmax_softmax_rows_f(1 task)
     """
+    if args or kwargs:
+        return "\n".join(_of_call(operator_or_tensor, args, kwargs))
     lines = [*map(str, stops_of(operator_or_tensor))]
     node = operator_or_tensor.grad_fn if isinstance(operator_or_tensor, Tensor) else operator_or_tensor
     if isinstance(node, Node):
@@ -308,3 +353,120 @@ def _stop(depth: int, role: str, name: str, thing: Any) -> Stop:
         return Stop(depth, role, name, "?", 0)
     inside = file.is_relative_to(_ROOT)
     return Stop(depth, role, name, file.relative_to(_ROOT).as_posix() if inside else str(file), line)
+
+
+# ---- what a call takes of it -----------------------------------------------------------------------------------------
+
+
+def _of_call(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
+    """The lines of ``source_map`` for a call."""
+    target: Any = _named(function) if isinstance(function, str) else function
+    if isinstance(target, type) and not issubclass(target, Function):
+        raise TypeError(
+            f"source_map: got arguments and the class {target.__name__}, and a call of it makes an object; pass the "
+            f"object: source_map({target.__name__}(...), x)"
+        )
+    call = getattr(target, "apply" if isinstance(target, type) else "function", target)  # of a Function, an Operator
+    if not callable(call):
+        raise TypeError(
+            f"source_map: got arguments and {type(target).__name__}, which cannot be called; pass an operator, its "
+            "name, a layer or a function"
+        )
+    known = isinstance(getattr(target, "operator", target), (Operator, Module, type))
+    lines = [*map(str, stops_of(target))] if known else []
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        result = call(*args, **kwargs)
+        if isinstance(result, Tensor) and result.grad_fn is not None and result.grad_fn.saved is not FREED:
+            lines.extend(_algorithms(result.grad_fn))
+        return result
+
+    found = listed(ran(noted, args, kwargs))
+    return [*lines, "", *found] if lines else found
+
+
+def listed(passes: Mapping[str, Sequence[Ran]]) -> list[str]:
+    """What ``ran`` gives, as lines."""
+    lines = []
+    for name, steps in passes.items():
+        heading = f"{name}: " if "backward" in passes else ""
+        lines.append(f"{heading}{len(steps)} step{'s' * (len(steps) != 1)}")
+        for step in steps:
+            lines += [f"  {step.text}", *map(str, (step.kernel, *step.launches))]
+            lines += [f"      no plan: {step.why_not}"] if step.why_not else []
+    return lines
+
+
+def ran(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None,
+    upstream: Tensor | None = None, names: Sequence[str] = (),
+) -> dict[str, list[Ran]]:  # fmt: skip
+    """The steps of a call by pass: "forward", and "backward" where something requires a gradient.
+
+    A function that goes backward itself has all its steps in "forward".
+
+    upstream: the gradient of the result; None: ones. names: what the arrays of the arguments are called; the result is
+    y then, and the gradients are gy, gx, and so on.
+    """
+    forward = record_steps(function, *args, **kwargs or {})
+    results = [each for each in leaves(forward.result) if isinstance(each, Tensor) and each.requires_grad]
+    wanted = _reached(results, [each for each in leaves((args, kwargs)) if isinstance(each, Tensor)])
+    given = [upstream] if upstream is not None else [Tensor(ones_like(each.array)) for each in results]
+    backward = record_steps(grad, results, wanted, given, allow_unused=True) if wanted else Steps()
+    named: dict[str, Any] = {}
+    if names:
+        gradients = {id(each): found for each, found in zip(wanted, backward.result or (), strict=True)}
+        tensors = dict(zip(names, args, strict=True))
+        tensors |= {"y": forward.result, "gy": upstream}
+        tensors |= {f"g{name}": gradients.get(id(each)) for name, each in zip(names, args, strict=True)}
+        named = {name: each.array for name, each in tensors.items() if isinstance(each, Tensor)}
+    every = Steps([*forward, *backward])
+    found = [_ran(step, text) for step, text in zip(every, every.lines(named), strict=True)]
+    passes = {"forward": found[: len(forward)], "backward": found[len(forward) :]}
+    return {name: steps for name, steps in passes.items() if steps or name == "forward"}
+
+
+def _reached(results: Sequence[Tensor], args: Sequence[Tensor]) -> list[Tensor]:
+    """The arguments and leaves that get gradients of the results; none if a backward has freed the graph."""
+    wanted = {id(each): each for each in args if each.requires_grad}
+    seen = {id(each.grad_fn) for each in wanted.values()}
+    waiting: list[Any] = [each.grad_fn for each in results]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, AccumulateGrad):
+            wanted.setdefault(id(node.variable), node.variable)
+        elif node is not None and id(node) not in seen:
+            if node.saved is FREED:
+                return []
+            seen.add(id(node))
+            waiting += [end for end, _ in node.next_functions]
+    return [*wanted.values()] if results else []
+
+
+def _ran(step: Step, text: str) -> Ran:
+    kernel = _stop(2, "kernel", step.name, inspect.unwrap(step.run))
+    roles = {"textbook": "textbook", "formulas": "formula"}
+    kernel = replace(kernel, role=roles.get(kernel.file.partition("/")[0], kernel.role))
+    try:
+        plan = step.plan()
+    except TypeError as error:
+        return Ran(text, kernel, why_not=str(error))
+    return Ran(text, kernel, tuple([_launched(one, kernel) for one in plan.launches]))
+
+
+def _launched(one: Any, kernel: Stop) -> Stop:
+    """A launch of a plan, or a call of Python in it; kernel: the step that it is part of."""
+    from ..kernels.compiled.machine.launch import registered
+
+    if not hasattr(one, "tasks"):
+        name = f"{one.name}() unless finite" if one.unless_finite else f"{one.name}()"
+        found = _stop(3, "call", name, inspect.unwrap(one.function))
+        return found if found.line else replace(found, file=getattr(one.function, "__module__", found.file))
+    name = f"{one.name}({one.tasks} task{'s' * (one.tasks != 1)})"
+    path = next((each.path for each in registered() if one.name in map(each.symbol, "fd")), None)
+    if path is None:  # of a user's formula
+        return Stop(3, "launch", name, kernel.file, kernel.line)
+    found = _compiled(3, path)
+    if found.line == 1:  # its file makes it when it is asked for
+        found = _compiled(3, f"{path.rpartition('.')[0]}.__getattr__")
+    return replace(found, role="launch", name=name)

@@ -1,7 +1,7 @@
-// The tab "the code that ran": the source, the line that ran last, and the arrays after it.
+// The tab "the code that ran": the kernel calls, and their code: the line that ran last, and the arrays after it.
 
 import { Values } from "page/array";
-import { h } from "page/dom";
+import { h, withCode } from "page/dom";
 import { Grid } from "page/grid";
 import { count } from "page/number";
 
@@ -14,9 +14,8 @@ export class Code {
   }
 
   open(model) {
-    this.traces = model.document.traces;
-    if (!this.traces.length)
-      return this.element.replaceChildren(h("p", { class: "say" }, "No lines were recorded here."));
+    this.document = model.document;
+    this.traces = [...model.document.traces, CALLS];
     this.groups = [...new Set(this.traces.map(({ group }) => group ?? ""))];
     this.nav = h("nav", { class: "traces", "aria-label": "what ran" });
     this.body = h("div", { class: "run" });
@@ -46,6 +45,11 @@ export class Code {
     this.step = 0;
     this.trace = this.traces[number];
     this.#buttons();
+    if (this.trace === CALLS) {
+      this.grids = [];
+      this.body.replaceChildren(...calls(this.document));
+      return this.changed?.();
+    }
     const { about, cost, result, steps } = this.trace;
     const move = (by) => () => this.#go(this.step + by);
     this.position = h("output", {});
@@ -87,6 +91,7 @@ export class Code {
     );
     this.shownFunction = null;
     this.#go(0);
+    this.changed?.();
   }
 
   #key(event) {
@@ -182,6 +187,64 @@ export class Code {
       );
     }
   }
+}
+
+const CALLS = {
+  name: "kernel calls",
+  group: "kernel calls",
+  about: "what this run consists of below autograd, and where each part of it is",
+};
+
+/** The kernel calls of the run, forward and backward, each with the launches of machine code that its plan has. */
+function calls({ call, arrays, steps }) {
+  const inputs = Object.keys(arrays).filter((name) => arrays[`g${name}`] && /input|weight/.test(arrays[name].role));
+  const gradients = inputs.map((name) => `g${name}`).join(", ");
+  const about = { forward: `y = ${call}`, backward: `${gradients} = grad(y, [${inputs.join(", ")}], gy)` };
+  const launched = Object.values(steps).some((each) => each.some(({ places }) => places.length > 1));
+  return [
+    h(
+      "p",
+      { class: "say" },
+      ...withCode(
+        "This is what the call becomes below autograd: calls of kernels, as `record_steps` returns them. Under each " +
+          "stands the file of its text" +
+          (launched ? ", and what it launches: machine code, with the number of tasks that the threads share." : "."),
+      ),
+    ),
+    ...Object.entries(steps).map(([pass, all]) =>
+      h(
+        "section",
+        { class: "calls" },
+        h("h2", {}, pass[0].toUpperCase() + pass.slice(1), " ", h("code", {}, about[pass])),
+        all.length ? null : h("p", { class: "say" }, "No kernel runs: the result is a view of the operand."),
+        h("ol", {}, ...all.map((step) => kernelCall(step, arrays))),
+      ),
+    ),
+  ];
+}
+
+function kernelCall({ text, places, why_not: whyNot }, arrays) {
+  const before = /^(?:.*? = )??(?=\w+\()/.exec(text)?.[0].length ?? 0;
+  const name = /^\w*/.exec(text.slice(before))[0];
+  const operands = (part) =>
+    part.split(/((?:%\d+|\b\w+): \w+\[[\d, ]*\])/).map((each, j) => {
+      if (j % 2 === 0) return each;
+      const [array, type] = each.split(": ");
+      return h("span", {}, h("b", { class: `role-${arrays[array]?.role ?? "inner"}` }, array), h("small", {}, `: ${type}`));
+    });
+  return h(
+    "li",
+    {},
+    h("code", { class: "step" }, operands(text.slice(0, before)), h("strong", {}, name), operands(text.slice(before + name.length))),
+    h(
+      "ul",
+      {},
+      ...places.map(({ role, name: what, place }) =>
+        h("li", {}, h("span", {}, role), h("code", {}, what), h("small", {}, place)),
+      ),
+    ),
+    whyNot ? h("p", {}, `It has no plan: ${whyNot}.`) : null,
+  );
 }
 
 const KEYWORDS =

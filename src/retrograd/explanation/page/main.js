@@ -84,7 +84,7 @@ class Page {
       {
         id: "code",
         title: "The code that ran",
-        has: (d) => Boolean(d.traces?.length) || promised(d, "traces"),
+        has: (d) => Boolean(d.traces) || promised(d, "traces"),
         needs: "traces",
         view: new Code(),
       },
@@ -230,7 +230,6 @@ class Page {
     $("view").replaceChildren(view.element, this.lines.element);
     this.layout();
     this.#address();
-    $("save-svg").hidden = !view.grids.length && !view.picture;
   }
 
   layout() {
@@ -240,6 +239,7 @@ class Page {
     this.#fitPanel(top); // before anything is drawn: asking for a place afterwards would lay all of it out once more
     this.view.layout(frame, Math.max(420, innerHeight - top - scrollY - 24));
     this.lines.grids = this.view.grids;
+    $("save-svg").hidden = !this.view.grids.length && !this.view.picture;
     this.#selected("entry");
   }
 

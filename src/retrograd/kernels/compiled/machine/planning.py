@@ -520,8 +520,8 @@ def _broadcast_together(*arrays: Any, **kwargs: Any) -> list[Any]:
     return [_broadcast(each, shape) if isinstance(each, Planned) else np.broadcast_to(each, shape) for each in arrays]
 
 
-def move(y: Any, x: Any) -> None:
-    """y[...] = x, as a launch."""
+def move(y: Any, x: Any, casting: str = "same_kind") -> None:
+    """y[...] = x, as a launch. casting: which conversions NumPy would allow; a plan has none."""
     from ..memory.moves import copy  # it launches a kernel, and so imports this file
 
     if isinstance(x, _Number):
