@@ -14,7 +14,7 @@ from threading import RLock, get_ident
 from types import FunctionType, TracebackType
 from typing import Any, NamedTuple, Self, cast
 
-from .kernels.interface import KERNELS, Array, Interface, Spec, arrays_in, layout_of, mapped
+from .kernels.interface import KERNELS, Array, Interface, Spec, arrays_in, layout_of, leaves, mapped
 from .options import AUTO, TEXTBOOK_ALGORITHMS, Options
 
 _PACKAGES = {"compiled": "retrograd.kernels.compiled", "textbook": "retrograd.textbook"}
@@ -37,15 +37,20 @@ class KernelSet(Interface):
         return self.load(name)
 
     def load(self, name: str) -> Any:
-        """The kernel of the active set, or what hands its calls to listeners; kept until either changes."""
+        """The kernel of the active set, or what tells listeners or chooses by devices; kept until that changes."""
         with _lock:  # another thread may enter a listener, or choose another set
-            return self.keep(name, self.found(name))
-
-    def keep(self, name: str, kernel: Callable[..., Any], own: bool = False) -> Callable[..., Any]:
-        """Make a kernel, or what listeners hear of it, an attribute. own: it is that of no set."""
-        with _lock:
-            self.__dict__[name] = found = _Heard(name, kernel if own else None) if listeners else kernel
+            found: Any = self.found(name)
+            if listeners:
+                found = _Heard(name)
+            elif _by_array:
+                found = _ByDevice(name)
+            self.__dict__[name] = found
         return found
+
+    def load_formula(self, formula: Any) -> Any:
+        """The kernel of a user's formula, as `load`."""
+        _formulas[formula.kernel] = formula
+        return self.load(formula.kernel)
 
     def found(self, name: str) -> Any:
         """The kernel of the active set.
@@ -57,23 +62,53 @@ class KernelSet(Interface):
         package = _PACKAGES[KernelSet._active]
         if KernelSet._convolution != "auto" and name in _CONVOLUTION:
             package = f"{_ALGORITHMS}.{KernelSet._convolution}"
-        hint = "use_kernels('textbook') runs on plain NumPy instead"
-        try:
-            module = importlib.import_module(package)
-        except ImportError as error:
-            raise ImportError(
-                f"the kernel set {KernelSet._active!r} ({package}) cannot be imported: {error}; {hint}"
-            ) from error
-        try:
-            if not hasattr(module, name) and name in KERNELS:  # it is not compiled: NumPy's line is as good
-                module = importlib.import_module(_PACKAGES["textbook"])
-            return getattr(module, name)
-        except AttributeError as error:
-            raise AttributeError(
-                f"the kernel set {KernelSet._active!r} ({package}) has no kernel {name!r}: {error}; {hint}"
-            ) from error
+        return _kernel_of(KernelSet._active, package, name)
+
+    def for_arrays(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The kernel of the set that computes on the device of these arrays.
+
+        Raises:
+            RuntimeError: they are on several devices.
+        """
+        if not _by_array:
+            return self.found(name)
+        places = {device_of(leaf) for leaf in leaves((args, kwargs)) if type(leaf) in _by_array or _has_axes(leaf)}
+        if len(places) > 1:
+            first, *others = sorted(places)
+            raise RuntimeError(
+                f"{name}: its arrays are on the devices {first} and {', '.join(others)}; move some: x.to({first!r})"
+            )
+        device = DEVICES.get(places.pop() if places else "cpu")
+        if device is None:
+            return self.found(name)
+        return _kernel_of(device.kernels, _PACKAGES.get(device.kernels, device.kernels), name)
 
 
+def _has_axes(value: Any) -> bool:
+    return isinstance(value, Array) and value.ndim > 0
+
+
+def _kernel_of(active: str, package: str, name: str) -> Any:
+    """A kernel of a set: its own, or the textbook's, which is as good where nothing faster is there."""
+    hint = "use_kernels('textbook') runs on plain NumPy instead"
+    try:
+        module = importlib.import_module(package)
+    except ImportError as error:
+        raise ImportError(f"the kernel set {active!r} ({package}) cannot be imported: {error}; {hint}") from error
+    formula = _formulas.get(name)
+    key = name if formula is None else "formula_kernel"
+    try:
+        if not hasattr(module, key) and key in KERNELS:
+            module = importlib.import_module(_PACKAGES["textbook"])
+        found = getattr(module, key)
+    except AttributeError as error:
+        raise AttributeError(
+            f"the kernel set {active!r} ({package}) has no kernel {name!r}: {error}; {hint}"
+        ) from error
+    return found if formula is None else found(formula)
+
+
+_formulas: dict[str, Any] = {}  # of users, by the names of their kernels
 _lock = RLock()
 kernels = KernelSet()
 
@@ -114,28 +149,30 @@ class Listener:
 class _Heard:
     """A kernel whose calls the listeners of the calling thread get.
 
-    kernel: the function; None: that of the active set. below: how many listeners are left, counted from the outermost.
+    kernel: the function; None: that of the set of the arrays' device. below: how many listeners are left, counted from
+    the outermost.
     """
 
     __slots__ = ("below", "kernel", "name")
 
-    def __init__(self, name: str, kernel: Callable[..., Any] | None, below: int | None = None) -> None:
+    def __init__(self, name: str, kernel: Callable[..., Any] | None = None, below: int | None = None) -> None:
         self.name, self.kernel, self.below = name, kernel, below
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         entered = listeners.get(get_ident(), [])
         count = len(entered) if self.below is None else self.below
         if not count:
-            return (self.kernel or kernels.found(self.name))(*args, **kwargs)
+            return (self.kernel or kernels.for_arrays(self.name, args, kwargs))(*args, **kwargs)
         return entered[count - 1].call(self.name, _Heard(self.name, self.kernel, count - 1), args, kwargs)
 
-    def bare(self) -> Callable[..., Any]:
-        """The function that runs in the end."""
+    def bare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
+        """The function that runs in the end, for these arguments."""
         entered = listeners.get(get_ident(), [])
         for listener in reversed(entered if self.below is None else entered[: self.below]):
             if isinstance(listener, instead) and self.name in listener.functions:
                 return listener.functions[self.name]
-        return self.kernel or kernels.found(self.name)
+        found: Callable[..., Any] = self.kernel or kernels.for_arrays(self.name, args, kwargs)
+        return found
 
     def replaced_by(self, function: Callable[..., Any]) -> _Heard:
         """Another function, of which the same listeners hear."""
@@ -185,6 +222,86 @@ def is_copy(function: Any, text: Any) -> bool:
 
 def _name(function: Any) -> str:
     return getattr(function, "__name__", "")
+
+
+# ---- devices ------------------------------------------------------------------------------------------------------
+
+
+class Device(NamedTuple):
+    """Where arrays are that are not NumPy's, and what computes on them.
+
+    name: such as "gpu". array: their type, with NumPy's protocols; see ``retrograd.arrays.foreign``. from_host: makes
+    one of an array of NumPy. kernels: "textbook", whose functions of NumPy hand their work to the arrays, or a module
+    with faster kernels of the same names; the textbook's stand in for those that it does not have.
+    """
+
+    name: str
+    array: type
+    from_host: Callable[[Array], Any]
+    kernels: str = "textbook"
+
+
+DEVICES: dict[str, Device] = {}  # by their names, beside "cpu"; empty nearly always
+_by_array: dict[type, Device] = {}
+
+
+def add_device(name: str, array: type, from_host: Callable[[Array], Any], kernels: str = "textbook") -> Device:
+    """Make a device known: ``x.to(name)`` moves tensors there, and kernels are chosen by where their arrays are.
+
+    Arguments as in ``Device``. The CPU's kernels stay what ``use_kernels`` says, in the same process.
+
+    Raises:
+        ValueError: the name is not free, not a word, or ``array`` is the type of another device's arrays.
+    """
+    if not name.isidentifier() or name == "cpu" or name in DEVICES:
+        raise ValueError(f"add_device: name={name!r} must be a new word; {', '.join(['cpu', *DEVICES])} are known")
+    if array in _by_array or array.__module__ == "numpy":
+        raise ValueError(f"add_device: array={array.__name__} is the type of another device's arrays")
+    with _lock:
+        found = DEVICES[name] = _by_array[array] = Device(name, array, from_host, kernels)
+        clear_kernels()
+    return found
+
+
+def remove_device(name: str) -> None:
+    """Forget a device; tensors on it stay what they are.
+
+    Raises:
+        KeyError: there is none of this name.
+    """
+    with _lock:
+        del _by_array[DEVICES.pop(name).array]
+        clear_kernels()
+
+
+def clear_kernels() -> None:
+    """Let each kernel be chosen anew."""
+    kernels.__dict__.clear()
+
+
+def sets_of(name: str) -> tuple[str, ...]:
+    """The kernel sets, and the modules of devices, that have a kernel of this name of their own."""
+    others = [each.kernels for each in DEVICES.values() if each.kernels not in _PACKAGES]
+    packages = {**_PACKAGES, **dict(zip(others, others, strict=True))}
+    return tuple([label for label, path in packages.items() if hasattr(importlib.import_module(path), name)])
+
+
+def device_of(x: Any) -> str:
+    """The name of the device of an array."""
+    found = _by_array.get(type(x))
+    return "cpu" if found is None else found.name
+
+
+class _ByDevice:
+    """A kernel while there are several devices: each call is one of the kernel for its arrays."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return kernels.for_arrays(self.name, args, kwargs)(*args, **kwargs)
 
 
 # ---- the choice of a set -----------------------------------------------------------------------------------------
@@ -288,7 +405,7 @@ def plan(name: str, *args: Any, **kwargs: Any) -> Any:
     >>> [launch.name for launch in plan("conv", x, w, None, conv_window((28, 28), (3, 3), padding=1)).launches][-1]
     'convolution_winograd_gather_f'
     """
-    return plan_of_function(kernels.found(name), args, kwargs)
+    return plan_of_function(kernels.for_arrays(name, args, kwargs), args, kwargs)
 
 
 def plan_of_function(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -304,7 +421,7 @@ def call_into(y: Array, kernel: Callable[..., Any], args: tuple[Any, ...], kwarg
     """Call a kernel. Its result is y itself, if nothing else hears of it and it has a plan for a result like y."""
     function = kernel
     if isinstance(kernel, _Heard):
-        function = kernel.bare()
+        function = kernel.bare(args, kwargs)
         if kernel.below:
             return kernel(*args, **kwargs)
     try:

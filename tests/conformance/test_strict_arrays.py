@@ -7,8 +7,10 @@ needs arrays with NumPy's protocols, and no second text of any operator.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,8 @@ from conformance.test_types import CASES
 from retrograd import nn
 from retrograd.arrays import from_host
 from retrograd.engine.tensor import wrap
-from retrograd.kernel_set import use_kernels
+from retrograd.kernel_set import Device, active_kernels, add_device, plan, remove_device, sets_of, use_kernels
+from retrograd.kernels.interface import KERNELS
 from retrograd.nn import functional
 from retrograd.testing.call import Call, outputs_of
 from strict_array import Strict, crossed
@@ -105,9 +108,18 @@ def wrong(call: Call, form: Any) -> str | None:
     return ""
 
 
+@pytest.fixture
+def device() -> Iterator[Device]:
+    """Strict arrays as a device; the kernels of the CPU stay the compiled ones."""
+    yield add_device("strict", Strict, Strict)
+    remove_device("strict")
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_operators_on_strict_arrays() -> None:
-    with use_kernels("textbook"), np.errstate(all="ignore"):
+def test_operators_on_strict_arrays(device: Device) -> None:
+    """Two kernel sets are active: the compiled one computes what the textbook's on the device is compared with."""
+    assert active_kernels() == "compiled"
+    with np.errstate(all="ignore"):
         found = {name: wrong(call, form) for name, call, form in cases() if call.arrays}
     assert not {name: text for name, text in found.items() if text}
     assert {name for name, text in found.items() if text is None} == REFUSED
@@ -224,3 +236,104 @@ def test_training_steps_on_strict_arrays(name: str, optimizer: str) -> None:
     assert crossed["to host"] <= (4 if words else 2)
     assert all(isinstance(parameter.array, Strict) for parameter in net.parameters())
     np.testing.assert_allclose(losses[1].to_host(), losses[0], 1e-6)
+
+
+def test_tensors_move_to_a_device_and_back(device: Device) -> None:
+    x = rg.tensor([[1.0, -2.0]], requires_grad=True)
+    y = x.to("strict")
+    assert y.device == rg.device("strict") and not y.is_cpu and x.device == rg.device("cpu") and x.is_cpu
+    assert y.to("strict") is y and y.to(y) is y and y.cpu().is_cpu and rg.zeros(2).to(y).device == y.device
+    assert y.to("strict", rg.float64).dtype == rg.float64 and y.to(rg.float64).device == y.device
+    assert "device='strict'" in repr(y) and "device" not in repr(x)
+    (y * y).sum().cpu().backward()
+    assert x.grad is not None and x.grad.is_cpu and x.grad.tolist() == [[2.0, -4.0]]
+    assert rg.autograd.gradcheck(lambda x: (x.to("strict") ** 3).cpu(), [rg.rand(3, dtype=rg.float64).requires_grad_()])
+
+
+def test_a_module_moves(device: Device) -> None:
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(18, 3))
+    x = rg.rand(4, 1, 5, 5)
+    expected = net(x)
+    net(x).sum().backward()
+    before = list(net.parameters())
+    assert net.to("strict") is net and all(a is b for a, b in zip(before, net.parameters(), strict=True))
+    everything = [*net.parameters(), *net.buffers(), *[p.grad for p in net.parameters()]]
+    assert all(isinstance(each.array, Strict) for each in everything if each is not None)
+    found = net.eval()(x.to("strict"))
+    assert found.device == rg.device("strict")
+    assert net.cpu()(x).is_cpu and expected.is_cpu
+    with pytest.raises(RuntimeError, match="to: a parameter has no shape yet; run the module once, then move it"):
+        nn.LazyLinear(3).to("strict")
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_two_networks_train_on_two_devices_at_once(device: Device, optimizer: str) -> None:
+    """Step by step in turns, on compiled kernels here and on the textbook's there: the same losses."""
+    losses: dict[str, list[float]] = {"cpu": [], "strict": []}
+    steps = {}
+    x, labels = rg.rand(4, 1, 28, 28), rg.tensor([0, 3, 9, 5])
+    for place in losses:
+        rg.manual_seed(1)
+        net = lenet().to(place)
+        steps[place] = net, OPTIMIZERS[optimizer](net.parameters()), x.to(place), labels.to(place)
+    for _ in range(3):
+        for place, (net, stepper, images, targets) in steps.items():
+            stepper.zero_grad()
+            loss = functional.cross_entropy(net(images), targets)
+            loss.backward()
+            stepper.step()
+            losses[place].append(loss.item())
+    np.testing.assert_allclose(losses["strict"], losses["cpu"], 1e-5)
+
+
+@rg.formula
+def squared(x: rg.Tensor) -> rg.Tensor:
+    return x * x + 1.0
+
+
+def test_the_set_is_chosen_when_a_step_is_made(device: Device) -> None:
+    x = rg.rand(2, 3)
+    y = x.to("strict")
+    here, there = rg.record_steps(lambda: (x.exp(), y.exp()))
+    assert here.plan().launches and not there.plan().launches
+    assert plan("exp", x.array).launches and not plan("exp", y.array).launches
+    with use_kernels("textbook"):  # the CPU's
+        assert not plan("exp", x.array).launches
+    assert squared(y).device == y.device
+    np.testing.assert_allclose(squared(y).tolist(), squared(x).array, 1e-6)
+
+
+def test_a_device_may_have_kernels_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("kernels_of_a_device")
+    module.exp = lambda x: x * 0 + 7  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    add_device("own", Strict, Strict, module.__name__)
+    try:
+        y = rg.ones(2).to("own")
+        assert y.exp().tolist() == [7.0, 7.0] and y.neg().tolist() == [-1.0, -1.0]  # the other is the textbook's
+    finally:
+        remove_device("own")
+    with pytest.raises(RuntimeError, match="device: type='own' must begin with one of cpu"):
+        rg.device("own")
+
+
+def test_what_devices_refuse(device: Device) -> None:
+    here = rg.ones(2, 2)
+    there = here.to("strict")
+    with pytest.raises(RuntimeError, match=r"its arrays are on the devices cpu and strict; move some: x.to\('cpu'\)"):
+        here @ there
+    with pytest.raises(RuntimeError, match="zeros: device='strict' is not taken here; leave it out, and write zeros"):
+        rg.zeros(2, device="strict")
+    for name in ("cpu", "strict", "a b"):
+        with pytest.raises(ValueError, match=f"add_device: name='{name}' must be a new word; cpu, strict are known"):
+            add_device(name, type("Other", (), {}), Strict)
+    for kind in (np.ndarray, Strict):
+        with pytest.raises(ValueError, match="is the type of another device's arrays"):
+            add_device("new", kind, Strict)
+
+
+def test_every_kernel_is_in_the_textbook_and_most_are_compiled() -> None:
+    sets = {name: sets_of(name) for name in KERNELS}
+    assert all("textbook" in each for each in sets.values())
+    assert sum("compiled" in each for each in sets.values()) > 280
+    assert sets["conv"] == ("compiled", "textbook")

@@ -193,7 +193,7 @@ class _Recorder(Listener):
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = kernel(*args, **kwargs)
         if not callable(result):  # else it is a kernel, of a user's formula
-            self.steps.append(Step(name, _bare(kernel), _copied(args), _copied(kwargs), _copied(result)))
+            self.steps.append(Step(name, _bare(kernel, args, kwargs), _copied(args), _copied(kwargs), _copied(result)))
         return result
 
 
@@ -233,8 +233,8 @@ def _named(step: Step) -> dict[str, Any]:
     return {**dict(zip(names, step.args, strict=False)), **step.kwargs}
 
 
-def _bare(kernel: Any) -> Callable[..., Any]:
-    return kernel.bare() if hasattr(kernel, "bare") else kernel
+def _bare(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
+    return kernel.bare(args, kwargs) if hasattr(kernel, "bare") else kernel
 
 
 # ---- arguments and results, which may be tuples, lists and dicts of arrays ---------------------------------------

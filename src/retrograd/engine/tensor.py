@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ..arrays import zeros
+from ..kernel_set import device_of
 from .arguments import as_flag
 from .changes import mark_detached
 from .convert import BOOL, FLOAT32, FLOAT64, INT64, OWN, as_allowed_array, as_own, default_dtype, zeros_of_extents
@@ -320,6 +321,8 @@ class Tensor(Elements):
             parts.append(f"shape={self.array.shape}")
         if self.array.dtype not in (default_dtype(), INT64, BOOL) or not self.array.size:
             parts.append(f"dtype={self.array.dtype}")
+        if (place := device_of(self.array)) != "cpu":
+            parts.append(f"device={place!r}")
         if self._edge is not None:
             parts.append(f"grad_fn={self._edge[0]!r}")
         elif self._requires_grad:

@@ -11,7 +11,7 @@ from ..arrays import empty_like
 from ..engine.tensor import Tensor
 from ..ops.arguments.checks import as_truth
 from ..ops.dtypes.conversion import destination, named_type
-from ..ops.memory.device import as_device
+from ..ops.memory.device import as_device, moved
 from .parameter import Parameter, as_float_dtype
 from .uninitialized import is_lazy
 
@@ -29,15 +29,29 @@ class Convertible:
 
         ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(tensor)``; non_blocking has no meaning here.
 
-        dtype is float32 or float64, the device the CPU. Parameters stay the same objects, in the same memory order,
-        whatever ``memory_format`` says: they lie as the kernels read them.
+        dtype is float32 or float64; the device is the CPU, or one that ``kernel_set.add_device`` has made known.
+        Parameters stay the same objects, in the same memory order, whatever ``memory_format`` says: they lie as the
+        kernels read them.
 
         Raises:
             TypeError: dtype is neither float32 nor float64.
-            RuntimeError: the device is not the CPU.
+            RuntimeError: the device is not known, or a parameter without a shape would be moved.
         """
-        dtype = destination("to", args, options).dtype
-        return self if dtype is None else self._convert(as_float_dtype(dtype))
+        found = destination("to", args, options)
+        if found.dtype is not None:
+            self._convert(as_float_dtype(found.dtype))
+        return self if found.device is None else self._move("to", found.device)
+
+    def _move(self, name: str, device: str) -> Self:
+        for tensor in (*self.parameters(), *self.buffers()):
+            if is_lazy(tensor):
+                if device != "cpu":
+                    raise RuntimeError(f"{name}: a parameter has no shape yet; run the module once, then move it")
+                continue
+            tensor.array = moved(tensor.array, device)
+            if tensor.grad is not None:
+                tensor.grad = Tensor(moved(tensor.grad.array, device))
+        return self
 
     def _convert(self, dtype: np.dtype) -> Self:
         for tensor in (*self.parameters(), *self.buffers()):
@@ -71,8 +85,8 @@ class Convertible:
         raise TypeError("bfloat16: layers compute in float32 or float64; leave the call out")
 
     def cpu(self) -> Self:
-        """The module itself: everything is on the CPU."""
-        return self
+        """Move parameters, their gradients and buffers to the CPU."""
+        return self._move("cpu", "cpu")
 
     def cuda(self, device: Any = None) -> Self:
         """Raises a RuntimeError: there is one device, the CPU."""

@@ -6,10 +6,12 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
-from ...engine.tensor import Tensor
+from ...engine.tensor import Tensor, wrap
+from ...kernel_set import device_of as name_of
 from ..arguments.checks import as_flag, require_tensor
-from ..memory.device import CPU, as_device, is_device
+from ..memory.device import as_any_device, as_device, device_of, is_device, moved
 from ..memory.layout import as_memory_format, channels_last, channels_last_3d, strided
 from ..shape.shape import clone
 from .dtype import (
@@ -48,6 +50,7 @@ class Destination(NamedTuple):
     dtype: np.dtype[Any] | None
     copy: bool
     memory_format: Any
+    device: str | None
 
 
 def destination(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Destination:
@@ -55,14 +58,16 @@ def destination(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> De
 
     Raises:
         TypeError: they are none of these.
-        RuntimeError: the device is not the CPU.
+        RuntimeError: the device is not known.
     """
     left = list(args)
-    dtype = None
+    dtype, device = None, None
     if left and isinstance(left[0], Tensor):
-        dtype = left.pop(0).array.dtype
+        other = left.pop(0).array
+        dtype, device = other.dtype, name_of(other)
     elif left and (left[0] is None or is_device(left[0]) or type(left[0]) is int):
-        as_device(name, left.pop(0))
+        place = left.pop(0)
+        device = None if place is None else as_any_device(name, place)
         if left and not isinstance(left[0], bool):
             dtype = left.pop(0)
     elif left:
@@ -76,11 +81,11 @@ def destination(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> De
         )
     for option, value in options.items():
         if option == "device":
-            as_device(name, value)
+            device = None if value is None else as_any_device(name, value)
         elif option == "dtype" and dtype is None:
             dtype = value
         elif option == "other" and dtype is None and isinstance(value, Tensor):
-            dtype = value.array.dtype
+            dtype, device = value.array.dtype, name_of(value.array)
         elif option in ("non_blocking", "copy", "memory_format"):
             given[option] = value
         else:
@@ -88,26 +93,50 @@ def destination(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> De
     as_flag(name, "non_blocking", given.get("non_blocking", False))
     copied = as_flag(name, "copy", given.get("copy", False))
     memory_format = as_memory_format(name, given.get("memory_format"))
-    return Destination(None if dtype is None else as_dtype(dtype), copied, memory_format)
+    return Destination(None if dtype is None else as_dtype(dtype), copied, memory_format, device)
+
+
+class Move(Function):
+    """The same elements on another device; the gradient goes back to where they were."""
+
+    moves = True
+    gradient = "input: g"
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, device: str) -> Tensor:
+        ctx.source = name_of(input.array)
+        return wrap(moved(input.array, device))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        return on_device(g, ctx.source), None
+
+
+def on_device(input: Tensor, device: str) -> Tensor:
+    """input on the device of this name; itself, if it is there."""
+    found: Tensor = input if name_of(input.array) == device else Move.apply(input, device)
+    return found
 
 
 @operator(methods="to", dtypes="bihf")
 def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
     """input in another element type: ``x.to(dtype)``, ``x.to(device)``, ``x.to(device, dtype)`` or ``x.to(other)``.
 
-    There is one device. copy: a new tensor even if nothing changes. memory_format: the order of the result's axes in
-    memory. non_blocking: without meaning here.
+    device: the CPU, or one that ``kernel_set.add_device`` has made known. copy: a new tensor even if nothing changes.
+    memory_format: the order of the result's axes in memory. non_blocking: without meaning here.
 
     Raises:
         TypeError: the arguments are none of these, or dtype is not an element type.
-        RuntimeError: the device is not the CPU.
+        RuntimeError: the device is not known.
     """
     if interpreters and (seen := interpreted(to, locals())) is not None:
         return seen
     if len(args) == 1 and not options and isinstance(args[0], (np.dtype, type)):
         return cast(input, args[0])
-    dtype, copied, order = destination("to", args, options)
+    dtype, copied, order, device = destination("to", args, options)
     result = input if dtype is None else cast(input, dtype)
+    if device is not None:
+        result = on_device(result, device)
     if order in (channels_last, channels_last_3d):
         result = result.contiguous(memory_format=order)
     return clone(result) if copied and result is input else result
@@ -115,11 +144,11 @@ def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
 
 @operator(methods="cpu", dtypes="bihf")
 def cpu(input: Tensor, memory_format: Any = None) -> Tensor:
-    """input itself: every tensor is on the CPU."""
+    """input on the CPU: itself, but for devices that ``kernel_set.add_device`` has made known."""
     if interpreters and (seen := interpreted(cpu, locals())) is not None:
         return seen
     as_memory_format("cpu", memory_format)
-    return input
+    return on_device(input, "cpu")
 
 
 def cuda(input: Tensor, device: Any = None, non_blocking: Any = False, memory_format: Any = None) -> NoReturn:
@@ -216,11 +245,11 @@ METHODS: dict[str, Any] = {
     "byte": _converted("byte", uint8, "input as uint8, truncated; larger integers wrap."),
     "bool": _converted("bool", bool_, "Where input is not 0."),
     "bfloat16": bfloat16,
-    "device": property(lambda input: CPU, doc="The CPU."),
+    "device": property(device_of, doc="Where the elements are."),
     "layout": property(lambda input: strided, doc="retrograd.strided"),
-    "is_cpu": property(lambda input: True, doc="True: every tensor is on the CPU."),
+    "is_cpu": property(lambda input: name_of(input.array) == "cpu", doc="Whether the elements are on the CPU."),
     **{
-        name: property(lambda input: False, doc="False: every tensor is an ordinary one on the CPU.")
+        name: property(lambda input: False, doc="False: every tensor is an ordinary one.")
         for name in (
             "is_cuda", "is_mps", "is_meta", "is_sparse", "is_quantized", "is_mkldnn", "is_xpu", "is_nested",
             "is_ipu", "is_xla", "is_vulkan", "is_mtia", "is_maia", "is_sparse_csr",

@@ -1,8 +1,18 @@
-"""Devices: there is one, the CPU; the others have names, so that a script can ask for them and be told."""
+"""Devices: the CPU, and those that ``kernel_set.add_device`` has made known.
+
+PyTorch's others have names, so that a script can ask for them and be told.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ...arrays import to_host
+from ...kernel_set import DEVICES
+from ...kernel_set import device_of as name_of
+
+if TYPE_CHECKING:
+    from ...engine.tensor import Tensor
 
 __all__ = ["device", "get_default_device", "set_default_device"]
 
@@ -16,8 +26,8 @@ _TYPES = (
 class device:  # noqa: N801  PyTorch's name
     """The name of a device: ``device("cpu")``, ``device("cuda:1")``, ``device("cuda", 0)``.
 
-    Every tensor is on ``device("cpu")``. The other devices of PyTorch can be named; to put something on one raises a
-    RuntimeError. In a ``with``, it is the device of new tensors.
+    Tensors are on ``device("cpu")``, or on one that ``kernel_set.add_device`` has made known. The other devices of
+    PyTorch can be named; to put something on one raises a RuntimeError. In a ``with``, it is the device of new tensors.
 
     Raises:
         RuntimeError: PyTorch has no device of this type, or the text is not of the form "type" or "type:index".
@@ -77,8 +87,8 @@ def _parts(name: Any) -> tuple[str, int | None]:
     if not isinstance(name, str):
         raise TypeError(f"device: type={name!r} is {type(name).__name__}, needs a str such as 'cpu', or a device")
     kind, colon, index = name.partition(":")
-    if kind not in _TYPES:
-        raise RuntimeError(f"device: type={name!r} must begin with one of {', '.join(_TYPES)}")
+    if kind not in _TYPES and kind not in DEVICES:
+        raise RuntimeError(f"device: type={name!r} must begin with one of {', '.join((*DEVICES, *_TYPES))}")
     if colon and not (index.isascii() and index.isdigit()):
         raise RuntimeError(f"device: type={name!r} must end with an index of at least 0, as in 'cuda:0'")
     return kind, int(index) if colon else None
@@ -101,12 +111,36 @@ def as_device(name: str, device: Any) -> device:
     if not isinstance(device, (str, int, type(CPU))) and not (hasattr(device, "type") and hasattr(device, "index")):
         raise TypeError(f"{name}: device={device!r} is {type(device).__name__}, needs a device; write device='cpu'")
     text = str(device)
+    if text in DEVICES:
+        raise RuntimeError(
+            f"{name}: device={text!r} is not taken here; leave it out, and write {name}(...).to({text!r})"
+        )
     if text.partition(":")[0] != "cpu":
         raise RuntimeError(
             f"{name}: device={text!r}, but there is one device, the CPU; leave device out, or write device='cpu'"
         )
     _parts(text)
     return CPU
+
+
+def as_any_device(name: str, device: Any) -> str:
+    """The name of the CPU or of another device that is known; errors as ``as_device``."""
+    found = str(device)
+    return found if found in DEVICES else str(as_device(name, device))
+
+
+def device_of(x: Tensor) -> device:
+    """Where the elements of a tensor are."""
+    found = name_of(x.array)
+    return CPU if found == "cpu" else device(found)
+
+
+def moved(array: Any, name: str) -> Any:
+    """The elements of an array on the device of this name; itself, if it is there."""
+    if name_of(array) == name:
+        return array
+    on_host = to_host(array, "the elements for another device")
+    return on_host if name == "cpu" else DEVICES[name].from_host(on_host)
 
 
 def get_default_device() -> device:
@@ -127,5 +161,5 @@ def set_default_device(device: Any) -> None:
 def is_device(value: Any) -> bool:
     """Whether ``value`` names a device rather than an element type."""
     if isinstance(value, str):
-        return value.partition(":")[0] in _TYPES
+        return value.partition(":")[0] in _TYPES or value in DEVICES
     return isinstance(value, device) or (type(value).__name__ == "device" and hasattr(value, "index"))

@@ -36,9 +36,8 @@ def kernel(formula: Any) -> Callable[..., Any]:
 
 
 def _load(formula: Any) -> Callable[..., Any]:
-    if hasattr(formula, "digest"):
-        return kernels.keep(formula.kernel, kernels.formula_kernel(formula), own=True)
-    found: Callable[..., Any] = getattr(kernels, formula.kernel)
+    found: Callable[..., Any]
+    found = kernels.load_formula(formula) if hasattr(formula, "digest") else getattr(kernels, formula.kernel)
     return found
 
 
