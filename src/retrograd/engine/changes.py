@@ -60,7 +60,7 @@ def memory(array: np.ndarray) -> np.ndarray:
     owner: Any = array
     base = array.base
     while base is not None:
-        if is_array(base):
+        if isinstance(base, np.ndarray) or is_array(base):  # the call takes longer
             owner = base
         base = getattr(base, "base", None)
     return owner

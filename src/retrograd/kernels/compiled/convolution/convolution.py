@@ -109,10 +109,7 @@ def _existing(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | N
     """
     place = _corner(window)
     if place is not None:
-        corner = gx[place]
-        if corner.ndim > 1:
-            corner = corner.ravel()
-        unless_finite(corner, _of_existing_outputs, gx, g, w, bias, window)
+        unless_finite(gx[place], _of_existing_outputs, gx, g, w, bias, window)
     return gx
 
 

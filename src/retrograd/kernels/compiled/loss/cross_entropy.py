@@ -24,12 +24,13 @@ def cross_entropy(
     x: np.ndarray, labels: np.ndarray, smoothing: float, ignored: int = -1, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     x = _by_place(x)
-    loss, tops, logs = (np.empty(labels.shape, x.dtype, like=x) for _ in range(3))
+    shape, dtype = labels.shape, x.dtype
+    loss, tops, logs = np.empty(shape, dtype, like=x), np.empty(shape, dtype, like=x), np.empty(shape, dtype, like=x)
     if not x.size:
         return _nothing(x, labels, ignored, loss, tops, logs)
     rows, tasks, numbers = softmax_plan(x.shape, x.strides, 1)
-    sums = np.empty((tasks, 3), x.dtype, like=x)
-    (_ROWS if rows else _COLUMNS)[x.dtype.char](
+    sums = np.empty((tasks, 3), dtype, like=x)
+    (_ROWS if rows else _COLUMNS)[dtype.char](
         tasks, x, _in_c_order(labels), _weights(weight, x), loss, tops, logs, sums, ignored, weight is not None,
         *numbers, smoothing,
     )  # fmt: skip

@@ -222,11 +222,11 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
         from .by_ctypes import launcher  # imported late: it is rarely needed
 
         _tell_slow()
-        return launcher(name, kinds, dtypes, texts, _pool.runner(entry))
+        return launcher(name, kinds, dtypes, texts, pool.runner(entry))
     new_function = ctypes.pythonapi.PyCFunction_NewEx
     new_function.argtypes, new_function.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p), ctypes.py_object
     message, _, wrong_dtype = (ctypes.create_string_buffer(text.encode()) for text in texts)
-    start = _pool.start
+    start = pool.start
 
     def other(*values: Any) -> Any:
         """A launch with an object among its arguments that is no array."""
@@ -236,7 +236,7 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
 
     words = np.array(
         [
-            _pool.address,
+            pool.address,
             entry,
             len(kinds),
             id(start),
@@ -252,7 +252,7 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
         ],
         np.int64,
     )
-    method = _Method(name.encode(), _pool.launch, _METH_FASTCALL, None)
+    method = _Method(name.encode(), pool.launch, _METH_FASTCALL, None)
     _forever.extend((message, other, wrong_dtype, dtypes, start, words, method))
     launch: Launch = new_function(ctypes.addressof(method), words.ctypes.data, None)
     return launch
@@ -305,10 +305,10 @@ class _Pool:
             name = f"pool_{function}"
 
             def compile() -> bytes:
-                from . import threads_jit as pool
+                from . import threads_jit
                 from .compiler import compile_plain
 
-                return b"\n" + compile_plain(getattr(pool, function), arguments, name, returns)
+                return b"\n" + compile_plain(getattr(threads_jit, function), arguments, name, returns)
 
             self._native[function], _ = load(name, compile)
         return self._native[function]
@@ -394,10 +394,10 @@ def _as_threads(text: str) -> int | None:
     return int(text) if usual else None
 
 
-_pool = _Pool()
-atexit.register(_pool.stop)
+pool = _Pool()
+atexit.register(pool.stop)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_pool.forget)
+    os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release, after_in_child=pool.forget)
 
 
 def get_num_threads() -> int:
@@ -405,7 +405,7 @@ def get_num_threads() -> int:
 
     At first as many as RETROGRAD_NUM_THREADS says, else OMP_NUM_THREADS, else one for each core.
     """
-    return _pool.threads
+    return pool.threads
 
 
 def set_num_threads(count: int) -> None:
@@ -418,6 +418,6 @@ def set_num_threads(count: int) -> None:
     """
     if not isinstance(count, int) or isinstance(count, bool) or not 0 < count <= MOST_THREADS:
         raise ValueError(f"set_num_threads: count must be an integer from 1 to {MOST_THREADS}, got {count!r}")
-    if count != _pool.threads:
-        _pool.stop()
-        _pool.use(count)
+    if count != pool.threads:
+        pool.stop()
+        pool.use(count)

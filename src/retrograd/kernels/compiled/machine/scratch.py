@@ -14,7 +14,7 @@ from threading import local
 
 import numpy as np
 
-from .launch import get_num_threads
+from .launch import pool
 from .planning import planner
 
 _MOST = 8 << 20  # bytes kept for each element type
@@ -54,7 +54,7 @@ def forget() -> None:
 def per_thread(count: int, dtype: str) -> np.ndarray:
     """At least ``count`` elements per thread, one part after the other; the next call may return the same memory."""
     array = _kept.arrays.get(dtype)
-    total = count * get_num_threads()
+    total = count * pool.threads
     return array if array is not None and array.size >= total else _more(total, dtype, count)
 
 

@@ -77,13 +77,11 @@ def norm(x: np.ndarray, order: int, axes: tuple[int, ...], keepdims: bool) -> np
 
 
 def unless_finite(x: np.ndarray, function: Callable[..., None], *arguments: Any) -> None:
-    """Call a function if an element of x is infinite or NaN; or if a sum of finite ones overflows."""
+    """Call a function if an element of x is infinite or NaN; or if the sum of finite ones overflows."""
+    total = sum(x, tuple(range(x.ndim)), False)
     if is_planned(x):
-        call(function, *arguments, unless_finite=sum(x, tuple(range(x.ndim)), False))
-        return
-    with np.errstate(all="ignore"):
-        total = x.dot(x) if x.ndim == 1 else np.add.reduce(x, None)
-    if not isfinite(total):
+        call(function, *arguments, unless_finite=total)
+    elif not isfinite(total.item()):
         function(*arguments)
 
 
