@@ -23,6 +23,7 @@ from .allocation import (
     zeros,
     zeros_like,
 )
+from .arena import Arena, Layout, Lifetime, lay_out, span
 from .foreign import address, is_array
 from .host import (
     all_finite,
@@ -57,9 +58,10 @@ from .views import (
 )
 
 __all__ = [
-    "address", "all_finite", "all_true", "any_below", "any_nan", "any_true", "arange", "as_strided", "broadcast_arrays",
-    "broadcast_to", "copied_from_host", "count_true", "diagonal", "empty", "empty_like", "extremes", "eye",
-    "first_outside", "first_true", "flip", "from_buffer", "from_dlpack", "from_host", "full", "full_like",
-    "increasing", "integers", "is_array", "linspace", "moveaxis", "number", "numbers", "of_bytes", "ones", "ones_like",
-    "overlap", "repeated", "same", "shares_memory", "to_host", "windows", "within", "zeros", "zeros_like",
+    "Arena", "Layout", "Lifetime", "address", "all_finite", "all_true", "any_below", "any_nan", "any_true", "arange",
+    "as_strided", "broadcast_arrays", "broadcast_to", "copied_from_host", "count_true", "diagonal", "empty",
+    "empty_like", "extremes", "eye", "first_outside", "first_true", "flip", "from_buffer", "from_dlpack", "from_host",
+    "full", "full_like", "increasing", "integers", "is_array", "lay_out", "linspace", "moveaxis", "number", "numbers",
+    "of_bytes", "ones", "ones_like", "overlap", "repeated", "same", "shares_memory", "span", "to_host", "windows",
+    "within", "zeros", "zeros_like",
 ]  # fmt: skip
