@@ -23,7 +23,7 @@ from retrograd.geometry import conv_window
 from retrograd.kernel_set import Listener, plan, use_kernels
 from retrograd.kernels import compiled
 from retrograd.kernels.compiled.machine.plan import Plan, plan_of
-from retrograd.kernels.compiled.machine.planning import Call, PlanError, planning
+from retrograd.kernels.compiled.machine.planning import Call, Exposed, Objects, PlanError, planning
 from retrograd.kernels.interface import Spec, leaves, mapped
 from retrograd.testing.call import outputs_of
 
@@ -294,6 +294,17 @@ def test_bound_launches() -> None:
     finally:
         rg.set_num_threads(before)
     assert plan("exp", x).bound(x).threads >= 1024
+
+
+def test_a_table_keeps_its_arrays() -> None:
+    """A kernel reads their addresses from the table when they have no other owner."""
+    x = [np.ones((4, 3), np.float32)]
+    made = plan("update", UPDATES["sgd"], x, x, lr=0.1, weight_decay=0.0, maximize=False)
+    (table,) = [each for each in made.launches[0].arguments if isinstance(each, Objects)]
+    words = table.of([np.zeros(48, np.uint8), np.zeros(48, np.uint8)])
+    assert isinstance(words.base, Exposed)
+    arrays = words.base.owner[1]
+    assert len(arrays) == len(table.at) and {id(each) for each in arrays} <= set(words.tolist())
 
 
 def test_what_a_kernel_keeps_belongs_to_no_plan() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...interface.kernel import Spec, layout_of, leaves, mapped
 from .launch import MOST_THREADS, get_num_threads
-from .planning import Buffer, Call, Launch, Objects, Place, Word, bounds, numbered, planning
+from .planning import Buffer, Call, Exposed, Launch, Objects, Place, Word, bounds, numbered, planning
 from .scratch import none_kept
 
 _LINE = 64  # bytes
@@ -219,14 +219,7 @@ def _bytes_of(x: np.ndarray) -> np.ndarray:
     low, high = bounds(x.shape, x.strides, x.itemsize)
     start = x.__array_interface__["data"][0] + low
     interface = {"data": (start, False), "shape": (high - low,), "typestr": "|u1", "version": 3}
-    return np.asarray(_Exposed(interface, x))
-
-
-class _Exposed:
-    """Memory by its address; keeps its owner alive."""
-
-    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
-        self.__array_interface__, self.owner = interface, owner
+    return np.asarray(Exposed(interface, x))
 
 
 def plan_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
