@@ -289,7 +289,7 @@ def test_bound_launches() -> None:
     before = rg.get_num_threads()
     rg.set_num_threads(before + 1)
     try:
-        with pytest.raises(ValueError, match=f"scratch for {before} threads and {before + 1} run; bind it again"):
+        with pytest.raises(ValueError, match=f"scratch for {before} threads, and {before + 1} run now; bind"):
             bound.run()
     finally:
         rg.set_num_threads(before)

@@ -163,7 +163,10 @@ class Bound(NamedTuple):
             ValueError: there is scratch for fewer threads than run now.
         """
         if get_num_threads() > self.threads:
-            raise ValueError(f"there is scratch for {self.threads} threads and {get_num_threads()} run; bind it again")
+            raise ValueError(
+                f"there is scratch for {self.threads} threads, and {get_num_threads()} run now; bind the plan again, "
+                "for steps by in_arena of those that were recorded"
+            )
         for function, arguments, check in self.calls:
             if check is None or not isfinite(check.item()):
                 function(*arguments)
