@@ -1,4 +1,4 @@
-"""Memory of arrays: allocation, views, and values that the host reads.
+"""Memory of arrays: allocation, an arena with planned addresses, views, and values that the host reads.
 
 What computes elements is a kernel (``retrograd.kernel_set``); what only makes an array, shows its memory in another way
 or brings a value to Python is here. ``ops``, ``nn`` and ``optim`` call no function of NumPy on an array.

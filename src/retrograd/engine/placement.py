@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Arena, Lifetime, address, lay_out, span
+from ..arrays import Arena, Lifetime, address, empty, lay_out, of_bytes, span
 from ..kernels.interface import arrays_in, leaves, mapped
 
 if TYPE_CHECKING:
@@ -60,15 +60,19 @@ class Placed(NamedTuple):
 
 
 class _Block:
-    """Arrays that share memory: their bytes, and the steps between which they are used."""
+    """Arrays that share memory: their bytes, and the steps between which they are used.
+
+    made: the first step returned them; internal: and nobody else has them.
+    """
 
     def __init__(self, low: int) -> None:
         self.low = self.high = low
-        self.internal, self.first, self.last = False, -1, -1
+        self.made = self.internal = False
+        self.first = self.last = -1
 
     def used(self, at: int, made: bool) -> None:
         if self.first < 0:
-            self.first, self.internal = at, made
+            self.first, self.made, self.internal = at, made, made
         self.last = at
 
     def widen(self, low: int, high: int) -> None:
@@ -109,7 +113,7 @@ def place(steps: Sequence[Step]) -> tuple[list[Step], list[Placed], Memory]:
             return leaf
         if id(leaf) not in moved:
             start = address(leaf) - block.low
-            moved[id(leaf)] = y = np.ndarray(leaf.shape, leaf.dtype, part_of[id(block)], start, leaf.strides)
+            moved[id(leaf)] = y = of_bytes(part_of[id(block)], leaf.shape, leaf.dtype, start, leaf.strides)
             y.flags.writeable = leaf.flags.writeable
         return moved[id(leaf)]
 
@@ -153,7 +157,7 @@ def _held(steps: Sequence[Step]) -> set[int]:
             seen.add(id(value))
             stack += value.values() if isinstance(value, dict) else value
     value = None
-    found.append(np.empty(0))  # nobody else has this one
+    found.append(empty(0, np.uint8))  # nobody else has this one
     alone = sys.getrefcount(found[-1])
     return {id(found[at]) for at in range(len(counts)) if sys.getrefcount(found[at]) > alone + counts[id(found[at])]}
 
@@ -227,7 +231,7 @@ def _targets(at: int, step: Step, plan: Any, blocks: dict[int, _Block]) -> dict[
         if not isinstance(y, np.ndarray):
             if not isinstance(y, NUMBERS) or y != where:
                 return None
-        elif isinstance(where, NUMBERS) or not _is_like(y, where):
+        elif not hasattr(where, "buffer") or not _is_like(y, where):
             return None
         elif y.size and where.buffer in inputs:
             given, x = inputs[where.buffer]
@@ -237,7 +241,7 @@ def _targets(at: int, step: Step, plan: Any, blocks: dict[int, _Block]) -> dict[
             block, start = blocks[id(y)], address(y) - where.begin
             whole = span(y) == (start, start + plan.buffers[where.buffer].bytes)
             before = found.get(where.buffer)
-            if block.first != at or (before is not None and (before.block, before.start) != (block, start)):
+            if not block.made or block.first != at or (before is not None and (before.block, before.start) != (block, start)):
                 return None
             if before is None or whole:
                 found[where.buffer] = _Target(block, start, y)
