@@ -240,11 +240,10 @@ def _targets(at: int, step: Step, plan: Any, blocks: dict[int, _Block]) -> dict[
         elif y.size:
             block, start = blocks[id(y)], address(y) - where.begin
             whole = span(y) == (start, start + plan.buffers[where.buffer].bytes)
-            before = found.get(where.buffer)
-            if not block.made or block.first != at or (before is not None and (before.block, before.start) != (block, start)):
+            before = found.get(where.buffer, _Target(block, start, y))
+            if not block.made or block.first != at or before[:2] != (block, start):
                 return None
-            if before is None or whole:
-                found[where.buffer] = _Target(block, start, y)
+            found[where.buffer] = _Target(block, start, y) if whole else before
     if len({id(each.block) for each in found.values()}) < len(found):
         return None
     for number, (block, start, array) in found.items():
