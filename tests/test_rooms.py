@@ -32,7 +32,7 @@ _TOOLS = {"train", "explanation", "interop"}
 # room -> the other rooms that its files may import, and the packages from outside
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "geometry": (set(), set()),
-    "arrays": (set(), {"numpy"}),  # allocation, views, values that the host reads
+    "arrays": (set(), {"numpy"}),  # allocation, the arena, views, values that the host reads
     "options": ({"geometry"}, set()),
     "recurrence": (set(), set()),
     "codes": (set(), {"numpy"}),  # operands of low-bit products
@@ -102,6 +102,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
 # file -> what it alone of its room may import
 DOORS: dict[str, tuple[str, ...]] = {
     "engine/steps.py": ("kernels.interface",),  # which kernels write into an argument
+    "engine/placement.py": ("kernels.interface",),  # the arrays among arguments and results
     "kernel_set.py": ("kernels.interface", "kernels.compiled", "textbook"),  # the one door to the kernel sets
     # what a set would do, without doing it
     "ops/convolution/plan.py": ("kernels.compiled.convolution.algorithm", "textbook.algorithms"),

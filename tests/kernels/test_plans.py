@@ -23,7 +23,7 @@ from retrograd.geometry import conv_window
 from retrograd.kernel_set import Listener, plan, use_kernels
 from retrograd.kernels import compiled
 from retrograd.kernels.compiled.machine.plan import Plan, plan_of
-from retrograd.kernels.compiled.machine.planning import Call, PlanError, planning
+from retrograd.kernels.compiled.machine.planning import Call, Exposed, Objects, PlanError, planning
 from retrograd.kernels.interface import Spec, leaves, mapped
 from retrograd.testing.call import outputs_of
 
@@ -67,8 +67,14 @@ def with_numbers(
     return tuple([values[name] for name in names[: len(args)]]), {name: values[name] for name in kwargs}
 
 
+def spoilt(made: Plan) -> dict[int, np.ndarray]:
+    """Memory for results and scratch, of NaN, and of integers that are no index."""
+    others = [at for at, buffer in enumerate(made.buffers) if buffer.kind != "input"]
+    return {at: np.full(made.room(at), 255, np.uint8) for at in others}
+
+
 class Comparing(Listener):
-    """Runs the plan of every kernel that is called, and compares."""
+    """Runs the plan of every kernel that is called in memory without a usable number, and compares."""
 
     def __init__(self) -> None:
         self.calls, self.wrong, self.words = Counter[str](), list[str](), set[str]()
@@ -100,7 +106,7 @@ class Comparing(Listener):
             self.words.update({f"{name}({word})" for word in others})
             if wrong:
                 self.wrong.append(f"{name} with {others}: {wrong}")
-        found = made.run(*arrays_of(given))
+        found = made.run(*arrays_of(given), memory=spoilt(made))
         if name == "recurrent":  # what it saves has padding that nothing sets
             found, expected = found[:4], result[:4]
         else:
@@ -234,6 +240,80 @@ def test_the_bits_of_any_number_of_threads(threads: int) -> None:
         assert not difference(expected, plan("batch_norm", x, weight, weight, 1e-5).run(x, weight, weight))
     finally:
         rg.set_num_threads(before)
+
+
+def test_several_results_in_given_memory() -> None:
+    """A tuple as the kernel returns it; what is None is made."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((2, 3, 8, 8)).astype("f")
+    window = conv_window((8, 8), (2, 2), stride=2)
+    made = plan("max_pool", x, window)
+    y, places = compiled.max_pool(x, window)
+    values, indices = np.empty_like(y), np.empty_like(places)
+    found = made.run(x, into=(values, indices))
+    assert found[0] is values and found[1] is indices and not difference((y, places), found)
+    values.fill(0)
+    found = made.run(x, into=(values, None))
+    assert found[0] is values and found[1] is not indices and not difference((y, places), found)
+    with pytest.raises(ValueError, match=r"into has float32\[2, 3, 4, 4\] with steps .* no array of this layout"):
+        made.run(x, into=(None, values))
+    with pytest.raises(ValueError, match="into is ndarray, needs a tuple like the results"):
+        made.run(x, into=values)
+    with pytest.raises(ValueError, match="into is tuple, needs one"):
+        plan("exp", x).run(x, into=(x,))
+
+
+def test_given_scratch() -> None:
+    x, w = np.ones((6, 40), np.float32), np.ones((40, 8), np.float32)
+    made = plan("matmul", x, w)
+    memory = spoilt(made)
+    (at, *_) = [at for at, buffer in enumerate(made.buffers) if buffer.kind == "each"]
+    assert made.room(at) == made.buffers[at].bytes * rg.get_num_threads()
+    y = made.run(x, w, memory=memory)
+    (result,) = made.places()
+    assert np.shares_memory(y, memory[result.buffer]) and (y == 40).all()
+    with pytest.raises(ValueError, match=rf"buffer {at} of the plan is each of \d+ bytes, and 8 were given"):
+        made.run(x, w, memory={at: np.zeros(1)})
+    with pytest.raises(ValueError, match="buffer 0 of the plan is input of 960 bytes"):
+        made.run(x, w, memory={0: x})
+
+
+def test_bound_launches() -> None:
+    """They run again on the same arrays, and refuse more threads than they have scratch for."""
+    x, w, y = np.ones((6, 40), np.float32), np.ones((40, 8), np.float32), np.empty((6, 8), np.float32)
+    bound = plan("matmul", x, w).bound(x, w, into=y)
+    assert bound.run() is y and (y == 40).all()
+    x *= 2
+    bound.run()
+    assert (y == 80).all()
+    before = rg.get_num_threads()
+    rg.set_num_threads(before + 1)
+    try:
+        with pytest.raises(ValueError, match=f"scratch for {before} threads, and {before + 1} run now; bind"):
+            bound.run()
+    finally:
+        rg.set_num_threads(before)
+    assert plan("exp", x).bound(x).threads >= 1024
+
+
+def test_a_table_keeps_its_arrays() -> None:
+    """A kernel reads their addresses from the table when they have no other owner."""
+    x = [np.ones((4, 3), np.float32)]
+    made = plan("update", UPDATES["sgd"], x, x, lr=0.1, weight_decay=0.0, maximize=False)
+    (table,) = [each for each in made.launches[0].arguments if isinstance(each, Objects)]
+    words = table.of([np.zeros(48, np.uint8), np.zeros(48, np.uint8)])
+    assert isinstance(words.base, Exposed)
+    arrays = words.base.owner[1]
+    assert len(arrays) == len(table.at) and {id(each) for each in arrays} <= set(words.tolist())
+
+
+def test_what_a_kernel_keeps_belongs_to_no_plan() -> None:
+    x = [np.ones(4, np.float32)]
+    numbers = {"lr": 0.1, "weight_decay": 0.0, "maximize": False}
+    keep: dict[str, Any] = {}
+    before = plan("update", UPDATES["sgd"], x, x, keep=keep, **numbers)
+    compiled.update(UPDATES["sgd"], x, [np.ones(4, np.float32)], keep=keep, **numbers)
+    assert keep and plan("update", UPDATES["sgd"], x, x, keep=keep, **numbers) is before
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -1,4 +1,4 @@
-"""Memory of arrays: allocation, views, and values that the host reads.
+"""Memory of arrays: allocation, an arena with planned addresses, views, and values that the host reads.
 
 What computes elements is a kernel (``retrograd.kernel_set``); what only makes an array, shows its memory in another way
 or brings a value to Python is here. ``ops``, ``nn`` and ``optim`` call no function of NumPy on an array.
@@ -23,6 +23,7 @@ from .allocation import (
     zeros,
     zeros_like,
 )
+from .arena import Arena, Layout, Lifetime, lay_out, span
 from .foreign import address, is_array
 from .host import (
     all_finite,
@@ -57,9 +58,10 @@ from .views import (
 )
 
 __all__ = [
-    "address", "all_finite", "all_true", "any_below", "any_nan", "any_true", "arange", "as_strided", "broadcast_arrays",
-    "broadcast_to", "copied_from_host", "count_true", "diagonal", "empty", "empty_like", "extremes", "eye",
-    "first_outside", "first_true", "flip", "from_buffer", "from_dlpack", "from_host", "full", "full_like",
-    "increasing", "integers", "is_array", "linspace", "moveaxis", "number", "numbers", "of_bytes", "ones", "ones_like",
-    "overlap", "repeated", "same", "shares_memory", "to_host", "windows", "within", "zeros", "zeros_like",
+    "Arena", "Layout", "Lifetime", "address", "all_finite", "all_true", "any_below", "any_nan", "any_true", "arange",
+    "as_strided", "broadcast_arrays", "broadcast_to", "copied_from_host", "count_true", "diagonal", "empty",
+    "empty_like", "extremes", "eye", "first_outside", "first_true", "flip", "from_buffer", "from_dlpack", "from_host",
+    "full", "full_like", "increasing", "integers", "is_array", "lay_out", "linspace", "moveaxis", "number", "numbers",
+    "of_bytes", "ones", "ones_like", "overlap", "repeated", "same", "shares_memory", "span", "to_host", "windows",
+    "within", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -18,10 +18,10 @@ from ..arrays import host
 from ..kernel_set import Listener, plan_of_function
 from ..kernels.interface import KERNELS, arrays_in, leaves, mapped
 from .arithmetic import assign
+from .placement import NUMBERS, Memory, Placed, place, root
 
 __all__ = ["Step", "Steps", "record_steps"]
 
-_NUMBERS = (bool, int, float, str)
 _LONGEST = 32  # characters of an argument that is no array
 
 
@@ -70,22 +70,60 @@ class Steps(list[Step]):
     """The steps of a computation, in their order.
 
     result: what the recorded function returned. reads: what was decided by a value that Python read from an array;
-    ``run`` does not decide it again.
+    ``run`` does not decide it again. memory: what ``in_arena`` found; None for steps whose arrays are where they were
+    recorded.
     """
 
     def __init__(self, steps: Iterable[Step] = ()) -> None:
         super().__init__(steps)
         self.result: Any = None
         self.reads: list[str] = []
+        self.memory: Memory | None = None
+        self._placed: dict[int, Placed] = {}  # by the id of the step
 
     def __getitem__(self, key: Any) -> Any:
         found = super().__getitem__(key)
-        return Steps(found) if isinstance(key, slice) else found
+        return self._with(found) if isinstance(key, slice) else found
+
+    def _with(self, steps: list[Step]) -> Steps:
+        """Some of these steps, in the same memory."""
+        found = Steps(steps)
+        found.memory, found._placed = self.memory, {**self._placed}
+        return found
 
     def copy(self) -> Steps:
         """The same steps and result, in another list."""
-        found = Steps(self)
+        found = self._with(self)
         found.result, found.reads = self.result, [*self.reads]
+        return found
+
+    def in_arena(self) -> Steps:
+        """The same steps with all arrays that only they use in one block of memory, scratch of kernels included.
+
+        Two arrays that are not needed at the same step may have the same bytes, so an array has its numbers until a
+        later step takes its place. Nothing that anybody else holds is moved: what the function returned, parameters,
+        their gradients, states, and every array that you still have, also by a view or a Tensor. Hold an array, and
+        ``run`` of the new steps leaves its result there. ``memory`` says how large the block is.
+
+        Steps of compiled kernels run by their plans, without new memory; they have scratch for the number of threads
+        that is set now. The others are called, and what they return is copied to its place.
+
+        >>> import retrograd as rg
+        >>> x = rg.ones(1000)
+        >>> steps = rg.record_steps(lambda: rg.exp(rg.sin(rg.cos(rg.exp(x))))).in_arena()
+        >>> print(steps.memory)
+        3 arrays of 12,000 bytes and 0 bytes of scratch, of which 8,064 are needed at once: an arena of 8,064 bytes
+        >>> before = steps.result.tolist()
+        >>> steps.run()
+        >>> steps.result.tolist() == before
+        True
+        """
+        if self.memory is not None:
+            return self.copy()
+        steps, placed, memory = place(self)
+        found = Steps(steps)
+        found.result, found.reads, found.memory = self.result, [*self.reads], memory
+        found._placed = {id(each.step): each for each in placed}
         return found
 
     def run(self) -> None:
@@ -97,11 +135,14 @@ class Steps(list[Step]):
         """
         again: dict[int, Any] = {}  # what a kernel saves for its gradient, by the id of what it was
         for step in self:
+            if (placed := self._placed.get(id(step))) is not None:
+                placed.bound.run()
+                continue
             result = step.run(*_replaced(step.args, again), **_replaced(step.kwargs, again))
             for old, new in zip(leaves(step.result), leaves(result), strict=True):
                 if isinstance(old, np.ndarray):
                     assign(old, new)
-                elif not isinstance(old, _NUMBERS):  # equal numbers may be one object
+                elif not isinstance(old, NUMBERS):  # equal numbers may be one object
                     again[id(old)] = new
 
     def numbers(self) -> dict[str, list[float]]:
@@ -141,17 +182,20 @@ class Steps(list[Step]):
                 places = [*named]
                 args = tuple([others.get(places[place], each) for place, each in enumerate(step.args)])
                 kwargs = {name: others.get(name, each) for name, each in step.kwargs.items()}
-                self[at] = step._replace(args=args, kwargs=kwargs)
+                self[at] = other = step._replace(args=args, kwargs=kwargs)
+                placed = self._placed.pop(id(step), None)
+                if placed is not None and (again := placed.again(other)) is not None:
+                    self._placed[id(other)] = again
 
     def sources(self) -> list[np.ndarray]:
         """The arrays that a step reads and no earlier step has made: inputs, parameters, states, constants."""
         made: set[int] = set()
         found: dict[int, np.ndarray] = {}
         for step in self:
-            for array in map(_root, step.inputs):
+            for array in map(root, step.inputs):
                 if id(array) not in made:
                     found.setdefault(id(array), array)
-            made.update(id(_root(array)) for array in step.outputs)
+            made.update(id(root(array)) for array in step.outputs)
         return [*found.values()]
 
     def __str__(self) -> str:
@@ -161,6 +205,7 @@ class Steps(list[Step]):
         """The text of every step, in which an array is called %0, %1, ...
 
         named: arrays that are called by a name instead, such as x; of several for the same memory, the first counts.
+        A result in an arena has its address there, in bytes.
         """
         names = _Names(named or {})
         lines = []
@@ -169,7 +214,7 @@ class Steps(list[Step]):
             arguments += [f"{key}={_word(each, names)}" for key, each in step.kwargs.items()]
             call = f"{step.name}({', '.join(arguments)})"
             results = step.result if isinstance(step.result, tuple) else (step.result,)
-            made = ", ".join(_word(each, names) for each in results)
+            made = ", ".join(_word(each, names, self.memory) for each in results)
             lines.append(call if step.result is None else f"{made} = {call}")
         return lines
 
@@ -249,13 +294,6 @@ def _replaced(value: Any, other: dict[int, Any]) -> Any:
     return mapped(value, lambda leaf: other.get(id(leaf), leaf)) if other else value
 
 
-def _root(array: np.ndarray) -> np.ndarray:
-    """The array whose memory a view shows."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
-
-
 class _Names:
     """The names of arrays in a text: given ones, and a number for each other one."""
 
@@ -263,20 +301,22 @@ class _Names:
         self._by_id: dict[int, str] = {}
         self._numbers = count()
         for name, array in named.items():
-            self._by_id.setdefault(id(_root(array)), name)
+            self._by_id.setdefault(id(root(array)), name)
 
     def of(self, array: np.ndarray) -> str:
-        place = id(_root(array))
+        place = id(root(array))
         if place not in self._by_id:
             self._by_id[place] = f"%{next(self._numbers)}"
         return self._by_id[place]
 
 
-def _word(value: Any, names: _Names) -> str:
+def _word(value: Any, names: _Names, memory: Memory | None = None) -> str:
+    """The text of an argument or of a result; memory: of which the addresses are shown."""
     if isinstance(value, np.ndarray):
-        name = names.of(value)
+        place = None if memory is None else memory.arena.offset(value)
+        name = names.of(value) if place is None else f"{names.of(value)} @{place}"
         return f"{name}: {value.dtype}[{', '.join(map(str, value.shape))}]"
     if isinstance(value, (tuple, list)) and any(True for _ in arrays_in(value)):
-        return f"({', '.join(_word(each, names) for each in value)})"
+        return f"({', '.join(_word(each, names, memory) for each in value)})"
     text = getattr(value, "__name__", None) or repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

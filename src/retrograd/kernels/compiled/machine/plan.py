@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from inspect import signature
 from math import isfinite
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...interface.kernel import Spec, layout_of, leaves, mapped
-from .launch import get_num_threads
-from .planning import Buffer, Call, Launch, Objects, Place, Word, bounds, numbered, planning
+from .launch import MOST_THREADS, get_num_threads
+from .planning import Buffer, Call, Exposed, Launch, Objects, Place, Word, bounds, numbered, planning
 from .scratch import none_kept
 
 _LINE = 64  # bytes
@@ -34,22 +34,44 @@ class Plan(NamedTuple):
 
     def fits(self, y: np.ndarray) -> bool:
         """Whether there is one result, and an array may be its memory."""
-        place = self.results
-        return type(place) is Place and self.buffers[place.buffer].kind == "output" and (
+        return type(self.results) is Place and self._may_hold(self.results, y)
+
+    def _may_hold(self, place: Place, y: np.ndarray) -> bool:
+        """Whether a result fills its buffer, and an array has its layout."""
+        return self.buffers[place.buffer].kind == "output" and (
             (y.shape, y.strides, y.dtype) == (place.shape, place.strides, place.dtype)
             and y.nbytes == self.buffers[place.buffer].bytes
-        )  # fmt: skip
+        )
 
-    def run(self, *arrays: np.ndarray, into: np.ndarray | None = None, **numbers: float) -> Any:
+    def places(self) -> list[Any]:
+        """The leaves of the results, in their order: the ``Place`` of each array, or a number."""
+        return [*leaves(self.results, (Place,))]
+
+    def room(self, at: int) -> int:
+        """The bytes of a buffer, for all threads that run now."""
+        kind, count = self.buffers[at]
+        return count * get_num_threads() if kind == "each" else count
+
+    def run(
+        self, *arrays: np.ndarray, into: Any = None, memory: Mapping[int, np.ndarray] | None = None, **numbers: float
+    ) -> Any:
         """Run the launches on arrays that have the layouts of ``inputs``, and return the results.
 
-        into: the memory of the result, which it ``fits``; it is returned. numbers: other numbers than those of
-        ``words``.
+        into: an array where there is one result, a tuple like ``results`` where there are several, with None for those
+        that get new memory; each array has the layout of its result, fills its buffer, and is returned. memory: by
+        the number of a buffer that is no input, an array whose bytes are used as this buffer; what they hold before
+        does not matter. numbers: other numbers than those of ``words``.
 
         Raises:
-            ValueError: an array has another layout than was planned.
+            ValueError: an array has another layout than was planned, or memory another size.
             TypeError: a number is not among the words.
         """
+        return self.bound(*arrays, into=into, memory=memory, **numbers).run()
+
+    def bound(
+        self, *arrays: np.ndarray, into: Any = None, memory: Mapping[int, np.ndarray] | None = None, **numbers: float
+    ) -> Bound:
+        """The launches with all their memory: what ``run`` runs, as often as it is asked to."""
         if unknown := numbers.keys() - self.words.keys():
             raise TypeError(
                 f"{min(unknown)} is no word of this plan, which has {', '.join(self.words) or 'none'}; plan it again "
@@ -63,23 +85,45 @@ class Plan(NamedTuple):
                 )
         whole = {id(place): given for given, place in zip(arrays, self.inputs, strict=True)}
         if into is not None:
-            whole[id(self.results)] = into
-        memory = _Memory(self, whole)
+            whole.update(self._taken(into))
+        found = _Memory(self, whole, memory or {})
+        calls: list[_Call] = []
         for one in self.launches:
             arguments = [
                 whole[id(each)] if id(each) in whole
-                else each.of(memory) if isinstance(each, (Place, Objects))
+                else each.of(found) if isinstance(each, (Place, Objects))
                 else numbers.get(each.name, self.words[each.name]) if type(each) is Word
                 else each
                 for each in one.arguments
             ]  # fmt: skip
             if isinstance(one, Launch):
-                one.function(one.tasks, *arguments)
-            elif one.unless_finite is None or not isfinite(one.unless_finite.of(memory).item()):
-                one.function(*arguments)
-        if into is not None:
-            return into
-        return mapped(self.results, lambda leaf: leaf.of(memory) if type(leaf) is Place else leaf, (Place,))
+                calls.append((one.function, (one.tasks, *arguments), None))
+            else:
+                check = None if one.unless_finite is None else one.unless_finite.of(found)
+                calls.append((one.function, (*arguments,), check))
+
+        def result(leaf: Any) -> Any:
+            if type(leaf) is not Place:
+                return leaf
+            return whole[id(leaf)] if id(leaf) in whole else leaf.of(found)
+
+        threads = get_num_threads() if any(self.buffers[at].kind == "each" for at in found) else MOST_THREADS
+        return Bound(tuple(calls), mapped(self.results, result, (Place,)), threads)
+
+    def _taken(self, into: Any) -> Iterator[tuple[int, np.ndarray]]:
+        """The places of results, by id, and the arrays that are given for them."""
+        several = not isinstance(self.results, Place)
+        if several != isinstance(into, tuple):
+            raise ValueError(f"into is {type(into).__name__}, needs {'a tuple like the results' if several else 'one'}")
+        for place, y in _pairs(self.results, into):
+            if y is None:
+                continue
+            if not isinstance(place, Place) or not self._may_hold(place, y):
+                raise ValueError(
+                    f"into has {y.dtype}{list(y.shape)} with steps {y.strides}, and the result is no array of this "
+                    "layout that fills its buffer; give None for it, or memory= for the buffer"
+                )
+            yield id(place), y
 
     def __str__(self) -> str:
         """Buffers and launches, a line each, with the buffers that each launch reads or writes."""
@@ -98,25 +142,76 @@ class Plan(NamedTuple):
         return "\n".join(lines)
 
 
-class _Memory(dict[int, np.ndarray]):
-    """The bytes of each buffer of a plan, made on first use; whole: arrays that are given, by the id of their place."""
+_Call = tuple[Callable[..., Any], tuple[Any, ...], np.ndarray | None]
 
-    def __init__(self, plan: Plan, whole: dict[int, np.ndarray]) -> None:
-        self.buffers = plan.buffers
-        self.given = {place.buffer: place for place in (*plan.inputs, plan.results) if id(place) in whole}
-        self.whole = whole
+
+class Bound(NamedTuple):
+    """The launches of a plan with the arrays that they run on, and the results.
+
+    calls: function, arguments, and the array of a number with which the call is left out if it is finite. threads:
+    for how many there is scratch.
+    """
+
+    calls: tuple[_Call, ...]
+    results: Any
+    threads: int
+
+    def run(self) -> Any:
+        """Run the launches, and return the results.
+
+        Raises:
+            ValueError: there is scratch for fewer threads than run now.
+        """
+        if get_num_threads() > self.threads:
+            raise ValueError(
+                f"there is scratch for {self.threads} threads, and {get_num_threads()} run now; bind the plan again, "
+                "for steps by in_arena of those that were recorded"
+            )
+        for function, arguments, check in self.calls:
+            if check is None or not isfinite(check.item()):
+                function(*arguments)
+        return self.results
+
+
+class _Memory(dict[int, np.ndarray]):
+    """The bytes of each buffer of a plan, made on first use.
+
+    whole: arrays that are given, by the id of their place. memory: arrays whose bytes are those of a buffer.
+    """
+
+    def __init__(self, plan: Plan, whole: dict[int, np.ndarray], memory: Mapping[int, np.ndarray]) -> None:
+        self.plan, self.whole = plan, whole
+        self.given = {place.buffer: place for place in (*plan.inputs, *plan.places()) if id(place) in whole}
+        for at, given in memory.items():
+            self[at] = found = _bytes_of(given)
+            if plan.buffers[at].kind == "input" or found.size < plan.room(at):
+                raise ValueError(
+                    f"buffer {at} of the plan is {plan.buffers[at].kind} of {plan.room(at)} bytes, and {found.size} "
+                    "were given as memory"
+                )
 
     def __missing__(self, at: int) -> np.ndarray:
-        if at in self.given:
-            self[at] = found = _bytes_of(self.whole[id(self.given[at])])
-            return found
-        buffer = self.buffers[at]
-        self[at] = found = _zeros(buffer.bytes * (get_num_threads() if buffer.kind == "each" else 1))
+        given = self.given.get(at)
+        self[at] = found = _zeros(self.plan.room(at)) if given is None else _bytes_of(self.whole[id(given)])
         return found
 
 
+def _pairs(results: Any, into: Any) -> Iterator[tuple[Any, Any]]:
+    """The leaves of results, each with what stands at its place in ``into``; None there stands for all below."""
+    if isinstance(results, (tuple, list)) and not isinstance(results, Place):
+        if into is not None:
+            for each, given in zip(results, into, strict=True):
+                yield from _pairs(each, given)
+    else:
+        yield results, into
+
+
 def _zeros(count: int) -> np.ndarray:
-    """Bytes that begin at a cache line; zeros, as kernels expect of scratch."""
+    """Bytes that begin at a cache line.
+
+    No kernel relies on zeros. But it may compute on padding whose results are discarded, and what fresh memory holds
+    may be denormal numbers, with which arithmetic is slow.
+    """
     memory = np.zeros(count + _LINE, np.uint8)
     begin = -memory.__array_interface__["data"][0] % _LINE
     return memory[begin : begin + count]
@@ -127,24 +222,20 @@ def _bytes_of(x: np.ndarray) -> np.ndarray:
     low, high = bounds(x.shape, x.strides, x.itemsize)
     start = x.__array_interface__["data"][0] + low
     interface = {"data": (start, False), "shape": (high - low,), "typestr": "|u1", "version": 3}
-    return np.asarray(_Exposed(interface, x))
-
-
-class _Exposed:
-    """Memory by its address; keeps its owner alive."""
-
-    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
-        self.__array_interface__, self.owner = interface, owner
+    return np.asarray(Exposed(interface, x))
 
 
 def plan_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
     """The plan of a kernel for arguments in which arrays, or ``Spec``s with strides, give the layouts.
 
-    Plans are kept: equal layouts and options have one plan.
+    Plans are kept: equal layouts and options have one plan. ``keep``, in which a kernel notes what it knows of one set
+    of arrays, belongs to no plan.
 
     Raises:
         PlanError: the kernel would read elements, or compute with NumPy.
     """
+    if "keep" in kwargs:
+        kwargs = {name: value for name, value in kwargs.items() if name != "keep"}
     layouts = layout_of(_named(function, args, kwargs))
     try:
         key = function, _frozen(layouts)
@@ -239,8 +330,7 @@ def _made(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
         for at, buffer in enumerate(made.buffers)
     ]
     known = {place: place for place in inputs}  # one object for each place, so that it is found by its id
-    if type(places) is Place:
-        places = known.setdefault(places, places)
+    places = mapped(places, lambda leaf: known.setdefault(leaf, leaf) if type(leaf) is Place else leaf, (Place,))
 
     def same(value: Any) -> Any:
         return known.get(value, value) if type(value) is Place else value

@@ -69,16 +69,16 @@ class Objects(NamedTuple):
 
     def of(self, memory: Mapping[int, np.ndarray]) -> np.ndarray:
         """The table of arrays in the memory of the buffers."""
-        words = self.words.copy().view(_Holding)
-        words.held = [place.of(memory) for place in self.places]
-        words[list(self.at)] = [id(each) for each in words.held]
-        return words.view(np.ndarray)
+        words, arrays = self.words.copy(), [place.of(memory) for place in self.places]
+        words[list(self.at)] = [id(each) for each in arrays]
+        return np.asarray(Exposed(words.__array_interface__, (words, arrays)))
 
 
-class _Holding(np.ndarray):
-    """Words that keep the objects alive whose addresses they are."""
+class Exposed:
+    """Memory by its address; ``np.asarray`` of it keeps the owner alive."""
 
-    held: Any
+    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
+        self.__array_interface__, self.owner = interface, owner
 
 
 class Launch(NamedTuple):

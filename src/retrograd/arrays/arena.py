@@ -1,0 +1,132 @@
+"""An arena: one block of memory in which arrays have planned offsets.
+
+Arrays that are never needed at the same time may have the same bytes. ``lay_out`` finds the offsets from lifetimes
+alone; an ``Arena`` is the memory, and makes arrays at these offsets.
+
+Source of the assignment: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020,
+"Greedy by Size for Offset Calculation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .foreign import address
+
+Array = np.ndarray
+LINE = 64  # bytes of a cache line; every offset is a multiple
+
+
+class Lifetime(NamedTuple):
+    """So many bytes, which are needed from one step to another, both included."""
+
+    bytes: int
+    first: int
+    last: int
+
+
+class Layout(NamedTuple):
+    """An offset for each lifetime. bytes: the size of the arena; least: what is alive at the worst step, which no
+    layout can do without."""
+
+    offsets: tuple[int, ...]
+    bytes: int
+    least: int
+
+
+def lay_out(lifetimes: Sequence[Lifetime]) -> Layout:
+    """Offsets at which lifetimes that meet do not overlap in memory; equal lifetimes give equal offsets.
+
+    The largest comes first. Each goes into the smallest gap that it fits into, between those that are alive at one of
+    its steps, or else behind them. All sizes are rounded up to whole cache lines.
+    """
+    sizes = [-(-each.bytes // LINE) * LINE for each in lifetimes]
+    offsets = [0] * len(sizes)
+    placed: list[tuple[int, int, int, int]] = []  # offset, end, first and last step
+    for at in sorted(range(len(sizes)), key=lambda at: (-sizes[at], at)):
+        size, (_, first, last) = sizes[at], lifetimes[at]
+        if not size:
+            break
+        best, smallest, end = -1, inf, 0
+        for begin, stop in sorted([one[:2] for one in placed if one[2] <= last and first <= one[3]]):
+            if size <= begin - end < smallest:
+                best, smallest = end, begin - end
+            end = max(end, stop)
+        offsets[at] = end if best < 0 else best
+        placed.append((offsets[at], offsets[at] + size, first, last))
+    return Layout(tuple(offsets), max([one[1] for one in placed], default=0), _most_alive(lifetimes, sizes))
+
+
+def _most_alive(lifetimes: Sequence[Lifetime], sizes: Sequence[int]) -> int:
+    """The largest sum of sizes that are alive at one step."""
+    changes: dict[int, int] = {}
+    for (_, first, last), size in zip(lifetimes, sizes, strict=True):
+        changes[first] = changes.get(first, 0) + size
+        changes[last + 1] = changes.get(last + 1, 0) - size
+    most = alive = 0
+    for step in sorted(changes):
+        alive += changes[step]
+        most = max(most, alive)
+    return most
+
+
+class Arena:
+    """One block of zeros that begins at a cache line. memory: its bytes."""
+
+    def __init__(self, count: int) -> None:
+        block = np.zeros(count + LINE, np.uint8)
+        begin = -address(block) % LINE
+        self.memory = block[begin : begin + count]
+
+    def part(self, offset: int, count: int) -> Array:
+        """Bytes of the arena, as an array that counts as the owner of its memory; it keeps the arena alive.
+
+        Raises:
+            ValueError: they are not in the arena.
+        """
+        if not 0 <= offset <= offset + count <= self.memory.size:
+            raise ValueError(f"bytes {offset} to {offset + count} are not in an arena of {self.memory.size} bytes")
+        interface = {"data": (address(self.memory) + offset, False), "shape": (count,), "typestr": "|u1", "version": 3}
+        return np.asarray(_Exposed(interface, self.memory))
+
+    def array(self, offset: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = None) -> Array:
+        """An array whose lowest byte is at an offset. strides: in bytes; None: in C order.
+
+        Raises:
+            ValueError: it is not in the arena.
+        """
+        dtype = np.dtype(dtype)
+        if strides is None:
+            return Array(shape, dtype, self.part(offset, prod(shape) * dtype.itemsize))
+        low, high = reach(shape, strides, dtype.itemsize)
+        return Array(shape, dtype, self.part(offset, high - low), -low, strides)
+
+    def offset(self, x: Array) -> int | None:
+        """Where in the arena the first element of an array is; None if it is not there."""
+        found = address(x) - address(self.memory)
+        return found if 0 <= found < self.memory.size else None
+
+
+class _Exposed:
+    """Memory by its address; keeps its owner alive."""
+
+    def __init__(self, interface: dict[str, Any], owner: Array) -> None:
+        self.__array_interface__, self.owner = interface, owner
+
+
+def reach(shape: Sequence[int], strides: Sequence[int], size: int) -> tuple[int, int]:
+    """The first byte of an array with elements of some size, and the one after the last, seen from its element 0."""
+    if 0 in shape:
+        return 0, 0
+    steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
+    return sum([min(step, 0) for step in steps]), sum([max(step, 0) for step in steps]) + size
+
+
+def span(x: Array) -> tuple[int, int]:
+    """The addresses of the first byte of an array and of the one after the last."""
+    low, high = reach(x.shape, x.strides, x.itemsize)
+    return address(x) + low, address(x) + high

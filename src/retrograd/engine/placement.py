@@ -1,0 +1,278 @@
+"""Where the arrays of steps are: one arena for those that only the steps use, scratch of kernels included.
+
+An array is *internal* if a step makes it and nobody but the steps holds it: no strong reference to it, to a view of it
+or to the array that owns its memory is left over when those of the steps are counted. So the gradients of parameters,
+states of an optimizer, and whatever the caller still has, stay where they are. The count is exact in CPython; an error
+could only be a reference too many, by which an array stays out of the arena.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import Arena, Lifetime, address, empty, lay_out, of_bytes, span
+from ..kernels.interface import arrays_in, leaves, mapped
+
+if TYPE_CHECKING:
+    from .steps import Step
+
+NUMBERS = (bool, int, float, str)
+
+
+class Memory(NamedTuple):
+    """The memory of steps in an arena.
+
+    arrays: how many are internal. bytes: their sum. scratch: the bytes of scratch of all steps. least: what is alive
+    at the worst step, below which no arena can be. arena: the block.
+    """
+
+    arrays: int
+    bytes: int
+    scratch: int
+    least: int
+    arena: Arena
+
+    def __str__(self) -> str:
+        return (
+            f"{self.arrays} array{'s' * (self.arrays != 1)} of {self.bytes:,} bytes and {self.scratch:,} bytes of "
+            f"scratch, of which {self.least:,} are needed at once: an arena of {self.arena.memory.size:,} bytes"
+        )
+
+
+class Placed(NamedTuple):
+    """A step that runs by its plan: the memory of the plan's buffers, and its launches on the step's arrays."""
+
+    step: Step
+    plan: Any
+    memory: dict[int, np.ndarray]
+    bound: Any
+
+    def again(self, step: Step) -> Placed | None:
+        """The same for the step with other numbers; None if they make another plan."""
+        plan = _plan_of(step)
+        same = plan is not None and (plan.buffers, plan.results) == (self.plan.buffers, self.plan.results)
+        return _bound(step, plan, self.memory) if same else None
+
+
+class _Block:
+    """Arrays that share memory: their bytes, and the steps between which they are used.
+
+    made: the first step returned them; internal: and nobody else has them.
+    """
+
+    def __init__(self, low: int) -> None:
+        self.low = self.high = low
+        self.made = self.internal = False
+        self.first = self.last = -1
+
+    def used(self, at: int, made: bool) -> None:
+        if self.first < 0:
+            self.first, self.made, self.internal = at, made, made
+        self.last = at
+
+    def widen(self, low: int, high: int) -> None:
+        self.low, self.high = min(self.low, low), max(self.high, high)
+
+
+class _Target(NamedTuple):
+    """Where a buffer of a plan was when the step was recorded: from a byte on, in a block, seen whole as an array."""
+
+    block: _Block
+    start: int
+    array: np.ndarray
+
+
+def place(steps: Sequence[Step]) -> tuple[list[Step], list[Placed], Memory]:
+    """The steps with their internal arrays in an arena, those of them that run by a plan, and what it takes."""
+    held = _held(steps)
+    blocks = _blocks(steps, held)
+    plans = _plans(steps, blocks)
+    internal = [*{id(block): block for block in blocks.values() if block.internal}.values()]
+    scratch = [
+        (at, number, plan.room(number))
+        for at, (plan, _) in plans.items()
+        for number, buffer in enumerate(plan.buffers)
+        if buffer.kind in ("scratch", "each")
+    ]
+    lifetimes = [Lifetime(block.high - block.low, block.first, block.last) for block in internal]
+    lifetimes += [Lifetime(count, at, at) for at, _, count in scratch]
+    layout = lay_out(lifetimes)
+    arena = Arena(layout.bytes)
+    parts = [arena.part(offset, one.bytes) for offset, one in zip(layout.offsets, lifetimes, strict=True)]
+    part_of = dict(zip(map(id, internal), parts, strict=False))
+    moved: dict[int, np.ndarray] = {}
+
+    def in_arena(leaf: Any) -> Any:
+        block = blocks.get(id(leaf))
+        if block is None or not block.internal:
+            return leaf
+        if id(leaf) not in moved:
+            start = address(leaf) - block.low
+            moved[id(leaf)] = y = of_bytes(part_of[id(block)], leaf.shape, leaf.dtype, start, leaf.strides)
+            y.flags.writeable = leaf.flags.writeable
+        return moved[id(leaf)]
+
+    others = [step._replace(**{name: mapped(getattr(step, name), in_arena) for name in _HOLDERS}) for step in steps]
+    memory: dict[int, dict[int, np.ndarray]] = {at: {} for at in plans}
+    for at, (plan, targets) in plans.items():
+        for number, (block, start, array) in targets.items():
+            part = part_of.get(id(block))
+            begin = start - block.low
+            memory[at][number] = array if part is None else part[begin : begin + plan.buffers[number].bytes]
+    for (at, number, _), part in zip(scratch, parts[len(internal) :], strict=True):
+        memory[at][number] = part
+    by_plan = [_bound(others[at], plan, memory[at]) for at, (plan, _) in plans.items()]
+    total = sum([each.bytes for each in lifetimes[: len(internal)]])
+    return others, by_plan, Memory(len(internal), total, sum([each[2] for each in scratch]), layout.least, arena)
+
+
+_HOLDERS = ("args", "kwargs", "result")  # the fields of a step that hold arrays
+
+
+def _arrays(values: Any) -> Iterator[np.ndarray]:
+    """Arrays that have elements."""
+    return (each for each in leaves(values) if isinstance(each, np.ndarray) and each.size)
+
+
+def _held(steps: Sequence[Step]) -> set[int]:
+    """The ids of arrays that somebody else has too: of those in steps, and of the owners of their memory."""
+    gc.collect()  # what a dead cycle has would count
+    found: list[np.ndarray] = []
+    counts: dict[int, int] = {}  # of an array, the references that come from the steps
+    seen: set[int] = set()
+    stack: list[Any] = [*steps]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, np.ndarray):
+            if id(value) not in counts:
+                found.append(value)
+                stack.append(value.base)
+            counts[id(value)] = counts.get(id(value), 0) + 1
+        elif isinstance(value, (tuple, list, dict)) and id(value) not in seen:
+            seen.add(id(value))
+            stack += value.values() if isinstance(value, dict) else value
+    value = None
+    found.append(empty(0, np.uint8))  # nobody else has this one
+    alone = sys.getrefcount(found[-1])
+    return {id(found[at]) for at in range(len(counts)) if sys.getrefcount(found[at]) > alone + counts[id(found[at])]}
+
+
+def _blocks(steps: Sequence[Step], held: set[int]) -> dict[int, _Block]:
+    """The block of every array, by the id of the array. Arrays of one owner, or whose bytes overlap, are in one."""
+    arrays = {id(each): each for step in steps for each in _arrays((step.args, step.kwargs, step.result))}
+    spans: dict[int, tuple[int, int]] = {}  # of all arrays of an owner, by its id
+    for array in arrays.values():
+        low, high = span(array)
+        before = spans.get(owner := id(root(array)), (low, high))
+        spans[owner] = min(low, before[0]), max(high, before[1])
+    of_owner: dict[int, _Block] = {}
+    block = _Block(-1)
+    for owner in sorted(spans, key=spans.__getitem__):
+        if spans[owner][0] >= block.high:
+            block = _Block(spans[owner][0])
+        block.widen(*spans[owner])
+        of_owner[owner] = block
+    found = {key: of_owner[id(root(array))] for key, array in arrays.items()}
+    for at, step in enumerate(steps):
+        for made, values in ((False, (step.args, step.kwargs)), (True, step.result)):
+            for array in _arrays(values):
+                found[id(array)].used(at, made)
+    for key, array in arrays.items():
+        each: Any = array
+        while isinstance(each, np.ndarray) and id(each) not in held:
+            each = each.base
+        if each is not None:  # somebody has it, or the memory is that of something else than NumPy
+            found[key].internal = False
+    return found
+
+
+def root(array: np.ndarray) -> np.ndarray:
+    """The array whose memory a view shows."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _plans(steps: Sequence[Step], blocks: dict[int, _Block]) -> dict[int, tuple[Any, dict[int, _Target]]]:
+    """The plans of steps that do what the step did when it was recorded, and where the buffers of results were.
+
+    The others are called: those that have no plan, and those that take or return what is neither array nor number.
+    """
+    found: dict[int, tuple[Any, dict[int, _Target]]] = {}
+    objects: set[int] = set()
+    for at, step in enumerate(steps):
+        plan: Any = None
+        if not any(id(each) in objects for each in leaves((step.args, step.kwargs))):
+            plan = _plan_of(step)
+        targets = None if plan is None else _targets(at, step, plan, blocks)
+        if targets is not None:
+            found[at] = plan, targets
+            for number, (block, start, _) in targets.items():
+                if block.internal:
+                    block.widen(start, start + plan.buffers[number].bytes)
+        others = [each for each in leaves(step.result) if not isinstance(each, (np.ndarray, *NUMBERS))]
+        objects.update(map(id, others))
+    return found
+
+
+def _targets(at: int, step: Step, plan: Any, blocks: dict[int, _Block]) -> dict[int, _Target] | None:
+    """Where the buffers of a step's results were; None if its plan has them in another way than the step had."""
+    found: dict[int, _Target] = {}
+    inputs = {each.buffer: (each, x) for each, x in zip(plan.inputs, _inputs(step), strict=True)}
+    results = [*leaves(step.result)]
+    if len(results) != len(plan.places()):
+        return None
+    for y, where in zip(results, plan.places(), strict=True):
+        if not isinstance(y, np.ndarray):
+            if not isinstance(y, NUMBERS) or y != where:
+                return None
+        elif not hasattr(where, "buffer") or not _is_like(y, where):
+            return None
+        elif y.size and where.buffer in inputs:
+            given, x = inputs[where.buffer]
+            if address(y) - where.begin != address(x) - given.begin:
+                return None
+        elif y.size:
+            block, start = blocks[id(y)], address(y) - where.begin
+            whole = span(y) == (start, start + plan.buffers[where.buffer].bytes)
+            before = found.get(where.buffer, _Target(block, start, y))
+            if not block.made or block.first != at or before[:2] != (block, start):
+                return None
+            found[where.buffer] = _Target(block, start, y) if whole else before
+    if len({id(each.block) for each in found.values()}) < len(found):
+        return None
+    for number, (block, start, array) in found.items():
+        # no byte is written that is not seen to belong to the result
+        if not block.internal and span(array) != (start, start + plan.buffers[number].bytes):
+            return None
+    return found
+
+
+def _is_like(y: np.ndarray, where: Any) -> bool:
+    """Whether an array has the layout of a place; the steps along an extent of 1 do not matter."""
+    steps = zip(y.shape, y.strides, where.strides, strict=False)
+    other = [extent for extent, step, planned in steps if extent > 1 and step != planned]
+    return (y.shape, y.dtype) == (where.shape, where.dtype) and not other
+
+
+def _plan_of(step: Step) -> Any:
+    """The plan of a step; None if it is a call of Python, or if there is none."""
+    try:
+        plan = step.plan()
+    except TypeError:
+        return None
+    return plan if hasattr(plan, "buffers") else None
+
+
+def _inputs(step: Step) -> list[np.ndarray]:
+    """The arrays of a step that its plan takes."""
+    return [*arrays_in((step.args, {name: value for name, value in step.kwargs.items() if name != "keep"}))]
+
+
+def _bound(step: Step, plan: Any, memory: dict[int, np.ndarray]) -> Placed:
+    return Placed(step, plan, memory, plan.bound(*_inputs(step), memory=memory))
