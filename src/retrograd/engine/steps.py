@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..arrays import host
+from ..arrays import host, is_array
 from ..kernel_set import Listener, plan_of_function
 from ..kernels.interface import KERNELS, arrays_in, leaves, mapped
 from .arithmetic import assign
@@ -99,7 +99,7 @@ class Steps(list[Step]):
         for step in self:
             result = step.run(*_replaced(step.args, again), **_replaced(step.kwargs, again))
             for old, new in zip(leaves(step.result), leaves(result), strict=True):
-                if isinstance(old, np.ndarray):
+                if is_array(old):
                     assign(old, new)
                 elif not isinstance(old, _NUMBERS):  # equal numbers may be one object
                     again[id(old)] = new
@@ -251,7 +251,7 @@ def _replaced(value: Any, other: dict[int, Any]) -> Any:
 
 def _root(array: np.ndarray) -> np.ndarray:
     """The array whose memory a view shows."""
-    while isinstance(array.base, np.ndarray):
+    while is_array(array.base):
         array = array.base
     return array
 
@@ -273,7 +273,7 @@ class _Names:
 
 
 def _word(value: Any, names: _Names) -> str:
-    if isinstance(value, np.ndarray):
+    if is_array(value):
         name = names.of(value)
         return f"{name}: {value.dtype}[{', '.join(map(str, value.shape))}]"
     if isinstance(value, (tuple, list)) and any(True for _ in arrays_in(value)):
