@@ -1,12 +1,14 @@
 """An array of another library, as strict as one on another device: it is no ndarray and never becomes one by itself.
 
 It computes with NumPy inside, reached only through NumPy's protocols (``__array_ufunc__``, ``__array_function__``), and
-counts what crosses to the host and back.
+counts what crosses to the host and back. Listeners hear of everything that computes, copies, writes or reads elements;
+views and new arrays of one number are none of that.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -15,8 +17,11 @@ import numpy as np
 from retrograd.engine.changes import memory
 
 crossed: Counter[str] = Counter()  # "to host", "from host"
+listeners: list[Callable[[str], None]] = []  # called with what happens to elements
 _WAYS_IN = {np.asarray, np.array, np.ascontiguousarray}  # with like=
-
+_NEW = {np.empty, np.zeros, np.ones, np.full, np.arange, np.eye}  # with like=
+_ALIKE = {np.empty_like, np.zeros_like, np.ones_like, np.full_like}
+_NEITHER = {np.may_share_memory, np.shares_memory}  # look at addresses only
 
 _owners: WeakValueDictionary[int, Any] = WeakValueDictionary()  # those that own memory, by the id of their array
 
@@ -38,17 +43,23 @@ class Strict:
         raise TypeError("a strict array does not become an array of NumPy by itself")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        _tell(ufunc.__name__)
         return _outside(getattr(ufunc, method)(*_inside(inputs), **_inside(kwargs)))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function in _WAYS_IN and type(args[0]) is np.ndarray:
             crossed["from host"] += 1
             return _outside(function(*args, **kwargs))
-        return _outside(function(*_inside(args), **_inside(kwargs)))
+        found = function(*_inside(args), **_inside(kwargs))
+        reads = any(isinstance(each, Strict) for each in args[1 if function in _ALIKE else 0 :])
+        if function not in _NEITHER and (reads or function not in (*_NEW, *_ALIKE, *_WAYS_IN)):
+            _tell_of_copies(function.__name__, found, *args)
+        return _outside(found)
 
     def to_host(self) -> np.ndarray:
         """The elements, as an array of NumPy."""
         crossed["to host"] += 1
+        _tell("to_host")
         return self._inner.copy()
 
     def data_ptr(self) -> int:
@@ -66,16 +77,21 @@ class Strict:
         def method(*args: Any, **kwargs: Any) -> Any:
             if name in ("item", "tolist", "tobytes"):
                 crossed["to host"] += 1
-            return _outside(found(*_inside(args), **_inside(kwargs)))
+            result = found(*_inside(args), **_inside(kwargs))
+            _tell_of_copies(f".{name}()", result, self)
+            return _outside(result)
 
         return method
 
     def __getitem__(self, key: Any) -> Any:
-        return _outside(self._inner[_inside(key)])
+        found = self._inner[_inside(key)]
+        _tell_of_copies("x[...]", found, self)
+        return _outside(found)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, np.ndarray) and value.ndim:
             raise TypeError("an array of NumPy is written into a strict one")
+        _tell("x[...] =")
         self._inner[_inside(key)] = _inside(value)
 
     def __len__(self) -> int:
@@ -86,14 +102,17 @@ class Strict:
 
     def __bool__(self) -> bool:
         crossed["to host"] += 1
+        _tell("bool()")
         return bool(self._inner)
 
     def __float__(self) -> float:
         crossed["to host"] += 1
+        _tell("float()")
         return float(self._inner)
 
     def __int__(self) -> int:
         crossed["to host"] += 1
+        _tell("int()")
         return int(self._inner)
 
     __index__ = __int__
@@ -106,6 +125,7 @@ def _operator(name: str) -> Any:
     def run(self: Strict, *others: Any) -> Any:
         if any(isinstance(other, np.ndarray) and other.ndim for other in others):
             return NotImplemented
+        _tell(name)
         found = getattr(self._inner, name)(*_inside(others))
         return found if found is NotImplemented else _outside(found)
 
@@ -114,6 +134,7 @@ def _operator(name: str) -> Any:
 
 def _in_place(name: str) -> Any:
     def run(self: Strict, other: Any) -> Any:
+        _tell(name)
         getattr(self._inner, name)(_inside(other))
         return self
 
@@ -130,6 +151,23 @@ for _name in (
 for _name in ["neg", "pos", "abs", "invert", "eq", "ne", "lt", "le", "gt", "ge"]:
     setattr(Strict, f"__{_name}__", _operator(f"__{_name}__"))
 Strict.__hash__ = object.__hash__  # type: ignore[method-assign]
+
+
+def _tell(what: str) -> None:
+    for listener in listeners:
+        listener(what)
+
+
+def _tell_of_copies(what: str, result: Any, *sources: Any) -> None:
+    """Tell listeners of a result, unless it is a view of a source, an array without elements or nothing."""
+    if not listeners or result is None:
+        return
+    inner = [each._inner for each in sources if isinstance(each, Strict)]
+    for found in result if isinstance(result, (tuple, list)) else (result,):
+        known = isinstance(found, np.ndarray) and not found.size
+        if not known and not (isinstance(found, np.ndarray) and any(np.may_share_memory(found, x) for x in inner)):
+            _tell(what)
+            return
 
 
 def _inside(value: Any) -> Any:

@@ -77,7 +77,7 @@ class Categorical(Distribution):
     @property
     def mean(self) -> Tensor:
         """NaN"""
-        return wrap(full(self._batch_shape, np.nan, self.probs.array.dtype))
+        return wrap(full(self._batch_shape, np.nan, self.probs.array.dtype, like=self.probs.array))
 
     @property
     def mode(self) -> Tensor:

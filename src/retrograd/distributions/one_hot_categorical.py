@@ -55,8 +55,8 @@ class OneHotCategorical(OverCategorical):
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """The K unit vectors along a new first axis."""
         n = self._event_shape[0]
-        unit = eye(n, dtype=self.probs.array.dtype).reshape((n, *(1,) * len(self._batch_shape), n))
-        values = wrap(unit)
+        unit = eye(n, dtype=self.probs.array.dtype, like=self.probs.array)
+        values = wrap(unit.reshape((n, *(1,) * len(self._batch_shape), n)))
         return values.expand((n, *self._batch_shape, n)) if expand else values
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import from_host, is_array, zeros
+from ..arrays import first_outside, from_host, is_array, within, zeros
+from ..kernel_set import exact
 from .arguments import shown
 
 if TYPE_CHECKING:
@@ -49,18 +50,19 @@ def set_default(dtype: np.dtype[Any]) -> None:
 def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
     """The array for a Tensor, by the rules of its constructor."""
     wanted: np.dtype[Any] | None = None if dtype is None else np.dtype(dtype)
+    held = False  # by a tensor or another library: a kernel converts it
     if wanted is not None and wanted not in ALLOWED:
         raise TypeError(f"Tensor: dtype {wanted} is not supported; use {TYPES}")
     if _is_tensor(data):
         if data.requires_grad:
             raise TypeError("Tensor: data is already a Tensor, and requires grad; use it itself, or tensor.detach()")
-        data = data.array
+        data, held = data.array, True
     if isinstance(data, np.ndarray | np.generic):
         if hasattr(data, "mask"):
             raise TypeError("Tensor: a masked array would lose its mask; use array.filled(value) first")
         array = from_host(data)
     elif is_array(data):
-        array = data
+        array, held = data, True
     else:
         data = _with_scalars(data)
         try:
@@ -82,7 +84,9 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
                 wanted = default_dtype()
         if wanted is not None and wanted.kind in "iu" and wanted.itemsize < 8 and array.dtype.kind in "iu":
             _check_fit(array, wanted)
-    if wanted is not None and array.dtype.kind in "fiub":
+    if held and wanted is not None:
+        array = array if array.dtype == wanted else exact("cast")(array, wanted)
+    elif wanted is not None and array.dtype.kind in "fiub":
         with np.errstate(over="ignore"):  # too large a number becomes inf, as in PyTorch
             array = from_host(array, wanted, like=array)
     if array.dtype not in ALLOWED:
@@ -140,10 +144,10 @@ def _is_double(data: Any) -> bool:
 
 
 def _check_fit(array: np.ndarray, wanted: np.dtype[Any]) -> None:
-    most = np.iinfo(wanted).max
-    outside = array[(array > most) | (array < -most - 1)]
-    if outside.size:
-        raise ValueError(f"Tensor: data holds {outside[0]}, which {wanted} cannot hold")
+    most, why = int(np.iinfo(wanted).max), "whether a type holds the data"
+    if not within(array, -most - 1, most, why):
+        _, outside = first_outside(array, -most - 1, most, why)
+        raise ValueError(f"Tensor: data holds {outside}, which {wanted} cannot hold")
 
 
 def zeros_of_extents(*places: Any) -> np.ndarray:

@@ -110,14 +110,14 @@ class Elements(Attached):
                 "use tensor.detach() first"
             )
         if copy:
-            return self.array.astype(self.array.dtype if dtype is None else dtype)
+            return to_host(self.array, "an array of NumPy").astype(self.array.dtype if dtype is None else dtype)
         if dtype is None or self.array.dtype == dtype:
             return self.array
         if copy is False:
             raise ValueError(
                 f"__array__: copy=False, but {self.array.dtype} cannot become {np.dtype(dtype)} in place"
             )
-        return self.array.astype(dtype)
+        return to_host(self.array, "an array of NumPy").astype(dtype)
 
     def __len__(self) -> int:
         if not self.array.ndim:

@@ -187,13 +187,13 @@ def _lies_in(item: Any, owner: np.ndarray) -> bool:
 def _copy_item(item: Any) -> Any:
     """A saved item with an array of its own."""
     if is_array(item):
-        return item.copy(order="K")
+        return arithmetic.copy(item)
     if type(item) is tuple:
         tensor, array = item
-        copy = wrap(array.copy(order="K"))
+        copy = wrap(arithmetic.copy(array))
         copy._requires_grad, copy._edge = tensor._requires_grad, tensor._edge
         return copy, copy.array
-    item.array = item.array.copy(order="K")  # a stand-in, which the node alone holds
+    item.array = arithmetic.copy(item.array)  # a stand-in, which the node alone holds
     return item
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Arena, Lifetime, address, empty, lay_out, of_bytes, span
+from ..arrays import Arena, Lifetime, address, empty, is_array, lay_out, of_bytes, span
 from ..kernels.interface import arrays_in, leaves, mapped
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _blocks(steps: Sequence[Step], held: set[int]) -> dict[int, _Block]:
 
 def root(array: np.ndarray) -> np.ndarray:
     """The array whose memory a view shows."""
-    while isinstance(array.base, np.ndarray):
+    while is_array(array.base):
         array = array.base
     return array
 

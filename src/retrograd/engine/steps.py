@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..arrays import host
+from ..arrays import host, is_array
 from ..kernel_set import Listener, plan_of_function
 from ..kernels.interface import KERNELS, arrays_in, leaves, mapped
 from .arithmetic import assign
@@ -140,7 +140,7 @@ class Steps(list[Step]):
                 continue
             result = step.run(*_replaced(step.args, again), **_replaced(step.kwargs, again))
             for old, new in zip(leaves(step.result), leaves(result), strict=True):
-                if isinstance(old, np.ndarray):
+                if is_array(old):
                     assign(old, new)
                 elif not isinstance(old, NUMBERS):  # equal numbers may be one object
                     again[id(old)] = new
@@ -312,8 +312,8 @@ class _Names:
 
 def _word(value: Any, names: _Names, memory: Memory | None = None) -> str:
     """The text of an argument or of a result; memory: of which the addresses are shown."""
-    if isinstance(value, np.ndarray):
-        place = None if memory is None else memory.arena.offset(value)
+    if is_array(value):
+        place = memory.arena.offset(value) if memory is not None and isinstance(value, np.ndarray) else None
         name = names.of(value) if place is None else f"{names.of(value)} @{place}"
         return f"{name}: {value.dtype}[{', '.join(map(str, value.shape))}]"
     if isinstance(value, (tuple, list)) and any(True for _ in arrays_in(value)):

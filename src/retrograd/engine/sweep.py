@@ -375,7 +375,7 @@ def _sweep(
             if not keep and node.saved:
                 node.saved = FREED
         if zeros:
-            spread_zeros(zeros, paths, leaves, captured, capture)
+            spread_zeros(zeros, paths, leaves, captured, capture, _first_array(upstream))
         if early is not None:
             early.emit(float("inf"), leaves)
         elif registered.leaves and inner is None:
@@ -427,11 +427,16 @@ def _all_outputs(node: Node, entry: list[Any]) -> list[Any]:
     """One gradient per output: zeros, or None without `materialize`, for those that received none."""
     grads = entry[1:]
     if node.outputs is not None and node.materialize:
-        like = next((g.array for g in grads if g is not None), None)
+        like = _first_array(grads)
         for index, (shape, dtype) in enumerate(node.outputs):
             if grads[index] is None:
                 grads[index] = wrap(zeros(shape, dtype, like=like))
     return grads
+
+
+def _first_array(gradients: Sequence[Any]) -> Any:
+    """The array of the first gradient there is; None if there is none."""
+    return next((g.array for g in gradients if isinstance(g, Tensor)), None)
 
 
 def _sum(total: Tensor, gradient: Tensor, create_graph: bool, in_place: bool) -> Tensor:

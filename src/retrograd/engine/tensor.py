@@ -14,6 +14,7 @@ import numpy as np
 
 from ..arrays import zeros
 from ..kernel_set import device_of
+from . import arithmetic
 from .arguments import as_flag
 from .changes import mark_detached
 from .convert import BOOL, FLOAT32, FLOAT64, INT64, OWN, as_allowed_array, as_own, default_dtype, zeros_of_extents
@@ -285,11 +286,11 @@ class Tensor(Elements):
         self._refuse_history("copy.deepcopy")
         result = _new(type(self))
         memo[id(self)] = result
-        result.array = self.array.copy(order="K")
+        result.array = arithmetic.copy(self.array)
         result._requires_grad = self._requires_grad
         result._edge = None
         result._grad_req = "add" if self._grad_req is INFERENCE else self._grad_req
-        result._grad = None if self._grad is None else wrap(self._grad.array.copy(order="K"))
+        result._grad = None if self._grad is None else wrap(arithmetic.copy(self._grad.array))
         return result
 
     def __getstate__(self) -> object:

@@ -47,8 +47,12 @@ def spread_zeros(
     leaves: dict[int, Entry],
     captured: dict[tuple[int, int], Entry],
     capture: Set[tuple[int, int]],
+    like: Any,
 ) -> None:
-    """Give zeros to the tensors at and below `edges` that have no gradient; the other arguments are the sweep's."""
+    """Give zeros to the tensors at and below `edges` that have no gradient; the other arguments are the sweep's.
+
+    like: an array next to which those of results are made.
+    """
     stack = [*edges]
     seen = set()
     while stack:
@@ -60,7 +64,7 @@ def spread_zeros(
         node, output, shape, dtype = edge
         place = node.order, output
         if place in capture and place not in captured:
-            captured[place] = [None, wrap(zeros(shape, dtype)), True]
+            captured[place] = [None, wrap(zeros(shape, dtype, like=like)), True]
         if node.order not in seen:
             seen.add(node.order)
             needs = None if paths is None else paths.get(node.order)

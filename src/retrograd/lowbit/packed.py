@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..arrays import all_finite, all_true, broadcast_to, from_host, integers, number, ones
+from ..arrays import all_finite, all_true, broadcast_to, from_host, integers, number, ones, to_host
 from ..codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, fits
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
@@ -19,6 +19,7 @@ from ..nn.module import Module
 from ..ops.convolution.arguments import frozen, window_of
 from ..ops.convolution.mxnet import paddings
 from ..ops.shape.padding import Extend
+from ..ops.shape.shape import reshaped
 from .base import LowBit
 from .binary import changes_sign_at_zero
 from .bits import Format, Listed, Shifts, Uniform, Weight, stored
@@ -281,7 +282,7 @@ class PackedSum(Packed):
         if key not in self._filters:
             integers = self._integers()[0]
             if self.ndim == 0:
-                integers = integers.reshape(len(integers), -1, *kernel)
+                integers = reshaped(integers, (len(integers), -1, *kernel))
             self._filters[key] = kernels.lowbit_filters(
                 self.arithmetic, integers, self.groups, self.ndim > 0 and self.form.transposed, self.most
             )
@@ -332,13 +333,13 @@ def _weight(layer: Any, name: str) -> Weight:
         low = quantizer.exponents[0]
         terms = quantizer.terms(None if weight is None else weight.array, layer._own(name))
         format: Format = Shifts(quantizer.bits, quantizer.shifts, quantizer.has_zero)
-        step = from_host([2.0**low], quantized.dtype)
+        step = from_host([2.0**low], quantized.dtype, like=quantized)
         parts = kernels.integer_levels(terms, step.reshape((1,) * terms.ndim), 0)
         return stored(format, parts, summed, step)
     levels = layer._levels_of(name)
     if levels is None:
         return _listed(layer, name, quantized, summed)
-    step = from_host(levels.step, quantized.dtype).reshape(-1)
+    step = reshaped(from_host(levels.step, quantized.dtype, like=quantized), (-1,))
     parts = kernels.integer_levels(quantized, spread(step, layer, quantized.shape), levels.high)[np.newaxis]
     return stored(Uniform(levels.low, levels.high, levels.stride), parts, summed, step)
 
@@ -358,7 +359,7 @@ def _listed(layer: Any, name: str, quantized: np.ndarray, summed: int) -> Weight
             f"list {MOST_LISTED}; define weight_levels in {type(layer.weight_quantizer).__name__}, if they are evenly "
             "spaced"
         )
-    every, _, of_every = kernels.distinct_numbers(quantized.reshape(1, -1))
+    every, _, of_every = kernels.distinct_numbers(reshaped(quantized, (1, -1)))
     count = every.shape[1]
     if count <= MOST_LISTED and Listed(count).bits <= Listed(most).bits:
         format, lists, places = Listed(count), every, of_every.reshape(quantized.shape)
@@ -374,9 +375,9 @@ def _contiguous(x: np.ndarray) -> np.ndarray:
 def in_place(rows: np.ndarray, shape: tuple[int, ...], layer: Any) -> np.ndarray:
     """The weight of this shape whose ``by_filter`` these rows are."""
     if not getattr(layer, "transposed", False):
-        return rows.reshape(shape)
+        return reshaped(rows, shape)
     split = rows.reshape(layer.groups, shape[1], shape[0] // layer.groups, *shape[2:]).swapaxes(1, 2)
-    return split.reshape(shape)
+    return reshaped(split, shape)
 
 
 def spread(values: np.ndarray, layer: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -386,15 +387,15 @@ def spread(values: np.ndarray, layer: Any, shape: tuple[int, ...]) -> np.ndarray
     if not getattr(layer, "transposed", False):
         return values.reshape(-1, *(1,) * (len(shape) - 1))
     rows = broadcast_to(values.reshape(layer.groups, 1, -1), (layer.groups, shape[0] // layer.groups, shape[1]))
-    return rows.reshape(*shape[:2], *(1,) * (len(shape) - 2))  # (Ci, Co/G, 1, ...)
+    return reshaped(rows, (*shape[:2], *(1,) * (len(shape) - 2)))  # (Ci, Co/G, 1, ...)
 
 
 def by_filter(w: np.ndarray, layer: Any) -> np.ndarray:
     """(Co, weights of a filter) of a weight."""
     if not getattr(layer, "transposed", False):
-        return w.reshape(len(w), -1)
+        return reshaped(w, (len(w), -1))
     split = w.reshape(layer.groups, len(w) // layer.groups, *w.shape[1:]).swapaxes(1, 2)
-    return split.reshape(layer.groups * w.shape[1], -1)
+    return reshaped(split, (layer.groups * w.shape[1], -1))
 
 
 def element_of(filters: np.ndarray, levels: Levels, is_binary: bool) -> tuple[str, int, str]:
@@ -412,7 +413,7 @@ def element_of(filters: np.ndarray, levels: Levels, is_binary: bool) -> tuple[st
     else:
         return "float", 0, "the codes of its input or of a filter exceed 16 bits; Fixed(4, 4) has fewer, for example"
     try:
-        fits(filters, most)
+        fits(to_host(filters, "whether sums of products fit"), most)
     except ValueError as error:
         return "float", 0, f"{error}"
     return element, most, ""

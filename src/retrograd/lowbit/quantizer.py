@@ -152,8 +152,8 @@ def check_flag(quantizer: Quantizer, argument: str) -> None:
 
 def draws_like(x: Tensor) -> Tensor:
     """Uniform random numbers in [0, 1) in the shape of x, from the generator that ``manual_seed`` seeds."""
-    numbers = empty_like(x.array)
-    kernels.copy(numbers, from_host(default_generator.random(x.array.shape, x.array.dtype), x.array.dtype))
+    numbers, dtype = empty_like(x.array), x.array.dtype
+    kernels.copy(numbers, from_host(default_generator.random(x.array.shape, dtype), dtype, like=x.array))
     return wrap(numbers)
 
 

@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import from_host
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.recompute import Region
 from ..engine.tensor import Tensor
+from ..kernel_set import exact
 from ..ops.arguments.checks import require_tensor
 from ..ops.random.random import fork_rng, get_rng_state, set_rng_state
 from ..ops.recurrent.arguments import checked_interval
@@ -90,7 +92,7 @@ class _OverTime(ConvCell):
         """_steps in segments of ``every`` steps, keeping only the states between them."""
         starts, ys = range(0, len(x.array), every), []
         for start in reversed(starts) if self.reverse else starts:
-            left = None if counts is None else counts - start
+            left = None if counts is None else exact("sub")(counts, from_host(start, counts.dtype, like=counts))
             pair = isinstance(state, (tuple, list))
             args = (x[start : start + every], left, pair, *(state if pair else [state]))
             y, state = Region(self._segment, args, {}, partial(_drawing, get_rng_state())).run()

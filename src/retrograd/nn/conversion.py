@@ -9,6 +9,7 @@ import numpy as np
 
 from ..arrays import empty_like
 from ..engine.tensor import Tensor
+from ..kernel_set import exact
 from ..ops.arguments.checks import as_truth
 from ..ops.dtypes.conversion import destination, named_type
 from ..ops.memory.device import as_device, moved
@@ -58,9 +59,9 @@ class Convertible:
             if is_lazy(tensor):
                 tensor.set_dtype(dtype)
             elif tensor.array.dtype.kind == "f":
-                tensor.array = tensor.array.astype(dtype, order="K", copy=False)
+                tensor.array = _cast(tensor.array, dtype)
                 if tensor.grad is not None:
-                    tensor.grad = Tensor(tensor.grad.array.astype(dtype, order="K", copy=False))
+                    tensor.grad = Tensor(_cast(tensor.grad.array, dtype))
         return self
 
     def type(self, dst_type: Any) -> Self:
@@ -108,3 +109,8 @@ class Convertible:
             if not is_lazy(tensor):
                 tensor.array = empty_like(tensor.array)
         return self
+
+
+def _cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """array in a type, itself if it has that type."""
+    return array if array.dtype == dtype else exact("cast")(array, dtype)

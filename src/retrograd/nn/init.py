@@ -210,7 +210,7 @@ def trunc_normal_(
         warnings.warn("trunc_normal_: mean is more than 2 std from [a, b]", stacklevel=2)
     draw = random.chosen("trunc_normal_", generator)
     values = kernels.truncated_normal(draw, tensor.array.shape, tensor.array.dtype, mean, std, a, b)
-    kernels.copy(tensor.array, values)
+    kernels.copy(tensor.array, from_host(values, like=tensor.array))
     return tensor
 
 
@@ -263,7 +263,7 @@ def orthogonal_(tensor: AnyTensor, gain: float = 1, generator: np.random.Generat
         return tensor
     rows, columns = shape[0], math.prod(shape[1:])
     drawn = random.chosen("orthogonal_", generator).normal(0.0, 1.0, (max(rows, columns), min(rows, columns)))
-    q = kernels.orthogonal_factor(from_host(drawn), as_real("orthogonal_", "gain", gain))
+    q = kernels.orthogonal_factor(from_host(drawn, like=tensor.array), as_real("orthogonal_", "gain", gain))
     kernels.assign(tensor.array, (q.T if rows < columns else q).reshape(shape))
     return tensor
 
@@ -287,7 +287,8 @@ def sparse_(
         draw = random.chosen("sparse_", generator)
         zeros = math.ceil(sparsity * rows)
         chosen = [draw.permutation(rows)[:zeros] for _ in range(columns)]
-        kernels.clear_entries(tensor.array, from_host(chosen, np.int64).reshape(columns, zeros))
+        places = from_host(from_host(chosen, np.int64), like=tensor.array).reshape(columns, zeros)
+        kernels.clear_entries(tensor.array, places)
     return tensor
 
 
@@ -325,7 +326,7 @@ _alone = threading.local()
 
 
 def _fill(tensor: Tensor, values: Any) -> None:
-    kernels.assign(tensor.array, from_host(values))
+    kernels.assign(tensor.array, from_host(values, like=tensor.array))
 
 
 def _left_alone(tensor: Tensor) -> bool:

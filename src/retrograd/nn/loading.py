@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import any_true, broadcast_to, empty, from_host
+from ..arrays import any_true, broadcast_to, empty, from_host, is_array
 from ..engine.tensor import Tensor
 from ..kernel_set import exact, kernels
 from .uninitialized import NO_SHAPE, is_lazy
@@ -34,7 +34,7 @@ def fitting(
                 problems.append(f"{key}: {NO_SHAPE}")
             continue  # both are still uninitialised
         array = value.array if isinstance(value, Tensor) else value
-        if is_lazy(target) and isinstance(array, np.ndarray):  # any shape is fine
+        if is_lazy(target) and is_array(array):  # any shape is fine
             place = broadcast_to(empty((), target.dtype), array.shape)
         else:
             place = empty(0, target.dtype) if is_lazy(target) else target.array
@@ -92,7 +92,7 @@ def _waiting(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> dic
 
 def _misfit(key: str, array: Any, target: np.ndarray, assign: bool) -> str | None:
     """Why array cannot be copied into target, or (assign) replace it; None if it can."""
-    if not isinstance(array, (np.ndarray, np.generic)):
+    if not (is_array(array) or isinstance(array, np.generic)):
         return f'"{key}": expected a Tensor or an array, got {type(array).__name__}.'
     if array.shape != target.shape:
         return (
@@ -104,7 +104,7 @@ def _misfit(key: str, array: Any, target: np.ndarray, assign: bool) -> str | Non
     is_count = key.rpartition(".")[2] in _COUNTS and array.dtype.kind in "iu"
     if is_count and any_true(exact("lt")(array, from_host(0, array.dtype)), "whether a count is negative"):
         return f"{key}: {array} is not a count; it must be at least 0."
-    fresh = isinstance(array, np.ndarray) and array.flags.writeable
+    fresh = is_array(array) and array.flags.writeable
     if assign and not (fresh and array.dtype.kind == target.dtype.kind):
         return f"{key}: assign=True needs a writable array of kind {target.dtype}, got {array.dtype}; leave assign out."
     return None

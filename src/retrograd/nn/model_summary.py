@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import from_host, same
+from ..arrays import empty, from_host, same
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..kernel_set import Listener, kernels
@@ -161,7 +161,7 @@ def _arguments(model: Module, input_size: Any, inputs: Any) -> tuple[Sequence[An
         return (inputs if isinstance(inputs, (list, tuple)) else (inputs,)), {}
     several = isinstance(input_size, Sequence) and bool(input_size) and isinstance(input_size[0], Sequence)
     shapes = input_size if several else [input_size]
-    dtype = next((p.array.dtype for p in model.parameters()), np.dtype(np.float32))
+    like = next((p.array for p in model.parameters()), empty(0, np.float32))
     generator = Generator()  # starts from seed 0
     args = []
     for shape in shapes:
@@ -170,8 +170,8 @@ def _arguments(model: Module, input_size: Any, inputs: Any) -> tuple[Sequence[An
             raise ValueError(
                 f"summary: input_size={input_size!r} must be a shape such as (8, 3, 32, 32), or a list of shapes"
             )
-        drawn = from_host(generator.standard_normal(tuple(shape)))
-        args.append(Tensor(kernels.cast(drawn, dtype)))
+        drawn = from_host(generator.standard_normal(tuple(shape)), like=like)
+        args.append(Tensor(kernels.cast(drawn, like.dtype)))
     return args, {}
 
 
@@ -179,7 +179,7 @@ def _arguments(model: Module, input_size: Any, inputs: Any) -> tuple[Sequence[An
 def _undone(model: Module) -> Iterator[None]:
     """Eval mode within the block; modes, buffers and the random number generator are restored after it."""
     modes = [(module, module.training) for module in model.modules()]
-    buffers = [(buffer, buffer.array, buffer.array.copy()) for buffer in model.buffers()]
+    buffers = [(buffer, buffer.array, kernels.duplicate(buffer.array)) for buffer in model.buffers()]
     state = get_rng_state()
     model.eval()
     try:

@@ -276,7 +276,7 @@ class ZoneoutCell(_CellWrapper):
         before = wrap(zeros_like(after.array)) if before is None else before
         if not self.training:
             return after + p * (before - after)
-        drawn = from_host(default_generator.random(after.array.shape))
+        drawn = from_host(default_generator.random(after.array.shape), like=after.array)
         return where(wrap(exact("lt")(drawn, from_host(p, drawn.dtype))), before, after)
 
     def extra_repr(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arrays import integers
 from ..engine.tensor import Tensor
 from ..ops.index.packed_rows import PickRows, PlaceRows
 from ..ops.shape.shape import reshape, transpose
@@ -66,10 +67,11 @@ def time_first(name: str, input: Any, features: int, batch_first: bool, lengths:
             raise ValueError(f"{name}: data of the PackedSequence has shape {shape}, needs (*, {features})")
         parts = input.rows()
         ends = parts.lengths
-        steps, count = int(ends[0]), len(ends)
+        known = integers(ends, "the steps of a packed batch")
+        steps, count = known[0], len(known)
         rows = parts.padded(None, steps, False)
         x = reshape(PlaceRows.apply(input.data, rows, steps * count, 0.0), steps, count, features)
-        return Layout(input, rows=rows), x, None if ends[-1] == steps else ends
+        return Layout(input, rows=rows), x, None if known[-1] == steps else ends
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}: input must be a Tensor or a PackedSequence, got {type(input).__name__}")
     shape = input.array.shape

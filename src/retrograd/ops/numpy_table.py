@@ -105,15 +105,16 @@ def _position(name: str) -> Callable[..., Tensor]:
 
 def _quantile(a: Tensor, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
     a = _floating(a)
-    several = q.array if isinstance(q, Tensor) else q
-    if not isinstance(several, float | int):
-        q = Tensor(from_host(several, a.dtype))
+    if isinstance(q, Tensor):
+        q = cast(q, a.dtype).detach()
+    elif not isinstance(q, float | int):
+        q = Tensor(from_host(q, a.dtype))
     return a.quantile(q, axis, keepdims, interpolation=method)
 
 
 def _percentile(a: Tensor, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
-    fraction = from_host(q.array if isinstance(q, Tensor) else q) / 100
-    return _quantile(a, fraction, axis, method=method, keepdims=keepdims)
+    parts: Any = from_host(q) if not isinstance(q, Tensor) else q if q.array.dtype.kind == "f" else cast(q, float64)
+    return _quantile(a, parts / 100, axis, method=method, keepdims=keepdims)
 
 
 def _median(a: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:

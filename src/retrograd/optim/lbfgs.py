@@ -13,6 +13,7 @@ from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..entries import anything, brief, items
 from ..kernel_set import exact, kernels
+from ..ops.shape.shape import reshaped
 from ._line_search import Point, strong_wolfe
 from ._scheduler import require_count
 from .batch import array_of
@@ -172,7 +173,7 @@ class LBFGS(Optimizer):
                 parts.append(zeros(parameter.array.size, parameter.array.dtype, like=parameter.array))
             else:
                 self._check_gradients([parameter], [gradient.array])
-                parts.append(gradient.array.reshape(-1))
+                parts.append(reshaped(gradient.array, (-1,)))
         flat: np.ndarray = kernels.concatenate(parts, 0)
         return flat
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import from_host, zeros_like
+from ..arrays import number as number_in
 from ..engine.arguments import as_list
 from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
@@ -316,7 +317,7 @@ class Optimizer:
                     "the parameter was changed after earlier steps; create a new optimizer"
                 )
             if buffer.dtype != array.dtype:  # the parameter was converted
-                state[name] = Tensor(buffer.astype(array.dtype))
+                state[name] = Tensor(exact("cast")(buffer, array.dtype))
         return state, bool(missing)
 
     # ------------------------------------------------------------------ state
@@ -481,14 +482,15 @@ def checked_number(name: str, value: Any, integer: bool) -> Any:
     Raises:
         ValueError: value is not a finite number, or with ``integer`` not an integer of at least 0.
     """
-    number = array_like(name, value)
-    if number.size != 1 or number.dtype.kind not in "iuf" or not math.isfinite(number.item()):
+    array = array_like(name, value)
+    found = number_in(array, "a number of a saved state") if array.size == 1 and array.dtype.kind in "iuf" else math.nan
+    if not math.isfinite(found):
         raise ValueError(f"{name}={brief(value)} is not a {'count' if integer else 'finite number'}")
     if not integer:
-        return float(number.item())
-    if not 0 <= number.item() <= _MOST_STEPS or number.item() % 1:
+        return float(found)
+    if not 0 <= found <= _MOST_STEPS or found % 1:
         raise ValueError(f"{name}={brief(value)} is not a count; expected an integer >= 0")
-    return int(number.item())
+    return int(found)
 
 
 def _key(name: str, value: Any) -> int | str:

@@ -98,7 +98,7 @@ class Noise(Options):
 
     def _add(self, v: Tensor) -> Tensor:
         dtype = v.array.dtype
-        drawn = from_host(default_generator.standard_normal(v.array.shape, dtype), dtype)
+        drawn = from_host(default_generator.standard_normal(v.array.shape, dtype), dtype, like=v.array)
         return v + wrap(kernels.mul(drawn, from_host(self.std, dtype)))
 
 

@@ -57,7 +57,7 @@ def shift_codes(terms: np.ndarray, bits: int, has_zero: bool) -> np.ndarray:
     """
     size = np.abs(terms)
     exponents = np.log2(np.where(size > 0, size, 1)).astype(np.uint32) + np.uint32(has_zero)
-    return np.where(size > 0, exponents, 0) | (np.uint32(terms < 0) << (bits - 1))
+    return np.where(size > 0, exponents, 0) | ((terms < 0).astype(np.uint32) << (bits - 1))
 
 
 def shift_values(codes: np.ndarray, bits: int, has_zero: bool) -> np.ndarray:

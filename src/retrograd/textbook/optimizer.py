@@ -44,7 +44,7 @@ def update(formula: Callable[..., Any], *columns: Arrays, keep: dict[str, Any] |
 def norm_of_all(arrays: Arrays, *, largest: bool) -> float:
     """The Euclidean norm of all elements of all arrays, or the largest absolute value; NaN if one of them is NaN."""
     if largest:
-        return float(np.max([np.abs(x).max(initial=0) for x in arrays], initial=0))
+        return float(np.stack([np.abs(x).max(initial=0) for x in arrays]).max()) if arrays else 0.0
     return sqrt(sum(np.square(x).sum(dtype=np.float64) for x in arrays))
 
 

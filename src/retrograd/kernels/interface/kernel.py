@@ -31,14 +31,12 @@ class Spec(NamedTuple):
 
 def spec_of(value: Any) -> Any:
     """The ``Spec`` of an array; of tuples and lists, those of the arrays in them."""
-    return mapped(value, lambda leaf: Spec(leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray) else leaf)
+    return mapped(value, lambda leaf: Spec(leaf.shape, leaf.dtype) if _is_array(leaf) else leaf)
 
 
 def layout_of(value: Any) -> Any:
     """As ``spec_of``, with the strides."""
-    return mapped(
-        value, lambda leaf: Spec(leaf.shape, leaf.dtype, leaf.strides) if isinstance(leaf, np.ndarray) else leaf
-    )
+    return mapped(value, lambda leaf: Spec(leaf.shape, leaf.dtype, leaf.strides) if _is_array(leaf) else leaf)
 
 
 def mapped(value: Any, change: Callable[[Any], Any], whole: tuple[type, ...] = (Spec,)) -> Any:
@@ -65,7 +63,12 @@ def leaves(value: Any, whole: tuple[type, ...] = (Spec,)) -> Iterator[Any]:
 
 def arrays_in(value: Any) -> Iterator[Array]:
     """The arrays among the leaves."""
-    return (each for each in leaves(value) if isinstance(each, np.ndarray))
+    return (each for each in leaves(value) if _is_array(each))
+
+
+def _is_array(value: Any) -> bool:
+    """As ``arrays.is_array``, which is in another room."""
+    return isinstance(value, np.ndarray) or hasattr(value, "to_host")
 
 
 class Kernel:

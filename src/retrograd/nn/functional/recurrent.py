@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import from_host, numbers
+from ...arrays import from_host, numbers, to_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...kernel_set import exact
@@ -181,6 +181,6 @@ def _whole(lengths: Any) -> Any:
         return array
     whole = [math.isfinite(one) and one == int(one) for one in numbers(array.reshape(-1), "whether lengths are whole")]
     if not all(whole):
-        raise ValueError(f"rnn: sequence_length={array.tolist()} must be whole numbers")
+        raise ValueError(f"rnn: sequence_length={to_host(array, 'a message').tolist()} must be whole numbers")
     found: np.ndarray = exact("cast")(array, np.dtype(np.int64))
     return found

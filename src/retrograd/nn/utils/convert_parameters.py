@@ -8,6 +8,7 @@ from ...engine.arguments import as_list
 from ...engine.changes import mark
 from ...engine.tensor import Tensor
 from ...kernel_set import exact, kernels
+from ...ops.shape.shape import reshaped
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
@@ -22,7 +23,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
         TypeError: one of the parameters is not a Tensor.
     """
     tensors = _tensors("parameters_to_vector", parameters)
-    return Tensor(exact("concatenate")([tensor.array.reshape(-1) for tensor in tensors], 0))
+    return Tensor(exact("concatenate")([reshaped(tensor.array, (-1,)) for tensor in tensors], 0))
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:

@@ -163,7 +163,7 @@ class _Orthogonal(Module):
         if self.use_trivialization:
             m, n = max(m, n), min(m, n)
             if m != n:  # complete it to a square matrix
-                drawn = kernels.cast(randn(*lead, m, m - n).array, tall.dtype)
+                drawn = from_host(kernels.cast(randn(*lead, m, m - n).array, tall.dtype), like=tall)
                 tall = kernels.concatenate((tall, drawn), tall.ndim - 1)
             keeps = m == n and _is_orthogonal(tall)
             self.base = Tensor(kernels.reshaped(tall, tall.shape) if keeps else kernels.orthogonal_factor(tall, 1.0))
@@ -240,7 +240,8 @@ class _SpectralNorm(Module):
         if weight.array.ndim > 1:
             matrix = matrix_of(weight, self.dim).array
             for name, extent in zip(("_u", "_v"), matrix.shape, strict=True):
-                self.register_buffer(name, Tensor(unit(kernels.cast(randn(extent).array, matrix.dtype), eps)))
+                drawn = from_host(kernels.cast(randn(extent).array, matrix.dtype), like=matrix)
+                self.register_buffer(name, Tensor(unit(drawn, eps)))
             self._power_method(matrix, 15)
 
     def older_keys(self) -> dict[str, str]:

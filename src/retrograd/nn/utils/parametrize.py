@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
+from ...kernel_set import kernels
 from ...ops.arguments.checks import as_list, require_tensor
 from ..arguments import as_module
 from ..module import Module
@@ -144,7 +145,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     computed = module.parametrizations.__dict__[tensor_name]
     if leave_parametrized:
         with no_grad():
-            value = getattr(module, tensor_name).detach().array.copy(order="K")
+            value = kernels.duplicate(getattr(module, tensor_name).array)
     elif len(computed._names) > 1:
         raise ValueError(
             f"remove_parametrizations: {tensor_name!r} has {len(computed._names)} originals; "

@@ -23,7 +23,7 @@ from ...engine.grad_mode import is_grad_enabled, no_grad, thread
 from ...engine.rule import Held
 from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
-from ...kernel_set import kernels
+from ...kernel_set import exact, kernels
 from ..module import Module
 from ..parameter import Parameter
 from ..ruled import has_rule
@@ -373,7 +373,7 @@ def _returned(module: Module, losses: Callable[[], Tensor]) -> dict[str, Tensor]
 def add(sums: dict[int, Tensor], parameter: Parameter, rows: Tensor) -> None:
     """Add rows to the sum of a parameter."""
     total = sums.get(id(parameter))
-    sums[id(parameter)] = rows if total is None else wrap(total.array + rows.array)
+    sums[id(parameter)] = rows if total is None else wrap(exact("add")(total.array, rows.array))
 
 
 # ---- grad_sample along with grad -----------------------------------------------------------------------------------
@@ -459,11 +459,11 @@ class GradSamples(_Watch):
         if rows is None:
             return
         if self._mean:
-            rows = wrap(rows.array * rows.array.dtype.type(len(rows.array)))
+            rows = wrap(kernels.scale(rows.array, float(len(rows.array))))
         self._quiet = True
         try:
             rows = hooked(parameter, rows, {handle.id for handle in self._handles})
         finally:
             self._quiet = False
         before = None if id(parameter) in self._fresh else parameter.grad_sample
-        parameter.grad_sample = rows if before is None else wrap(before.array + rows.array)
+        parameter.grad_sample = rows if before is None else wrap(exact("add")(before.array, rows.array))

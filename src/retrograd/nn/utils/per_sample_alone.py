@@ -85,7 +85,7 @@ def buffers_of(layer: Module) -> Buffers:
         for name in members["_buffer_names"]:
             tensor = members[name]
             if tensor is not None:
-                found.append((members, name, tensor, tensor.array.copy(order="K")))
+                found.append((members, name, tensor, kernels.duplicate(tensor.array)))
     return found
 
 
@@ -94,7 +94,7 @@ def again(call: Call, *args: Any, **kwargs: Any) -> Any:
     forward = call.layer.forward
     now = [(members, name, members.get(name)) for members, name, _, _ in call.buffers]
     for members, name, _, copy in call.buffers:
-        members[name] = wrap(copy.copy(order="K"))
+        members[name] = wrap(kernels.duplicate(copy))
     try:
         with call.rules.again(None), enable_grad():
             if has_rule(call.layer):
@@ -131,7 +131,7 @@ def prepare_alone(call: Call) -> np.ndarray:
     check_alone(call)
     axis = 1 if getattr(call.layer, "batch_first", True) is False else 0
     call.axes = axis, axis
-    return call.y.array.copy()
+    return kernels.duplicate(call.y.array)
 
 
 def output_axis(call: Call, count: int) -> int:
@@ -303,6 +303,6 @@ def hooked(parameter: Parameter, rows: Tensor, own: Container[int] = ()) -> Tens
     hooks = getattr(parameter, "_hooks", {})
     if all(key in own for key in hooks):
         return rows
-    entries: list[list[Any]] = [[parameter, wrap(row), False] for row in rows.array]
+    entries: list[list[Any]] = [[parameter, wrap(rows.array[n, ...]), False] for n in range(len(rows.array))]
     run_leaf_hooks(entries)
     return wrap(kernels.concatenate([entry[1].array[None] for entry in entries], 0)) if entries else rows

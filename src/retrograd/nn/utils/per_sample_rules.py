@@ -27,6 +27,7 @@ from ...ops.convolution.convolution import Conv, ConvInputGrad
 from ...ops.convolution.deformable import DeformConv, per_sample_deform_weight_grad
 from ...ops.convolution.gradient import bias_gradient, per_sample_conv_weight_grad
 from ...ops.product.matmul import matmul
+from ...ops.shape.shape import reshaped
 from ..module import Module
 
 __all__ = [
@@ -164,8 +165,8 @@ def _linear(call: Call, g: Tensor) -> dict[str, Tensor]:
     """x (N, ..., Ci), g (N, ..., Co)"""
     x, n = call.x.array, call.x.array.shape[0]
     places = math.prod(x.shape[1:-1])
-    rows = wrap(g.array.reshape(n, places, g.array.shape[-1]))
-    gw = matmul(rows.transpose(1, 2), wrap(x.reshape(n, places, x.shape[-1])))
+    rows = wrap(reshaped(g.array, (n, places, g.array.shape[-1])))
+    gw = matmul(rows.transpose(1, 2), wrap(reshaped(x, (n, places, x.shape[-1]))))
     return {"weight": gw, "bias": rows.sum(1)}
 
 

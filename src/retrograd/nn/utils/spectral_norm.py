@@ -10,7 +10,7 @@ import numpy as np
 from ...arrays import from_host
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
-from ...kernel_set import kernels
+from ...kernel_set import exact, kernels
 from ...ops.random.sampling import randn
 from ..arguments import as_module
 from ..module import Module
@@ -41,7 +41,7 @@ def spectral_norm(
     delattr(module, name)
     module.register_parameter(f"{name}_orig", Parameter(weight.array, weight.requires_grad))
     for letter, extent in zip("uv", extents, strict=True):
-        start = unit(randn(extent).array.astype(weight.array.dtype), eps)
+        start = unit(from_host(kernels.cast(randn(extent).array, weight.array.dtype), like=weight.array), eps)
         module.register_buffer(f"{name}_{letter}", Tensor(start))
     compute(module, name, _Divided(name, axis, n_power_iterations, eps))
     return module
@@ -73,7 +73,8 @@ class _Divided:
         given = [state.get(key + end) for end in ("_orig", "", "_u")]
         if f"{key}_v" in state or any(value is None for value in given):
             return
-        original, weight, u = (from_host(getattr(value, "array", value), np.float64) for value in given)
+        arrays = [from_host(getattr(value, "array", value)) for value in given]
+        original, weight, u = [exact("cast")(array, np.dtype(np.float64)) for array in arrays]
         own = [module.__dict__[f"{self.name}_{end}"] for end in ("orig", "u", "v")]
         if original.shape != own[0].shape or weight.shape != original.shape or u.shape != own[1].shape:
             return  # load_state_dict reports them
@@ -95,7 +96,7 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
         raise ValueError(f"remove_spectral_norm: {type(module).__name__} has no spectral norm of {name!r}")
     training, module.training = module.training, False
     with no_grad():
-        value = getattr(module, name).array.copy(order="K")
+        value = kernels.duplicate(getattr(module, name).array)
     module.training = training
     stop_computing(module, name)
     for end in ("orig", "u", "v"):

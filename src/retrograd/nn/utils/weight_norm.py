@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
+from ...kernel_set import kernels
 from ..arguments import as_module
 from ..module import Module
 from ..parameter import Parameter
@@ -58,7 +59,7 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     if v is None or not isinstance(getattr(type(module), name, None), property):
         raise ValueError(f"remove_weight_norm: {type(module).__name__} has no weight norm of {name!r}")
     with no_grad():
-        value = getattr(module, name).array.copy(order="K")
+        value = kernels.duplicate(getattr(module, name).array)
     stop_computing(module, name)
     delattr(module, f"{name}_g")
     delattr(module, f"{name}_v")

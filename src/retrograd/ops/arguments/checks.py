@@ -179,7 +179,7 @@ def as_counts(name: str, label: str, values: Any) -> np.ndarray:
         array = values.array if isinstance(values, Tensor) else values
         if array.dtype.kind not in "iu":
             raise TypeError(f"{name}: {label} is {array.dtype}, needs integers")
-        return arrays.to_host(kernels.cast(array.reshape(-1), int64), "an argument that is a list of ints")
+        return arrays.to_host(kernels.cast(array, int64), "an argument that is a list of ints").reshape(-1)
     if not isinstance(values, Iterable) or isinstance(values, (str, bytes)):
         raise TypeError(f"{name}: {label}={_excerpt(values)} is {type(values).__name__}, needs a list of ints")
     counts = [as_count(name, f"{label}[{place}]", n, -(2**63), 2**63 - 1) for place, n in enumerate(values)]

@@ -13,7 +13,7 @@ from ...arrays import copied_from_host, from_host, is_array, overlap
 from ...engine.convert import as_allowed_array
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...kernel_set import kernels
+from ...kernel_set import exact, kernels
 from ..arguments.checks import as_count, as_element, as_flag, as_real, is_number, require_tensor, whole
 from ..dtypes.dtype import as_dtype, converted, default_dtype, int64
 from ..memory.device import as_device
@@ -61,8 +61,10 @@ def tensor(
     check_options("tensor", {"device": device, "pin_memory": pin_memory})
     kind = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
-        data = data.array
-    array = copied_from_host(data) if is_array(data) else as_allowed_array(data, kind)
+        same = kind is None or kind == data.array.dtype
+        array = kernels.duplicate(data.array) if same else exact("cast")(data.array, kind)
+    else:
+        array = copied_from_host(data) if is_array(data) else as_allowed_array(data, kind)
     return Tensor(array, requires_grad, kind)
 
 

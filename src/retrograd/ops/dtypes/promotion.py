@@ -14,6 +14,7 @@ import numpy as np
 from ...engine.arguments import shown
 from ...engine.grad_mode import thread
 from ...engine.tensor import Tensor, wrap
+from ...kernel_set import exact
 from ..arguments.checks import as_element, is_number, require_float, require_tensor
 from ..memory.private import private
 from .dtype import bool_, cast, default_dtype, int16, int64
@@ -38,7 +39,7 @@ def floats(name: str, *, integers: bool = False, **operands: Any) -> tuple[Tenso
 def _operand(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> Tensor:
     """As ``as_element``; beside a tensor of a smaller type than int64 a number wraps."""
     if dtype.kind in "iu" and dtype.itemsize < 8:
-        return wrap(as_element(name, label, number, int64).astype(dtype))
+        return wrap(exact("cast")(as_element(name, label, number, int64), dtype))
     return wrap(as_element(name, label, number, dtype))
 
 

@@ -15,7 +15,7 @@ from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
 from ..arguments.checks import as_flag, as_index, as_int, require_float, require_same, require_tensor
 from ..memory.private import private
-from ..shape.shape import TOO_LONG, reshape
+from ..shape.shape import TOO_LONG, reshape, reshaped
 from .gather import Gather
 from .indexing import in_range, narrow
 from .sparse import Matrix, SparseProduct
@@ -94,13 +94,13 @@ def embedding(
         return seen
     indices, padding = _checked("embedding", input, weight, padding_idx, sparse, scale_grad_by_freq)
     if weight.array.dtype.kind != "f" and max_norm is None:
-        picked = exact("lines")(weight.array, indices.reshape(-1), 0)
+        picked = exact("lines")(weight.array, reshaped(indices, (-1,)), 0)
         return wrap(picked.reshape(*indices.shape, weight.array.shape[1]))
     require_float("embedding", weight, "weight")
     if max_norm is not None:
         _renormalize(weight, indices, max_norm, norm_type)
     rows = weight.array.shape[0]
-    matrix = Matrix(indices.reshape(-1), rows)
+    matrix = Matrix(reshaped(indices, (-1,)), rows)
     weighted = matrix
     if padding is not None or scale_grad_by_freq:
         factors = kernels.embedding_factors(matrix.indices, rows, padding, scale_grad_by_freq, weight.array.dtype)
@@ -151,7 +151,7 @@ def embedding_bag(
                 f"embedding_bag: per_sample_weights is for mode='sum' and has input's shape {indices.shape}; got "
                 f"mode={mode!r}, per_sample_weights.shape={per_sample_weights.array.shape}"
             )
-    flat = indices.reshape(-1)
+    flat = reshaped(indices, (-1,))
     if last:  # entries after it are in no bag
         flat = flat[: number(starts[-1:], "where the last bag ends")]
     if max_norm is not None:

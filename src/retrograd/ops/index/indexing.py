@@ -37,8 +37,7 @@ class GetItem(View):
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: Basic) -> Tensor:
         ctx.input_shape, ctx.index = x.array.shape, index
-        part = x.array[index]
-        return wrap(x.array[(*index, ...)] if isinstance(part, np.generic) else part)  # a view even of a single element
+        return wrap(x.array[index if ... in index else (*index, ...)])  # a view even of a single element
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import from_host
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
@@ -21,6 +22,7 @@ class PickRows(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, rows: np.ndarray) -> Tensor:
+        rows = from_host(rows, like=x.array)
         ctx.save_for_backward(rows)
         ctx.count = len(x.array)
         return wrap(_lines(x.array, rows))
@@ -36,6 +38,7 @@ class PlaceRows(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, rows: np.ndarray, count: int, filling: float) -> Tensor:
+        rows = from_host(rows, like=x.array)
         ctx.save_for_backward(rows)
         return wrap(_lines(x.array, kernels.inverse_rows(rows, count), filling))
 

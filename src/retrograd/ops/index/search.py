@@ -21,7 +21,7 @@ from ..arguments.checks import (
     require_same,
     require_tensor,
 )
-from ..shape.shape import TOO_LONG
+from ..shape.shape import TOO_LONG, reshaped
 
 __all__ = ["bincount", "bucketize", "histc", "histogram", "histogramdd", "searchsorted"]
 
@@ -123,7 +123,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     require_float("histc", input)
     if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)) or not 1 <= bins < TOO_LONG:
         raise ValueError(f"histc: bins={bins!r} must be an int from 1 to {TOO_LONG - 1}")
-    x = input.array.reshape(-1)
+    x = reshaped(input.array, (-1,))
     low, high = as_real("histc", "min", min), as_real("histc", "max", max)
     if low == high and x.size:
         low, high = extremes(x, "the range of a histogram")
@@ -242,7 +242,7 @@ def histogramdd(
     if len(shape) < 2:
         raise ValueError(f"histogramdd: input.shape={shape} must have at least 2 axes, (..., N): N coordinates")
     axes = shape[-1]
-    points = input.array.reshape(prod(shape[:-1]), axes)
+    points = reshaped(input.array, (prod(shape[:-1]), axes))
     given = list(bins) if isinstance(bins, (tuple, list)) else [bins] * axes
     if len(given) != axes:
         raise ValueError(f"histogramdd: bins has {len(given)} entries, needs {axes} for input.shape={shape}")

@@ -11,7 +11,7 @@ from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
 from ..arguments.checks import as_flag, as_index, is_number, require_tensor
 from ..pointwise.operands import WithoutGradient
-from ..shape.shape import axis, sizes
+from ..shape.shape import axis, reshaped, sizes
 from .indexing import in_range
 
 __all__ = ["isin", "unique_consecutive", "unravel_index"]
@@ -60,7 +60,7 @@ def unique_consecutive(
     return_inverse = as_flag("unique_consecutive", "return_inverse", return_inverse)
     return_counts = as_flag("unique_consecutive", "return_counts", return_counts)
     along = 0 if dim is None else axis("unique_consecutive", "dim", dim, input.array.ndim)
-    x = input.array.reshape(-1) if dim is None else input.array
+    x = reshaped(input.array, (-1,)) if dim is None else input.array
     merged, inverse, counts = kernels.unique_consecutive(x, along, return_inverse, return_counts)
     wanted = [WithoutGradient.apply(input, merged, "unique_consecutive") if input._requires_grad else wrap(merged)]
     if inverse is not None:

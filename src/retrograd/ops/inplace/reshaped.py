@@ -19,6 +19,7 @@ from ...engine.tensor import Tensor, alias
 from ...kernel_set import kernels
 from ..arguments.binding import require_bound
 from ..arguments.checks import as_callable, as_flag, require_tensor
+from ..index.pick import memory_order
 from ..memory.layout import as_memory_format
 from ..shape import shape, strides
 from ..shape.broadcasting import broadcasts_to
@@ -92,10 +93,10 @@ def _resized(name: str, x: Tensor, size: tuple[int, ...]) -> Tensor:
     _require_no_gradient(name, x)
     old, count = x.array, math.prod(size)
     if size != old.shape:
-        flat = old.ravel("K")  # shares the memory where it is dense
+        flat = dense = shape.reshaped(old.transpose(memory_order(old)), (-1,))  # shares the memory where it is dense
         if count > flat.size:
             flat = empty(count, old.dtype, like=old)
-            kernels.copy(flat[: old.size], old.ravel("K"))
+            kernels.copy(flat[: old.size], dense)
         _set(x, flat[:count].reshape(size))
     return x
 

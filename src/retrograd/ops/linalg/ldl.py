@@ -18,6 +18,7 @@ from ...kernel_set import kernels
 from ..arguments.checks import as_flag, kind_of, require_same
 from ..index.gather import take_along_dim
 from ..shape.broadcasting import broadcast_shape
+from ..shape.shape import reshaped
 from .lu import first_position, rows_in_order
 from .matrices import LinAlgError, matrix_at, require_matrices, require_square, transposed, unit_matrix
 from .solving import Solve
@@ -176,7 +177,7 @@ def _checked(ld: Tensor, pivots: Any) -> np.ndarray:
             f"ldl_solve: pivots.shape={found.shape} must be {ld.array.shape[:-1]}, for LD.shape={ld.array.shape}"
         )
     n = found.shape[-1]
-    every = integers(found.reshape(-1), "whether pivots are those of a factorization")
+    every = integers(reshaped(found, (-1,)), "whether pivots are those of a factorization")
     for begin in range(0, len(every), max(n, 1)):
         own, k = every[begin : begin + n], 0
         while k < n:

@@ -9,7 +9,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...kernel_set import kernels
+from ...kernel_set import exact, kernels
 from ..arguments.checks import as_index, as_real, require_float
 from ..memory.private import private
 from ..pointwise.operands import Gradients
@@ -139,7 +139,7 @@ def multi_margin_loss(
     labels = labels.reshape(-1)
     losses = MultiMargin.apply(rows, labels, int(p), as_real(name, "margin", margin))
     if weight is not None:
-        losses = losses * wrap(weight.array[labels])
+        losses = losses * wrap(exact("lines")(weight.array, labels, 0))
     return reduce(name, losses if target.array.ndim else Reshape.apply(losses, ()), reduction)
 
 

@@ -11,7 +11,7 @@ from ... import arrays
 from ...arrays import address, any_true, from_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...kernel_set import exact
+from ...kernel_set import exact, kernels
 from ..arguments.checks import as_element, is_number, require_tensor
 from ..reduce.reduction import sum as total
 from ..shape import shape as shapes
@@ -220,7 +220,7 @@ def dlpack(input: Tensor, **options: Any) -> Any:
         return seen
     array = input.numpy()
     if options.get("copy"):
-        array = array.copy()
+        array = kernels.reshaped(array, array.shape)
     elif array.size and min(array.strides, default=0) < 0:
         raise BufferError(
             f"__dlpack__: an axis of the tensor, of shape {array.shape}, is read backwards in memory, which not every "

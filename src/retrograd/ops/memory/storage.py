@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import address
+from ...arrays import address, to_host
 from ...engine.changes import memory
 from ...engine.tensor import Tensor
 from .device import CPU
@@ -50,7 +50,7 @@ class Storage:
 
     def tolist(self) -> list[Any]:
         """The elements, in the order of memory."""
-        found: list[Any] = self._owner.ravel("K").view(self.dtype).tolist()
+        found: list[Any] = to_host(self._owner, "the elements of a storage").ravel("K").view(self.dtype).tolist()
         return found
 
     def __getitem__(self, index: Any) -> Any:

@@ -22,7 +22,7 @@ from ..arguments.checks import as_flag, as_truth, require_number
 from ..convolution.arguments import Extent, check_axes, freeze
 from ..memory.private import private
 from ..pointwise.elementwise import Scale, div
-from ..shape.shape import Reshape
+from ..shape.shape import Reshape, reshaped
 
 Pairs = int | tuple[int, ...] | tuple[tuple[int, int], ...]
 Windows = Window | AdaptiveWindow
@@ -204,7 +204,7 @@ def _factors(window: Window, padding: tuple[tuple[int, int], ...], dtype: Any) -
 
 def _window_sums(x: Tensor, window: Window) -> Tensor:
     """The sum of integers over each window: a convolution of each channel with ones."""
-    planes = x.array.reshape(-1, 1, *window.input)
+    planes = reshaped(x.array, (-1, 1, *window.input))
     y = exact("conv")(planes, ones((1, 1, *window.kernel), planes.dtype, like=planes), None, window)
     return wrap(y.reshape(*x.array.shape[: -window.ndim], *window.output))
 

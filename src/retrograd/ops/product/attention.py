@@ -27,7 +27,7 @@ from ..pointwise.elementwise import Scale
 from ..pointwise.piecewise import where
 from ..random.dropout import dropout
 from ..shape.broadcasting import Expand, Sum
-from ..shape.shape import Reshape
+from ..shape.shape import Reshape, reshaped
 from .matmul import matmul, swap_last
 
 __all__ = ["scaled_dot_product_attention"]
@@ -188,7 +188,7 @@ def scaled_dot_product_attention(
         return Attention.apply(query, key, value, fixed, factor, is_causal)
     operands = [_as_four(x) for x in (query, key, value)]
     if fixed is not None:
-        fixed = fixed.reshape(*_four(fixed.shape))
+        fixed = reshaped(fixed, _four(fixed.shape))
     y = Attention.apply(*operands, fixed, factor, is_causal)
     return Reshape.apply(y, (*lead, *y.array.shape[2:]))
 

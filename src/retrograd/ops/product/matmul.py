@@ -22,7 +22,7 @@ from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
 from ..arguments.checks import require_same
 from ..shape.broadcasting import Sum, broadcast_shape, sum_to
-from ..shape.shape import Permute, Reshape
+from ..shape.shape import Permute, Reshape, reshaped
 from ..sparse.coo import SparseTensor, spmm
 
 __all__ = ["matmul"]
@@ -56,7 +56,7 @@ class LinearWeightGrad(Function):
         xs, gs = x.array, g.array
         if xs.ndim != 2:
             rows = math.prod(xs.shape[:-1])
-            xs, gs = xs.reshape(rows, xs.shape[-1]), gs.reshape(rows, gs.shape[-1])
+            xs, gs = reshaped(xs, (rows, xs.shape[-1])), reshaped(gs, (rows, gs.shape[-1]))
         return wrap(kernels.matmul(xs.T, gs).T)  # in a weight's memory order, (Ci, Co)
 
     @staticmethod

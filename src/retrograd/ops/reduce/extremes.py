@@ -16,7 +16,7 @@ from ..index.pick import Place, memory_order
 from ..memory.private import private
 from ..pointwise.piecewise import maximum, minimum
 from ..shape.broadcasting import kept_shape
-from ..shape.shape import Reshape, axis, of_line
+from ..shape.shape import Reshape, axis, of_line, reshaped
 from .reduction import Dim, left_shape, operands
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
@@ -235,7 +235,7 @@ def _first_of_all(x: np.ndarray, smallest: bool) -> np.ndarray:
     if x.flags.c_contiguous:
         return find(x.reshape(-1), 0)[1]
     order = memory_order(x)
-    line = x.transpose(order).reshape(-1)  # in memory order; among ties C order decides
+    line = reshaped(x.transpose(order), (-1,))  # in memory order; among ties C order decides
     value, first = find(line, 0)
     return kernels.first_equal(line, value, first, x.shape, order)
 

@@ -234,8 +234,7 @@ def repeat_interleave(
         input, dim = reshape(input, input.array.size), 0
     position = axis("repeat_interleave", "dim", dim, input.array.ndim)
     extent = input.array.shape[position]
-    given = repeats.array if isinstance(repeats, Tensor) else from_host(repeats, like=input.array)
-    counts = to_host(given, "the number of repetitions") if isinstance(repeats, Tensor) else given
+    counts = to_host(repeats.array, "the number of repetitions") if isinstance(repeats, Tensor) else from_host(repeats)
     if counts.dtype.kind not in "iu":
         raise TypeError(f"repeat_interleave: repeats is {counts.dtype}, needs an int or an int64 Tensor")
     if counts.ndim > 1 or counts.size not in (1, extent) or counts.min(initial=0) < 0:
@@ -246,6 +245,7 @@ def repeat_interleave(
     total = counts.sum(dtype=float) * (extent if counts.size == 1 else 1)
     if total >= TOO_LONG:  # the kernel does not check for overflow
         raise ValueError(f"repeat_interleave: repeats={counts.tolist()} make {total:.3g} slices: too many")
+    given = repeats.array if isinstance(repeats, Tensor) else from_host(counts, like=input.array)
     indices = kernels.repeated_indices(given, extent)
     if output_size is not None and output_size != indices.size:
         raise ValueError(f"repeat_interleave: output_size={output_size}, but the repeats add up to {indices.size}")

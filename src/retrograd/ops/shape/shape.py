@@ -358,11 +358,8 @@ def t(input: Tensor) -> Tensor:
 
 def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """x in another shape, a view where possible; a large copy is made by all threads."""
-    if x.size < _LARGE or x.flags.c_contiguous:
-        y = x.reshape(shape)
-        if listeners and not (x.flags.c_contiguous or _can_view(x.shape, x.strides, y.shape)):
-            return kernels.reshaped(x, y.shape)  # they are to hear of the copy
-        return y
+    if (x.size < _LARGE and not listeners) or x.flags.c_contiguous:  # listeners are to hear of a copy
+        return x.reshape(shape)
     known = math.prod(n for n in shape if n != -1)
     whole = tuple(x.size // (known or 1) if n == -1 else n for n in shape)
     if math.prod(whole) != x.size or _can_view(x.shape, x.strides, whole):
