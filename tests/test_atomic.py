@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from disk import Disk, after_power_cut
-from retrograd import atomic
-from retrograd.atomic import UnconfirmedError, why_not_written, write_atomically
+from retrograd._files import atomic
+from retrograd._files.atomic import UnconfirmedError, why_not_written, write_atomically
 
 OLD, NEW = b"the earlier one" * 50, b"the new one, which is longer" * 100
 

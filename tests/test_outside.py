@@ -17,7 +17,7 @@ from retrograd.data.series import SeriesError, read_series
 from retrograd.data.text import TextError, read_text
 from retrograd.interop import load_safetensors
 from retrograd.interop.safetensors import SafetensorsError
-from retrograd.outside import open_outside, read_outside
+from retrograd._files.untrusted import open_outside, read_outside
 from retrograd.train import CheckpointError, load_checkpoint
 
 READERS: list[tuple[Callable[[Path], Any], type[Exception]]] = [

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from retrograd.codes import Requantized, Scaled
-from retrograd.geometry import Window, conv_window
+from retrograd.specs.low_bit import Requantized, Scaled
+from retrograd.specs.geometry import Window, conv_window
 from retrograd.kernel_set import kernels
 
 from .. import libraries as lib

@@ -15,7 +15,7 @@ from types import FunctionType, TracebackType
 from typing import Any, NamedTuple, Self, cast
 
 from .kernels.interface import KERNELS, Array, Interface, Spec, arrays_in, layout_of, leaves, mapped
-from .options import AUTO, TEXTBOOK_ALGORITHMS, Options
+from .specs.convolution_options import AUTO, TEXTBOOK_ALGORITHMS, Options
 
 _PACKAGES = {"compiled": "retrograd.kernels.compiled", "textbook": "retrograd.textbook"}
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import retrograd
 from conformance.table import Op, Refusal, distinct, normal, uniform
-from retrograd import textbook
+from retrograd.kernels import textbook
 from retrograd.engine.operator import OPERATORS as ALL
 
 X, Y = normal(3, 5), normal(3, 5, seed=1)

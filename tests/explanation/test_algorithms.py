@@ -18,7 +18,7 @@ from retrograd.explanation.operators import find
 from retrograd.explanation.operators.mistakes import CONVOLUTION
 from retrograd.explanation.running import as_dicts
 from retrograd.explanation.trace import traced
-from retrograd.geometry import Window, conv_window
+from retrograd.specs.geometry import Window, conv_window
 
 
 @st.composite

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrograd import textbook
+from retrograd.kernels import textbook
 from retrograd.engine.gradcheck import gradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.formulas import UPDATES, form

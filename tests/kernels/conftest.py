@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 import retrograd.kernels.compiled
-import retrograd.textbook
+import retrograd.kernels.textbook
 
 
 @pytest.fixture(scope="session", params=[retrograd.kernels.compiled, retrograd.textbook], ids=["compiled", "textbook"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import retrograd.kernels.compiled
-import retrograd.textbook
+import retrograd.kernels.textbook
 
 # For tests of how the compiled kernels cut their work into tasks, blocks and forms, which NumPy does not: of the
 # textbook set they show little, and take as long.

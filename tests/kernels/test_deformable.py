@@ -10,7 +10,7 @@ import pytest
 import naive_deformable as naive
 from comparison import assert_close, bits, run
 from retrograd import kernels
-from retrograd.geometry import Window, conv_window
+from retrograd.specs.geometry import Window, conv_window
 from retrograd.kernels.compiled.machine.launch import get_num_threads, set_num_threads
 from strategies import DTYPES, LAYOUTS, numbers
 

@@ -11,7 +11,7 @@ import pytest
 
 import retrograd as rg
 from conformance.test_types import CASES, as_function
-from retrograd import textbook
+from retrograd.kernels import textbook
 from retrograd.formulas import FUSED, POINTWISE
 from retrograd.kernel_set import KernelSet, Listener, kernels, use_kernels
 from retrograd.kernels import compiled

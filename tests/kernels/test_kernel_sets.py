@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 import retrograd.kernels.compiled
-import retrograd.textbook
+import retrograd.kernels.textbook
 from comparison import bits
 from formula_arguments import KERNELS, arguments
 from kernels.garbage import fill_memory_with_garbage
 from kernels.sets import textbook_at_night
-from retrograd.codes import Requantized, Scaled, Thresholded
+from retrograd.specs.low_bit import Requantized, Scaled, Thresholded
 from retrograd.formulas import UPDATES, Form, form
 from retrograd.formulas.losses import LOSSES, minus_first
-from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
+from retrograd.specs.geometry import AdaptiveWindow, conv_window, pool_window
 from retrograd.kernels.compiled.machine.launch import get_num_threads, set_num_threads
-from retrograd.recurrence import Weights, recurrence
+from retrograd.specs.recurrence import Weights, recurrence
 from strategies import DTYPES, LAYOUTS, numbers
 
 # the others are not compiled: both sets run the textbook's

@@ -16,8 +16,8 @@ import pytest
 import naive
 from comparison import memory
 from kernels.sets import textbook_at_night
-from retrograd.codes import Requantized, Scaled, Thresholded, fits
-from retrograd.geometry import Window, conv_transpose_window, conv_window
+from retrograd.specs.low_bit import Requantized, Scaled, Thresholded, fits
+from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
 from retrograd.kernels.compiled.machine import integer, launch
 from retrograd.kernels.compiled.machine.compiler import emit
 from retrograd.kernels.compiled.machine.integer_jit import build

@@ -19,7 +19,7 @@ import pytest
 import retrograd as rg
 from conformance.test_types import CASES, as_function
 from retrograd.formulas import UPDATES
-from retrograd.geometry import conv_window
+from retrograd.specs.geometry import conv_window
 from retrograd.kernel_set import Listener, plan, use_kernels
 from retrograd.kernels import compiled
 from retrograd.kernels.compiled.machine.plan import Plan, plan_of

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_equal
 
-from retrograd import textbook
-from retrograd.geometry import pool_window
+from retrograd.kernels import textbook
+from retrograd.specs.geometry import pool_window
 from retrograd.kernels.interface import KERNELS, spec_of
 
 _DRAW = np.random.default_rng(0)

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import retrograd.textbook.algorithms
+import retrograd.kernels.textbook.algorithms
 from retrograd import nn
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
-from retrograd.geometry import Window, conv_window
+from retrograd.specs.geometry import Window, conv_window
 from retrograd.kernel_set import active_kernels, kernel_setting, kernels, use_kernels
 from retrograd.ops.convolution.convolution import conv, conv_input_grad
-from retrograd.options import AUTO, TEXTBOOK_ALGORITHMS, Options
+from retrograd.specs.convolution_options import AUTO, TEXTBOOK_ALGORITHMS, Options
 
 
 def test_sets_at_once_and_restores() -> None:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd import nn, textbook
+from retrograd import nn
+from retrograd.kernels import textbook
 from retrograd.engine.operator import OPERATORS
 from retrograd.kernel_set import instead, kernels
 from retrograd.ops.normalization.norm import norm_grad

@@ -14,9 +14,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from formula_arguments import KERNELS, arguments
 from kernels.test_specifications import CASES, WITHOUT_SPECIFICATION
-from retrograd import textbook
+from retrograd.kernels import textbook
 from retrograd.formulas import form
-from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
+from retrograd.specs.geometry import AdaptiveWindow, conv_window, pool_window
 from retrograd.kernels.interface.indexing import Indexing
 from retrograd.kernels.interface.linear_algebra import LinearAlgebra
 

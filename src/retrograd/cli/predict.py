@@ -76,7 +76,7 @@ def _predict(arguments: argparse.Namespace) -> int:
     from ..kernel_set import use_kernels
     from ..onnx.classifier import OnnxClassifier
     from ..onnx.errors import OnnxError
-    from ..printable import display_name
+    from .._files.terminal import display_name
     from ..train import CheckpointError
     from ..train.predict import Predictor
 

@@ -27,8 +27,8 @@ from ..formulas import FUSED
 from ..formulas.losses import LOSSES
 from ..formulas.table import Together
 from ..kernel_set import instead, use_kernels
-from ..textbook import loss as textbook_loss
-from ..textbook.pointwise import on_arrays
+from ..kernels.textbook import loss as textbook_loss
+from ..kernels.textbook.pointwise import on_arrays
 from .measure import Arrays, Call, gradients
 from .slips import changes
 from .trace import traced

@@ -30,12 +30,12 @@ from ..engine.operator import OPERATORS, Operator
 from ..engine.steps import Step, Steps, record_steps
 from ..engine.sweep import grad
 from ..engine.tensor import Tensor
-from ..geometry import Window
+from ..specs.geometry import Window
 from ..kernels.interface import leaves
 from ..nn import modules as layers
 from ..nn.module import Module
 from ..ops.convolution.plan import passes_of
-from ..options import Options
+from ..specs.convolution_options import Options
 
 __all__ = [
     "Ran",

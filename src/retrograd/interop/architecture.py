@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import lowbit, nn
-from ..codes import Requantized, Thresholded
+from ..specs.low_bit import Requantized, Thresholded
 from ..lowbit.bits import packed
 
 __all__: list[str] = []

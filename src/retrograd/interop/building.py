@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from .. import lowbit, nn
-from ..codes import ELEMENTS, Requantized, Thresholded
+from ..specs.low_bit import ELEMENTS, Requantized, Thresholded
 from ..engine.tensor import wrap
-from ..entries import Check, anything, brief, choice, count, flag, items, names, reason, table, text
+from .._files.state import Check, anything, brief, choice, count, flag, items, names, reason, table, text
 from ..lowbit.bits import Format, Listed, Shifts, Uniform, Weight, bytes_of, unpacked
 from ..lowbit.packed import MOST_LISTED, packed_layer
 from ..nn.module import Module

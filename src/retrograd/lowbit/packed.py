@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..arrays import all_finite, all_true, broadcast_to, from_host, integers, number, ones
-from ..codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, fits
+from ..specs.low_bit import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, fits
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
-from ..geometry import Window, conv_window
+from ..specs.geometry import Window, conv_window
 from ..kernel_set import active_kernels, exact, kernels
 from ..nn.module import Module
 from ..ops.convolution.arguments import frozen, window_of

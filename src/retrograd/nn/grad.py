@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from ..engine.arguments import as_list
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
-from ..geometry import as_tuple
+from ..specs.geometry import as_tuple
 from ..ops.arguments.binding import advised
 from ..ops.convolution.arguments import Extent, Padding, frozen
 from ..ops.convolution.convolution import Conv, ConvInputGrad, ConvWeightGrad

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..engine.tensor import Tensor
-from ..geometry import as_pairs, as_tuple
+from ..specs.geometry import as_pairs, as_tuple
 from ..ops.pooling.adaptive_pooling import OutputSize, outputs
 from ..ops.pooling.fractional_pooling import sizes
 from .layer import OverAxes, layer

@@ -19,8 +19,8 @@ from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.line import inside
 from ..engine.tensor import Tensor, wrap
-from ..entries import brief, check_table, items, names
-from ..entries import number as number_of
+from .._files.state import brief, check_table, items, names
+from .._files.state import number as number_of
 from ..formulas import UPDATES, form
 from ..kernel_set import exact, kernels
 from .batch import Batch, array_of

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..entries import brief
+from .._files.state import brief
 
 __all__: list[str] = []
 

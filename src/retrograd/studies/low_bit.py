@@ -18,7 +18,7 @@ from ..engine.tensor import Tensor
 from ..interop.safetensors import save_safetensors
 from ..nn.module import Module
 from ..ops.random.random import manual_seed
-from ..printable import bytes_text
+from .._files.terminal import bytes_text
 from ..train.image_task import ImageTask
 from ..train.pictures import curves
 from ..train.progress import Progress

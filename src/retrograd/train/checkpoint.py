@@ -22,10 +22,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..atomic import why_not_written, write_atomically
+from .._files.atomic import why_not_written, write_atomically
 from ..engine.tensor import Tensor
-from ..entries import brief, checked_bools, reason, text
-from ..outside import STRICT_JSON, open_outside
+from .._files.state import brief, checked_bools, reason, text
+from .._files.untrusted import STRICT_JSON, open_outside
 
 __all__ = ["CheckpointError", "load_checkpoint", "save_checkpoint"]
 

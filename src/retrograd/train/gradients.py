@@ -13,9 +13,9 @@ import numpy as np
 from ..engine.rule import without_backward_rules
 from ..engine.sweep import grad
 from ..engine.tensor import Tensor
-from ..entries import Check, check_table, number, optional, table
+from .._files.state import Check, check_table, number, optional, table
 from ..nn.module import Module
-from ..printable import aligned, display_name
+from .._files.terminal import aligned, display_name
 from .callbacks import Callback
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..engine.tensor import Tensor
-from ..entries import reason, text
+from .._files.state import reason, text
 from ..nn.functional import cross_entropy, mse_loss
 from ..nn.module import Module
 from .checkpoint import CheckpointError, load_checkpoint

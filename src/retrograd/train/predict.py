@@ -11,7 +11,7 @@ import numpy as np
 from ..data.images import read_planes
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
-from ..entries import brief, items, reason, same, text
+from .._files.state import brief, items, reason, same, text
 from ..ops.normalization.softmax import softmax
 from .checkpoint import CheckpointError, load_checkpoint
 from .networks import image_of, saved_network

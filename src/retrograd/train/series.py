@@ -14,7 +14,7 @@ import numpy as np
 from ..data.dataset import TensorDataset
 from ..data.series import Series, SeriesError, load_sunspots, read_series
 from ..engine.tensor import Tensor
-from ..entries import brief
+from .._files.state import brief
 from ..nn.functional import mse_loss
 from .faults import TrainingError
 from .forecast import Autoregression, errors, period_of, seasonal_naive

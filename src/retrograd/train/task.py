@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data.dataset import TensorDataset
 from ..engine.tensor import Tensor
-from ..entries import brief
+from .._files.state import brief
 from ..nn.functional import cross_entropy
 from ..nn.module import Module
 

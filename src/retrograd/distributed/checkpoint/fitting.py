@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ...entries import brief, names
+from ..._files.state import brief, names
 from .errors import CheckpointException
 from .structure import Kind, Node, word
 

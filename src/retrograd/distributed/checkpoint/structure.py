@@ -14,7 +14,7 @@ import numpy as np
 
 from ...engine.convert import ALLOWED
 from ...engine.tensor import Tensor
-from ...entries import brief
+from ..._files.state import brief
 from .errors import CheckpointException
 
 Node = dict[str, Any]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ...geometry import Window, as_tuple, conv_padding, conv_transpose_window, conv_window
+from ...specs.geometry import Window, as_tuple, conv_padding, conv_transpose_window, conv_window
 from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ..explanation import Array, Case, Padding, Setting
 from ..measure import Arrays

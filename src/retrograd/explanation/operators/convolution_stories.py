@@ -12,7 +12,7 @@ import numpy as np
 
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
-from ...geometry import Window
+from ...specs.geometry import Window
 from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ..measure import Arrays
 from ..story import Picture, Step, Story, label, said

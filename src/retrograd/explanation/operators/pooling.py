@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ...geometry import as_pairs, as_tuple
+from ...specs.geometry import as_pairs, as_tuple
 from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ..explanation import Array, Case, Setting
 from ..measure import Arrays

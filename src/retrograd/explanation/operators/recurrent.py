@@ -11,7 +11,7 @@ import numpy as np
 
 from ...engine.tensor import Tensor
 from ...ops.recurrent.recurrent import recurrent_layer
-from ...recurrence import Weights, recurrence
+from ...specs.recurrence import Weights, recurrence
 from ..explanation import Array, Case, Setting
 from ..measure import Arrays
 from ..sums import Products, along

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.size import Size
-from ...entries import brief
+from ..._files.state import brief
 from ...ops.memory.device import device
 from .arrays import ARRAYS
 from .refusal import Refused

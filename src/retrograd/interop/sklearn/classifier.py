@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
 from ... import nn
 from ...engine.tensor import Tensor
-from ...entries import names
+from ..._files.state import names
 from ...ops.normalization.softmax import log_softmax
 from .estimator import Estimator
 

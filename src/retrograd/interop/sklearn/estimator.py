@@ -18,7 +18,7 @@ from ...data.loader import DataLoader
 from ...data.sampler import BatchSampler, RandomSampler
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
-from ...entries import brief, choice, count, number, reason
+from ..._files.state import brief, choice, count, number, reason
 from ...ops.random.random import default_generator, fork_rng
 from ...optim import Optimizer
 from ...train import Callback, EarlyStopping, Fit, History, Progress, make_progress

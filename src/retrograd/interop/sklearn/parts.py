@@ -15,7 +15,7 @@ from typing import Any
 
 from ... import nn, optim
 from ...engine.tensor import Tensor
-from ...entries import brief
+from ..._files.state import brief
 from .perceptron import perceptron
 
 __all__ = ["PARTS", "make_loss", "make_module", "make_optimizer", "meant"]

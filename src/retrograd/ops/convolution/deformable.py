@@ -31,7 +31,7 @@ from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...geometry import Window
+from ...specs.geometry import Window
 from ...kernel_set import exact, kernels
 from ..arguments.checks import require_same
 from ..index.gather import Gather, Scatter

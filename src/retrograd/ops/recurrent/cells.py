@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ...arrays import zeros
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...recurrence import GATES, Weights, recurrence
+from ...specs.recurrence import GATES, Weights, recurrence
 from ..arguments.checks import require_float, require_tensor
 from ..shape.shape import Reshape
 from .recurrent import recurrent_layer

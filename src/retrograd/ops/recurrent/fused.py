@@ -17,7 +17,7 @@ from ...engine.grad_mode import is_grad_enabled, is_graph_kept
 from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ...recurrence import Recurrence, Weights
+from ...specs.recurrence import Recurrence, Weights
 from ..shape.shape import Reshape
 from .arguments import weight_shapes
 from .composed import Masks, composed

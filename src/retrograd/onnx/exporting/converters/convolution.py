@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....geometry import Window
+from ....specs.geometry import Window
 from ....ops.convolution.convolution import Conv, ConvInputGrad
 from ....ops.convolution.deformable import DeformConv
 from ..writer import Value, Writer

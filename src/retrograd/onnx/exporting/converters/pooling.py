@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....geometry import AdaptiveWindow, Window
+from ....specs.geometry import AdaptiveWindow, Window
 from ....ops.pooling.grid import grid_sample
 from ....ops.pooling.lp_pooling import Root
 from ....ops.pooling.pooling import AvgPool, MaxPool

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from ...geometry import Window
-from ...options import Options
+from ....specs.geometry import Window
+from ....specs.convolution_options import Options
 from . import mxnet, numpy_ml, pytorch, singa
 from .workspace import HEADING, Channels, Cost
 

@@ -15,8 +15,8 @@ from itertools import product
 
 import numpy as np
 
-from ..codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, make_filters
-from ..geometry import Window
+from ...specs.low_bit import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, make_filters
+from ...specs.geometry import Window
 from .convolution import conv, conv_input_grad
 from .ieee import ieee
 

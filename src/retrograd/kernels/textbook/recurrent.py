@@ -28,12 +28,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..formulas.activation import relu, relu_grad
-from ..formulas.gates import gru_cell, gru_cell_grad, limited, lstm, lstm_grad, unchanged
-from ..formulas.piecewise import clamp, clamp_grad
-from ..formulas.primitive import tanh
-from ..formulas.transcendental import tanh_grad
-from ..recurrence import Recurrence, Weights
+from ...formulas.activation import relu, relu_grad
+from ...formulas.gates import gru_cell, gru_cell_grad, limited, lstm, lstm_grad, unchanged
+from ...formulas.piecewise import clamp, clamp_grad
+from ...formulas.primitive import tanh
+from ...formulas.transcendental import tanh_grad
+from ...specs.recurrence import Recurrence, Weights
 from .ieee import ieee
 
 __all__ = ["recurrent", "recurrent_grad"]
