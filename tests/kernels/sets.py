@@ -13,6 +13,6 @@ textbook_at_night = pytest.mark.parametrize(
     "kernel_set",
     [
         pytest.param(retrograd.kernels.compiled, id="compiled"),
-        pytest.param(retrograd.textbook, id="textbook", marks=pytest.mark.nightly),
+        pytest.param(retrograd.kernels.textbook, id="textbook", marks=pytest.mark.nightly),
     ],
 )

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import retrograd as rg
 from retrograd import linalg
-from retrograd.kernels import textbook
 from retrograd.kernel_set import kernels
+from retrograd.kernels import textbook
 from retrograd.kernels.interface import KERNELS, spec_of
 from retrograd.kernels.interface.linear_algebra import LinearAlgebra
 

@@ -12,9 +12,9 @@ import pytest
 
 import retrograd as rg
 from retrograd import nn
-from retrograd.kernels import textbook
 from retrograd.engine.operator import OPERATORS
 from retrograd.kernel_set import instead, kernels
+from retrograd.kernels import textbook
 from retrograd.ops.normalization.norm import norm_grad
 
 F = nn.functional

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from .._files.state import reason
-from .._files.untrusted import as_path, open_outside
 from .._files.terminal import display_name
+from .._files.untrusted import as_path, open_outside
 from .dataset import Dataset
 from .pillow import pillow
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..ops.arguments.checks import as_truth
 from .._files.untrusted import read_outside
+from ..ops.arguments.checks import as_truth
 from .compressed import images_of, unpacked
 from .dataset import TensorDataset
 from .digits import held_out

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from .._files.state import brief, check_table, items, names
+from .._files.state import number as number_of
 from ..arrays import from_host, zeros_like
 from ..engine.arguments import as_list
 from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.line import inside
 from ..engine.tensor import Tensor, wrap
-from .._files.state import brief, check_table, items, names
-from .._files.state import number as number_of
 from ..formulas import UPDATES, form
 from ..kernel_set import exact, kernels
 from .batch import Batch, array_of

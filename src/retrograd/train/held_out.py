@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..engine.tensor import Tensor
 from .._files.state import reason, text
+from ..engine.tensor import Tensor
 from ..nn.functional import cross_entropy, mse_loss
 from ..nn.module import Module
 from .checkpoint import CheckpointError, load_checkpoint

@@ -38,7 +38,7 @@ _LAYERS = {"rnn_tanh": "RNN", "rnn_relu": "RNN", "lstm": "LSTM", "gru": "GRU"}
 
 
 _IMPORTS = """from retrograd.ops.recurrent.recurrent import recurrent_layer
-from retrograd.recurrence import Weights, recurrence
+from retrograd.specs.recurrence import Weights, recurrence
 """
 
 

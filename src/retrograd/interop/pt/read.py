@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..._files.state import brief
-from ...ops.arguments.checks import as_truth
-from ..._files.untrusted import open_outside
 from ..._files.terminal import display_name
+from ..._files.untrusted import open_outside
+from ...ops.arguments.checks import as_truth
 from .archive import Archive
 from .legacy import read_legacy
 from .location import checked_location

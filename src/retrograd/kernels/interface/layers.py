@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...specs.geometry import AdaptiveWindow, Window
 from ...specs.convolution_options import AUTO, Options
+from ...specs.geometry import AdaptiveWindow, Window
 from ...specs.recurrence import Recurrence, Weights
 from .kernel import BOOL, INT64, Array, Axes, Pair, Spec, Three, declare, only
 

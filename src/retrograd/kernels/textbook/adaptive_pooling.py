@@ -1,4 +1,4 @@
-"""Maximum and mean over windows that divide the input evenly; see AdaptiveWindow in ../geometry.py.
+"""Maximum and mean over windows that divide the input evenly; see AdaptiveWindow in specs/geometry.py.
 
 x (N, C, *I)    y, g, indices (N, C, *O)
 """

@@ -17,7 +17,7 @@ while over all steps
 The reverse direction is the same with time reversed. A sequence shorter than T keeps its state after its
 last step; its y is 0 there. ``formulas/gates.py`` has the cells.
 
-Source: P. Werbos, "Backpropagation through time: what it does and how to do it", 1990; see also retrograd.recurrence.
+Source: P. Werbos, "Backpropagation through time: what it does and how to do it", 1990; see also specs/recurrence.py.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...engine.grad_mode import thread
 from ...engine.tensor import Tensor
+from ...specs.convolution_options import ALGORITHMS, AUTO, NEEDS, Options, suits
 from ...specs.geometry import (
     Window,
     as_pairs,
@@ -23,7 +24,6 @@ from ...specs.geometry import (
     conv_window,
     shared_padding,
 )
-from ...specs.convolution_options import ALGORITHMS, AUTO, NEEDS, Options, suits
 from ..arguments.checks import require_same
 from ..shape.padding import Pairs
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from ...engine.grad_mode import thread
-from ...specs.geometry import Window
 from ...kernel_set import kernel_setting
 from ...specs.convolution_options import TEXTBOOK_ALGORITHMS, Options
+from ...specs.geometry import Window
 from ..arguments.checks import as_counts, as_flag
 from .arguments import Extent, Padding, frozen, window_of
 from .mxnet import paddings

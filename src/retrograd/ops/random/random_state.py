@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import from_host, same
 from ..._files.state import brief, check_table, choice, count, names
+from ...arrays import from_host, same
 
 __all__ = ["set_state_of"]
 

@@ -1,7 +1,7 @@
 """One step of a recurrent network as a function of its weights.
 
 N sequences, I inputs, H units: input (N, I), hx and cx (N, H), w_ih (G*H, I), w_hh (G*H, H), b_ih and b_hh (G*H,) or
-None. ``retrograd.recurrence`` has the equations and the order of the gates.
+None. ``retrograd.specs.recurrence`` has the equations and the order of the gates.
 """
 
 from __future__ import annotations

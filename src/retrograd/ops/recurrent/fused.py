@@ -1,6 +1,6 @@
 """The fused recurrent layer, one kernel for all its steps, and its gradient, fused or composed of operators.
 
-``textbook/recurrent.py`` has all steps, forward and backward, in NumPy.
+``kernels/textbook/recurrent.py`` has all steps, forward and backward, in NumPy.
 """
 
 from __future__ import annotations
