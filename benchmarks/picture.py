@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import geometric_mean, quantiles
 from xml.sax.saxutils import escape
 
-from retrograd.atomic import write_atomically
+from retrograd._files.atomic import write_atomically
 
 from .harness import OURS, Result
 

@@ -10,7 +10,7 @@ from operator import methodcaller
 from pathlib import Path
 from statistics import geometric_mean
 
-from retrograd.atomic import write_atomically
+from retrograd._files.atomic import write_atomically
 
 from .harness import Result, is_ours
 

@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 
 from retrograd import nn
-from retrograd.atomic import write_atomically
+from retrograd._files.atomic import write_atomically
 from retrograd.distributed.gradients.buckets import in_buckets
 from retrograd.distributed.gradients.data_parallel import MOST_BYTES
 

@@ -14,8 +14,8 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from retrograd.geometry import Window, conv_window
-from retrograd.options import AUTO, Options
+from retrograd.specs.convolution_options import AUTO, Options
+from retrograd.specs.geometry import Window, conv_window
 
 # On both sides of every vector width and tile height there is.
 CHANNELS = (1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 48, 70)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from disk import Disk, after_power_cut
-from retrograd import atomic
-from retrograd.atomic import UnconfirmedError, why_not_written, write_atomically
+from retrograd._files import atomic
+from retrograd._files.atomic import UnconfirmedError, why_not_written, write_atomically
 
 OLD, NEW = b"the earlier one" * 50, b"the new one, which is longer" * 100
 
@@ -178,7 +178,7 @@ def test_what_killed_writers_left_is_removed(tmp_path):
     code = """
 import os, signal, sys
 from pathlib import Path
-from retrograd.atomic import write_atomically
+from retrograd._files.atomic import write_atomically
 write_atomically(Path(sys.argv[1]), lambda file: (file.write(b"half"), file.flush(), os.kill(os.getpid(), 9)))
 """
     path = tmp_path / "file"

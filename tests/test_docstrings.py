@@ -29,7 +29,7 @@ MODULES = (
     "retrograd.distributed.optim",
     "retrograd.distributions",
     "retrograd.fft",
-    "retrograd.geometry",
+    "retrograd.specs.geometry",
     "retrograd.interop",
     "retrograd.interop.sklearn",
     "retrograd.linalg",
@@ -47,7 +47,7 @@ MODULES = (
     "retrograd.signal.windows",
     "retrograd.special",
     "retrograd.testing",
-    "retrograd.textbook.algorithms",
+    "retrograd.kernels.textbook.algorithms",
     "retrograd.utils.checkpoint",
     "retrograd.utils.data",
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrograd.entries import (
+from retrograd._files.state import (
     brief,
     check_table,
     checked_bools,

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from retrograd.geometry import (
+from retrograd.specs.geometry import (
     AdaptiveWindow,
     Window,
     as_pairs,

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from mutation import bounded
+from retrograd._files.untrusted import open_outside, read_outside
 from retrograd.data.images import ImageError, read_image
 from retrograd.data.series import SeriesError, read_series
 from retrograd.data.text import TextError, read_text
 from retrograd.interop import load_safetensors
 from retrograd.interop.safetensors import SafetensorsError
-from retrograd.outside import open_outside, read_outside
 from retrograd.train import CheckpointError, load_checkpoint
 
 READERS: list[tuple[Callable[[Path], Any], type[Exception]]] = [

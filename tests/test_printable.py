@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrograd.printable import display_name, printable
+from retrograd._files.terminal import display_name, printable
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Which room may import which: the imports of every file are parsed and held against the table below.
 
 Imports run one way: train, explanation, interop and the command line stand on nn, optim and data, these on ops, ops on
-the engine, both on the kernel sets through the one door to them, kernel_set, all on geometry, options and recurrence.
-kernels and textbook never import each other.
+the engine, both on the kernel sets through the one door to them, kernel_set, all on specs. kernels/compiled and
+kernels/textbook never import each other.
 
 Inside the engine the files import each other one way too, imports inside functions included: what has to go the other
 way is a method of Tensor that engine/methods.py attaches.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,21 +24,15 @@ TESTS = Path(__file__).resolve().parent
 PACKAGE = TESTS.parent / "src" / "retrograd"
 
 _LAYERS = {"nn", "optim", "data"}
-_SHAPES = {"geometry", "options", "recurrence", "codes"}
-_OPERATORS = {"ops", "engine", "kernel_set", "arrays"} | _SHAPES
-_FROM_OUTSIDE = {"outside", "printable", "entries"}
+_OPERATORS = {"ops", "engine", "kernel_set", "arrays", "specs"}
 _TOOLS = {"train", "explanation", "interop"}
 
 # room -> the other rooms that its files may import, and the packages from outside
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
-    "geometry": (set(), set()),
+    "specs": (set(), {"numpy"}),  # what an operation is told besides its arrays
     "arrays": (set(), {"numpy"}),  # allocation, the arena, views, values that the host reads
-    "options": ({"geometry"}, set()),
-    "recurrence": (set(), set()),
-    "codes": (set(), {"numpy"}),  # operands of low-bit products
-    "atomic": (set(), set()),  # writing files, for whoever writes any
-    "outside": (set(), set()),  # reading files, for whoever reads any
-    "printable": (set(), set()),  # text for a terminal, names and text from outside among it
+    "_files": (set(), {"numpy"}),  # reading and writing files, checking saved states, text for a terminal
+    "import_paths": (set(), set()),  # those of earlier versions
     "aliases": (set(), set()),  # PyTorch's import paths
     # PyTorch's modules for what is done by itself here, or is not here
     **dict.fromkeys(("accelerator", "version"), (set(), set())),
@@ -51,18 +45,19 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "serialization": ({"interop", "absent"}, set()),
     "after_import": (set(), set()),  # registers with packages that ask which libraries are there
     "absent": (set(), set()),  # what is not here, for whoever is asked for it
-    "entries": (set(), {"numpy"}),  # checking saved states
     "formulas": (set(), {"numpy"}),  # the text of pointwise operators and optimisers' updates
-    "kernels": (_SHAPES | {"formulas"}, {"numpy", "numba", "llvmlite"}),
-    "textbook": (_SHAPES | {"formulas"}, {"numpy"}),
-    "kernel_set": ({"options"}, set()),
+    "kernels": ({"kernels.compiled", "kernels.interface", "kernels.textbook"}, set()),
+    "kernels.interface": ({"specs", "formulas"}, {"numpy"}),
+    "kernels.compiled": ({"specs", "formulas", "kernels.interface"}, {"numpy", "numba", "llvmlite"}),
+    "kernels.textbook": ({"specs", "formulas"}, {"numpy"}),
+    "kernel_set": ({"specs"}, set()),
     "engine": ({"kernel_set", "arrays"}, {"numpy"}),
-    "ops": ({"engine", "kernel_set", "arrays", "entries", "formulas", "absent"} | _SHAPES, {"numpy"}),
-    "nn": (_OPERATORS | {"absent", "aliases", "formulas", "printable"}, {"numpy"}),
-    "optim": (_OPERATORS | {"entries", "absent", "formulas"}, {"numpy"}),
+    "ops": ({"engine", "kernel_set", "arrays", "specs", "_files", "formulas", "absent"}, {"numpy"}),
+    "nn": (_OPERATORS | {"absent", "aliases", "formulas", "_files"}, {"numpy"}),
+    "optim": (_OPERATORS | {"_files", "absent", "formulas"}, {"numpy"}),
     "rules": (_OPERATORS | {"nn", "formulas"}, {"numpy"}),
     "lowbit": (_OPERATORS | {"nn", "formulas"}, {"numpy"}),
-    "data": (_OPERATORS | _FROM_OUTSIDE, {"numpy", "PIL"}),
+    "data": (_OPERATORS | {"_files"}, {"numpy", "PIL"}),
     # PyTorch's paths to what stands elsewhere
     "utils": (_LAYERS | {"ops", "engine", "absent", "aliases", "explanation"}, {"numpy"}),
     "linalg": ({"engine", "ops", "absent"}, set()),  # likewise
@@ -70,22 +65,22 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "fft": ({"ops", "absent"}, set()),  # likewise
     "distributions": ({"engine", "kernel_set", "arrays", "ops", "absent"}, {"numpy"}),
     "autograd": ({"ops", "engine", "absent", "aliases"}, {"numpy"}),  # likewise, and what is made of both
-    "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "atomic", "printable"}, {"numpy"}),
-    "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "explanation"}, {"numpy", "matplotlib", "tqdm"}),
+    "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "_files"}, {"numpy"}),
+    "train": (_LAYERS | _OPERATORS | {"_files", "explanation"}, {"numpy", "matplotlib", "tqdm"}),
     "explanation": (
-        _LAYERS | _OPERATORS | {"atomic", "formulas", "lowbit", "printable", "rules"},
+        _LAYERS | _OPERATORS | {"_files", "formulas", "lowbit", "rules"},
         {"numpy", "tensorboardX", "anyio", "starlette", "uvicorn"},
     ),
     "interop": (
-        _LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "lowbit"},
+        _LAYERS | _OPERATORS | {"_files", "lowbit"},
         {"numpy", "pyfive", "safetensors", "einops", "sklearn", "torch"},
     ),
     "distributed": (
-        _LAYERS | _OPERATORS | {"absent", "aliases", "interop", "atomic", "outside", "entries"}, {"numpy", "mpi4py"}
+        _LAYERS | _OPERATORS | {"absent", "aliases", "interop", "_files"}, {"numpy", "mpi4py"}
     ),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
     "cli": (
-        _TOOLS | {"studies", "distributed", "onnx", "atomic", "printable", "entries"} | _LAYERS | _OPERATORS, {"numpy"}
+        _TOOLS | {"studies", "distributed", "onnx", "_files"} | _LAYERS | _OPERATORS, {"numpy"}
     ),
     "__main__": ({"cli"}, set()),
     "__init__": (
@@ -94,7 +89,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"after_import", "accelerator", "amp", "backends", "compiler", "cuda", "jit", "multiprocessing", "random"}
         | {"distributed", "onnx"}
         | {"hub", "serialization", "sparse", "aliases"}
-        | {"version"},
+        | {"version", "import_paths"},
         {"numpy"},
     ),
 }
@@ -103,15 +98,15 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
 DOORS: dict[str, tuple[str, ...]] = {
     "engine/steps.py": ("kernels.interface",),  # which kernels write into an argument
     "engine/placement.py": ("kernels.interface",),  # the arrays among arguments and results
-    "kernel_set.py": ("kernels.interface", "kernels.compiled", "textbook"),  # the one door to the kernel sets
+    "kernel_set.py": ("kernels.interface", "kernels.compiled", "kernels.textbook"),  # the one door to the kernel sets
     # what a set would do, without doing it
-    "ops/convolution/plan.py": ("kernels.compiled.convolution.algorithm", "textbook.algorithms"),
+    "ops/convolution/plan.py": ("kernels.compiled.convolution.algorithm", "kernels.textbook.algorithms"),
     "__init__.py": ("kernels.compiled.machine.launch",),  # set_num_threads and get_num_threads
     # the text that the page steps through
-    "explanation/operators/algorithms.py": ("textbook.convolution", "textbook.algorithms"),
-    "explanation/where.py": ("kernels", "textbook"),  # where the texts of kernels stand
+    "explanation/operators/algorithms.py": ("kernels.textbook.convolution", "kernels.textbook.algorithms"),
+    "explanation/where.py": ("kernels",),  # where the texts of kernels stand
     # the kernels of formulas, one of which the page breaks
-    "explanation/mutations.py": ("textbook.loss", "textbook.pointwise"),
+    "explanation/mutations.py": ("kernels.textbook.loss", "kernels.textbook.pointwise"),
     "cli/__init__.py": ("__version__",),
     "version.py": ("__version__",),
     "onnx/exporting/model.py": ("__version__",),  # a file says what wrote it
@@ -165,13 +160,19 @@ def imported(tree: ast.AST, package: list[str]) -> Iterator[tuple[int, str]]:
                 yield node.lineno, ".".join([*start, name.lstrip(".")])
 
 
+def _room(path: Sequence[str]) -> str:
+    """The room of a module below the package: its first folder or file; parts of kernels have rules of their own."""
+    parts = ("interface", "compiled", "textbook")
+    return ".".join(path[:2]) if path[0] == "kernels" and len(path) > 1 and path[1] in parts else path[0]
+
+
 def violations(package: Path) -> list[str]:
     """One line per import that the rule forbids."""
     found = []
     for path in sorted(package.rglob("*.py")):
         inside = path.relative_to(package)
         file = inside.as_posix()
-        room = inside.parts[0].removesuffix(".py")
+        room = _room(inside.with_suffix("").parts)
         if room not in ROOMS:
             found.append(f"{file}: there is no rule for the room {room!r}")
             continue
@@ -180,7 +181,7 @@ def violations(package: Path) -> list[str]:
         for line, name in imported(tree, [package.name, *inside.parent.parts]):
             first, _, rest = name.partition(".")
             if first == package.name:
-                target = rest.split(".")[0]
+                target = _room(rest.split("."))
                 if target not in ROOMS:
                     target = "__init__"  # the package itself, or a name that its __init__ defines
                 door = any(f"{rest}.".startswith(f"{door}.") for door in DOORS.get(file, ()))
@@ -197,9 +198,9 @@ def test_rooms() -> None:
 
 def test_every_room_has_a_rule() -> None:
     """No file escapes: what is in the package is in the table."""
-    there = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in PACKAGE.rglob("*.py")}
+    there = {_room(path.relative_to(PACKAGE).with_suffix("").parts) for path in PACKAGE.rglob("*.py")}
     assert there <= set(ROOMS)
-    assert {"geometry", "kernels", "textbook", "engine", "ops", "nn", "optim", "data"} <= there
+    assert {"specs", "kernels.compiled", "kernels.textbook", "engine", "ops", "nn", "optim", "data"} <= there
 
 
 def _drawn(text: str) -> tuple[set[str], set[str]]:
@@ -232,14 +233,14 @@ def test_the_rule_has_no_cycle() -> None:
     """Imports run one way: no room can reach itself through others, doors included."""
     reach = {room: set(rooms) for room, (rooms, _) in ROOMS.items()}
     for file, doors in DOORS.items():
-        reach[file.split("/")[0].removesuffix(".py")] |= {door.split(".")[0] for door in doors} & set(ROOMS)
+        reach[_room(file.removesuffix(".py").split("/"))] |= {_room(door.split(".")) for door in doors} & set(ROOMS)
     for _ in ROOMS:
         for room in reach:
             reach[room] |= {further for other in reach[room] for further in reach[other]}
     assert [room for room in reach if room in reach[room]] == []
     assert "ops" not in reach["engine"]
-    for apart in ("kernels", "textbook"):
-        assert reach[apart] <= _SHAPES | {"formulas"}
+    for apart in ("kernels.compiled", "kernels.textbook"):
+        assert reach[apart] <= {"specs", "formulas", "kernels.interface"}
 
 
 class _Running(ast.NodeTransformer):
@@ -309,16 +310,16 @@ def test_the_oracle_shares_nothing() -> None:
     ("file", "text", "expected"),
     [
         ("engine/tensor.py", "from ..kernels import conv\n", "engine/tensor.py:1: engine imports kernels"),
-        ("engine/tensor.py", "import retrograd.textbook.matmul\n", "engine/tensor.py:1: engine imports textbook"),
+        ("engine/tensor.py", "import retrograd.kernels.textbook.matmul\n", "engine imports kernels.textbook"),
         ("engine/tensor.py", "def f():\n    from ..ops import add\n", "engine/tensor.py:2: engine imports ops"),
-        ("kernels/convolution.py", "from ..engine.tensor import Tensor\n", "kernels imports engine"),
-        ("kernels/pooling/pooling_jit.py", "from ...textbook import conv\n", "kernels imports textbook"),
-        ("kernels/matmul.py", "import scipy\n", "kernels imports scipy from outside"),
-        ("textbook/matmul.py", "from .. import kernels\n", "textbook imports kernels"),
-        ("textbook/matmul.py", "import numba\n", "textbook imports numba from outside"),
-        ("ops/matmul.py", "from ..kernels.compiled.matmul import matmul\n", "ops imports kernels"),
+        ("kernels/compiled/matmul.py", "from ...engine.tensor import Tensor\n", "kernels.compiled imports engine"),
+        ("kernels/compiled/pooling/pool_jit.py", "from ...textbook import conv\n", "compiled imports kernels.textbook"),
+        ("kernels/compiled/matmul.py", "import scipy\n", "kernels.compiled imports scipy from outside"),
+        ("kernels/textbook/matmul.py", "from .. import compiled\n", "kernels.textbook imports kernels.compiled"),
+        ("kernels/textbook/matmul.py", "import numba\n", "kernels.textbook imports numba from outside"),
+        ("ops/matmul.py", "from ..kernels.compiled.matmul import matmul\n", "ops imports kernels.compiled"),
         ("ops/matmul.py", "import numba.core\n", "ops imports numba from outside"),
-        ("ops/matmul.py", "import importlib as i\ni.import_module('retrograd.textbook')\n", "ops imports textbook"),
+        ("ops/matmul.py", "import importlib as i\ni.import_module('retrograd.kernels.textbook')\n", "kernels.textbook"),
         ("ops/matmul.py", "import_module('..kernels.matmul', __package__)\n", "ops imports kernels"),
         ("ops/matmul.py", "__import__('retrograd.nn')\n", "ops imports nn"),
         ("ops/deep/matmul.py", "import math\nfrom ...nn import Linear\n", "py:2: ops imports nn"),
@@ -327,8 +328,8 @@ def test_the_oracle_shares_nothing() -> None:
         ("nn/linear.py", "import retrograd\n", "nn imports __init__"),
         ("nn/linear.py", "from .. import tensor\n", "nn imports __init__ (retrograd.tensor)"),
         ("nn/linear.py", "from ..optim import SGD\n", "nn imports optim"),
-        ("geometry.py", "import numpy\n", "geometry imports numpy from outside"),
-        ("geometry.py", "from .ops import conv\n", "geometry imports ops"),
+        ("specs/geometry.py", "import numba\n", "specs imports numba from outside"),
+        ("specs/geometry.py", "from ..ops import conv\n", "specs imports ops"),
         ("train/environment.py", "from ..kernels import conv\n", "train imports kernels"),
         ("train/report.py", "if TYPE_CHECKING:\n    from ..kernels import conv\n", "train imports kernels"),
         ("optim/sgd.py", "import torch\n", "optim imports torch from outside"),
@@ -346,9 +347,9 @@ def test_a_planted_violation_is_caught(tmp_path: Path, file: str, text: str, exp
 def test_what_is_allowed_passes(tmp_path: Path) -> None:
     package = tmp_path / "retrograd"
     files = {
-        "kernel_set.py": "from .kernels.interface import KERNELS\nfrom .textbook import conv\n",
+        "kernel_set.py": "from .kernels.interface import KERNELS\nfrom .kernels.textbook import conv\n",
         "ops/conv.py": "import numpy as np\nfrom ..engine.tensor import Tensor\nfrom ..kernel_set import kernels\n",
-        "kernels/conv.py": "import numba\nimport numpy\nfrom ..geometry import Window\nfrom . import launch\n",
+        "kernels/compiled/conv.py": "import numba\nimport numpy\nfrom ...specs import geometry\nfrom . import launch\n",
         "nn/conv.py": "import math\nfrom ..ops.conv import conv\nfrom .module import Module\n",
         "train/trainer.py": "from ..nn import Module\nfrom ..data import DataLoader\nimport tqdm\n",
         "__init__.py": "from . import nn\nfrom .kernels.compiled.machine.launch import set_num_threads\n",

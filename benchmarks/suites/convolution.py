@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 import retrograd
-from retrograd.geometry import Window, conv_transpose_window, conv_window
 from retrograd.ops.convolution.convolution import conv, conv_input_grad, conv_weight_grad
-from retrograd.options import AUTO
+from retrograd.specs.convolution_options import AUTO
+from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
 
 from .. import libraries as lib
 from ..harness import Call, Row, Rows

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from retrograd.codes import Requantized, Scaled
-from retrograd.geometry import Window, conv_window
 from retrograd.kernel_set import kernels
+from retrograd.specs.geometry import Window, conv_window
+from retrograd.specs.low_bit import Requantized, Scaled
 
 from .. import libraries as lib
 from ..harness import Call, Row, Rows

@@ -23,6 +23,8 @@ from .engine.operator import operator
 from .engine.rule import override_backward, register_backward_rule, without_backward_rules
 from .engine.size import Size
 from .engine.tensor import Tensor
+from .import_paths import MOVED as _MOVED
+from .import_paths import install as _install_import_paths
 from .ops import *
 from .ops import settings as _settings
 from .ops import signal as signal
@@ -285,6 +287,7 @@ _more = _complex_numbers, _device, _element_types, _in_place, _layout, _limits, 
 if not TYPE_CHECKING:  # type checkers read the list above, and take what "import *" imports for public
     __all__ = sorted([*__all__, *ops.__all__, *_OF_NETWORKS, *(name for module in _more for name in module.__all__)])
 
+_install_import_paths()
 for _path in ("signal", "signal.windows"):
     _package, _, _name = f"{__name__}.{_path}".rpartition(".")
     alias_modules(_package, (_name,), f"{__name__}.ops.{_path}")
@@ -294,7 +297,7 @@ after_import("tensorboardX.x2num", functools.partial(importlib.import_module, ".
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBPACKAGES:
+    if name in _SUBPACKAGES or name in _MOVED:
         return importlib.import_module(f".{name}", __name__)
     if name in _ELSEWHERE:
         return _with_out(getattr(importlib.import_module(_ELSEWHERE[name], __name__), name), name)

@@ -15,12 +15,12 @@ from types import FunctionType, TracebackType
 from typing import Any, NamedTuple, Self, cast
 
 from .kernels.interface import KERNELS, Array, Interface, Spec, arrays_in, layout_of, leaves, mapped
-from .options import AUTO, TEXTBOOK_ALGORITHMS, Options
+from .specs.convolution_options import AUTO, TEXTBOOK_ALGORITHMS, Options
 
-_PACKAGES = {"compiled": "retrograd.kernels.compiled", "textbook": "retrograd.textbook"}
+_PACKAGES = {"compiled": "retrograd.kernels.compiled", "textbook": "retrograd.kernels.textbook"}
 
 # algorithms of convolution in the textbook set, each a module with these kernels
-_ALGORITHMS = "retrograd.textbook.algorithms"
+_ALGORITHMS = "retrograd.kernels.textbook.algorithms"
 _CONVOLUTION = ("conv", "conv_input_grad", "conv_weight_grad")
 
 
@@ -399,7 +399,7 @@ def plan(name: str, *args: Any, **kwargs: Any) -> Any:
         TypeError: the kernel has no plan for these arguments, as if it read elements; the message says why.
 
     >>> import numpy as np
-    >>> from retrograd.geometry import conv_window
+    >>> from retrograd.specs.geometry import conv_window
     >>> from retrograd.kernels.interface import Spec
     >>> x, w = Spec((8, 64, 28, 28), np.dtype("f")), Spec((64, 64, 3, 3), np.dtype("f"))
     >>> [launch.name for launch in plan("conv", x, w, None, conv_window((28, 28), (3, 3), padding=1)).launches][-1]

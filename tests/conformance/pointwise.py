@@ -8,8 +8,8 @@ import numpy as np
 
 import retrograd
 from conformance.table import Op, Refusal, distinct, normal, uniform
-from retrograd import textbook
 from retrograd.engine.operator import OPERATORS as ALL
+from retrograd.kernels import textbook
 
 X, Y = normal(3, 5), normal(3, 5, seed=1)
 FAR, OTHER = uniform(0.5, 2.0, 3, 5), uniform(0.5, 2.0, 3, 5, seed=1)  # from 0

@@ -13,11 +13,11 @@ import pytest
 from PIL import Image
 
 from data.drawn import draw_folder
-from retrograd import outside
+from retrograd._files import untrusted as outside
+from retrograd._files.terminal import display_name
 from retrograd.data import DataLoader, ImageFolder, ImageFolderError
 from retrograd.data.images import ImageError, load_images, read_image, summarize
 from retrograd.data.transforms import Compose, RandomHorizontalFlip, Resize, ToTensor
-from retrograd.printable import display_name
 
 
 @pytest.fixture

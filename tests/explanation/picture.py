@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from retrograd.atomic import write_atomically
+from retrograd._files.atomic import write_atomically
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PICTURE = DOCS / "static" / "graph.svg"

@@ -18,7 +18,7 @@ from retrograd.explanation.operators import find
 from retrograd.explanation.operators.mistakes import CONVOLUTION
 from retrograd.explanation.running import as_dicts
 from retrograd.explanation.trace import traced
-from retrograd.geometry import Window, conv_window
+from retrograd.specs.geometry import Window, conv_window
 
 
 @st.composite
@@ -90,7 +90,7 @@ def test_a_trace_has_the_text_that_ran() -> None:
         assert 0 <= step["line"] - function["first_line"] < len(lines)
         assert all(number < len(document["values"]) for number in step["arrays"].values())
     (file,) = {each["file"] for each in document["functions"] if each["name"] == "conv_weight_grad"}
-    assert file == "retrograd/textbook/convolution.py"
+    assert file == "retrograd/kernels/textbook/convolution.py"
 
 
 def test_a_trace_leaves_the_tracer_as_it_was_and_passes_errors_on() -> None:

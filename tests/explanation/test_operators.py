@@ -33,7 +33,7 @@ from retrograd.ops.pointwise import (
     trigonometry,
 )
 from retrograd.ops.recurrent.recurrent import recurrent_layer
-from retrograd.recurrence import Weights, recurrence
+from retrograd.specs.recurrence import Weights, recurrence
 
 FAMILIES = (
     activation, comparison, elementwise, piecewise, powers, rectifier, rounding, transcendental, trigonometry

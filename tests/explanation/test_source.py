@@ -54,9 +54,9 @@ def test_nothing_to_show() -> None:
 @pytest.mark.parametrize(
     ("operator", "how", "mathematics"),
     [
-        (F.softmax, "in plain NumPy, textbook/softmax.py", "y * (g - (g * y).sum(axis, keepdims=True))"),
-        (F.cross_entropy, "in plain NumPy, textbook/cross_entropy.py", "(p - goal)"),
-        (F.scaled_dot_product_attention, "in plain NumPy, textbook/attention.py", "gq = scale * (d @ "),
+        (F.softmax, "in plain NumPy, kernels/textbook/softmax.py", "y * (g - (g * y).sum(axis, keepdims=True))"),
+        (F.cross_entropy, "in plain NumPy, kernels/textbook/cross_entropy.py", "(p - goal)"),
+        (F.scaled_dot_product_attention, "in plain NumPy, kernels/textbook/attention.py", "gq = scale * (d @ "),
         (F.layer_norm, "composed of operators, ops/normalization/norm.py", "gx = (h - mean(h) - z * mean(h * z))"),
         (F.batch_norm, "composed of operators, ops/normalization/norm.py", "gx = (h - mean(h) - z * mean(h * z))"),
     ],
@@ -69,7 +69,7 @@ def test_the_mathematics_comes_before_the_kernel(operator: Any, how: str, mathem
 
 def test_of_a_layer_by_its_result() -> None:
     text = rg.backward_source(rg.nn.LSTM(2, 3)(rg.ones(2, 2, 2))[0])
-    assert text.startswith("# in plain NumPy, textbook/recurrent.py:") and "def recurrent_grad(" in text
+    assert text.startswith("# in plain NumPy, kernels/textbook/recurrent.py:") and "def recurrent_grad(" in text
 
 
 def test_a_composed_backward_is_the_mathematics() -> None:

@@ -51,7 +51,7 @@ def test_the_way_of_a_convolution() -> None:
     assert names(stops, "textbook") == names(stops, "kernel") == ["conv", "conv_input_grad", "conv_weight_grad"]
     assert {"convolution.convolution.gather", "convolution.winograd.multiply_pairs"} <= {*names(stops, "compiled")}
     (textbook, *_) = [stop for stop in stops if stop.role == "textbook"]
-    assert textbook.file == "textbook/convolution.py" and "def conv(" in text_at(textbook)
+    assert textbook.file == "kernels/textbook/convolution.py" and "def conv(" in text_at(textbook)
 
 
 def test_of_a_tensor_the_algorithm_too() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrograd import textbook
 from retrograd.engine.gradcheck import gradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.formulas import UPDATES, form
+from retrograd.kernels import textbook
 
 NUMBERS = {
     "lr": 0.1, "momentum": 0.9, "dampening": 0.1, "weight_decay": 0.01, "nesterov": True, "maximize": True,

@@ -6,10 +6,9 @@ from types import ModuleType
 
 import pytest
 
-import retrograd.kernels.compiled
-import retrograd.textbook
+from retrograd.kernels import compiled, textbook
 
 
-@pytest.fixture(scope="session", params=[retrograd.kernels.compiled, retrograd.textbook], ids=["compiled", "textbook"])
+@pytest.fixture(scope="session", params=[compiled, textbook], ids=["compiled", "textbook"])
 def kernel_set(request: pytest.FixtureRequest) -> ModuleType:
     return request.param

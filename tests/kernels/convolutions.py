@@ -8,8 +8,8 @@ import numpy as np
 
 import naive
 from comparison import assert_sums, run
-from retrograd.geometry import Window
-from retrograd.options import AUTO, Options
+from retrograd.specs.convolution_options import AUTO, Options
+from retrograd.specs.geometry import Window
 from strategies import Case, Source
 
 Trio = tuple[np.ndarray, np.ndarray, np.ndarray]

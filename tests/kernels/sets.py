@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import retrograd.kernels.compiled
-import retrograd.textbook
+import retrograd.kernels.textbook
 
 # For tests of how the compiled kernels cut their work into tasks, blocks and forms, which NumPy does not: of the
 # textbook set they show little, and take as long.
@@ -13,6 +13,6 @@ textbook_at_night = pytest.mark.parametrize(
     "kernel_set",
     [
         pytest.param(retrograd.kernels.compiled, id="compiled"),
-        pytest.param(retrograd.textbook, id="textbook", marks=pytest.mark.nightly),
+        pytest.param(retrograd.kernels.textbook, id="textbook", marks=pytest.mark.nightly),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 import naive
 import naive_adaptive
 from comparison import assert_close, assert_equal, run
-from retrograd.geometry import AdaptiveWindow
+from retrograd.specs.geometry import AdaptiveWindow
 from strategies import DTYPES, LAYOUTS
 
 # input, output: windows of one size, of two sizes, fewer inputs than outputs, both kinds in one

@@ -11,8 +11,8 @@ from comparison import assert_close, run
 from kernels.convolutions import check, forward, input_grad, weight_grad
 from kernels.sets import textbook_at_night
 from retrograd import kernels
-from retrograd.geometry import Window, conv_transpose_window, conv_window
-from retrograd.options import Options
+from retrograd.specs.convolution_options import Options
+from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
 from strategies import CHANNELS, DTYPES, LAYOUTS, Case, Source
 
 # Geometries that a kernel once got wrong.

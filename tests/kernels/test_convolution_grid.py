@@ -34,13 +34,14 @@ from kernels.convolutions import (
     terms_of,
     trio,
 )
-from retrograd import Tensor, get_num_threads, kernels, set_num_threads, textbook, use_kernels
+from retrograd import Tensor, get_num_threads, kernels, set_num_threads, use_kernels
 from retrograd.autograd import grad
-from retrograd.geometry import Window
+from retrograd.kernels import textbook
 from retrograd.kernels.compiled.convolution.algorithm import costs
+from retrograd.kernels.textbook.algorithms import ALGORITHMS
 from retrograd.ops.convolution.convolution import Conv, ConvInputGrad, conv, conv_input_grad, conv_weight_grad
-from retrograd.options import Options
-from retrograd.textbook.algorithms import ALGORITHMS
+from retrograd.specs.convolution_options import Options
+from retrograd.specs.geometry import Window
 from strategies import Case, Source, conv_case, conv_cases, evenly, examples, many_examples, numbers, sources
 
 SETS = {"compiled": kernels, "textbook": textbook}

@@ -10,8 +10,8 @@ import pytest
 import naive_deformable as naive
 from comparison import assert_close, bits, run
 from retrograd import kernels
-from retrograd.geometry import Window, conv_window
 from retrograd.kernels.compiled.machine.launch import get_num_threads, set_num_threads
+from retrograd.specs.geometry import Window, conv_window
 from strategies import DTYPES, LAYOUTS, numbers
 
 CHANNELS = (1, 2, 3, 5, 8, 16, 17, 34)

@@ -11,10 +11,9 @@ import pytest
 
 import retrograd as rg
 from conformance.test_types import CASES, as_function
-from retrograd import textbook
 from retrograd.formulas import FUSED, POINTWISE
 from retrograd.kernel_set import KernelSet, Listener, kernels, use_kernels
-from retrograd.kernels import compiled
+from retrograd.kernels import compiled, textbook
 from retrograd.kernels.interface import KERNELS, Interface, Kernel, spec_of
 from retrograd.testing.call import outputs_of
 

@@ -10,30 +10,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-import retrograd.kernels.compiled
-import retrograd.textbook
 from comparison import bits
 from formula_arguments import KERNELS, arguments
 from kernels.garbage import fill_memory_with_garbage
 from kernels.sets import textbook_at_night
-from retrograd.codes import Requantized, Scaled, Thresholded
 from retrograd.formulas import UPDATES, Form, form
 from retrograd.formulas.losses import LOSSES, minus_first
-from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
+from retrograd.kernels import compiled, textbook
 from retrograd.kernels.compiled.machine.launch import get_num_threads, set_num_threads
-from retrograd.recurrence import Weights, recurrence
+from retrograd.specs.geometry import AdaptiveWindow, conv_window, pool_window
+from retrograd.specs.low_bit import Requantized, Scaled, Thresholded
+from retrograd.specs.recurrence import Weights, recurrence
 from strategies import DTYPES, LAYOUTS, numbers
 
 # the others are not compiled: both sets run the textbook's
-NAMES = sorted({*retrograd.textbook.__all__} & {*retrograd.kernels.compiled.__all__})
+NAMES = sorted({*textbook.__all__} & {*compiled.__all__})
 
 
 def test_same_names() -> None:
     only_compiled = {"get_num_threads", "set_num_threads", "warmup"}
-    assert set(retrograd.kernels.compiled.__all__) == {*NAMES, *only_compiled}
-    assert len(NAMES) > 280 and {*NAMES} <= {*retrograd.textbook.__all__}
+    assert set(compiled.__all__) == {*NAMES, *only_compiled}
+    assert len(NAMES) > 280 and {*NAMES} <= {*textbook.__all__}
     for name in NAMES:
-        assert callable(getattr(retrograd.kernels.compiled, name)) and callable(getattr(retrograd.textbook, name))
+        assert callable(getattr(compiled, name)) and callable(getattr(textbook, name))
 
 
 def test_same_signatures() -> None:
@@ -43,7 +42,7 @@ def test_same_signatures() -> None:
         return [(p.name, p.kind, p.default) for p in inspect.signature(kernel).parameters.values()]
 
     for name in NAMES:
-        assert parameters(getattr(retrograd.kernels.compiled, name)) == parameters(getattr(retrograd.textbook, name))
+        assert parameters(getattr(compiled, name)) == parameters(getattr(textbook, name))
 
 
 # ---------------------------------------------------------------- the same bits
@@ -418,10 +417,10 @@ def test_same_bits_on_every_number_of_threads(
 ) -> None:
     """The number of threads decides who does a task, never what a task is. (NumPy has no such number.)"""
     threads(1)
-    alone = outcome(retrograd.kernels.compiled, family, dtype, layout)
+    alone = outcome(compiled, family, dtype, layout)
     for count in (2, 3):
         threads(count)
-        assert not differing(alone, outcome(retrograd.kernels.compiled, family, dtype, layout)), f"with {count} threads"
+        assert not differing(alone, outcome(compiled, family, dtype, layout)), f"with {count} threads"
 
 
 @textbook_at_night
@@ -438,6 +437,6 @@ def test_the_families_hold_every_kernel() -> None:
     called = {
         name
         for family in FAMILIES.values()
-        for name, _ in family(retrograd.textbook, np.random.default_rng(0), np.float32, "contiguous")
+        for name, _ in family(textbook, np.random.default_rng(0), np.float32, "contiguous")
     }
     assert called == set(NAMES) - {"formula_kernel"}  # test_user_formula.py

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from retrograd import arange, use_kernels
-from retrograd.geometry import conv_window
 from retrograd.kernels.compiled import conv, relu
 from retrograd.kernels.compiled.machine import launch, objects, precompile
+from retrograd.specs.geometry import conv_window
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import retrograd as rg
-from retrograd import linalg, textbook
+from retrograd import linalg
 from retrograd.kernel_set import kernels
+from retrograd.kernels import textbook
 from retrograd.kernels.interface import KERNELS, spec_of
 from retrograd.kernels.interface.linear_algebra import LinearAlgebra
 

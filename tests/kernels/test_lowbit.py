@@ -16,12 +16,12 @@ import pytest
 import naive
 from comparison import memory
 from kernels.sets import textbook_at_night
-from retrograd.codes import Requantized, Scaled, Thresholded, fits
-from retrograd.geometry import Window, conv_transpose_window, conv_window
 from retrograd.kernels.compiled.machine import integer, launch
 from retrograd.kernels.compiled.machine.compiler import emit
 from retrograd.kernels.compiled.machine.integer_jit import build
 from retrograd.kernels.compiled.machine.target import integer_bytes
+from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
+from retrograd.specs.low_bit import Requantized, Scaled, Thresholded, fits
 from strategies import LAYOUTS, Case, conv_case, evenly
 
 HELD = {"binary": 32, "int8": 4, "int16": 2}  # codes in a word

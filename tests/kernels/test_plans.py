@@ -19,12 +19,12 @@ import pytest
 import retrograd as rg
 from conformance.test_types import CASES, as_function
 from retrograd.formulas import UPDATES
-from retrograd.geometry import conv_window
 from retrograd.kernel_set import Listener, plan, use_kernels
 from retrograd.kernels import compiled
 from retrograd.kernels.compiled.machine.plan import Plan, plan_of
 from retrograd.kernels.compiled.machine.planning import Call, Exposed, Objects, PlanError, planning
 from retrograd.kernels.interface import Spec, leaves, mapped
+from retrograd.specs.geometry import conv_window
 from retrograd.testing.call import outputs_of
 
 # why a kernel has no plan for some arguments

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import naive
 from comparison import assert_close, assert_equal, assert_sums, run
 from kernels.sets import textbook_at_night
-from retrograd.geometry import Window, pool_window
+from retrograd.specs.geometry import Window, pool_window
 from strategies import (
     CHANNELS,
     DTYPES,

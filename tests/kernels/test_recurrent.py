@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrograd import kernels, textbook
+from retrograd import kernels
+from retrograd.kernels import textbook
 from retrograd.kernels.compiled.recurrent.plan import LAYER, recurrent_plan
-from retrograd.recurrence import Recurrence, Weights, recurrence
+from retrograd.specs.recurrence import Recurrence, Weights, recurrence
 from strategies import DTYPES
 
 BOTH = (False, True)

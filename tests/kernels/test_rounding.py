@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import naive
 from retrograd import kernels
-from retrograd.geometry import conv_window
-from retrograd.options import Options
+from retrograd.specs.convolution_options import Options
+from retrograd.specs.geometry import conv_window
 from strategies import examples
 
 EXACT = Options("exact")

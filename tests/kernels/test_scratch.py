@@ -15,8 +15,8 @@ import naive
 from comparison import assert_sums
 from kernels.garbage import fill_memory_with_garbage
 from retrograd import kernels
-from retrograd.geometry import conv_window
 from retrograd.kernels.compiled.machine import scratch
+from retrograd.specs.geometry import conv_window
 from strategies import DTYPES
 
 

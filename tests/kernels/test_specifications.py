@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_equal
 
-from retrograd import textbook
-from retrograd.geometry import pool_window
+from retrograd.kernels import textbook
 from retrograd.kernels.interface import KERNELS, spec_of
+from retrograd.specs.geometry import pool_window
 
 _DRAW = np.random.default_rng(0)
 _X = _DRAW.standard_normal((4, 6)).astype(np.float32)

@@ -13,10 +13,10 @@ import pytest
 from comparison import assert_close, bits
 from kernels.convolutions import Trio, by_loops, trio
 from retrograd import kernels
-from retrograd.geometry import Window, conv_transpose_window, conv_window
 from retrograd.kernels.compiled.convolution.algorithm import choose
 from retrograd.kernels.compiled.convolution.winograd_plan import tiles_of
-from retrograd.options import Options
+from retrograd.specs.convolution_options import Options
+from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
 from strategies import CHANNELS, DTYPES, LAYOUTS, Case, Source
 
 # ---------------------------------------------------------------- tiles and transforms

@@ -12,10 +12,10 @@ import pytest
 from comparison import bits
 from kernels.convolutions import by_loops, check_trio, operands, trio
 from retrograd import kernels
-from retrograd.geometry import Window, conv_window
 from retrograd.kernels.compiled.convolution import algorithm, workspace
 from retrograd.kernels.compiled.machine import scratch
-from retrograd.options import Options
+from retrograd.specs.convolution_options import Options
+from retrograd.specs.geometry import Window, conv_window
 from strategies import Case, Source
 
 TABLES = 64 << 10  # what is not counted: tables, and Python's objects

@@ -16,7 +16,7 @@ from retrograd.engine.tensor import Tensor
 from retrograd.nn.utils.rnn import truncated
 from retrograd.ops.recurrent.composed import draw_masks
 from retrograd.ops.recurrent.recurrent import recurrent_layer
-from retrograd.recurrence import Weights
+from retrograd.specs.recurrence import Weights
 
 LENGTHS = [2, 4, 1]
 

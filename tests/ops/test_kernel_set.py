@@ -6,21 +6,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-import retrograd.textbook.algorithms
+import retrograd.kernels.textbook.algorithms
 from retrograd import nn
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
-from retrograd.geometry import Window, conv_window
 from retrograd.kernel_set import active_kernels, kernel_setting, kernels, use_kernels
 from retrograd.ops.convolution.convolution import conv, conv_input_grad
-from retrograd.options import AUTO, TEXTBOOK_ALGORITHMS, Options
+from retrograd.specs.convolution_options import AUTO, TEXTBOOK_ALGORITHMS, Options
+from retrograd.specs.geometry import Window, conv_window
 
 
 def test_sets_at_once_and_restores() -> None:
     before = active_kernels()
     with use_kernels("textbook") as chosen:
         assert active_kernels() == "textbook" and repr(chosen) == "use_kernels('textbook')"
-        assert kernels.matmul.__module__.startswith("retrograd.textbook")
+        assert kernels.matmul.__module__.startswith("retrograd.kernels.textbook")
         with pytest.raises(ZeroDivisionError), use_kernels("compiled"):
             raise ZeroDivisionError
         assert active_kernels() == "textbook"
@@ -37,10 +37,10 @@ def test_an_algorithm_of_convolution_is_set_and_restored() -> None:
     with use_kernels("textbook", convolution="singa") as chosen:
         assert repr(chosen) == "use_kernels('textbook', convolution='singa')"
         assert active_kernels() == "textbook" and kernel_setting() == ("textbook", "singa")
-        assert {kernel.__module__ for kernel in trio()} == {"retrograd.textbook.algorithms.singa"}
-        assert kernels.matmul.__module__ == "retrograd.textbook.matmul"
+        assert {kernel.__module__ for kernel in trio()} == {"retrograd.kernels.textbook.algorithms.singa"}
+        assert kernels.matmul.__module__ == "retrograd.kernels.textbook.matmul"
         with use_kernels("textbook", convolution="mxnet"):
-            assert {kernel.__module__ for kernel in trio()} == {"retrograd.textbook.algorithms.mxnet"}
+            assert {kernel.__module__ for kernel in trio()} == {"retrograd.kernels.textbook.algorithms.mxnet"}
         with use_kernels("compiled"):
             assert {kernel.__module__ for kernel in trio()} == {"retrograd.kernels.compiled.convolution.convolution"}
         assert kernel_setting() == ("textbook", "singa")
@@ -72,8 +72,8 @@ def test_algorithms_that_do_not_fit_are_refused() -> None:
 
 
 def test_the_names_are_those_of_the_textbook() -> None:
-    assert tuple(retrograd.textbook.algorithms.ALGORITHMS) == TEXTBOOK_ALGORITHMS
-    for name, module in retrograd.textbook.algorithms.ALGORITHMS.items():
+    assert tuple(retrograd.kernels.textbook.algorithms.ALGORITHMS) == TEXTBOOK_ALGORITHMS
+    for name, module in retrograd.kernels.textbook.algorithms.ALGORITHMS.items():
         assert module.DEMAND.name == name and module.__name__.endswith(f".{name}")
 
 
@@ -90,7 +90,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         run.__module__ = kernel.__module__
         return run
 
-    for module in retrograd.textbook.algorithms.ALGORITHMS.values():
+    for module in retrograd.kernels.textbook.algorithms.ALGORITHMS.values():
         for name in ("conv", "conv_input_grad", "conv_weight_grad"):
             monkeypatch.setattr(module, name, watched(getattr(module, name)))
     return seen
@@ -192,7 +192,7 @@ def test_a_network_trains_on_each_and_gives_the_same_gradients() -> None:
 def test_a_missing_kernel_is_named() -> None:
     with (
         use_kernels("textbook"),
-        pytest.raises(AttributeError, match=r"'textbook' \(retrograd.textbook\) has no kernel 'fft'"),
+        pytest.raises(AttributeError, match=r"'textbook' \(retrograd.kernels.textbook\) has no kernel 'fft'"),
     ):
         kernels.fft(np.zeros(2))
 

@@ -24,7 +24,7 @@ from retrograd.kernel_set import Listener, kernels
 from retrograd.ops.reduce import reduction
 
 SOURCE, HERE = Path(rg.__file__).parent, Path(__file__).parent
-EDGES = SOURCE / "ops", SOURCE / "nn", SOURCE / "geometry.py", HERE.parent / "conformance"  # where refusals come from
+EDGES = SOURCE / "ops", SOURCE / "nn", SOURCE / "specs", HERE.parent / "conformance"  # where refusals come from
 REFUSALS = (ValueError, IndexError, TypeError, RuntimeError)
 AXES = ("dim", "dim0", "dim1", "dims", "axis0", "axis1", "source", "destination")
 

@@ -12,7 +12,7 @@ import torch.nn.functional as peer
 import retrograd
 import retrograd.nn.functional as ours
 from peers.compare import assert_agree, normal
-from retrograd.options import TEXTBOOK_ALGORITHMS
+from retrograd.specs.convolution_options import TEXTBOOK_ALGORITHMS
 from strategies import Case, conv_case, evenly
 
 # The geometries of tests/kernels/test_convolution_grid.py.

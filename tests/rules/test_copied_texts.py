@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd import nn, textbook
+from retrograd import nn
 from retrograd.engine.operator import OPERATORS
 from retrograd.kernel_set import instead, kernels
+from retrograd.kernels import textbook
 from retrograd.ops.normalization.norm import norm_grad
 
 F = nn.functional

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrograd.geometry import Window, conv_window
-from retrograd.options import AUTO, Options
-from retrograd.options import TEXTBOOK_ALGORITHMS as NAMES
-from retrograd.textbook.algorithms import ALGORITHMS, cost, cost_table
-from retrograd.textbook.algorithms.unfold import UNIT, boxes, col2im, im2col
+from retrograd.kernels.textbook.algorithms import ALGORITHMS, cost, cost_table
+from retrograd.kernels.textbook.algorithms.unfold import UNIT, boxes, col2im, im2col
+from retrograd.specs.convolution_options import AUTO, Options
+from retrograd.specs.convolution_options import TEXTBOOK_ALGORITHMS as NAMES
+from retrograd.specs.geometry import Window, conv_window
 from strategies import LAYOUTS, Case, numbers
 
 # Odd geometries: what is left over in a row, a plane, a batch; units of one position; taps that see padding alone.

@@ -14,11 +14,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from formula_arguments import KERNELS, arguments
 from kernels.test_specifications import CASES, WITHOUT_SPECIFICATION
-from retrograd import textbook
 from retrograd.formulas import form
-from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
+from retrograd.kernels import textbook
 from retrograd.kernels.interface.indexing import Indexing
 from retrograd.kernels.interface.linear_algebra import LinearAlgebra
+from retrograd.specs.geometry import AdaptiveWindow, conv_window, pool_window
 
 CONV, POOL = conv_window((5, 4), 3, stride=(2, 1), padding=1, groups=2), pool_window((5, 4), 2, 1, 1)
 ADAPTIVE = AdaptiveWindow((5, 4), (2, 3))

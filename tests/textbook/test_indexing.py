@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ops.battery import numbers
-from retrograd import textbook
+from retrograd.kernels import textbook
 from retrograd.kernels.interface import KERNELS, spec_of
 from retrograd.kernels.interface.indexing import Indexing
 

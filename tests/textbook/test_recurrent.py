@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrograd.recurrence import GATES, Weights, recurrence
-from retrograd.textbook import recurrent, recurrent_grad
+from retrograd.kernels.textbook import recurrent, recurrent_grad
+from retrograd.specs.recurrence import GATES, Weights, recurrence
 
 
 def arguments(mode: str, dtype: type, lengths: Any) -> tuple[Any, ...]:

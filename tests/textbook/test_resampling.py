@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from retrograd import textbook
-from retrograd.geometry import conv_window, pool_window
+from retrograd.kernels import textbook
+from retrograd.specs.geometry import conv_window, pool_window
 
 nan, inf = np.nan, np.inf
 

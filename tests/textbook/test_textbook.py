@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from retrograd import textbook
 from retrograd.formulas import optimizers
-from retrograd.geometry import Window, conv_transpose_window, conv_window, pool_window
+from retrograd.kernels import textbook
+from retrograd.specs.geometry import Window, conv_transpose_window, conv_window, pool_window
 
 inf, nan = np.inf, np.nan
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from disk import Disk, after_power_cut
-from retrograd import atomic
+from retrograd._files import atomic
 from retrograd.train import CheckpointError, load_checkpoint, save_checkpoint
 
 OLD, NEW = ({"who": who, "x": np.full(size, who)} for who, size in ((1, 50), (2, 90)))

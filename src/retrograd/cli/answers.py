@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ..printable import printable
+from .._files.terminal import printable
 
 __all__ = ["UsageError", "complain", "options_set", "option", "say"]
 

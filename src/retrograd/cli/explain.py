@@ -156,7 +156,7 @@ def _settings(given: list[str], operator: Operator) -> dict[str, int | float | s
 
 
 def _write(path: Path, explanation: Any, megabytes: float | None = None) -> int:
-    from ..atomic import why_not_written
+    from .._files.atomic import why_not_written
 
     try:
         explanation.save(path, *([] if megabytes is None else [int(megabytes * 1e6)]))

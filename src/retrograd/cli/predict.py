@@ -70,13 +70,13 @@ def _predict(arguments: argparse.Namespace) -> int:
     """Classify every readable image; the others are reported on stderr, and the exit code is then 1."""
     import json
 
+    from .._files.terminal import display_name
     from ..data.images import ImageError
     from ..interop.classifier import PackedClassifier
     from ..interop.safetensors import SafetensorsError
     from ..kernel_set import use_kernels
     from ..onnx.classifier import OnnxClassifier
     from ..onnx.errors import OnnxError
-    from ..printable import display_name
     from ..train import CheckpointError
     from ..train.predict import Predictor
 

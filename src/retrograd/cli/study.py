@@ -42,7 +42,7 @@ def _study(arguments: argparse.Namespace) -> int:
     from importlib.util import find_spec
 
     from .. import studies
-    from ..printable import display_name
+    from .._files.terminal import display_name
     from ..train import TrainingError, make_progress
 
     run, recipe = studies.STUDIES[arguments.study]

@@ -229,7 +229,7 @@ def _new(output: Path) -> RunLock | None:
 
 def _saved(arguments: argparse.Namespace, name: str, output: Path) -> dict[str, Any] | None:
     """The checkpoint's state when resuming, which must be of this task."""
-    from ..entries import brief, same
+    from .._files.state import brief, same
     from ..train import CheckpointError, load_checkpoint
     from ..train.trainer import CHECKPOINT
 

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from ..entries import reason
-from ..outside import as_path, open_outside
-from ..printable import display_name
+from .._files.state import reason
+from .._files.terminal import display_name
+from .._files.untrusted import as_path, open_outside
 from .dataset import Dataset
 from .pillow import pillow
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..entries import brief, count, flag, same
+from .._files.state import brief, count, flag, same
 from ..ops.arguments.checks import as_truth
 from ..ops.memory.device import as_device
 from ..ops.random.random import Generator, default_generator, restore, spawned_seed, state_of

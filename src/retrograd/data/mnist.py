@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .._files.untrusted import read_outside
 from ..ops.arguments.checks import as_truth
-from ..outside import read_outside
 from .compressed import images_of, unpacked
 from .dataset import TensorDataset
 from .digits import held_out

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..outside import as_path
+from .._files.untrusted import as_path
 from .compressed import bundled
 from .utf8 import read_utf8
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..outside import read_outside
+from .._files.untrusted import read_outside
 
 _MOST = 256 * 1024**2  # bytes
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..atomic import write_atomically
+from .._files.atomic import write_atomically
 from ..engine.tensor import Tensor
 from ..kernel_set import active_kernels
 from .curves import Curve

@@ -59,7 +59,7 @@ class Fault:
         Raises:
             ValueError: the line is not in the text, or more than once.
         """
-        module = importlib.import_module(f"retrograd.textbook.{self.module}")
+        module = importlib.import_module(f"retrograd.kernels.textbook.{self.module}")
         place = self.function or self.kernel
         text = _text(module, place)
         if text.count(self.before) != 1:

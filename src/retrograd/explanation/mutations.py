@@ -15,7 +15,6 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -27,15 +26,15 @@ from ..formulas import FUSED
 from ..formulas.losses import LOSSES
 from ..formulas.table import Together
 from ..kernel_set import instead, use_kernels
-from ..textbook import loss as textbook_loss
-from ..textbook.pointwise import on_arrays
+from ..kernels.textbook import loss as textbook_loss
+from ..kernels.textbook.pointwise import on_arrays
 from .measure import Arrays, Call, gradients
 from .slips import changes
 from .trace import traced
+from .where import part_of
 
 __all__ = ["MOST", "Mutation", "mutations"]
 
-_PACKAGE = Path(__file__).resolve().parents[1]
 MOST = 6  # mistakes of one operator
 _TRIED = 80
 
@@ -61,7 +60,7 @@ class Mutation:
     def in_place(self) -> Iterator[None]:
         """The textbook set with the mistake."""
         with use_kernels("textbook"):
-            if _room(self.function.__code__) == "formulas" or hasattr(self.function, "digest"):
+            if part_of(self.function.__code__.co_filename) == "formulas" or hasattr(self.function, "digest"):
                 with self._formula():
                     yield
                 return
@@ -186,22 +185,17 @@ def _ran(call: Callable[[], Any]) -> tuple[Any, list[CodeType]]:
     codes: list[CodeType] = []
 
     def note(code: CodeType) -> bool:
-        if _room(code) in ("ops", "textbook", "formulas", ""):
+        if part_of(code.co_filename) in ("ops", "textbook", "formulas", ""):
             codes.append(code)
         return False
 
     return traced(call, note).result, codes
 
 
-def _room(code: CodeType) -> str:
-    """The room of the library that a function is in; "" for one of the user's."""
-    path = Path(code.co_filename)
-    return path.relative_to(_PACKAGE).parts[0] if path.is_relative_to(_PACKAGE) else ""
-
-
 def _function(code: CodeType) -> FunctionType | None:
     """The function of a code, by its name; of ``ops`` and of the user only those of Functions."""
-    if "<" in code.co_qualname or (_room(code) in ("ops", "") and code.co_name not in ("forward", "backward")):
+    passes = code.co_name in ("forward", "backward")
+    if "<" in code.co_qualname or (part_of(code.co_filename) in ("ops", "") and not passes):
         return None
     for module in [*sys.modules.values()]:
         if getattr(module, "__file__", None) == code.co_filename:
@@ -220,7 +214,7 @@ def _function(code: CodeType) -> FunctionType | None:
 
 def _of(function: FunctionType, ran: list[FunctionType]) -> Iterator[Mutation]:
     """The mistakes in one of the functions that ran."""
-    callers = tuple([each for each in ran if _room(each.__code__) == "formulas"
+    callers = tuple([each for each in ran if part_of(each.__code__.co_filename) == "formulas"
                      and function.__name__ in each.__code__.co_names
                      and each.__globals__.get(function.__name__) is function])  # fmt: skip
     try:

@@ -15,10 +15,10 @@ from ..kernel_set import use_kernels
 from .measure import Arrays, Call
 from .numbers import numbers
 from .trace import Trace, traced
+from .where import part_of
 
 __all__ = ["Algorithm", "Run", "as_dicts", "backward_run", "follow"]
 
-_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class Algorithm(NamedTuple):
@@ -87,16 +87,13 @@ def as_dicts(runs: Sequence[Run]) -> list[dict[str, Any]]:
 @lru_cache(maxsize=4096)
 def _is_text(code: CodeType) -> bool:
     """Whether a function is among those that people read: a backward, a textbook kernel, a formula."""
-    path = Path(code.co_filename)
-    if not path.is_relative_to(_PACKAGE):
-        return code.co_name == "backward"  # of a Function of the user's own
-    room = path.relative_to(_PACKAGE).parts[0]
-    if room == "ops":
+    part = part_of(code.co_filename)
+    if part in ("ops", ""):  # or of a Function of the user's own
         return code.co_name == "backward"
-    if room not in ("textbook", "formulas", "explanation"):
+    if part not in ("textbook", "formulas", "explanation"):
         return False
-    if code.co_name.startswith("_") or path.name == "__init__.py":
+    if code.co_name.startswith("_") or Path(code.co_filename).name == "__init__.py":
         return False
     module = next((m for m in sys.modules.values() if getattr(m, "__file__", None) == code.co_filename), None)
     names = getattr(module, "__all__", ())
-    return code.co_name in names if room != "formulas" else code.co_name in vars(module or object)
+    return code.co_name in names if part != "formulas" else code.co_name in vars(module or object)

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ..atomic import write_atomically
+from .._files.atomic import write_atomically
 
 __all__ = ["Shown"]
 

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..geometry import Window
+from ..specs.geometry import Window
 
 __all__ = ["Products", "along", "convolution", "convolved", "einsum", "elementwise"]
 

@@ -15,7 +15,7 @@ from ..nn.recurrent import RNNBase
 from ..ops.recurrent.recurrent import recurrent_layer
 from ..ops.shape.join import cat
 from ..ops.shape.rearrange import flip
-from ..recurrence import Recurrence
+from ..specs.recurrence import Recurrence
 from .layer import Layer
 
 __all__ = ["Given", "unstacked"]

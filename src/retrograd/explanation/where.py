@@ -30,12 +30,12 @@ from ..engine.operator import OPERATORS, Operator
 from ..engine.steps import Step, Steps, record_steps
 from ..engine.sweep import grad
 from ..engine.tensor import Tensor
-from ..geometry import Window
 from ..kernels.interface import leaves
 from ..nn import modules as layers
 from ..nn.module import Module
 from ..ops.convolution.plan import passes_of
-from ..options import Options
+from ..specs.convolution_options import Options
+from ..specs.geometry import Window
 
 __all__ = [
     "Ran",
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 _ROOT = Path(__file__).parents[1]
-_COMPILED, _TEXTBOOK = "retrograd.kernels.compiled", "retrograd.textbook"
+_COMPILED, _TEXTBOOK = "retrograd.kernels.compiled", "retrograd.kernels.textbook"
 _BY_NAME = {"convolution_kernel", "exact"}  # functions of kernel_set whose first argument is the kernel's name
 
 
@@ -340,6 +340,15 @@ def textbook_of(name: str) -> FunctionType | None:
     return found if isinstance(found, FunctionType) else None
 
 
+def part_of(file: str) -> str:
+    """The part of the library that a file is in, such as "ops" or "textbook"; "" for a file of the user's."""
+    path = Path(file)
+    if not path.is_relative_to(_ROOT):
+        return ""
+    parts = path.relative_to(_ROOT).parts
+    return parts[1] if parts[0] == "kernels" and len(parts) > 2 else parts[0]
+
+
 def place_of(thing: Any) -> str:
     """``file:line`` of a function or class."""
     stop = _stop(0, "", "", inspect.unwrap(thing))
@@ -446,7 +455,7 @@ def _reached(results: Sequence[Tensor], args: Sequence[Tensor]) -> list[Tensor]:
 def _ran(step: Step, text: str) -> Ran:
     kernel = _stop(2, "kernel", step.name, inspect.unwrap(step.run))
     roles = {"textbook": "textbook", "formulas": "formula"}
-    kernel = replace(kernel, role=roles.get(kernel.file.partition("/")[0], kernel.role))
+    kernel = replace(kernel, role=roles.get(part_of(str(_ROOT / kernel.file)), kernel.role))
     try:
         plan = step.plan()
     except TypeError as error:

@@ -7,7 +7,7 @@ for the activation tanh. The gates are in the order i, f, g, o and n, r, z.
 ``lstm`` and ``lstm_grad`` combine all options of an LSTM, for arrays and Tensors. The compiled kernels branch inside
 their loops: there ``kernels/compiled/recurrent/rows_jit.py`` combines them.
 
-Source: see ``retrograd.recurrence``.
+Source: see ``retrograd.specs.recurrence``.
 """
 
 from __future__ import annotations

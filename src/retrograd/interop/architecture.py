@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from .. import lowbit, nn
-from ..codes import Requantized, Thresholded
 from ..lowbit.bits import packed
+from ..specs.low_bit import Requantized, Thresholded
 
 __all__: list[str] = []
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from .. import lowbit, nn
-from ..codes import ELEMENTS, Requantized, Thresholded
+from .._files.state import Check, anything, brief, choice, count, flag, items, names, reason, table, text
 from ..engine.tensor import wrap
-from ..entries import Check, anything, brief, choice, count, flag, items, names, reason, table, text
 from ..lowbit.bits import Format, Listed, Shifts, Uniform, Weight, bytes_of, unpacked
 from ..lowbit.packed import MOST_LISTED, packed_layer
 from ..nn.module import Module
 from ..ops.random.random import fork_rng
+from ..specs.low_bit import ELEMENTS, Requantized, Thresholded
 from .architecture import FLOAT_LAYERS, QUANTISERS, SUMMING, Arrays, key_of
 
 __all__: list[str] = []

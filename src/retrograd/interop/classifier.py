@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from .._files.state import reason
 from ..data.images import read_planes
 from ..engine.tensor import Tensor
-from ..entries import reason
 from ..ops.normalization.softmax import softmax
 from .packed import load_packed
 from .safetensors import SafetensorsError

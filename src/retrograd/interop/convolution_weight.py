@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..geometry import as_tuple
+from ..specs.geometry import as_tuple
 
 __all__ = [
     "conv_weight_from_mxnet", "conv_weight_from_numpy_ml", "conv_weight_from_singa", "conv_weight_to_mxnet",

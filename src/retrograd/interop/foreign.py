@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..entries import brief
+from .._files.state import brief
 from ..nn.module import Module
 from ..nn.recurrent import RNNBase
 from ..nn.state import IncompatibleKeys

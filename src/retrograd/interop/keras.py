@@ -25,7 +25,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..entries import brief, reason
+from .._files.state import brief, reason
+from .._files.untrusted import as_path, read_outside
 from ..nn.convolution import _Conv, _ConvTranspose
 from ..nn.embedding import Embedding
 from ..nn.group_norm import GroupNorm, LayerNorm
@@ -35,7 +36,6 @@ from ..nn.normalization import _BatchNorm
 from ..nn.rectifier import PReLU
 from ..nn.recurrent import RNNBase
 from ..nn.state import IncompatibleKeys
-from ..outside import as_path, read_outside
 from .foreign import Layer, WeightsFileError, load_layers, recurrent_mode
 from .hdf5 import HDF5Error, hdf5_arrays
 from .recurrent_weight import rnn_from_keras

@@ -27,12 +27,12 @@ from pathlib import Path
 
 import numpy as np
 
+from .._files.state import brief
+from .._files.untrusted import as_path, read_outside
 from ..engine.tensor import Tensor
-from ..entries import brief
 from ..nn.module import Module
 from ..nn.recurrent import RNNBase
 from ..nn.state import IncompatibleKeys
-from ..outside import as_path, read_outside
 from .foreign import Layer, WeightsFileError, load_layers, recurrent_mode
 from .recurrent_weight import rnn_from_mxnet
 from .widened import widened

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from .._files.state import brief, checked_bools, reason
+from .._files.untrusted import as_path, open_outside
 from ..engine.tensor import Tensor
-from ..entries import brief, checked_bools, reason
 from ..nn.module import Module
 from ..nn.state import IncompatibleKeys
-from ..outside import as_path, open_outside
 from .foreign import WeightsFileError
 from .widened import widened
 

@@ -22,10 +22,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..entries import anything, brief, reason, table
+from .._files.state import anything, brief, reason, table
+from .._files.untrusted import STRICT_JSON
 from ..lowbit.pack import PackedModel
 from ..nn.module import Module
-from ..outside import STRICT_JSON
 from .architecture import Arrays, described
 from .building import Builder
 from .safetensors import SafetensorsError, read_arrays, write_arrays

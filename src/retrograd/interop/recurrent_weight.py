@@ -21,7 +21,7 @@ import numpy as np
 from ..engine.tensor import Tensor
 from ..nn.functional.recurrent import check_packed, packed_layout, packed_stack
 from ..nn.recurrent_stack import parameter_name
-from ..recurrence import GATES, Recurrence
+from ..specs.recurrence import GATES, Recurrence
 from .convolution_weight import array_of
 
 __all__ = [

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ..atomic import why_not_written, write_atomically
+from .._files.atomic import why_not_written, write_atomically
+from .._files.state import brief, checked_bools, reason
+from .._files.untrusted import STRICT_JSON, as_path, open_outside
 from ..engine.convert import ALLOWED
 from ..engine.tensor import Tensor
-from ..entries import brief, checked_bools, reason
 from ..nn.module import Module
 from ..nn.state import IncompatibleKeys
 from ..nn.uninitialized import is_lazy
-from ..outside import STRICT_JSON, as_path, open_outside
 from .widened import bfloat16_numbers, widened
 
 __all__ = ["SafetensorsError", "load_model", "load_safetensors", "safetensors_metadata", "save_safetensors"]

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .._files.state import brief, reason
+from .._files.untrusted import STRICT_JSON, as_path, read_outside
 from ..engine.tensor import Tensor
-from ..entries import brief, reason
 from ..nn.module import Module
 from ..nn.state import IncompatibleKeys
-from ..outside import STRICT_JSON, as_path, read_outside
 from .safetensors import SafetensorsError, add_tied, load_safetensors
 
 __all__ = ["load_sharded", "load_sharded_model"]

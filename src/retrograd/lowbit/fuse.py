@@ -18,13 +18,13 @@ import numpy as np
 
 from .. import nn
 from ..arrays import all_finite, all_true, any_true, zeros
-from ..codes import ELEMENTS, Requantized, Thresholded
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
-from ..geometry import as_pairs, pool_window
 from ..kernel_set import kernels
 from ..nn.module import Module
 from ..ops.pointwise.piecewise import where
+from ..specs.geometry import as_pairs, pool_window
+from ..specs.low_bit import ELEMENTS, Requantized, Thresholded
 from .binary import changes_sign_at_zero
 from .layers import Quantize
 from .norm import PackedNorm

@@ -10,16 +10,16 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..arrays import all_finite, all_true, broadcast_to, from_host, integers, number, ones, to_host
-from ..codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, fits
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
-from ..geometry import Window, conv_window
 from ..kernel_set import active_kernels, exact, kernels
 from ..nn.module import Module
 from ..ops.convolution.arguments import frozen, window_of
 from ..ops.convolution.mxnet import paddings
 from ..ops.shape.padding import Extend
 from ..ops.shape.shape import reshaped
+from ..specs.geometry import Window, conv_window
+from ..specs.low_bit import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, fits
 from .base import LowBit
 from .binary import changes_sign_at_zero
 from .bits import Format, Listed, Shifts, Uniform, Weight, stored
@@ -35,7 +35,7 @@ MOST_LISTED = 256  # numbers of a filter of any quantizer
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """What a packed layer hands to the next one instead of numbers: codes of ``retrograd/codes.py``, (N, *S, K)."""
+    """What a packed layer hands to the next one instead of numbers: codes (N, *S, K), see ``specs/low_bit.py``."""
 
     array: np.ndarray
     zero_point: int = 0

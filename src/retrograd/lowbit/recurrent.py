@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import nn
-from ..recurrence import Weights
+from ..specs.recurrence import Weights
 from .base import LowBit, with_quantizers
 from .quantizer import Quantizer
 

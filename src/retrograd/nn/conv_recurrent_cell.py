@@ -17,11 +17,11 @@ import numpy as np
 from ..arrays import empty, zeros
 from ..engine.tensor import Tensor, wrap
 from ..formulas.gates import gru_cell, lstm, mixture_cell, reset, unchanged
-from ..geometry import as_tuple
 from ..ops.arguments.checks import require_tensor
 from ..ops.convolution.convolution import conv_nd
 from ..ops.shape.join import Split
 from ..ops.shape.splitting import unbind
+from ..specs.geometry import as_tuple
 from . import init
 from .arguments import check_ints
 from .convolution import Extents, Padding

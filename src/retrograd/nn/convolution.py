@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from ..arrays import empty
 from ..engine.tensor import Tensor
-from ..geometry import PADDING_WORDS, as_pairs, as_tuple
 from ..ops.convolution.arguments import as_bytes, check_choices, check_word
 from ..ops.convolution.mxnet import check_alone, one_name
+from ..specs.geometry import PADDING_WORDS, as_pairs, as_tuple
 from . import init
 from .arguments import check_ints
 from .folded_activation import Activation, folded

@@ -21,12 +21,12 @@ from collections.abc import Sequence
 from ..engine.arguments import as_list
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
-from ..geometry import as_tuple
 from ..ops.arguments.binding import advised
 from ..ops.convolution.arguments import Extent, Padding, frozen
 from ..ops.convolution.convolution import Conv, ConvInputGrad, ConvWeightGrad
 from ..ops.convolution.gradient import Gradients, bias_gradient, conv_gradients, shape_of
 from ..ops.shape.broadcasting import Sum
+from ..specs.geometry import as_tuple
 
 __all__ = [
     "conv1d_bias", "conv1d_input", "conv1d_weight", "conv2d_bias", "conv2d_input", "conv2d_weight", "conv3d_bias",

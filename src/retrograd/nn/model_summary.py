@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from .._files.terminal import aligned, bytes_text
 from ..arrays import empty, from_host, same
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..kernel_set import Listener, kernels
 from ..ops.random.random import Generator, get_rng_state, set_rng_state
-from ..printable import aligned, bytes_text
 from .module import Module
 
 __all__ = ["ModelSummary", "SummaryRow", "summary"]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..engine.tensor import Tensor
-from ..geometry import as_pairs, as_tuple
 from ..ops.pooling.adaptive_pooling import OutputSize, outputs
 from ..ops.pooling.fractional_pooling import sizes
+from ..specs.geometry import as_pairs, as_tuple
 from .layer import OverAxes, layer
 from .module import Module
 

@@ -14,7 +14,7 @@ from ..engine.tensor import Tensor
 from ..ops.recurrent.arguments import checked_interval, runs_fused
 from ..ops.shape.join import cat
 from ..ops.shape.shape import reshape
-from ..recurrence import Weights
+from ..specs.recurrence import Weights
 from .arguments import check_ints
 from .layer import changed
 from .module import Module

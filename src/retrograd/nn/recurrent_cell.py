@@ -19,7 +19,7 @@ from ..ops.recurrent.arguments import weight_shapes
 from ..ops.recurrent.composed import Masks, draw_masks
 from ..ops.recurrent.recurrent import recurrent_layer
 from ..ops.shape.shape import reshape
-from ..recurrence import Recurrence, Weights, recurrence
+from ..specs.recurrence import Recurrence, Weights, recurrence
 from . import init
 from .arguments import check_ints
 from .layer import changed

@@ -13,7 +13,7 @@ from ..ops.random.dropout import dropout
 from ..ops.recurrent.arguments import checked_lengths
 from ..ops.recurrent.composed import draw_masks
 from ..ops.recurrent.recurrent import recurrent_layer
-from ..recurrence import Recurrence, Weights, recurrence
+from ..specs.recurrence import Recurrence, Weights, recurrence
 
 __all__ = ["Run", "parameter_name", "run", "stack"]
 

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from .._files.state import Check, check_table, count, number
 from ..engine.arguments import as_list
-from ..entries import Check, check_table, count, number
 from ._scheduler import FunctionScheduler, GradualScheduler, require_count
 from .optimizer import Optimizer
 from .options import require_number

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..entries import Check, anything, brief, count, items
+from .._files.state import Check, anything, brief, count, items
 from ._plateau import ReduceLROnPlateau
 from ._scheduler import LRScheduler, require_count, require_optimizer
 from .optimizer import Optimizer

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from .._files.state import Check, choice, count, items, number, optional, table
 from ..engine.arguments import as_callable
-from ..entries import Check, choice, count, items, number, optional, table
 from ._scheduler import LRScheduler, attributes, momenta, per_group, require_count, require_optimizer, set_momentum
 from .optimizer import Optimizer
 from .options import require_flag, require_number

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import inf, isfinite
 from typing import Any
 
-from ..entries import Check, choice, count, items, number, optional
+from .._files.state import Check, choice, count, items, number, optional
 from ._scheduler import LRScheduler, per_group, require_count, require_optimizer
 from .optimizer import Optimizer
 from .options import as_number, require_number

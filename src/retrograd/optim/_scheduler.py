@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..entries import Check, check_table, count, flag, items, names, number, optional, text
+from .._files.state import Check, check_table, count, flag, items, names, number, optional, text
 from .optimizer import Group, Optimizer
 from .options import as_number, require_number
 

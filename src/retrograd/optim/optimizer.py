@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from .._files.state import brief, check_table, items, names
+from .._files.state import number as number_of
 from ..arrays import from_host, zeros_like
 from ..arrays import number as number_in
 from ..engine.arguments import as_list
@@ -20,8 +22,6 @@ from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.line import inside
 from ..engine.tensor import Tensor, wrap
-from ..entries import brief, check_table, items, names
-from ..entries import number as number_of
 from ..formulas import UPDATES, form
 from ..kernel_set import exact, kernels
 from .batch import Batch, array_of

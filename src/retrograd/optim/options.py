@@ -10,8 +10,8 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from .._files.state import brief
 from ..engine.tensor import Tensor
-from ..entries import brief
 
 __all__: list[str] = []
 

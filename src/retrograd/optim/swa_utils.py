@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from .._files.state import Check, choice, count
 from ..arrays import from_host
 from ..engine.changes import mark
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
-from ..entries import Check, choice, count
 from ..formulas import optimizers
 from ..kernel_set import exact, kernels
 from ..nn.module import Module

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from .. import lowbit, nn
+from .._files.terminal import bytes_text
 from ..engine.grad_mode import inference_mode
 from ..engine.tensor import Tensor
 from ..interop.safetensors import save_safetensors
 from ..nn.module import Module
 from ..ops.random.random import manual_seed
-from ..printable import bytes_text
 from ..train.image_task import ImageTask
 from ..train.pictures import curves
 from ..train.progress import Progress

@@ -9,12 +9,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ..atomic import write_atomically
+from .._files.atomic import write_atomically
+from .._files.terminal import aligned
 from ..nn.module import Module
 from ..ops.random.random import manual_seed
 from ..optim import Adam
 from ..optim.lr_scheduler import LambdaLR
-from ..printable import aligned
 from ..train.callbacks import Callback, LRScheduler
 from ..train.environment import machine, versions
 from ..train.fit import History, fit

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..entries import Check, brief, check_table, count, number, optional, table
+from .._files.state import Check, brief, check_table, count, number, optional, table
 from .checkpoint import save_checkpoint
 
 if TYPE_CHECKING:

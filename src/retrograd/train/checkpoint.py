@@ -4,7 +4,7 @@ A checkpoint is an uncompressed .npz: ``numpy.load(path, allow_pickle=False)`` o
 text (as bytes) with the format's name, its version and the tree of values; the arrays in the tree are separate entries;
 ``sha256`` is the digest of all other entries. Nothing in it is ever unpickled.
 
-It is written to a temporary file and renamed once it is safe on disk (retrograd.atomic).
+It is written to a temporary file and renamed once it is safe on disk (retrograd._files.atomic).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..atomic import why_not_written, write_atomically
+from .._files.atomic import why_not_written, write_atomically
+from .._files.state import brief, checked_bools, reason, text
+from .._files.untrusted import STRICT_JSON, open_outside
 from ..engine.tensor import Tensor
-from ..entries import brief, checked_bools, reason, text
-from ..outside import STRICT_JSON, open_outside
 
 __all__ = ["CheckpointError", "load_checkpoint", "save_checkpoint"]
 
@@ -71,7 +71,7 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """The state that ``save_checkpoint`` wrote, with arrays instead of Tensors; the file's integrity is checked first.
 
-    The state itself is not trusted: whoever loads it checks its entries (retrograd.entries).
+    The state itself is not trusted: whoever loads it checks its entries (retrograd._files.state).
 
     Raises:
         CheckpointError: there is no such file, or it is not a regular file, too large, not a checkpoint, truncated,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._files.state import Check, check_table, number, optional, table
+from .._files.terminal import aligned, display_name
 from ..engine.rule import without_backward_rules
 from ..engine.sweep import grad
 from ..engine.tensor import Tensor
-from ..entries import Check, check_table, number, optional, table
 from ..nn.module import Module
-from ..printable import aligned, display_name
 from .callbacks import Callback
 
 if TYPE_CHECKING:

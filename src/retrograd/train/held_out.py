@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .._files.state import reason, text
 from ..engine.tensor import Tensor
-from ..entries import reason, text
 from ..nn.functional import cross_entropy, mse_loss
 from ..nn.module import Module
 from .checkpoint import CheckpointError, load_checkpoint

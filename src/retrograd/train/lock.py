@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from ..atomic import NO_LINK, lock
+from .._files.atomic import NO_LINK, lock
 from .checkpoint import CheckpointError
 
 __all__ = ["InUseError", "RunLock"]

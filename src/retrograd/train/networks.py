@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import nn
-from ..entries import Check, brief, check_table, choice, count, number, table
+from .._files.state import Check, brief, check_table, choice, count, number, table
 from .sequence_networks import SeriesNetwork, TextNetwork
 
 __all__ = ["build_network", "digits_network", "image_network", "image_of", "mnist_network", "saved_network"]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from .._files.state import brief, items, reason, same, text
 from ..data.images import read_planes
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
-from ..entries import brief, items, reason, same, text
 from ..ops.normalization.softmax import softmax
 from .checkpoint import CheckpointError, load_checkpoint
 from .networks import image_of, saved_network

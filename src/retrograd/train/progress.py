@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from time import perf_counter
 from typing import Any, TextIO
 
-from ..printable import printable
+from .._files.terminal import printable
 
 __all__ = ["BarProgress", "LineProgress", "Progress", "make_progress"]
 

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ..atomic import why_not_written, write_atomically
+from .._files.atomic import why_not_written, write_atomically
 from ..kernel_set import use_kernels
 from .environment import machine, versions
 from .explained import EXPLANATION, explained, links

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..entries import Check, brief, check_table, count, items, number, optional, same, table
+from .._files.state import Check, brief, check_table, count, items, number, optional, same, table
 from .gradients import check_gradients
 
 if TYPE_CHECKING:

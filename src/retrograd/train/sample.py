@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from .._files.state import brief, reason, same, text
 from ..data.text import decoded, encoded
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
-from ..entries import brief, reason, same, text
 from .checkpoint import CheckpointError, load_checkpoint
 from .networks import saved_network
 from .sequence_networks import States, TextNetwork

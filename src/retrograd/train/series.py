@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._files.state import brief
 from ..data.dataset import TensorDataset
 from ..data.series import Series, SeriesError, load_sunspots, read_series
 from ..engine.tensor import Tensor
-from ..entries import brief
 from ..nn.functional import mse_loss
 from .faults import TrainingError
 from .forecast import Autoregression, errors, period_of, seasonal_naive

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from .._files.state import brief
 from ..data.dataset import TensorDataset
 from ..engine.tensor import Tensor
-from ..entries import brief
 from ..nn.functional import cross_entropy
 from ..nn.module import Module
 

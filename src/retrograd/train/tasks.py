@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from .._files.state import brief
+from .._files.terminal import display_name
 from ..data.digits import Digits
 from ..data.images import load_images
 from ..data.mnist import MNIST5k
-from ..entries import brief
-from ..printable import display_name
 from .augment import flipped, shifted, warped
 from .image_task import ByteImages, ImageTask
 from .networks import build_network

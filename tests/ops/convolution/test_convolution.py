@@ -10,10 +10,10 @@ import pytest
 from ops.battery import check, kernels_of_backward, numbers
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
-from retrograd.geometry import Window, conv_window
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 from retrograd.ops.convolution.convolution import conv, conv_input_grad, conv_weight_grad
-from retrograd.options import AUTO, Options
+from retrograd.specs.convolution_options import AUTO, Options
+from retrograd.specs.geometry import Window, conv_window
 
 # input, kernel, stride, padding, dilation, groups
 GEOMETRIES = {

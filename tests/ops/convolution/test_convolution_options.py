@@ -14,10 +14,10 @@ import naive_extended
 from ops.battery import check, numbers
 from retrograd import nn
 from retrograd.engine.tensor import Tensor
-from retrograd.geometry import conv_padding, conv_window
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 from retrograd.ops.convolution.convolution import Conv, ConvInputGrad
-from retrograd.options import ALGORITHMS, NEEDS, Options
+from retrograd.specs.convolution_options import ALGORITHMS, NEEDS, Options
+from retrograd.specs.geometry import conv_padding, conv_window
 
 WORDS = ("same", "same_upper", "same_lower", "causal")
 MODES = ("reflect", "replicate", "circular")

@@ -11,9 +11,9 @@ import pytest
 from ops.battery import check_adjoint, kernels_of_backward, numbers
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
-from retrograd.geometry import Window, conv_window
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 from retrograd.ops.convolution.deformable import DeformConv, deform_conv_grad
+from retrograd.specs.geometry import Window, conv_window
 
 Arrays = list[np.ndarray]
 

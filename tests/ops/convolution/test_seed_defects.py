@@ -15,10 +15,10 @@ import pytest
 import naive
 from ops.battery import kernels_of_backward, numbers, recorded_kernels
 from retrograd import Tensor, nn
-from retrograd.geometry import Window, conv_window
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 from retrograd.ops.convolution.convolution import Conv, ConvInputGrad, ConvWeightGrad, conv
-from retrograd.options import AUTO, Options
+from retrograd.specs.convolution_options import AUTO, Options
+from retrograd.specs.geometry import Window, conv_window
 
 SIZE, KERNEL = (5, 6), (3, 2)
 GEOMETRY: Any = ((2, 1), ((1, 0), (0, 2)), (1, 2), 2)  # stride, padding, dilation, groups

@@ -10,9 +10,9 @@ import pytest
 from ops.battery import away_from_kinks, check, kernels_of_backward, numbers
 from retrograd.autograd import gradcheck
 from retrograd.engine.tensor import Tensor
-from retrograd.geometry import Window, pool_window
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 from retrograd.ops.pooling.pooling import AvgPool, AvgPoolGrad, MaxPool, MaxPoolGather, MaxPoolGrad
+from retrograd.specs.geometry import Window, pool_window
 
 # input, kernel, stride, padding, dilation
 GEOMETRIES = {

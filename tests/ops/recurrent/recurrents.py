@@ -15,7 +15,7 @@ from retrograd.engine.tensor import Tensor, wrap
 from retrograd.ops.recurrent.arguments import weight_shapes
 from retrograd.ops.recurrent.composed import Masks
 from retrograd.ops.recurrent.recurrent import recurrent_layer
-from retrograd.recurrence import Recurrence, Weights, recurrence
+from retrograd.specs.recurrence import Recurrence, Weights, recurrence
 
 FORWARD, BACK, BOTH = (False,), (True,), (False, True)
 

@@ -28,7 +28,7 @@ from retrograd.engine.tensor import Tensor
 from retrograd.kernel_set import use_kernels
 from retrograd.ops.recurrent.composed import composed
 from retrograd.ops.recurrent.recurrent import recurrent_layer
-from retrograd.recurrence import GATES, Weights
+from retrograd.specs.recurrence import GATES, Weights
 
 
 @pytest.mark.pairwise

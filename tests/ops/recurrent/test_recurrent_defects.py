@@ -19,7 +19,7 @@ from retrograd.engine.tensor import Tensor
 from retrograd.ops.random.dropout import dropout
 from retrograd.ops.random.random import manual_seed
 from retrograd.ops.recurrent.recurrent import recurrent_layer
-from retrograd.recurrence import GATES, Weights
+from retrograd.specs.recurrence import GATES, Weights
 
 MODES = pytest.mark.parametrize("mode", GATES)
 

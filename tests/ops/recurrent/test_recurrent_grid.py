@@ -25,7 +25,7 @@ from ops.recurrent.recurrents import BACK, BOTH, FORWARD, Case, case, described,
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
 from retrograd.ops.recurrent.composed import composed
-from retrograd.recurrence import GATES
+from retrograd.specs.recurrence import GATES
 from strategies import examples, many_examples
 
 SIZES = (1, 2, 3, 5, 9)

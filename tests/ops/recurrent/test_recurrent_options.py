@@ -17,7 +17,7 @@ from retrograd.ops.random.random import manual_seed
 from retrograd.ops.recurrent.cells import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
 from retrograd.ops.recurrent.composed import draw_masks
 from retrograd.ops.recurrent.recurrent import recurrent_layer
-from retrograd.recurrence import Recurrence, Weights
+from retrograd.specs.recurrence import Recurrence, Weights
 
 
 @pytest.mark.pairwise

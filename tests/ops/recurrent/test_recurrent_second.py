@@ -12,7 +12,7 @@ from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.kernel_set import use_kernels
 from retrograd.ops.recurrent.recurrent import recurrent_layer
-from retrograd.recurrence import GATES, Weights
+from retrograd.specs.recurrence import GATES, Weights
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from ops.recurrent.recurrents import (
 from ops.sets import textbook_at_night
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
-from retrograd.recurrence import GATES
+from retrograd.specs.recurrence import GATES
 
 
 @pytest.mark.pairwise

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._files.state import brief, names
 from ...engine.tensor import Tensor
-from ...entries import brief, names
 from .errors import CheckpointException
 from .structure import Kind, Node, word
 

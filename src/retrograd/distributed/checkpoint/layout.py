@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from ...atomic import why_not_written, write_atomically
+from ..._files.atomic import why_not_written, write_atomically
+from ..._files.state import brief, count, items, reason, table, text
+from ..._files.untrusted import STRICT_JSON, read_outside
 from ...engine.convert import OWN
 from ...engine.tensor import Tensor
-from ...entries import brief, count, items, reason, table, text
 from ...interop.pt import PTFileError, load, save
-from ...outside import STRICT_JSON, read_outside
 from .errors import CheckpointException
 from .pieces import Piece, rows_of, with_rows
 from .structure import Kind, Node, check_node

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ..._files.state import brief
 from ...engine.convert import ALLOWED
 from ...engine.tensor import Tensor
-from ...entries import brief
 from .errors import CheckpointException
 
 Node = dict[str, Any]

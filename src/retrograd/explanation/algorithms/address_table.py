@@ -16,7 +16,7 @@ from math import prod
 
 import numpy as np
 
-from ...geometry import Window
+from ...specs.geometry import Window
 
 __all__ = ["address_table", "conv", "conv_input_grad", "conv_weight_grad", "cost"]
 

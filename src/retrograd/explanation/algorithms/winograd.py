@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ...geometry import Window
+from ...specs.geometry import Window
 
 __all__ = ["conv", "conv_input_grad", "conv_weight_grad", "cost", "fits", "transforms"]
 

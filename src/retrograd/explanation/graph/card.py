@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ...printable import bytes_text, display_name
+from ..._files.terminal import bytes_text, display_name
 from .walk import Leaf, Operator, Output, Saved
 
 __all__ = ["Card", "Chip", "Line", "Text", "card_of", "chip_of", "listed", "norm_text", "shape_text", "shortened"]

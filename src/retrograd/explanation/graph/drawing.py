@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
-from ...printable import display_name
+from ..._files.terminal import display_name
 from .card import LINE, PAD, Card, Chip, Line, Text, card_of, chip_of, listed, shape_text
 from .layout import Box, Place, Point, far_links, lay_out
 from .walk import Operator, Walk

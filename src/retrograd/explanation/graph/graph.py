@@ -6,10 +6,10 @@ from functools import cached_property
 from pathlib import Path
 from textwrap import wrap
 
-from ...atomic import write_atomically
+from ..._files.atomic import write_atomically
+from ..._files.terminal import aligned, bytes_text, display_name
 from ...engine.tensor import Tensor
 from ...nn.module import Module
-from ...printable import aligned, bytes_text, display_name
 from .card import listed
 from .drawing import draw
 from .walk import Leaf, Operator, Walk, walk

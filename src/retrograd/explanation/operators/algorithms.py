@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...geometry import Window
-from ...options import Options
-from ...textbook import convolution as textbook
-from ...textbook.algorithms import ALGORITHMS, cost
+from ...kernels.textbook import convolution as textbook
+from ...kernels.textbook.algorithms import ALGORITHMS, cost
+from ...specs.convolution_options import Options
+from ...specs.geometry import Window
 from ..algorithms import address_table, winograd
 from ..measure import Arrays
 from ..running import Algorithm

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ...geometry import Window, as_tuple, conv_padding, conv_transpose_window, conv_window
 from ...nn import functional as F  # noqa: N812  PyTorch's name
+from ...specs.geometry import Window, as_tuple, conv_padding, conv_transpose_window, conv_window
 from ..explanation import Array, Case, Padding, Setting
 from ..measure import Arrays
 from ..sums import Products, convolved

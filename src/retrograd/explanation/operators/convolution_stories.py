@@ -12,8 +12,8 @@ import numpy as np
 
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
-from ...geometry import Window
 from ...nn import functional as F  # noqa: N812  PyTorch's name
+from ...specs.geometry import Window
 from ..measure import Arrays
 from ..story import Picture, Step, Story, label, said
 from ..sums import Products

@@ -24,7 +24,7 @@ import math
 
 import numpy as np
 
-from ...geometry import Window
+from ...specs.geometry import Window
 from ..explanation import Array
 from ..measure import Arrays
 from ..sums import Products, along, convolution, einsum

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ...geometry import as_pairs, as_tuple
 from ...nn import functional as F  # noqa: N812  PyTorch's name
+from ...specs.geometry import as_pairs, as_tuple
 from ..explanation import Array, Case, Setting
 from ..measure import Arrays
 from ..sums import Products, along

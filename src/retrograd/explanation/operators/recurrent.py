@@ -11,7 +11,7 @@ import numpy as np
 
 from ...engine.tensor import Tensor
 from ...ops.recurrent.recurrent import recurrent_layer
-from ...recurrence import Weights, recurrence
+from ...specs.recurrence import Weights, recurrence
 from ..explanation import Array, Case, Setting
 from ..measure import Arrays
 from ..sums import Products, along
@@ -38,7 +38,7 @@ _LAYERS = {"rnn_tanh": "RNN", "rnn_relu": "RNN", "lstm": "LSTM", "gru": "GRU"}
 
 
 _IMPORTS = """from retrograd.ops.recurrent.recurrent import recurrent_layer
-from retrograd.recurrence import Weights, recurrence
+from retrograd.specs.recurrence import Weights, recurrence
 """
 
 

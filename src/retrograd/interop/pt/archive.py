@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from ...entries import brief, reason
+from ..._files.state import brief, reason
 from .refusal import Refused
 
 __all__ = ["Archive"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...entries import brief, checked_bools
+from ..._files.state import brief, checked_bools
 from .refusal import Refused
 from .values import Name, Pending
 

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ...entries import brief
+from ..._files.state import brief
 from .machine import Machine
 from .refusal import Refused
 from .storage import DTYPES, Storage, bytes_of

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._files.state import brief
 from ...engine.tensor import Tensor
-from ...entries import brief
 from .names import CALLS, name_of
 from .refusal import MOST_INT, Refused, entry
 from .values import Name, Pending, checked_key, checked_object

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._files.state import brief
 from ...engine.size import Size
-from ...entries import brief
 from ...ops.memory.device import device
 from .arrays import ARRAYS
 from .refusal import Refused

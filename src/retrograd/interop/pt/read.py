@@ -9,10 +9,10 @@ from mmap import ACCESS_COPY, mmap
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ...entries import brief
+from ..._files.state import brief
+from ..._files.terminal import display_name
+from ..._files.untrusted import open_outside
 from ...ops.arguments.checks import as_truth
-from ...outside import open_outside
-from ...printable import display_name
 from .archive import Archive
 from .legacy import read_legacy
 from .location import checked_location

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...entries import checked_bools
+from ..._files.state import checked_bools
 from ..widened import bfloat16_numbers, widened
 from .refusal import Refused
 

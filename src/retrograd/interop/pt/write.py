@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ...atomic import why_not_written, write_atomically
-from ...entries import brief
+from ..._files.atomic import why_not_written, write_atomically
+from ..._files.state import brief
 from ...nn.module import Module
 from .pickler import Pickler
 

@@ -9,8 +9,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
 from ... import nn
+from ..._files.state import names
 from ...engine.tensor import Tensor
-from ...entries import names
 from ...ops.normalization.softmax import log_softmax
 from .estimator import Estimator
 

@@ -13,12 +13,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ... import nn
+from ..._files.state import brief, choice, count, number, reason
 from ...data.dataset import TensorDataset
 from ...data.loader import DataLoader
 from ...data.sampler import BatchSampler, RandomSampler
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
-from ...entries import brief, choice, count, number, reason
 from ...ops.random.random import default_generator, fork_rng
 from ...optim import Optimizer
 from ...train import Callback, EarlyStopping, Fit, History, Progress, make_progress

@@ -14,8 +14,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from ... import nn, optim
+from ..._files.state import brief
 from ...engine.tensor import Tensor
-from ...entries import brief
 from .perceptron import perceptron
 
 __all__ = ["PARTS", "make_loss", "make_module", "make_optimizer", "meant"]

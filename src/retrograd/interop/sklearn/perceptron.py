@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ... import nn
-from ...entries import count
+from ..._files.state import count
 
 __all__ = ["perceptron"]
 

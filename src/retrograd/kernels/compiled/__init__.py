@@ -1,4 +1,4 @@
-"""How fast: the compiled kernels. Arrays in, arrays out, under the signatures of ``retrograd.textbook``.
+"""How fast: the compiled kernels. Arrays in, arrays out, under the signatures of ``retrograd.kernels.textbook``.
 
 What a kernel computes is said there, once; a docstring here says how, where that is not plain.
 

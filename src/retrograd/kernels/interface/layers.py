@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ...geometry import AdaptiveWindow, Window
-from ...options import AUTO, Options
-from ...recurrence import Recurrence, Weights
+from ...specs.convolution_options import AUTO, Options
+from ...specs.geometry import AdaptiveWindow, Window
+from ...specs.recurrence import Recurrence, Weights
 from .kernel import BOOL, INT64, Array, Axes, Pair, Spec, Three, declare, only
 
 Wanted = tuple[bool, bool, bool]

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, words_of
-from ...geometry import Window
+from ...specs.geometry import Window
+from ...specs.low_bit import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, words_of
 from .kernel import BOOL, INT64, UINT8, Array, Pair, Spec, Three, along, declare
 
 Bound = Array | float | None

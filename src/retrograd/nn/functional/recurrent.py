@@ -17,7 +17,7 @@ from ...ops.arguments.checks import as_flag, require_float
 from ...ops.recurrent.arguments import weight_shapes
 from ...ops.shape.join import cat
 from ...ops.shape.shape import reshape
-from ...recurrence import Recurrence, Weights
+from ...specs.recurrence import Recurrence, Weights
 from ..arguments import check_ints
 from ..recurrent_stack import Run, run, stack
 

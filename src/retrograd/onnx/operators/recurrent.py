@@ -11,7 +11,7 @@ from ... import ops
 from ...engine.tensor import Tensor, wrap
 from ...ops.recurrent.arguments import check_layer, checked_lengths
 from ...ops.recurrent.recurrent import recurrent_layer
-from ...recurrence import Weights, recurrence
+from ...specs.recurrence import Weights, recurrence
 from ..errors import OnnxError
 from ..node import Node
 from ..values import Value, array_of, floating

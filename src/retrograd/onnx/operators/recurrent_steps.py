@@ -15,7 +15,7 @@ import numpy as np
 from ... import ops
 from ...engine.tensor import Tensor, wrap
 from ...nn import functional
-from ...recurrence import Recurrence, Weights
+from ...specs.recurrence import Recurrence, Weights
 from ..errors import OnnxError, UnsupportedError
 from ..node import Node
 

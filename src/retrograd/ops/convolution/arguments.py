@@ -14,7 +14,8 @@ import numpy as np
 
 from ...engine.grad_mode import thread
 from ...engine.tensor import Tensor
-from ...geometry import (
+from ...specs.convolution_options import ALGORITHMS, AUTO, NEEDS, Options, suits
+from ...specs.geometry import (
     Window,
     as_pairs,
     as_tuple,
@@ -23,7 +24,6 @@ from ...geometry import (
     conv_window,
     shared_padding,
 )
-from ...options import ALGORITHMS, AUTO, NEEDS, Options, suits
 from ..arguments.checks import require_same
 from ..shape.padding import Pairs
 

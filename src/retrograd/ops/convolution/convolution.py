@@ -28,9 +28,9 @@ from typing import Any
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ...geometry import Window
 from ...kernel_set import convolution_kernel, exact
-from ...options import Options
+from ...specs.convolution_options import Options
+from ...specs.geometry import Window
 from ..shape.broadcasting import Sum
 from ..shape.padding import Extend
 from ..shape.shape import Reshape

@@ -31,8 +31,8 @@ from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...geometry import Window
 from ...kernel_set import exact, kernels
+from ...specs.geometry import Window
 from ..arguments.checks import require_same
 from ..index.gather import Gather, Scatter
 from ..index.indexing import GetItem, PadSlice

@@ -26,9 +26,9 @@ from typing import Any
 from ...arrays import empty
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ...geometry import Window, as_tuple
 from ...kernel_set import kernels
-from ...options import Options
+from ...specs.convolution_options import Options
+from ...specs.geometry import Window, as_tuple
 from ..arguments.checks import require_float, require_same
 from ..shape.broadcasting import Sum
 from ..shape.shape import Reshape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...engine.tensor import Tensor
-from ...geometry import as_pairs, as_tuple
+from ...specs.geometry import as_pairs, as_tuple
 from ..shape.padding import Pairs
 from . import convolution
 from .arguments import Extent, Padding, Sizes, check_operands, check_ranks

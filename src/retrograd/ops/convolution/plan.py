@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from ...engine.grad_mode import thread
-from ...geometry import Window
 from ...kernel_set import kernel_setting
-from ...options import TEXTBOOK_ALGORITHMS, Options
+from ...specs.convolution_options import TEXTBOOK_ALGORITHMS, Options
+from ...specs.geometry import Window
 from ..arguments.checks import as_counts, as_flag
 from .arguments import Extent, Padding, frozen, window_of
 from .mxnet import paddings
@@ -194,7 +194,7 @@ def passes_of(
             job: ConvPass(*found, tuple(algorithm.costs(window, *shape, job).items()))
             for job, found in algorithm.passages(window, options, *shape).items()
         }
-    from ...textbook import algorithms
+    from ...kernels.textbook import algorithms
 
     if setting != "auto" and options.algorithm not in TEXTBOOK_ALGORITHMS:
         options = options._replace(algorithm=setting)

@@ -8,7 +8,7 @@ from operator import index
 from typing import Any
 
 from ...engine.tensor import Tensor
-from ...geometry import AdaptiveWindow, Window, pool_window
+from ...specs.geometry import AdaptiveWindow, Window, pool_window
 from ..arguments.checks import as_count, as_truth, require_float
 from ..convolution.arguments import freeze
 from ..reduce.reduction import Mean

@@ -12,8 +12,8 @@ import numpy as np
 
 from ...arrays import from_host, within
 from ...engine.tensor import Tensor, wrap
-from ...geometry import AdaptiveWindow, as_tuple
 from ...kernel_set import kernels
+from ...specs.geometry import AdaptiveWindow, as_tuple
 from ..arguments.checks import as_truth, is_number, require_float, require_same
 from ..convolution.arguments import Extent
 from ..random.sampling import rand

@@ -8,8 +8,8 @@ from typing import Any
 from ...arrays import any_true, zeros
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ...geometry import as_tuple
 from ...kernel_set import exact, kernels
+from ...specs.geometry import as_tuple
 from ..arguments.checks import as_float, as_real, require_tensor
 from ..convolution.arguments import Extent
 from ..pointwise.elementwise import Scale

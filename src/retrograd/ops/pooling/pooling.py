@@ -16,8 +16,8 @@ import numpy as np
 from ...arrays import from_host, ones
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ...geometry import AdaptiveWindow, Window, as_pairs, as_tuple, meets, pool_window
 from ...kernel_set import exact, kernels
+from ...specs.geometry import AdaptiveWindow, Window, as_pairs, as_tuple, meets, pool_window
 from ..arguments.checks import as_flag, as_truth, require_number
 from ..convolution.arguments import Extent, check_axes, freeze
 from ..memory.private import private

@@ -15,8 +15,8 @@ from ...arrays import arange, broadcast_to, empty_like, ones, same
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...geometry import pool_window
 from ...kernel_set import kernels
+from ...specs.geometry import pool_window
 from ..arguments.checks import as_flag, as_truth, is_number, require_float
 from ..index.sparse import Matrix, SparseProduct, SparseProducts
 

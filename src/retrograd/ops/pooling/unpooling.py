@@ -12,8 +12,8 @@ from ...arrays import to_host, within
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...geometry import AdaptiveWindow, as_tuple
 from ...kernel_set import kernels
+from ...specs.geometry import AdaptiveWindow, as_tuple
 from ..arguments.checks import as_index, require_float
 from ..convolution.arguments import Extent, freeze
 from ..memory.private import private

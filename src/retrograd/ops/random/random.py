@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.random import PCG64, SeedSequence
 
-from ...entries import count
+from ..._files.state import count
 from ..arguments.checks import as_flag
 from .random_state import set_state_of
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._files.state import brief, check_table, choice, count, names
 from ...arrays import from_host, same
-from ...entries import brief, check_table, choice, count, names
 
 __all__ = ["set_state_of"]
 

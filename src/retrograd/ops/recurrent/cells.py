@@ -1,7 +1,7 @@
 """One step of a recurrent network as a function of its weights.
 
 N sequences, I inputs, H units: input (N, I), hx and cx (N, H), w_ih (G*H, I), w_hh (G*H, H), b_ih and b_hh (G*H,) or
-None. ``retrograd.recurrence`` has the equations and the order of the gates.
+None. ``retrograd.specs.recurrence`` has the equations and the order of the gates.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ...arrays import zeros
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...recurrence import GATES, Weights, recurrence
+from ...specs.recurrence import GATES, Weights, recurrence
 from ..arguments.checks import require_float, require_tensor
 from ..shape.shape import Reshape
 from .recurrent import recurrent_layer

@@ -22,7 +22,7 @@ from ...engine.function import Function
 from ...engine.grad_mode import enable_grad, is_grad_enabled
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ...recurrence import Recurrence, Weights
+from ...specs.recurrence import Recurrence, Weights
 from .composed import Masks, composed
 from .fused import array, boxed, composed_grad, flattened, named, regrouped, weight_arrays, wrapped
 

@@ -23,7 +23,7 @@ from ...engine.tensor import Tensor, wrap
 from ...formulas.gates import gru_cell, limited, lstm, mixture_cell, reset
 from ...formulas.primitive import tanh
 from ...kernel_set import kernels
-from ...recurrence import Recurrence, Weights
+from ...specs.recurrence import Recurrence, Weights
 from ..index.selection import MaskedFill, masked_fill
 from ..normalization.group_norm import layer_norm
 from ..pointwise.piecewise import clamp, where

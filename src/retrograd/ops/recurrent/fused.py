@@ -1,6 +1,6 @@
 """The fused recurrent layer, one kernel for all its steps, and its gradient, fused or composed of operators.
 
-``textbook/recurrent.py`` has all steps, forward and backward, in NumPy.
+``kernels/textbook/recurrent.py`` has all steps, forward and backward, in NumPy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...engine.grad_mode import is_grad_enabled, is_graph_kept
 from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ...recurrence import Recurrence, Weights
+from ...specs.recurrence import Recurrence, Weights
 from ..shape.shape import Reshape
 from .arguments import weight_shapes
 from .composed import Masks, composed

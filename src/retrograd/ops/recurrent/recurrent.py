@@ -12,7 +12,7 @@ from ...arrays import from_host
 from ...engine.operator import interpreters
 from ...engine.rule import ruled
 from ...engine.tensor import Tensor
-from ...recurrence import Recurrence, Weights
+from ...specs.recurrence import Recurrence, Weights
 from ..pointwise.elementwise import add, mul, sub
 from ..pointwise.piecewise import clamp, relu
 from ..pointwise.transcendental import sigmoid

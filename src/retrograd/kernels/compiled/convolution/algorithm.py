@@ -11,8 +11,8 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-from ....geometry import Window
-from ....options import Options, suits
+from ....specs.convolution_options import Options, suits
+from ....specs.geometry import Window
 from ..machine.microkernel import tile
 from . import by_line, fold, narrow, planar, winograd
 from .winograd_plan import PAIRS, POINTS_OF_TWO, tiles_of

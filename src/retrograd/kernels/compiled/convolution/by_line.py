@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from ....geometry import Window, conv_window
+from ....specs.geometry import Window, conv_window
 from ..machine.launch import kernel
 from ..machine.microkernel import tile
 from ..machine.product import TASK_WORK

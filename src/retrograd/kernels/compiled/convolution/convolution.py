@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ....geometry import Window
-from ....options import AUTO, Options
+from ....specs.convolution_options import AUTO, Options
+from ....specs.geometry import Window
 from ..memory.channels_last import channels_last, empty, is_channels_last
 from ..memory.packing import whole_steps
 from ..reduction.reduction import unless_finite

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ....geometry import Window
+from ....specs.geometry import Window
 from ..machine.launch import get_num_threads, kernel
 from ..machine.scratch import per_thread
 from ..memory.channels_last import channels_last, empty

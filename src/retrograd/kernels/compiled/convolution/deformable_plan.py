@@ -13,7 +13,7 @@ from itertools import product as pieces
 
 import numpy as np
 
-from ....geometry import Window
+from ....specs.geometry import Window
 from ..machine.microkernel import MOST_ROWS, ROW_SLOTS, tile
 from ..machine.product import MOST_TASKS, PRODUCT, TASK_WORK, even_product, product
 from ..machine.record import record

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ....geometry import Window
+from ....specs.geometry import Window
 from ..machine.launch import kernel
 from ..machine.scratch import per_thread
 from ..memory.channels_last import fill, usual_strides

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ....geometry import Window
+from ....specs.geometry import Window
 from ..machine.launch import kernel
 from ..machine.scratch import aligned, cores, per_thread
 from ..memory.channels_last import fill, nested_strides, usual_strides

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ....geometry import Window
+from ....specs.geometry import Window
 
 FIRST_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}  # (N, C, *S) seen as (N, *S, C)
 WEIGHT = {3: (2, 1, 0), 4: (3, 2, 0, 1), 5: (4, 3, 0, 1, 2)}  # (*R, I, O) seen as (O, I, *R)

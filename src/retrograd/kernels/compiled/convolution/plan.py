@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ....geometry import AdaptiveWindow, Window
+from ....specs.geometry import AdaptiveWindow, Window
 
 LARGE_WEIGHTS = 640 << 10  # bytes of weights that no longer stay in L2 while pixels stream by
 

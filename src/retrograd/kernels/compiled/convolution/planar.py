@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ....geometry import Window
+from ....specs.geometry import Window
 from ..machine.launch import kernel
 from ..machine.microkernel import tile
 from ..machine.scratch import cores, per_thread

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....geometry import Window
-from ....options import suits
+from ....specs.convolution_options import suits
+from ....specs.geometry import Window
 from ..machine.launch import kernel
 from ..machine.product import PRODUCT
 from ..machine.scratch import aligned, cores, per_thread, shared

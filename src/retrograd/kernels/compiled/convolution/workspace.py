@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import ceil
 
-from ....geometry import Window
+from ....specs.geometry import Window
 from . import by_line, depthwise, direct, fold, planar, winograd
 
 JOBS = ("conv", "conv_input_grad", "conv_weight_grad")

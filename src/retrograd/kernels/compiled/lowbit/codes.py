@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....codes import code_dtype, codes_of
+from ....specs.low_bit import code_dtype, codes_of
 from ..machine.launch import kernel
 from ..memory.arrays import CHUNK
 from ..memory.channels_last import channels_last, memory_of

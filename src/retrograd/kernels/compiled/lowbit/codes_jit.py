@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Kernels that make codes; see codes.py."""
+"""Kernels that make codes; see specs/low_bit.py."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ....codes import ELEMENTS, Filters, make_filters, words_of
+from ....specs.low_bit import ELEMENTS, Filters, make_filters, words_of
 from ..machine.integer import integer_tile
 
 __all__ = ["lowbit_filters"]

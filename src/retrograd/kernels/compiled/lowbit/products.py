@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ....codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, words_of
-from ....geometry import Window
+from ....specs.geometry import Window
+from ....specs.low_bit import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, words_of
 from ..convolution.plan import three_axes, three_strides
 from ..machine.integer import BYTES, WORD, integer_tile, offset
 from ..machine.launch import kernel

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....geometry import AdaptiveWindow, Window
+from ....specs.geometry import AdaptiveWindow, Window
 from ..convolution.plan import Axis, three_axes
 from ..machine.launch import kernel
 from ..machine.record import record

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....recurrence import Recurrence, Weights
+from ....specs.recurrence import Recurrence, Weights
 from ..machine.launch import kernel
 from ..machine.scratch import aligned, carved, per_thread
 from ..memory.packing import zeros_of

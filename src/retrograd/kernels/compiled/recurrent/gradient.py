@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....recurrence import Recurrence, Weights
+from ....specs.recurrence import Recurrence, Weights
 from ..machine.launch import get_num_threads, kernel
 from ..machine.scratch import aligned, carved, per_thread
 from ..memory.packing import zeros_of

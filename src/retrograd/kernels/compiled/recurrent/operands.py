@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....recurrence import Recurrence, Weights
+from ....specs.recurrence import Recurrence, Weights
 from ..machine.launch import kernel
 from ..memory.packing import zeros_of
 from .plan import Packed, Plan

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....recurrence import Recurrence
+from ....specs.recurrence import Recurrence
 from ..machine.microkernel import ROW_SLOTS, micro, registers, tile
 from ..machine.product import MOST_TASKS, TASK_WORK
 from ..machine.record import record

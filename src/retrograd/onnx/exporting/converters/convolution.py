@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....geometry import Window
 from ....ops.convolution.convolution import Conv, ConvInputGrad
 from ....ops.convolution.deformable import DeformConv
+from ....specs.geometry import Window
 from ..writer import Value, Writer
 from .registry import converter
 

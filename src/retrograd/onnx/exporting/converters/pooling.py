@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ....geometry import AdaptiveWindow, Window
 from ....ops.pooling.grid import grid_sample
 from ....ops.pooling.lp_pooling import Root
 from ....ops.pooling.pooling import AvgPool, MaxPool
 from ....ops.pooling.resampling import Repeat, interpolate
 from ....ops.pooling.unpooling import max_unpool_nd
+from ....specs.geometry import AdaptiveWindow, Window
 from ..writer import Value, Writer
 from .convolution import pads
 from .registry import converter, converter_of

@@ -12,7 +12,7 @@ import numpy as np
 from ....nn.utils.rnn import pack_padded_sequence
 from ....ops.recurrent.arguments import checked_lengths
 from ....ops.recurrent.fused import RecurrentLayer, regrouped
-from ....recurrence import Recurrence
+from ....specs.recurrence import Recurrence
 from ..origins import Known
 from ..writer import Value, Writer
 from .registry import converter, converter_of

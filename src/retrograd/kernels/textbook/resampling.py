@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..formulas.interpolation import keys_far, keys_near
+from ...formulas.interpolation import keys_far, keys_near
 
 __all__ = ["interpolation_matrix", "nearest_indices"]
 

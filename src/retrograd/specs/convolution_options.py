@@ -1,8 +1,8 @@
 """How a convolution is computed: the algorithm and the limit of temporary memory that the user chose.
 
 What is computed is in the Window, see geometry.py. The Options go beside it through the operators, their gradients and
-the kernels, down to where an algorithm is chosen: ``kernels/convolution/algorithm.py`` in the compiled set,
-``textbook/algorithms`` in the other.
+the kernels, down to where an algorithm is chosen: ``kernels/compiled/convolution/algorithm.py`` in the compiled set,
+``kernels/textbook/algorithms`` in the other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .geometry import Window
 __all__ = ["ALGORITHMS", "AUTO", "NEEDS", "TEXTBOOK_ALGORITHMS", "Options", "suits"]
 
 # "exact" is "auto" without transforms; NEEDS holds the requirements of those that cannot compute every convolution.
-TEXTBOOK_ALGORITHMS = ("singa", "mxnet", "pytorch", "numpy_ml")  # each a file of textbook/algorithms
+TEXTBOOK_ALGORITHMS = ("singa", "mxnet", "pytorch", "numpy_ml")  # each a file of kernels/textbook/algorithms
 ALGORITHMS = ("auto", "exact", "direct", "depthwise", "pointwise", "winograd", *TEXTBOOK_ALGORITHMS)
 NEEDS = {
     "winograd": (

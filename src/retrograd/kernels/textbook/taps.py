@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..geometry import Window
+from ...specs.geometry import Window
 
 
 def taps(window: Window) -> Iterator[tuple[Any, ...]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formulas import FUSED, POINTWISE, form
+from ...formulas import FUSED, POINTWISE, form
 from .ieee import ieee
 
 

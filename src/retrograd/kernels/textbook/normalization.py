@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..formulas.normalization import about_mean_grad, affine, input_grad, inverse_deviation, standardised
+from ...formulas.normalization import about_mean_grad, affine, input_grad, inverse_deviation, standardised
 from .ieee import ieee
 
 __all__ = [

@@ -20,8 +20,8 @@ from math import prod
 
 import numpy as np
 
-from ...geometry import Window
-from ...options import AUTO, Options
+from ....specs.convolution_options import AUTO, Options
+from ....specs.geometry import Window
 from ..ieee import ieee
 from .unfold import boxes, col2im, largest
 from .workspace import Channels, Demand, Need, add_bias, as_matrix, copied, frugal, part, unfolded

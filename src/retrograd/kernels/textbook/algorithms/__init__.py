@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from ...geometry import Window
-from ...options import Options
+from ....specs.convolution_options import Options
+from ....specs.geometry import Window
 from . import mxnet, numpy_ml, pytorch, singa
 from .workspace import HEADING, Channels, Cost
 
@@ -68,7 +68,7 @@ def cost(
         ValueError: the algorithm is unknown, the channels are not multiples of the groups, or the workspace is too
             small.
 
-    >>> from retrograd.geometry import conv_window
+    >>> from retrograd.specs.geometry import conv_window
     >>> print(cost("singa", conv_window((8, 8), 3, padding=1), batch=16, channels=(4, 6)))
     algorithm  kernel                     bytes   multiplications  samples at once
     singa      conv                       9,216           221,184                1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..formulas.activation import gated, gated_grad_x, gated_grad_y
+from ...formulas.activation import gated, gated_grad_x, gated_grad_y
 from .ieee import ieee
 
 __all__ = ["glu", "glu_grad"]

@@ -1,4 +1,4 @@
-"""Maximum and mean over windows that divide the input evenly; see AdaptiveWindow in ../geometry.py.
+"""Maximum and mean over windows that divide the input evenly; see AdaptiveWindow in specs/geometry.py.
 
 x (N, C, *I)    y, g, indices (N, C, *O)
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..geometry import AdaptiveWindow
+from ...specs.geometry import AdaptiveWindow
 from .ieee import ieee
 
 __all__ = ["adaptive_avg_pool", "adaptive_avg_pool_grad", "adaptive_max_pool"]

@@ -30,8 +30,8 @@ from math import prod
 
 import numpy as np
 
-from ...geometry import Window
-from ...options import AUTO, Options
+from ....specs.convolution_options import AUTO, Options
+from ....specs.geometry import Window
 from ..ieee import ieee
 from .unfold import Box, boxes, largest
 from .workspace import Channels, Demand, Need, Workspace, add_bias, as_matrix, copied, frugal, part

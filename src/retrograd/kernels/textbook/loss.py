@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..formulas.losses import LOSSES
+from ...formulas.losses import LOSSES
 from .ieee import ieee
 
 __all__ = ["element_loss", "element_loss_grad"]

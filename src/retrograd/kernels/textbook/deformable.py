@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..geometry import Window
+from ...specs.geometry import Window
 from .ieee import ieee
 
 __all__ = ["deform_conv", "deform_conv_grad", "deform_conv_weight_grad", "deform_points"]

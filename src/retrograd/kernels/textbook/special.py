@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formulas.primitive import beside
+from ...formulas.primitive import beside
 
 __all__ = [
     "bessel_gap", "entr", "erfinv", "gamma_density", "hazard", "hazard_excess", "i0", "i0e", "i1", "i1e", "igamma",

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...geometry import Window
+from ....specs.geometry import Window
 
 UNIT = 256  # positions: matrix products of this width are about as fast as wider ones
 

@@ -26,8 +26,8 @@ from math import prod
 
 import numpy as np
 
-from ..geometry import Window
-from ..options import AUTO, Options
+from ...specs.convolution_options import AUTO, Options
+from ...specs.geometry import Window
 from .algorithms import kernel_of
 from .ieee import ieee
 from .taps import crop, pad, padded_extents, taps

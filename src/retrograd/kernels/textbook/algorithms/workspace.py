@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from ...geometry import Window
+from ....specs.geometry import Window
 from .unfold import Box, im2col
 
 Item = TypeVar("Item")

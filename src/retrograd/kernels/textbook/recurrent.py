@@ -17,7 +17,7 @@ while over all steps
 The reverse direction is the same with time reversed. A sequence shorter than T keeps its state after its
 last step; its y is 0 there. ``formulas/gates.py`` has the cells.
 
-Source: P. Werbos, "Backpropagation through time: what it does and how to do it", 1990; see also retrograd.recurrence.
+Source: P. Werbos, "Backpropagation through time: what it does and how to do it", 1990; see also specs/recurrence.py.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..formulas.activation import relu, relu_grad
-from ..formulas.gates import gru_cell, gru_cell_grad, limited, lstm, lstm_grad, unchanged
-from ..formulas.piecewise import clamp, clamp_grad
-from ..formulas.primitive import tanh
-from ..formulas.transcendental import tanh_grad
-from ..recurrence import Recurrence, Weights
+from ...formulas.activation import relu, relu_grad
+from ...formulas.gates import gru_cell, gru_cell_grad, limited, lstm, lstm_grad, unchanged
+from ...formulas.piecewise import clamp, clamp_grad
+from ...formulas.primitive import tanh
+from ...formulas.transcendental import tanh_grad
+from ...specs.recurrence import Recurrence, Weights
 from .ieee import ieee
 
 __all__ = ["recurrent", "recurrent_grad"]

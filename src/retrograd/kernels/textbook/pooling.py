@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..geometry import AdaptiveWindow, Window
+from ...specs.geometry import AdaptiveWindow, Window
 from .ieee import ieee
 from .taps import crop, pad, padded_extents, taps
 

@@ -1,6 +1,6 @@
 """Products of low-bit operands: signs as bits, 8-bit integers, and 16-bit fixed-point numbers, exact in int32.
 
-How codes are stored is said in ``retrograd/codes.py``. Here they are taken apart into numbers, and the convolution is
+``retrograd/specs/low_bit.py`` says how codes are stored. Here they are taken apart into numbers, and the convolution is
 that of any numbers: float64 holds every sum exactly.
 
     y[n, k, o] = sum over c, r of X[n, c, i] W[k, c, r]      i = o*stride + r*dilation - lo; in the padding X is 0
@@ -15,8 +15,8 @@ from itertools import product
 
 import numpy as np
 
-from ..codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, make_filters
-from ..geometry import Window
+from ...specs.geometry import Window
+from ...specs.low_bit import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, make_filters
 from .convolution import conv, conv_input_grad
 from .ieee import ieee
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..formulas.normalization import inverse_deviation
+from ...formulas.normalization import inverse_deviation
 from .ieee import ieee
 from .normalization import Three, normalised, normalised_grad
 

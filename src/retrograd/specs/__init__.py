@@ -1,0 +1,1 @@
+"""Frozen descriptions of an operation: what operators and kernels are told besides their arrays."""
