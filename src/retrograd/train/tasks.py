@@ -58,6 +58,7 @@ _KERNELS = (
     "loss.cross_entropy.rows",
     "loss.cross_entropy.rows_grad",
     "reduction.reduction.sum_columns",
+    "reduction.reduction.sum_rows",
     "normalization.planes.coefficients",
     "reduction.moments.moments_columns",
     "reduction.spread.normalise",
