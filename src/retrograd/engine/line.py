@@ -37,9 +37,13 @@ def user_place(depth: int = 1) -> Place:
         frame: Any = sys._getframe(depth + 1)
     except ValueError:
         frame = sys._getframe(1)
-    while inside[frame.f_code.co_filename] and frame.f_back is not None:
-        frame = frame.f_back
-    return frame.f_code, frame.f_lasti
+    code = frame.f_code
+    while inside[code.co_filename]:
+        back = frame.f_back
+        if back is None:
+            break
+        frame, code = back, back.f_code
+    return code, frame.f_lasti
 
 
 def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
