@@ -36,9 +36,14 @@ def mnist(nn: Any) -> Any:
         return [nn.Conv2d(inside, out, 3, padding=1, bias=False), *pooling, nn.BatchNorm2d(out), nn.ReLU()]
 
     return nn.Sequential(
-        *block(1, 16, pool=True), *block(16, 32), *block(32, 32, pool=True), *block(32, 64),
-        nn.Flatten(), nn.Dropout(0.3), nn.Linear(64 * 7 * 7, 10),
-    )  # fmt: skip
+        *block(1, 16, pool=True),
+        *block(16, 32),
+        *block(32, 32, pool=True),
+        *block(32, 64),
+        nn.Flatten(),
+        nn.Dropout(0.3),
+        nn.Linear(64 * 7 * 7, 10),
+    )
 
 
 def two_convolutions(nn: Any) -> Any:
@@ -77,9 +82,15 @@ def resnet18(nn: Any, classes: int = 1000) -> Any:
     widths = 64, 64, 64, 128, 128, 256, 256, 512, 512
     sizes = [(inside, out, 2 if out > inside else 1) for inside, out in pairwise(widths)]
     return nn.Sequential(
-        nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
-        *(Block(*size) for size in sizes), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, classes),
-    )  # fmt: skip
+        nn.Conv2d(3, 64, 7, 2, 3, bias=False),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, 1),
+        *(Block(*size) for size in sizes),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(512, classes),
+    )
 
 
 def mobilenet_v2(nn: Any, classes: int = 1000) -> Any:
@@ -96,9 +107,11 @@ def mobilenet_v2(nn: Any, classes: int = 1000) -> Any:
             wider = convolved(inside, wide, 1) if factor > 1 else []
             self.adds = stride == 1 and inside == out
             self.layers = nn.Sequential(
-                *wider, *convolved(wide, wide, 3, stride, wide),
-                nn.Conv2d(wide, out, 1, bias=False), nn.BatchNorm2d(out),
-            )  # fmt: skip
+                *wider,
+                *convolved(wide, wide, 3, stride, wide),
+                nn.Conv2d(wide, out, 1, bias=False),
+                nn.BatchNorm2d(out),
+            )
 
         def forward(self, x: Any) -> Any:
             return x + self.layers(x) if self.adds else self.layers(x)
@@ -110,9 +123,13 @@ def mobilenet_v2(nn: Any, classes: int = 1000) -> Any:
             layers.append(Inverted(inside, out, 1 if place else stride, factor))
             inside = out
     return nn.Sequential(
-        *layers, *convolved(320, 1280, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2),
+        *layers,
+        *convolved(320, 1280, 1),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Dropout(0.2),
         nn.Linear(1280, classes),
-    )  # fmt: skip
+    )
 
 
 CHARACTERS = 103

@@ -43,8 +43,14 @@ def draw() -> None:
     x = np.linspace(-2, 2, 241)
     surrogates = rules.FastSigmoid(5.0), rules.Arctan(5.0), rules.Triangle(1.0)
     slopes = [rules.identity, rules.Clipped(), rules.polynomial, rules.SwishSign(), *surrogates]
-    changes = [rules.guided, rules.Reversal(), rules.ClippedValue(), rules.ClippedNorm(9.0), rules.Noise(0.1),
-               rules.Rounded(4)]  # fmt: skip
+    changes = [
+        rules.guided,
+        rules.Reversal(),
+        rules.ClippedValue(),
+        rules.ClippedNorm(9.0),
+        rules.Noise(0.1),
+        rules.Rounded(4),
+    ]
     alignments = [rules.FeedbackAlignment(), rules.SignSymmetric(), direct]
     figure, axes = plt.subplots(4, 4, figsize=(9.6, 8.4), layout="constrained")
     places = iter(axes.ravel())

@@ -14,15 +14,22 @@ class Autoencoder(nn.Module):
     def __init__(self):
         super().__init__()
         self.encoder = nn.Sequential(
-            nn.Conv2d(1, 16, 3, stride=2, padding=1), nn.ReLU(True),
-            nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(True),
-            nn.Flatten(), nn.Linear(128, 8),
-        )  # fmt: skip
+            nn.Conv2d(1, 16, 3, stride=2, padding=1),
+            nn.ReLU(True),
+            nn.Conv2d(16, 32, 3, stride=2, padding=1),
+            nn.ReLU(True),
+            nn.Flatten(),
+            nn.Linear(128, 8),
+        )
         self.decoder = nn.Sequential(
-            nn.Linear(8, 128), nn.ReLU(True), nn.Unflatten(1, (32, 2, 2)),
-            nn.ConvTranspose2d(32, 16, 4, stride=2, padding=1), nn.ReLU(True),
-            nn.ConvTranspose2d(16, 1, 4, stride=2, padding=1), nn.Sigmoid(),
-        )  # fmt: skip
+            nn.Linear(8, 128),
+            nn.ReLU(True),
+            nn.Unflatten(1, (32, 2, 2)),
+            nn.ConvTranspose2d(32, 16, 4, stride=2, padding=1),
+            nn.ReLU(True),
+            nn.ConvTranspose2d(16, 1, 4, stride=2, padding=1),
+            nn.Sigmoid(),
+        )
 
     def forward(self, x):
         return self.decoder(self.encoder(x))

@@ -77,8 +77,10 @@ def measured(name: str, library: str, options: list[str]) -> dict[str, str]:
         done = subprocess.run(
             [sys.executable, str(path), *options],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     if done.returncode:
         raise RuntimeError(f"{name} with {library}: {done.stderr[-2000:]}")
     return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
@@ -91,9 +93,15 @@ def row(name: str, runs: dict[str, list[dict[str, str]]]) -> str:
     theirs = runs["torch"][0]["result"].rsplit(" ", 1)[1]
     ratio = seconds["torch"] / seconds["retrograd"]
     cells = (
-        f"[{name}]({name}.py)", label, f"{FIGURES[name][0]:g}", f"{float(ours):.4g}", f"{float(theirs):.4g}",
-        f"{seconds['retrograd']:.1f}", f"{seconds['torch']:.1f}", f"{ratio:.2f}",
-    )  # fmt: skip
+        f"[{name}]({name}.py)",
+        label,
+        f"{FIGURES[name][0]:g}",
+        f"{float(ours):.4g}",
+        f"{float(theirs):.4g}",
+        f"{seconds['retrograd']:.1f}",
+        f"{seconds['torch']:.1f}",
+        f"{ratio:.2f}",
+    )
     return f"| {' | '.join(cells)} |"
 
 

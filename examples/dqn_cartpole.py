@@ -29,9 +29,12 @@ class QNet(nn.Module):
 def sample(memory):
     s, a, r, s2, mask = zip(*random.sample(memory, 64), strict=True)
     return (
-        torch.tensor(np.array(s), dtype=torch.float), torch.tensor(a).unsqueeze(1), torch.tensor(r).unsqueeze(1),
-        torch.tensor(np.array(s2), dtype=torch.float), torch.tensor(mask).unsqueeze(1),
-    )  # fmt: skip
+        torch.tensor(np.array(s), dtype=torch.float),
+        torch.tensor(a).unsqueeze(1),
+        torch.tensor(r).unsqueeze(1),
+        torch.tensor(np.array(s2), dtype=torch.float),
+        torch.tensor(mask).unsqueeze(1),
+    )
 
 
 def main(steps=12000, threads=2):

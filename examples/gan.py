@@ -22,10 +22,15 @@ class Generator(nn.Module):
     def __init__(self, z=16):
         super().__init__()
         self.main = nn.Sequential(
-            nn.ConvTranspose2d(z, 64, 2, bias=False), nn.BatchNorm2d(64), nn.ReLU(True),
-            nn.ConvTranspose2d(64, 32, 4, 2, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU(True),
-            nn.ConvTranspose2d(32, 1, 4, 2, 1), nn.Sigmoid(),
-        )  # fmt: skip
+            nn.ConvTranspose2d(z, 64, 2, bias=False),
+            nn.BatchNorm2d(64),
+            nn.ReLU(True),
+            nn.ConvTranspose2d(64, 32, 4, 2, 1, bias=False),
+            nn.BatchNorm2d(32),
+            nn.ReLU(True),
+            nn.ConvTranspose2d(32, 1, 4, 2, 1),
+            nn.Sigmoid(),
+        )
 
     def forward(self, z):
         return self.main(z)
@@ -35,9 +40,13 @@ class Discriminator(nn.Module):
     def __init__(self):
         super().__init__()
         self.main = nn.Sequential(
-            nn.Conv2d(1, 32, 4, 2, 1), nn.LeakyReLU(0.2, inplace=True),
-            nn.Conv2d(32, 64, 4, 2, 1), nn.LeakyReLU(0.2, inplace=True), nn.Dropout(0.3), nn.Conv2d(64, 1, 2),
-        )  # fmt: skip
+            nn.Conv2d(1, 32, 4, 2, 1),
+            nn.LeakyReLU(0.2, inplace=True),
+            nn.Conv2d(32, 64, 4, 2, 1),
+            nn.LeakyReLU(0.2, inplace=True),
+            nn.Dropout(0.3),
+            nn.Conv2d(64, 1, 2),
+        )
 
     def forward(self, x):
         return self.main(x).view(-1)

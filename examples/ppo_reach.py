@@ -4,7 +4,6 @@ With PyTorch: write ``import torch`` in place of the import of retrograd. Source
 arXiv:1707.06347, with their generalised advantages, arXiv:1506.02438.
 """
 
-
 import retrograd as torch
 from data import Reach, run
 
@@ -23,13 +22,19 @@ class Agent(nn.Module):
     def __init__(self):
         super().__init__()
         self.critic = nn.Sequential(
-            layer_init(nn.Linear(4, 64)), nn.Tanh(), layer_init(nn.Linear(64, 64)), nn.Tanh(),
+            layer_init(nn.Linear(4, 64)),
+            nn.Tanh(),
+            layer_init(nn.Linear(64, 64)),
+            nn.Tanh(),
             layer_init(nn.Linear(64, 1), std=1.0),
-        )  # fmt: skip
+        )
         self.actor = nn.Sequential(
-            layer_init(nn.Linear(4, 64)), nn.Tanh(), layer_init(nn.Linear(64, 64)), nn.Tanh(),
+            layer_init(nn.Linear(4, 64)),
+            nn.Tanh(),
+            layer_init(nn.Linear(64, 64)),
+            nn.Tanh(),
             layer_init(nn.Linear(64, 2), std=0.01),
-        )  # fmt: skip
+        )
         self.logstd = nn.Parameter(torch.zeros(1, 2))
 
     def policy(self, x):

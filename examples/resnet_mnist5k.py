@@ -31,9 +31,7 @@ class ResNet(nn.Module):
     def __init__(self, width=16):
         super().__init__()
         self.stem = nn.Sequential(nn.Conv2d(1, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(True))
-        self.layers = nn.Sequential(
-            Block(width, width, 1), Block(width, 2 * width, 2), Block(2 * width, 4 * width, 2)
-        )
+        self.layers = nn.Sequential(Block(width, width, 1), Block(width, 2 * width, 2), Block(2 * width, 4 * width, 2))
         self.fc = nn.Linear(4 * width, 10)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):

@@ -16,9 +16,13 @@ class EmbeddingNet(nn.Module):
     def __init__(self):
         super().__init__()
         self.convnet = nn.Sequential(
-            nn.Conv2d(1, 32, 3, padding=1), nn.PReLU(), nn.MaxPool2d(2, stride=2),
-            nn.Conv2d(32, 64, 3, padding=1), nn.PReLU(), nn.MaxPool2d(2, stride=2),
-        )  # fmt: skip
+            nn.Conv2d(1, 32, 3, padding=1),
+            nn.PReLU(),
+            nn.MaxPool2d(2, stride=2),
+            nn.Conv2d(32, 64, 3, padding=1),
+            nn.PReLU(),
+            nn.MaxPool2d(2, stride=2),
+        )
         self.fc = nn.Sequential(nn.Linear(64 * 2 * 2, 128), nn.PReLU(), nn.Linear(128, 8))
 
     def forward(self, x):

@@ -41,9 +41,11 @@ def work(journal: Path, number: int, trials: int, epochs: int) -> None:
     """What a worker does."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.load_study(
-        study_name=NAME, storage=storage(journal), sampler=optuna.samplers.TPESampler(seed=number),
+        study_name=NAME,
+        storage=storage(journal),
+        sampler=optuna.samplers.TPESampler(seed=number),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=2),
-    )  # fmt: skip
+    )
 
     def objective(of: optuna.Trial) -> float:
         lr = of.suggest_float("lr", 1e-4, 1e-1, log=True)

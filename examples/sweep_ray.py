@@ -36,9 +36,11 @@ def main(trials: int = 16, workers: int = 2, epochs: int = 6) -> tuple[str, floa
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent
     ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, logging_level="error")
     space = {
-        "lr": tune.loguniform(1e-4, 1e-1), "channels": tune.choice([4, 8, 16, 32]), "dropout": tune.uniform(0.0, 0.5),
+        "lr": tune.loguniform(1e-4, 1e-1),
+        "channels": tune.choice([4, 8, 16, 32]),
+        "dropout": tune.uniform(0.0, 0.5),
         "epochs": epochs,
-    }  # fmt: skip
+    }
     scheduler = ASHAScheduler(metric=METRIC, mode="max", time_attr="epoch", grace_period=1, max_t=epochs)
     try:
         with tempfile.TemporaryDirectory() as folder:

@@ -16,11 +16,21 @@ def trial(lr: float, channels: int, dropout: float, epochs: int, callbacks: Iter
     rg.manual_seed(0)
     x, y, x_held_out, y_held_out = digits()
     model = nn.Sequential(
-        nn.Conv2d(1, channels, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Dropout(dropout), nn.Linear(channels * 16, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, channels, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(dropout),
+        nn.Linear(channels * 16, 10),
+    )
     history = fit(
-        model, (x, y), epochs=epochs, batch_size=64, optimizer=rg.optim.Adam(model.parameters(), lr=lr),
-        held_out=(x_held_out, y_held_out), callbacks=callbacks, progress=False,
-    )  # fmt: skip
+        model,
+        (x, y),
+        epochs=epochs,
+        batch_size=64,
+        optimizer=rg.optim.Adam(model.parameters(), lr=lr),
+        held_out=(x_held_out, y_held_out),
+        callbacks=callbacks,
+        progress=False,
+    )
     return history[-1]["held_out_accuracy"]

@@ -14,9 +14,13 @@ class DoubleConv(nn.Module):
     def __init__(self, channels, out):
         super().__init__()
         self.double_conv = nn.Sequential(
-            nn.Conv2d(channels, out, kernel_size=3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU(inplace=True),
-            nn.Conv2d(out, out, kernel_size=3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU(inplace=True),
-        )  # fmt: skip
+            nn.Conv2d(channels, out, kernel_size=3, padding=1, bias=False),
+            nn.BatchNorm2d(out),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(out, out, kernel_size=3, padding=1, bias=False),
+            nn.BatchNorm2d(out),
+            nn.ReLU(inplace=True),
+        )
 
     def forward(self, x):
         return self.double_conv(x)

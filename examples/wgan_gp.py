@@ -23,9 +23,7 @@ def network(inputs, outputs):
 def gradient_penalty(critic, real, fake):
     alpha = torch.rand(real.size(0), 1).expand_as(real)
     between = (alpha * real + (1 - alpha) * fake).requires_grad_(True)
-    (gradients,) = autograd.grad(
-        outputs=critic(between).sum(), inputs=between, create_graph=True, retain_graph=True
-    )
+    (gradients,) = autograd.grad(outputs=critic(between).sum(), inputs=between, create_graph=True, retain_graph=True)
     return ((gradients.norm(2, dim=1) - 1) ** 2).mean()
 
 

@@ -396,9 +396,7 @@ def avg_pool_grad(
     return gx
 
 
-def mean_counts(
-    met: Sequence[tuple[Index, Index, Index]], kernel: Sizes, count_include_pad: bool
-) -> dict[Index, int]:
+def mean_counts(met: Sequence[tuple[Index, Index, Index]], kernel: Sizes, count_include_pad: bool) -> dict[Index, int]:
     """How many elements the mean of each output is taken of."""
     counts: dict[Index, int] = {}
     for o, _, _ in met:
@@ -461,9 +459,7 @@ def batch_norm_grad(
     return from_channels(rows, x.shape), np.array(gweight), np.array(gbias)
 
 
-def channel_affine(
-    x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np.ndarray | None = None
-) -> np.ndarray:
+def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np.ndarray | None = None) -> np.ndarray:
     about = [0.0] * len(scale) if mean is None else [float(m) for m in mean]
     rows = [
         [(value - about[c]) * float(scale[c]) + float(shift[c]) for value in values]
@@ -602,9 +598,19 @@ def adam_step(
 
 
 def adamax_step(
-    p: float, g: float, m: float, u: float, *,
-    step: int, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool,
-) -> tuple[float, ...]:  # fmt: skip
+    p: float,
+    g: float,
+    m: float,
+    u: float,
+    *,
+    step: int,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    weight_decay: float,
+    maximize: bool,
+) -> tuple[float, ...]:
     """Kingma and Ba, 2015, algorithm 2, with eps."""
     g = _downhill(p, g, weight_decay, maximize)
     m = beta1 * m + (1 - beta1) * g
@@ -613,10 +619,23 @@ def adamax_step(
 
 
 def nadam_step(
-    p: float, g: float, m: float, v: float, *,
-    step: int, lr: float, beta1: float, beta2: float, mu: float, mu_next: float, mu_product: float, eps: float,
-    weight_decay: float, decoupled: bool, maximize: bool,
-) -> tuple[float, ...]:  # fmt: skip
+    p: float,
+    g: float,
+    m: float,
+    v: float,
+    *,
+    step: int,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    mu: float,
+    mu_next: float,
+    mu_product: float,
+    eps: float,
+    weight_decay: float,
+    decoupled: bool,
+    maximize: bool,
+) -> tuple[float, ...]:
     """Dozat, 2016, algorithm 2."""
     g = _downhill(p, g, 0.0 if decoupled else weight_decay, maximize)
     if decoupled:
@@ -628,10 +647,21 @@ def nadam_step(
 
 
 def radam_step(
-    p: float, g: float, m: float, v: float, *,
-    step: int, lr: float, beta1: float, beta2: float, rectification: float, eps: float, weight_decay: float,
-    decoupled: bool, maximize: bool,
-) -> tuple[float, ...]:  # fmt: skip
+    p: float,
+    g: float,
+    m: float,
+    v: float,
+    *,
+    step: int,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    rectification: float,
+    eps: float,
+    weight_decay: float,
+    decoupled: bool,
+    maximize: bool,
+) -> tuple[float, ...]:
     """Liu et al., 2020, algorithm 2, the rectification given."""
     g = _downhill(p, g, 0.0 if decoupled else weight_decay, maximize)
     if decoupled:
@@ -645,9 +675,19 @@ def radam_step(
 
 
 def rmsprop_step(
-    p: float, g: float, v: float, a: float | None, m: float | None, *,
-    lr: float, alpha: float, eps: float, weight_decay: float, momentum: float, maximize: bool,
-) -> tuple[float | None, ...]:  # fmt: skip
+    p: float,
+    g: float,
+    v: float,
+    a: float | None,
+    m: float | None,
+    *,
+    lr: float,
+    alpha: float,
+    eps: float,
+    weight_decay: float,
+    momentum: float,
+    maximize: bool,
+) -> tuple[float | None, ...]:
     """Graves, 2013, equations 38 to 40, with eps outside the root."""
     g = _downhill(p, g, weight_decay, maximize)
     v = alpha * v + (1 - alpha) * g**2
@@ -679,9 +719,17 @@ def asgd_step(
 
 
 def rprop_step(
-    p: float, g: float, before: float, size: float, *,
-    shrink: float, grow: float, smallest: float, largest: float, maximize: bool,
-) -> tuple[float, ...]:  # fmt: skip
+    p: float,
+    g: float,
+    before: float,
+    size: float,
+    *,
+    shrink: float,
+    grow: float,
+    smallest: float,
+    largest: float,
+    maximize: bool,
+) -> tuple[float, ...]:
     """Igel and Huesken, 2000: iRprop-."""
     g = _downhill(p, g, 0.0, maximize)
     if g * before > 0:
@@ -693,9 +741,19 @@ def rprop_step(
 
 
 def adafactor_step(
-    p: np.ndarray, g: np.ndarray, row: np.ndarray, column: np.ndarray, full: np.ndarray, *,
-    step: int, lr: float, beta2_decay: float, eps: tuple[float, float], d: float, weight_decay: float,
-) -> tuple[np.ndarray, ...]:  # fmt: skip
+    p: np.ndarray,
+    g: np.ndarray,
+    row: np.ndarray,
+    column: np.ndarray,
+    full: np.ndarray,
+    *,
+    step: int,
+    lr: float,
+    beta2_decay: float,
+    eps: tuple[float, float],
+    d: float,
+    weight_decay: float,
+) -> tuple[np.ndarray, ...]:
     """Shazeer and Stern, 2018, algorithms 4 (matrices) and 5 (vectors), with the limits of PyTorch."""
     rms = math.sqrt((p**2).mean())
     beta, scale = 1 - step**beta2_decay, sorted((eps[1], rms))[1] * sorted((lr, 1 / math.sqrt(step)))[0]

@@ -27,9 +27,16 @@ def source(i: int, extent: int, mode: str) -> int | None:
 
 
 def conv(
-    x: np.ndarray, w: np.ndarray, b: np.ndarray, output: Sizes, stride: Sizes, lows: Sizes, dilation: Sizes,
-    groups: int, mode: str,
-) -> np.ndarray:  # fmt: skip
+    x: np.ndarray,
+    w: np.ndarray,
+    b: np.ndarray,
+    output: Sizes,
+    stride: Sizes,
+    lows: Sizes,
+    dilation: Sizes,
+    groups: int,
+    mode: str,
+) -> np.ndarray:
     """y[o] = b + sum over r of x[o*stride + r*dilation - low] w[r]"""
     y = np.zeros((len(x), len(w), *output))
     for o, r in product(product(*map(range, output)), product(*map(range, w.shape[2:]))):
@@ -43,9 +50,16 @@ def conv(
 
 
 def conv_transpose(
-    x: np.ndarray, w: np.ndarray, b: np.ndarray, output: Sizes, stride: Sizes, lows: Sizes, dilation: Sizes,
-    groups: int, mode: str,
-) -> np.ndarray:  # fmt: skip
+    x: np.ndarray,
+    w: np.ndarray,
+    b: np.ndarray,
+    output: Sizes,
+    stride: Sizes,
+    lows: Sizes,
+    dilation: Sizes,
+    groups: int,
+    mode: str,
+) -> np.ndarray:
     """y[o] = b + sum over r and all integers i with i*stride + r*dilation - low = o of x[i] w[r]"""
     y = np.zeros((len(x), w.shape[1] * groups, *output))
     for o, r in product(product(*map(range, output)), product(*map(range, w.shape[2:]))):

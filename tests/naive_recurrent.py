@@ -62,10 +62,11 @@ def lstm_step(x: list[Any], given: list[Any], c: list[Any], w: Any, what: Any) -
     a = [
         of_x + of_h
         for of_x, of_h in zip(
-            sums(w.w_ih, x, w.b_ih, w.norm_ih, rows, what), sums(w.w_hh, given, w.b_hh, w.norm_hh, rows, what),
+            sums(w.w_ih, x, w.b_ih, w.norm_ih, rows, what),
+            sums(w.w_hh, given, w.b_hh, w.norm_hh, rows, what),
             strict=True,
         )
-    ]  # fmt: skip
+    ]
     cells, outputs = [], []
     first = 0 if what.coupled else 1  # gate f, after i
     for j in range(H):
@@ -91,9 +92,10 @@ def gru_step(x: list[Any], given: list[Any], h: list[Any], w: Any, what: Any) ->
     H = what.hidden
     gates, new = range(2 * H), range(2 * H, 3 * H)
     both = zip(
-        sums(w.w_ih, x, w.b_ih, w.norm_ih, gates, what), sums(w.w_hh, given, w.b_hh, w.norm_hh, gates, what),
+        sums(w.w_ih, x, w.b_ih, w.norm_ih, gates, what),
+        sums(w.w_hh, given, w.b_hh, w.norm_hh, gates, what),
         strict=True,
-    )  # fmt: skip
+    )
     rz = [sigmoid(of_x + of_h) for of_x, of_h in both]
     r, z = rz[:H], rz[H:]
     of_x = sums(w.w_ih, x, w.b_ih, w.norm_ih, new, what)
@@ -152,9 +154,7 @@ def values(x: np.ndarray, h0: Any, c0: Any, weights: Any, what: Any, *rest: Any)
     return y.real, hn.real, cn.real, cells.real
 
 
-def slope(
-    x: np.ndarray, h0: Any, c0: Any, weights: Any, what: Any, direction: Any, upstream: Any, *rest: Any
-) -> float:  # fmt: skip
+def slope(x: np.ndarray, h0: Any, c0: Any, weights: Any, what: Any, direction: Any, upstream: Any, *rest: Any) -> float:
     """The derivative of the sum of upstream times outputs, along ``direction``: of x, h0, c0 and the weights' shapes.
 
     Parts of ``direction`` and ``upstream`` may be None.

@@ -173,10 +173,12 @@ def first_values() -> None:
 def quantized() -> None:
     for weight in (lowbit.BinaryConnect(), lowbit.TWN(), lowbit.Int8(), lowbit.DoReFa(4), lowbit.DeepShiftQ(4)):
         net = nn.Sequential(
-            lowbit.Conv2d(2, 4, 3, weight=weight, activation=lowbit.Int8()), nn.ReLU(),
-            lowbit.ConvTranspose2d(4, 4, 3, weight=weight, groups=2), nn.Flatten(),
+            lowbit.Conv2d(2, 4, 3, weight=weight, activation=lowbit.Int8()),
+            nn.ReLU(),
+            lowbit.ConvTranspose2d(4, 4, 3, weight=weight, groups=2),
+            nn.Flatten(),
             lowbit.Linear(144, 3, weight=weight),
-        )  # fmt: skip
+        )
         train(net, drawn(2, 2, 6, 6))
         lowbit.pack(net.eval())
 
@@ -206,9 +208,14 @@ def test_programs(program: Callable[[], None]) -> None:
 
 KINDS = [name for name in optim.__all__ if isinstance(getattr(optim, name), type)]
 OPTIONS: list[dict[str, Any]] = [
-    {}, {"weight_decay": 0.1}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}, {"amsgrad": True},
-    {"maximize": True}, {"centered": True},
-]  # fmt: skip
+    {},
+    {"weight_decay": 0.1},
+    {"momentum": 0.9},
+    {"momentum": 0.9, "nesterov": True},
+    {"amsgrad": True},
+    {"maximize": True},
+    {"centered": True},
+]
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -324,5 +331,9 @@ def test_the_text(room: str) -> None:
 def test_what_computes() -> None:
     text = "x.array.copy(); x.array[0] * 2; x.array[...] = 1; x.array += y; x.array < 1; x.array.reshape(3); x.sum()"
     assert sorted(computing(text)) == [
-        "x.array += y", "x.array < 1", "x.array.copy()", "x.array[...] = 1", "x.array[0] * 2",
-    ]  # fmt: skip
+        "x.array += y",
+        "x.array < 1",
+        "x.array.copy()",
+        "x.array[...] = 1",
+        "x.array[0] * 2",
+    ]

@@ -59,8 +59,11 @@ def test_what_cannot_be_opened(digits, tmp_path, capsys):
     broken = tmp_path / "broken"
     shutil.copytree(digits, broken)
     (broken / "checkpoint.npz").write_bytes(b"no checkpoint")
-    for path, words in ((tmp_path / "none", "no such checkpoint"), (tmp_path / "empty", "no such checkpoint"),
-                        (broken, "checkpoint")):  # fmt: skip
+    for path, words in (
+        (tmp_path / "none", "no such checkpoint"),
+        (tmp_path / "empty", "no such checkpoint"),
+        (broken, "checkpoint"),
+    ):
         assert main(["explain", str(path)]) == 1
         error = capsys.readouterr().err
         assert words in error and error.count("\n") == 1

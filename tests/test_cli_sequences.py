@@ -24,9 +24,7 @@ def series(*arguments: str) -> int:
     return main(["train", "series", *arguments])
 
 
-def test_text_is_learned_and_written(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_is_learned_and_written(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrograd.train.text_report._SAMPLE", 20)
     monkeypatch.setattr("retrograd.train.text.text_task", partial(text_task, width=4, hidden=8))
     Path("a book.txt").write_text("to be or not to be, that is the question\n" * 250)

@@ -63,9 +63,13 @@ class Server:
         self.uri = (folder / "program.py").as_uri()
         self.process = subprocess.Popen([command, "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._count = 0
-        self.ask("initialize", processId=None, rootUri=folder.as_uri(), capabilities={}, workspaceFolders=[
-            {"uri": folder.as_uri(), "name": "folder"}
-        ])  # fmt: skip
+        self.ask(
+            "initialize",
+            processId=None,
+            rootUri=folder.as_uri(),
+            capabilities={},
+            workspaceFolders=[{"uri": folder.as_uri(), "name": "folder"}],
+        )
         self._send("initialized", {})
         document = {"uri": self.uri, "languageId": "python", "version": 1, "text": PROGRAM}
         self._send("textDocument/didOpen", {"textDocument": document})

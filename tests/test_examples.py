@@ -20,9 +20,14 @@ HELPERS = {"data", "compare"}
 SWEEPS = {"trial", "sweep_optuna", "sweep_ray"}  # tests/test_sweeps.py runs them
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in HELPERS | SWEEPS)
 SMALLEST = {
-    "linear_regression": {"epochs": 20}, "gcn": {"epochs": 2}, "spirals_mlp": {"steps": 2}, "vae": {"epochs": 1},
-    "ppo_reach": {"updates": 1}, "actor_critic_cartpole": {"episodes": 2}, "dqn_cartpole": {"steps": 600},
-}  # fmt: skip
+    "linear_regression": {"epochs": 20},
+    "gcn": {"epochs": 2},
+    "spirals_mlp": {"steps": 2},
+    "vae": {"epochs": 1},
+    "ppo_reach": {"updates": 1},
+    "actor_critic_cartpole": {"episodes": 2},
+    "dqn_cartpole": {"steps": 600},
+}
 
 
 @pytest.fixture(autouse=True)

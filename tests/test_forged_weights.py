@@ -117,9 +117,17 @@ _GLOBALS = (
     *("torch FloatStorage", "torch LongStorage", "torch._utils _rebuild_tensor_v2", "torch._utils _rebuild_parameter"),
     *("collections OrderedDict", "builtins set", "builtins list", "collections defaultdict", "torch Size", "os system"),
     *("numpy.core.multiarray _reconstruct", "numpy ndarray", "numpy dtype", "argparse Namespace", "_codecs encode"),
-    *("torch._utils _rebuild_tensor_v3", "torch._tensor _rebuild_from_type_v2", "torch float32", "torch.storage "
-      "UntypedStorage", "numpy._core.multiarray scalar", "torch device", "collections Counter", "builtins bytearray"),
-)  # fmt: skip
+    *(
+        "torch._utils _rebuild_tensor_v3",
+        "torch._tensor _rebuild_from_type_v2",
+        "torch float32",
+        "torch.storage UntypedStorage",
+        "numpy._core.multiarray scalar",
+        "torch device",
+        "collections Counter",
+        "builtins bytearray",
+    ),
+)
 
 
 def _program(random: Random) -> bytes:

@@ -94,14 +94,10 @@ def test_convolution_of_channels_and_groups() -> None:
         (9, 3, (0, 0), 1, [1, 10, 0, 2, 20, 0, 3, 30, 0]),
     ],
 )
-def test_input_gradient(
-    inputs: int, stride: int, padding: tuple[int, int], dilation: int, expected: list[int]
-) -> None:
+def test_input_gradient(inputs: int, stride: int, padding: tuple[int, int], dilation: int, expected: list[int]) -> None:
     gx = naive.conv_input_grad(row(1, 2, 3), row(1, 10), None, [inputs], [stride], [padding], [dilation], 1)
     np.testing.assert_array_equal(gx, row(*expected))
-    gx = naive.conv_input_grad(
-        row(1, 2, 3), row(1, 10), np.array([0.5]), [inputs], [stride], [padding], [dilation], 1
-    )
+    gx = naive.conv_input_grad(row(1, 2, 3), row(1, 10), np.array([0.5]), [inputs], [stride], [padding], [dilation], 1)
     np.testing.assert_array_equal(gx, row(*expected) + 0.5)
 
 
@@ -293,9 +289,7 @@ def test_batch_norm_gradient() -> None:
     np.testing.assert_allclose(
         gweight, difference(lambda v: naive.batch_norm(x, v, bias, 0.1)[0], weight, g), atol=1e-8
     )
-    np.testing.assert_allclose(
-        gbias, difference(lambda v: naive.batch_norm(x, weight, v, 0.1)[0], bias, g), atol=1e-8
-    )
+    np.testing.assert_allclose(gbias, difference(lambda v: naive.batch_norm(x, weight, v, 0.1)[0], bias, g), atol=1e-8)
 
 
 # ---------------------------------------------------------------- softmax and cross entropy

@@ -17,9 +17,20 @@ import retrograd
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 HEAVY = (
-    "numba", "llvmlite", "torch", "matplotlib", "tqdm", "scipy", "sklearn", "pandas", "PIL", "safetensors",
-    "mlxtend", "mpi4py", "retrograd.distributed",
-)  # fmt: skip
+    "numba",
+    "llvmlite",
+    "torch",
+    "matplotlib",
+    "tqdm",
+    "scipy",
+    "sklearn",
+    "pandas",
+    "PIL",
+    "safetensors",
+    "mlxtend",
+    "mpi4py",
+    "retrograd.distributed",
+)
 
 
 def _names(requirements: list[str]) -> list[str]:

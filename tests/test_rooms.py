@@ -75,16 +75,14 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         _LAYERS | _OPERATORS | {"_files", "lowbit"},
         {"numpy", "pyfive", "safetensors", "einops", "sklearn", "torch"},
     ),
-    "distributed": (
-        _LAYERS | _OPERATORS | {"absent", "aliases", "interop", "_files"}, {"numpy", "mpi4py"}
-    ),
+    "distributed": (_LAYERS | _OPERATORS | {"absent", "aliases", "interop", "_files"}, {"numpy", "mpi4py"}),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
-    "cli": (
-        _TOOLS | {"studies", "distributed", "onnx", "_files"} | _LAYERS | _OPERATORS, {"numpy"}
-    ),
+    "cli": (_TOOLS | {"studies", "distributed", "onnx", "_files"} | _LAYERS | _OPERATORS, {"numpy"}),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        _TOOLS | _LAYERS | _OPERATORS
+        _TOOLS
+        | _LAYERS
+        | _OPERATORS
         | {"lowbit", "rules", "utils", "autograd", "distributions", "fft", "linalg", "special", "testing", "absent"}
         | {"after_import", "accelerator", "amp", "backends", "compiler", "cuda", "jit", "multiprocessing", "random"}
         | {"distributed", "onnx"}

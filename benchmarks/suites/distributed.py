@@ -170,9 +170,7 @@ def _check(name: str, work: Workload, ours: Crew, theirs: Crew) -> None:
         raise AssertionError(f"{name}: one process and two have different weights after three steps")
 
 
-def _scaling(
-    name: str, rounds: Sequence[float], peer: dict[str, float], target: float | None, beside: bool
-) -> Result:
+def _scaling(name: str, rounds: Sequence[float], peer: dict[str, float], target: float | None, beside: bool) -> Result:
     """beside: the target is also what the peer reaches, which adds in no fixed order either."""
     value, best = median(rounds), next(iter(peer), "")
     ratio = value / peer[best] if best else None

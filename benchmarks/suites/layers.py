@@ -18,6 +18,8 @@ from ..harness import Rows
 from .jobs import Job, Operator, rows_of
 
 SHAPE = (8, 64, 56, 56)
+
+
 def _jobs() -> list[Job]:
     channels = (SHAPE[1],)
     bias = (SHAPE[1], 1, 1)

@@ -67,10 +67,14 @@ def _onnxruntime(x: np.ndarray, w: np.ndarray, steps: Steps) -> Call | None:
     make, numbers = onnx.helper, onnx.numpy_helper
     outputs, convolution = len(w), w.ndim > 2
     constants = {
-        "x_step": np.float32(steps.x), "x_zero": np.uint8(steps.zero_point), "w": w if convolution else w.T.copy(),
-        "w_step": np.full(outputs, steps.w, np.float32), "w_zero": np.zeros(outputs, np.int8),
-        "y_step": np.float32(steps.y), "y_zero": np.uint8(steps.zero_point),
-    }  # fmt: skip
+        "x_step": np.float32(steps.x),
+        "x_zero": np.uint8(steps.zero_point),
+        "w": w if convolution else w.T.copy(),
+        "w_step": np.full(outputs, steps.w, np.float32),
+        "w_zero": np.zeros(outputs, np.int8),
+        "y_step": np.float32(steps.y),
+        "y_zero": np.uint8(steps.zero_point),
+    }
     operator, options = ("QLinearConv", {"pads": [1] * 4}) if convolution else ("QLinearMatMul", {})
     node = make.make_node(operator, ["x", *constants], ["y"], **options)
     shapes = {"x": x.shape, "y": (x.shape[0], outputs, *x.shape[2:])}
@@ -78,8 +82,9 @@ def _onnxruntime(x: np.ndarray, w: np.ndarray, steps: Steps) -> Call | None:
     tensors = [numbers.from_array(np.asarray(value), name) for name, value in constants.items()]
     model = make.make_model(
         make.make_graph([node], "one", [first], [last], tensors),
-        opset_imports=[make.make_opsetid("", 17)], ir_version=8,
-    )  # fmt: skip
+        opset_imports=[make.make_opsetid("", 17)],
+        ir_version=8,
+    )
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])

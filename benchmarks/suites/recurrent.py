@@ -105,9 +105,7 @@ def _last_step(mode: str) -> Row:
     ours, theirs = _layers(mode, LONG, {})
     data, g = lib.random(*LONG[:3]), lib.random(LONG.batch, LONG.units, seed=9) * np.float32(1e-3)
     x, px = retrograd.Tensor(data.copy(), requires_grad=True), lib.theirs(data, requires_grad=True)
-    step = partial(
-        _step, retrograd.autograd.grad, lambda: ours(x)[0][-1], [x, *ours.parameters()], retrograd.Tensor(g)
-    )
+    step = partial(_step, retrograd.autograd.grad, lambda: ours(x)[0][-1], [x, *ours.parameters()], retrograd.Tensor(g))
     peer = partial(_step, torch.autograd.grad, lambda: theirs(px)[0][-1], [px, *theirs.parameters()], torch.tensor(g))
     return Row("recurrent training", f"{mode} last step {LONG}", step, {PEER: peer}, None, _gradients(step, peer))
 

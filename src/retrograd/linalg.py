@@ -20,7 +20,7 @@ from .ops.linalg.functions import (
     slogdet,
     vander,
     vecdot,
-)  # fmt: skip
+)
 from .ops.linalg.householder import householder_product
 from .ops.linalg.ldl import ldl_factor, ldl_factor_ex, ldl_solve
 from .ops.linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
@@ -35,7 +35,7 @@ from .ops.linalg.solving import (
     solve_triangular,
     tensorinv,
     tensorsolve,
-)  # fmt: skip
+)
 from .ops.product.matmul import matmul
 from .ops.reduce.matrix_norms import matrix_norm_of
 from .ops.reduce.norms import vector_norm_of
@@ -149,6 +149,7 @@ def norm(A: Tensor, ord: Any = None, dim: Dim = None, keepdim: bool = False, *, 
             "dim, or use vector_norm, which takes all elements as one vector"
         )
     return vector_norm_of("norm", A, ord, dim, keepdim, dtype)
+
 
 add_forms(globals(), "linalg")
 attach_to_module(__name__)

@@ -36,4 +36,5 @@ def start_processes(*args: Any, **kwargs: Any) -> NoReturn:
     """
     spawn(*args[:3])
 
+
 attach_to_module(__name__)

@@ -50,9 +50,12 @@ def test_patterns() -> None:
 def test_views_show_the_same_memory() -> None:
     x = np.arange(6.0).reshape(2, 3)
     for view in (
-        arrays.broadcast_to(x, (4, 2, 3)), arrays.moveaxis(x, 0, 1), arrays.diagonal(x),
-        arrays.as_strided(x, (2, 2), (8, 8)), arrays.broadcast_arrays(x, np.ones((5, 1, 1)))[0],
-    ):  # fmt: skip
+        arrays.broadcast_to(x, (4, 2, 3)),
+        arrays.moveaxis(x, 0, 1),
+        arrays.diagonal(x),
+        arrays.as_strided(x, (2, 2), (8, 8)),
+        arrays.broadcast_arrays(x, np.ones((5, 1, 1)))[0],
+    ):
         assert arrays.shares_memory(view, x) and arrays.overlap(view, x)
     assert arrays.overlap(x[:, ::2], x[:, 1:]) and not arrays.shares_memory(x[:, ::2], x[:, 1::2])
     assert arrays.shares_memory(x, x, 1) and not arrays.shares_memory(x[:1], x[1:], 1)

@@ -10,9 +10,15 @@ from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 
 
 def attention(
-    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
-    scale: float | None = None, enable_gqa: bool = False,
-) -> np.ndarray:  # fmt: skip
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> np.ndarray:
     """Query by query."""
     if enable_gqa:
         key, value = (np.repeat(a, query.shape[-3] // a.shape[-3], -3) for a in (key, value))
@@ -56,9 +62,7 @@ OPERATORS = [
         errors=[
             Refusal(ValueError, "query has 3 features in its last axis, key has 2", Q, K[..., :2], V),
             Refusal(ValueError, "key has 4 rows in its second to last axis, value has 3", Q, K, V[:, :, :3]),
-            Refusal(
-                ValueError, "the leading axes do not broadcast; sharing heads needs enable_gqa", Q[:, :2], K, V
-            ),
+            Refusal(ValueError, "the leading axes do not broadcast; sharing heads needs enable_gqa", Q[:, :2], K, V),
             Refusal(ValueError, "needs at least 2 axes (..., rows, features)", Q[0, 0, 0], K, V),
             Refusal(ValueError, "needs at least 3 axes (..., heads,", Q[0, 0], K[0, 0], V[0, 0], enable_gqa=True),
             Refusal(ValueError, "the 3 heads of query must be a multiple", Q, K[:, :2], V[:, :2], enable_gqa=True),
@@ -70,7 +74,7 @@ OPERATORS = [
             Refusal(TypeError, "attn_mask is int64, needs bool", Q, K, V, SEES.astype(np.int64)),
             Refusal(TypeError, "attn_mask is list, needs a Tensor", Q, K, V, [1.0]),
         ],
-    ),  # fmt: skip
+    ),
     _case("causal", Q, K, V, is_causal=True, large=LARGE),
     _case("more queries than keys", K, Q, normal(2, 3, 3, 5), is_causal=True, scale=0.3),
     _case("mask of truth values", Q, K, V, SEES, large=(*LARGE, normal(4, 1, 130, seed=4) < 0.5)),

@@ -46,14 +46,16 @@ OPERATORS = [
         "rnn_tanh_cell",
         retrograd.rnn_tanh_cell,
         *(X, H, *weights(1)),
-        batch=(0, 1), oracle=lambda *given: np.tanh(sums(*given)),
+        batch=(0, 1),
+        oracle=lambda *given: np.tanh(sums(*given)),
         errors=[Refusal(ValueError, "rnn_tanh_cell: hx.shape=(3, 2), needs (N, H) = (3, 4)", X, X, *weights(1))],
     ),
     Op(
         "rnn_relu_cell",
         retrograd.rnn_relu_cell,
         *(X, H, *weights(1)),
-        batch=(0, 1), oracle=lambda *given: np.maximum(sums(*given), 0),
+        batch=(0, 1),
+        oracle=lambda *given: np.maximum(sums(*given), 0),
         errors=[
             Refusal(ValueError, "rnn_relu_cell: b_ih.shape=(16,), needs (4,)", X, H, *weights(1)[:2], *weights(4)[2:])
         ],
@@ -62,14 +64,16 @@ OPERATORS = [
         "gru_cell",
         retrograd.gru_cell,
         *(X, H, *weights(3)),
-        batch=(0, 1), oracle=gru,
+        batch=(0, 1),
+        oracle=gru,
         errors=[Refusal(ValueError, "gru_cell: input.shape=(3, 2), w_ih.shape=(16, 2)", X, H, *weights(4))],
     ),
     Op(
         "lstm_cell",
         lstm_cell,
         *(X, H, C, *weights(4)),
-        batch=(0, 1, 2), oracle=lstm,
+        batch=(0, 1, 2),
+        oracle=lstm,
         errors=[Refusal(ValueError, "lstm_cell: hx[1].shape=(3, 2), needs (N, H) = (3, 4)", X, H, X, *weights(4))],
     ),
-]  # fmt: skip
+]

@@ -18,9 +18,15 @@ def places(*shape: int) -> np.ndarray:
 
 
 def deformed(
-    x: np.ndarray, offset: np.ndarray, w: np.ndarray, b: Any = None, stride: int = 1, padding: Any = 0,
-    dilation: int = 1, mask: Any = None,
-) -> np.ndarray:  # fmt: skip
+    x: np.ndarray,
+    offset: np.ndarray,
+    w: np.ndarray,
+    b: Any = None,
+    stride: int = 1,
+    padding: Any = 0,
+    dilation: int = 1,
+    mask: Any = None,
+) -> np.ndarray:
     pairs = padding if isinstance(padding, tuple) else ((padding, padding),) * 2
     return naive.deform_conv(x, offset, mask, w, b, None, (stride,) * 2, pairs, (dilation,) * 2)[0]
 
@@ -52,8 +58,17 @@ OPERATORS = [
         batch=(0, 1, 4),
         large=(*LARGE[:2], normal(34, 16, 3, 3), normal(34), LARGE[2]),
         rounding=1e-12,
-        errors=[Refusal(ValueError, "deform_conv2d: mask.shape=(2, 7, 1, 2) must be (2, 8, 1, 2)", X, OFFSET,
-                        normal(2, 2, 2, 2), normal(2), MASK[:, :7])],
+        errors=[
+            Refusal(
+                ValueError,
+                "deform_conv2d: mask.shape=(2, 7, 1, 2) must be (2, 8, 1, 2)",
+                X,
+                OFFSET,
+                normal(2, 2, 2, 2),
+                normal(2),
+                MASK[:, :7],
+            )
+        ],
     ),
     Op(
         "deform_conv2d: no mask, options",
@@ -69,7 +84,7 @@ OPERATORS = [
         batch=(0, 1),
         rounding=1e-12,
     ),
-]  # fmt: skip
+]
 
 LAYERS = [
     Layer(

@@ -60,16 +60,44 @@ def entries(n: int) -> list[Op]:
     fixed: dict[str, Any] = {"linear": True, "batch": ()}
     return [
         Op(f"{f}_input", getattr(grad, f"{f}_input"), x.shape, w, g, *options, oracle=to_input, **fixed),
-        Op(f"{f}_weight", getattr(grad, f"{f}_weight"), x, w.shape, g, *options, oracle=to_weight, linear=True,
-           batch=(0, 1)),
-        Op(f"{f}_weight: per sample", getattr(grad, f"{f}_weight"), x, w.shape, g, *options, kwargs=per_sample,
-           oracle=lambda x, w, g, *_, **__: each(x, w, g), linear=True, batch=(0, 1)),
+        Op(
+            f"{f}_weight",
+            getattr(grad, f"{f}_weight"),
+            x,
+            w.shape,
+            g,
+            *options,
+            oracle=to_weight,
+            linear=True,
+            batch=(0, 1),
+        ),
+        Op(
+            f"{f}_weight: per sample",
+            getattr(grad, f"{f}_weight"),
+            x,
+            w.shape,
+            g,
+            *options,
+            kwargs=per_sample,
+            oracle=lambda x, w, g, *_, **__: each(x, w, g),
+            linear=True,
+            batch=(0, 1),
+        ),
         Op(f"{f}_bias", getattr(grad, f"{f}_bias"), g, oracle=to_bias, linear=True),
         Op(f"{t}_input", getattr(grad, f"{t}_input"), x.shape, wt, gt, *turned, oracle=transposed_to_input, **fixed),
-        Op(f"{t}_weight", getattr(grad, f"{t}_weight"), x, wt.shape, gt, *turned, oracle=transposed_to_weight,
-           linear=True, batch=(0, 1)),
+        Op(
+            f"{t}_weight",
+            getattr(grad, f"{t}_weight"),
+            x,
+            wt.shape,
+            gt,
+            *turned,
+            oracle=transposed_to_weight,
+            linear=True,
+            batch=(0, 1),
+        ),
         Op(f"{t}_bias", getattr(grad, f"{t}_bias"), gt, oracle=to_bias, linear=True),
-    ]  # fmt: skip
+    ]
 
 
 X, W, G = normal(2, 2, 3, 3), normal(4, 1, 3, 3), normal(2, 4, 2, 2)
@@ -77,10 +105,22 @@ X, W, G = normal(2, 2, 3, 3), normal(4, 1, 3, 3), normal(2, 4, 2, 2)
 OPERATORS = [
     *[entry for n in SIZES for entry in entries(n)],
     Op(
-        "conv_backward", grad.conv_backward, G, X, W, 2, 1, 1, False, 0, 2, oracle=all_three, batch=(0, 1),
+        "conv_backward",
+        grad.conv_backward,
+        G,
+        X,
+        W,
+        2,
+        1,
+        1,
+        False,
+        0,
+        2,
+        oracle=all_three,
+        batch=(0, 1),
         errors=[
             Refusal(ValueError, "conv_backward: output_mask=(True,) must be three bools", G, X, W, output_mask=(True,)),
             Refusal(ValueError, "grad_output.shape=(2, 4, 2, 2), needs (2, 4, 1, 1), the shape of", G, X, W, groups=2),
         ],
     ),
-]  # fmt: skip
+]

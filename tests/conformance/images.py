@@ -171,11 +171,18 @@ PADDING = [
         for mode in MODES
         for x, pad in ((X1, (2, 1)), (X2, (1, 0, 2, 1)), (X3, (1, 1, 0, 1, 2, 0)), (X1, (-1, 2)))
     ],
-    linear("constant_pad_nd", retrograd.constant_pad_nd, X2, (1, 0, -1, 2), 0.5, oracle=lambda x, pad, value: padded(
-        x, pad, "constant", value), errors=[
-        Refusal(ValueError, "constant_pad_nd: pad=(1,) must have two numbers for each of the last axes", X1, (1,)),
-        Refusal(TypeError, "constant_pad_nd: value is str, needs a number", X1, (1, 1), "a"),
-    ]),
+    linear(
+        "constant_pad_nd",
+        retrograd.constant_pad_nd,
+        X2,
+        (1, 0, -1, 2),
+        0.5,
+        oracle=lambda x, pad, value: padded(x, pad, "constant", value),
+        errors=[
+            Refusal(ValueError, "constant_pad_nd: pad=(1,) must have two numbers for each of the last axes", X1, (1,)),
+            Refusal(TypeError, "constant_pad_nd: value is str, needs a number", X1, (1, 1), "a"),
+        ],
+    ),
     linear("constant_pad_nd: zeros", retrograd.constant_pad_nd, X1, (1, 2), oracle=padded),
     linear("pad: any axes", F.pad, X1, (0, 1, -1, 1, 2, 0), "constant", 0.5, oracle=padded, batch=()),
     linear(
@@ -393,8 +400,15 @@ RESAMPLING = [
         large=(BIG, (7, 9), None, "bicubic", None, None, True),
     ),
     *[
-        Op(f"upsample_{mode}", getattr(F, f"upsample_{mode}"), X2, None, 2, linear=True,
-           oracle=lambda x, size, factor, mode=mode, align=align: resampled(x, size, factor, mode, align))
+        Op(
+            f"upsample_{mode}",
+            getattr(F, f"upsample_{mode}"),
+            X2,
+            None,
+            2,
+            linear=True,
+            oracle=lambda x, size, factor, mode=mode, align=align: resampled(x, size, factor, mode, align),
+        )
         for mode, align in (("nearest", None), ("bilinear", True))
     ],
     Op("upsample", F.upsample, X2, None, 2, oracle=resampled, linear=True, large=(BIG, None, 2)),
@@ -524,9 +538,7 @@ CONVOLUTIONS = [
         normal(2, X2.shape[1], 3, 2),
         normal(2),
         kwargs={"padding": ((1, 2), (0, 1)), "padding_mode": "reflect", "stride": 2},
-        oracle=lambda x, w, b, **_: convolved(
-            np.pad(x, ((0, 0), (0, 0), (1, 2), (0, 1)), "reflect"), w, b, 2, 0, 1, 1
-        ),
+        oracle=lambda x, w, b, **_: convolved(np.pad(x, ((0, 0), (0, 0), (1, 2), (0, 1)), "reflect"), w, b, 2, 0, 1, 1),
         batch=(0,),
     ),
     Op(
@@ -537,9 +549,9 @@ CONVOLUTIONS = [
         normal(2),
         kwargs={"padding": "same", "padding_mode": "circular", "stride": 2},
         # one position more on each side of x, two more of y: they are cut off with what "same" cuts off, 0 and 1
-        oracle=lambda x, w, b, **_: transposed(
-            np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), "wrap"), w, b, 2, 2
-        )[:, :, :-1, :-1],
+        oracle=lambda x, w, b, **_: transposed(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), "wrap"), w, b, 2, 2)[
+            :, :, :-1, :-1
+        ],
         batch=(0,),
     ),
 ]

@@ -224,17 +224,39 @@ INDICES = [
         order=0,
         integers=True,
     ),
-    Op("nonzero_static", retrograd.nonzero_static, X * MASK, kwargs={"size": 5}, order=0, integers=True, batch=(),
-       oracle=lambda x, size: np.stack(x.nonzero(), 1)[:size], errors=[
-        Refusal(ValueError, "nonzero_static: size=-1 must be at least 0", X, size=-1),
-        Refusal(TypeError, "nonzero_static: size=1.5 must be an int", X, size=1.5),
-        Refusal(TypeError, "nonzero_static: fill_value=0.5 must be an int", X, size=1, fill_value=0.5),
-        Refusal(ValueError, "nonzero_static: fill_value=9223372036854775808 does not fit int64", X, size=1,
-                fill_value=2**63),
-    ]),
-    Op("nonzero_static: filled up", retrograd.nonzero_static, X * MASK, kwargs={"size": 30, "fill_value": 7}, order=0,
-       integers=True, oracle=lambda x, size, fill_value: np.concatenate(
-           (np.stack(x.nonzero(), 1), np.full((size - np.count_nonzero(x), 3), fill_value)))),
+    Op(
+        "nonzero_static",
+        retrograd.nonzero_static,
+        X * MASK,
+        kwargs={"size": 5},
+        order=0,
+        integers=True,
+        batch=(),
+        oracle=lambda x, size: np.stack(x.nonzero(), 1)[:size],
+        errors=[
+            Refusal(ValueError, "nonzero_static: size=-1 must be at least 0", X, size=-1),
+            Refusal(TypeError, "nonzero_static: size=1.5 must be an int", X, size=1.5),
+            Refusal(TypeError, "nonzero_static: fill_value=0.5 must be an int", X, size=1, fill_value=0.5),
+            Refusal(
+                ValueError,
+                "nonzero_static: fill_value=9223372036854775808 does not fit int64",
+                X,
+                size=1,
+                fill_value=2**63,
+            ),
+        ],
+    ),
+    Op(
+        "nonzero_static: filled up",
+        retrograd.nonzero_static,
+        X * MASK,
+        kwargs={"size": 30, "fill_value": 7},
+        order=0,
+        integers=True,
+        oracle=lambda x, size, fill_value: np.concatenate(
+            (np.stack(x.nonzero(), 1), np.full((size - np.count_nonzero(x), 3), fill_value))
+        ),
+    ),
     Op("argwhere", retrograd.argwhere, X * MASK, oracle=lambda x: np.stack(x.nonzero(), 1), order=0, integers=True),
 ]
 

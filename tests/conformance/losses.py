@@ -149,9 +149,7 @@ OPERATORS = [
     ),
     Op(
         "binary_cross_entropy_with_logits: weights",
-        lambda x, t: F.binary_cross_entropy_with_logits(
-            x, t, beside(x, WEIGHT), pos_weight=beside(x, WEIGHT[::-1])
-        ),
+        lambda x, t: F.binary_cross_entropy_with_logits(x, t, beside(x, WEIGHT), pos_weight=beside(x, WEIGHT[::-1])),
         X,
         Q,
         oracle=lambda x, t: mean(logits)(x, t, weight=WEIGHT, pos_weight=WEIGHT[::-1]),

@@ -38,8 +38,16 @@ def pooled(x: np.ndarray, axes: list[list[list[int]]], reduce: Callable[[list[fl
     return y
 
 
-def max_pool(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-             return_indices: bool = False, axes: int = 2) -> Any:  # fmt: skip
+def max_pool(
+    x: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+    axes: int = 2,
+) -> Any:
     given = [every(v, axes) for v in (kernel_size, kernel_size if stride is None else stride, padding, dilation)]
     spans = [windows(n, *sizes, ceil_mode) for n, *sizes in zip(x.shape[-axes:], *given, strict=True)]
     y = pooled(x, spans, lambda values, _: max(values))
@@ -50,8 +58,16 @@ def max_pool(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dil
     return y, places.astype(np.int64)
 
 
-def avg_pool(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-             count_include_pad: bool = True, divisor_override: Any = None, axes: int = 2) -> Any:  # fmt: skip
+def avg_pool(
+    x: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: Any = None,
+    axes: int = 2,
+) -> Any:
     pads = every(padding, axes)
     given = [every(kernel_size, axes), every(kernel_size if stride is None else stride, axes), pads, (1,) * axes]
     spans = [windows(n, *sizes, ceil_mode) for n, *sizes in zip(x.shape[-axes:], *given, strict=True)]
@@ -95,8 +111,9 @@ def adaptive_max_pool(x: Any, output_size: Any, return_indices: bool = False, ax
     return y, places.astype(np.int64)
 
 
-def max_unpool(x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None,
-               axes: int = 2) -> Any:  # fmt: skip
+def max_unpool(
+    x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None, axes: int = 2
+) -> Any:
     given = [every(v, axes) for v in (kernel_size, kernel_size if stride is None else stride, padding)]
     size = [(n - 1) * s + r - 2 * p for n, r, s, p in zip(x.shape[-axes:], *given, strict=True)]
     lead = x.shape[:-axes]
@@ -197,37 +214,92 @@ for n in AXES:
         case("adaptive_max_pool", n, "", 3),
         case("adaptive_max_pool", n, "one, places", 1, return_indices=True),
         case("max_unpool", n, "", pooled_places(n)[1], 2, linear=True, x=pooled_places(n)[0], batch=(0, 1)),
-        case("max_unpool", n, "output_size", pooled_places(n, 5)[1], 2, linear=True, x=pooled_places(n, 5)[0],
-             output_size=(5,) * n, batch=()),
-    ]  # fmt: skip
+        case(
+            "max_unpool",
+            n,
+            "output_size",
+            pooled_places(n, 5)[1],
+            2,
+            linear=True,
+            x=pooled_places(n, 5)[0],
+            output_size=(5,) * n,
+            batch=(),
+        ),
+    ]
 for n, more in ((2, (4, 3)), (3, (1, 2, 3))):
     name, image = f"fractional_max_pool{n}d", distinct(2, 3, *SIZE[n][2:])
     draws = uniform(0.05, 0.95, 2, 3, n)
     OPERATORS += [
-        Op(name, sampled(getattr(F, name), draws), image, (1,) * (n - 2) + (2, 3), more,
-           oracle=lambda x, r, o, draws=draws: fractional(x, r, o, draws[: len(x)])),
-        Op(f"{name}: one window", sampled(getattr(F, name), draws), image, 2, 1,
-           oracle=lambda x, r, o, draws=draws: fractional(x, r, o, draws[: len(x)])),
-        Op(f"{name}: messages", refused(getattr(F, name), draws), image, 2,
-           oracle=lambda x, r, draws=draws: fractional(x, r, 2, draws[: len(x)])[0], errors=[
-            Refusal(ValueError, f"{name}: pass output_size or output_ratio, one of the two; they are 2 and 0.5", image,
-                    2, output_ratio=0.5),
-            Refusal(ValueError, "one of the two; they are None and None", image, 2, output_size=None),
-            Refusal(ValueError, f"{name}: output_ratio=1.5 must be a number between 0 and 1, or {n} of them", image, 2,
-                    output_size=None, output_ratio=1.5),
-            Refusal(ValueError, f"{name}: output_ratio=0.01 of the extents {SIZE[n][2:]} leaves no output", image, 2,
-                    output_size=None, output_ratio=0.01),
-            Refusal(ValueError, f"{name}: kernel_size=0 must be at least 1", image, 0),
-            Refusal(TypeError, f"{name}: output_size=2.5 must be an int", image, 1, output_size=2.5),
-            Refusal(ValueError, f"kernel_size=2 and output_size={SIZE[n][2]} on axis 0 need an extent of", image, 2,
-                    output_size=SIZE[n][2:]),
-            Refusal(ValueError, f"{name}: _random_samples.shape=(2,) must be (2, 3, {n}): (N, C, {n})", image, 2,
-                    _random_samples=np.ones(2)),
-            Refusal(ValueError, f"{name}: _random_samples must lie between 0 and 1", image, 2,
-                    _random_samples=draws + 1),
-            Refusal(ValueError, f"{name}: an axis of positions is empty", image[..., :0], 2),
-        ]),
-    ]  # fmt: skip
+        Op(
+            name,
+            sampled(getattr(F, name), draws),
+            image,
+            (1,) * (n - 2) + (2, 3),
+            more,
+            oracle=lambda x, r, o, draws=draws: fractional(x, r, o, draws[: len(x)]),
+        ),
+        Op(
+            f"{name}: one window",
+            sampled(getattr(F, name), draws),
+            image,
+            2,
+            1,
+            oracle=lambda x, r, o, draws=draws: fractional(x, r, o, draws[: len(x)]),
+        ),
+        Op(
+            f"{name}: messages",
+            refused(getattr(F, name), draws),
+            image,
+            2,
+            oracle=lambda x, r, draws=draws: fractional(x, r, 2, draws[: len(x)])[0],
+            errors=[
+                Refusal(
+                    ValueError,
+                    f"{name}: pass output_size or output_ratio, one of the two; they are 2 and 0.5",
+                    image,
+                    2,
+                    output_ratio=0.5,
+                ),
+                Refusal(ValueError, "one of the two; they are None and None", image, 2, output_size=None),
+                Refusal(
+                    ValueError,
+                    f"{name}: output_ratio=1.5 must be a number between 0 and 1, or {n} of them",
+                    image,
+                    2,
+                    output_size=None,
+                    output_ratio=1.5,
+                ),
+                Refusal(
+                    ValueError,
+                    f"{name}: output_ratio=0.01 of the extents {SIZE[n][2:]} leaves no output",
+                    image,
+                    2,
+                    output_size=None,
+                    output_ratio=0.01,
+                ),
+                Refusal(ValueError, f"{name}: kernel_size=0 must be at least 1", image, 0),
+                Refusal(TypeError, f"{name}: output_size=2.5 must be an int", image, 1, output_size=2.5),
+                Refusal(
+                    ValueError,
+                    f"kernel_size=2 and output_size={SIZE[n][2]} on axis 0 need an extent of",
+                    image,
+                    2,
+                    output_size=SIZE[n][2:],
+                ),
+                Refusal(
+                    ValueError,
+                    f"{name}: _random_samples.shape=(2,) must be (2, 3, {n}): (N, C, {n})",
+                    image,
+                    2,
+                    _random_samples=np.ones(2),
+                ),
+                Refusal(
+                    ValueError, f"{name}: _random_samples must lie between 0 and 1", image, 2, _random_samples=draws + 1
+                ),
+                Refusal(ValueError, f"{name}: an axis of positions is empty", image[..., :0], 2),
+            ],
+        ),
+    ]
 X = distinct(*SIZE[2])
 OPERATORS += [
     case("max_pool", 2, "without batch", (2, 3), (1, 2), x=X[0], batch=()),

@@ -92,13 +92,11 @@ OPERATORS = [
             refused("projection_size=0 must be an int", X, VECTOR, H0, H0, projection_size=0),
             refused("projection=3 of 2 units", X, VECTOR, H0, H0, projection_size=3),
             refused("clip=(1.0, None) must have both ends", X, VECTOR, H0, H0, lstm_state_clip_min=1.0),
-            refused("clip=(1, 0) must not", X, VECTOR, H0, H0, lstm_state_clip_min=1, lstm_state_clip_max=0
-            ),
+            refused("clip=(1, 0) must not", X, VECTOR, H0, H0, lstm_state_clip_min=1, lstm_state_clip_max=0),
             refused("clip_nan=True needs clip", X, VECTOR, H0, H0, lstm_state_clip_nan=True),
             refused("sequence_length=[1.5, 2.0] must be whole", X, VECTOR, H0, H0, [1.5, 2.0]),
             refused("lengths[0]=4; a length must be 1 to 3", X, VECTOR, H0, H0, [4, 2]),
-            refused("mode 'rnn_tanh' has no cell state", X, normal(2 * 6), H0, H0, mode="rnn_tanh"
-            ),
+            refused("mode 'rnn_tanh' has no cell state", X, normal(2 * 6), H0, H0, mode="rnn_tanh"),
             refused("a projection needs a cell state", X, VECTOR, H0, mode="gru", projection_size=1),
         ],
     ),
@@ -111,15 +109,18 @@ OPERATORS = [
         normal(2, 2, 2),
         [2, 1],
         kwargs={
-            "mode": "lstm", "state_size": 2, "num_layers": 2, "projection_size": 1, "lstm_state_clip_min": -0.4,
-            "lstm_state_clip_max": 0.5, "state_outputs": True,
+            "mode": "lstm",
+            "state_size": 2,
+            "num_layers": 2,
+            "projection_size": 1,
+            "lstm_state_clip_min": -0.4,
+            "lstm_state_clip_max": 0.5,
+            "state_outputs": True,
         },
         order=1,
         **SMALL,
-    ),  # fmt: skip
+    ),
 ]
-
-
 
 
 def last(function: Any) -> Any:
@@ -179,7 +180,7 @@ LAYERS = [
         random=True,
         **CELL,
     ),
-]  # fmt: skip
+]
 for dims in (1, 2, 3):
     extents = (2,) * dims
     for kind, step in STEPS.items():

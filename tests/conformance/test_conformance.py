@@ -13,7 +13,8 @@ from conformance.table import Layer, Op
 from retrograd.nn import functional, grad
 
 FAMILIES = sorted(
-    path.stem for path in Path(__file__).parent.glob("[!t]*.py")  # not table.py, nor tests
+    path.stem
+    for path in Path(__file__).parent.glob("[!t]*.py")  # not table.py, nor tests
 )
 TABLES = [importlib.import_module(f"conformance.{family}") for family in FAMILIES]
 OPERATORS: list[Op] = [entry for table in TABLES for entry in getattr(table, "OPERATORS", [])]
@@ -22,21 +23,74 @@ LAYERS: list[Layer] = [entry for table in TABLES for entry in getattr(table, "LA
 # what makes, seeds, compares or describes tensors, and returns none to differentiate; of sparse matrices see
 # tests/ops/sparse/test_sparse.py
 NOT_OPERATORS = {
-    "Generator", "active_kernels", "allclose", "arange", "as_tensor", "asarray", "conv_plan", "default_generator",
-    "bartlett_window", "blackman_window", "broadcast_shapes", "fft.fftfreq", "fft.rfftfreq", "hamming_window",
-    "hann_window", "kaiser_window",
-    "empty", "empty_like", "equal", "exact_convolution", "eye", "fork_rng",
-    "from_numpy", "full", "full_like", "get_rng_state", "initial_seed", "linspace", "logspace", "manual_seed",
-    "normal", "ones", "ones_like", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
-    "seed", "set_rng_state", "sparse_coo", "sparse_coo_tensor", "spmm", "tensor", "tril_indices", "triu_indices",
-    "use_kernels", "zeros", "zeros_like",
-}  # fmt: skip
+    "Generator",
+    "active_kernels",
+    "allclose",
+    "arange",
+    "as_tensor",
+    "asarray",
+    "conv_plan",
+    "default_generator",
+    "bartlett_window",
+    "blackman_window",
+    "broadcast_shapes",
+    "fft.fftfreq",
+    "fft.rfftfreq",
+    "hamming_window",
+    "hann_window",
+    "kaiser_window",
+    "empty",
+    "empty_like",
+    "equal",
+    "exact_convolution",
+    "eye",
+    "fork_rng",
+    "from_numpy",
+    "full",
+    "full_like",
+    "get_rng_state",
+    "initial_seed",
+    "linspace",
+    "logspace",
+    "manual_seed",
+    "normal",
+    "ones",
+    "ones_like",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "randperm",
+    "seed",
+    "set_rng_state",
+    "sparse_coo",
+    "sparse_coo_tensor",
+    "spmm",
+    "tensor",
+    "tril_indices",
+    "triu_indices",
+    "use_kernels",
+    "zeros",
+    "zeros_like",
+}
 # containers, base classes, and what another layer comes from at its first call (tests/nn/test_lazy.py)
 NOT_LAYERS = {
-    "Buffer", "DataParallel", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterDict", "ParameterList",
-    "RNNCellBase", "Sequential", "UninitializedBuffer", "UninitializedParameter",
+    "Buffer",
+    "DataParallel",
+    "Module",
+    "ModuleDict",
+    "ModuleList",
+    "Parameter",
+    "ParameterDict",
+    "ParameterList",
+    "RNNCellBase",
+    "Sequential",
+    "UninitializedBuffer",
+    "UninitializedParameter",
     *(name for name in retrograd.nn.__all__ if name.startswith("Lazy")),
-}  # fmt: skip
+}
 
 
 STACKS = ("Transformer", "TransformerDecoder", "TransformerEncoder")

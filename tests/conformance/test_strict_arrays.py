@@ -32,9 +32,11 @@ REFUSALS = (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError
 NUMBERS = {"is_contiguous", "numel"}  # whose results are numbers of Python
 # entries that refuse their arguments on any array: tables write methods without their underscore, and all ask gradients
 REFUSED = {
-    "addmm as x.addmm_()", "baddbmm as x.baddbmm_()", "masked_fill: broadcast as x.masked_fill_()",  # another shape
+    "addmm as x.addmm_()",
+    "baddbmm as x.baddbmm_()",
+    "masked_fill: broadcast as x.masked_fill_()",  # another shape
     "linalg.qr: complete",  # has no gradient
-}  # fmt: skip
+}
 
 
 def in_place(call: Call, tensors: list[rg.Tensor], form: Any) -> Any:
@@ -161,9 +163,17 @@ def test_tensors_made_next_to_strict_arrays() -> None:
     x = rg.Tensor(Strict(np.ones((2, 3))))
     with use_kernels("textbook"):
         made = [
-            x.new_tensor([1, 2]), x.new_zeros(2), x.new_ones(2), x.new_empty(2), x.new_full((2,), 3), rg.rand_like(x),
-            rg.randn_like(x), rg.randint_like(x, 5), rg.zeros_like(x), x.new_empty_strided((2,), (1,)),
-        ]  # fmt: skip
+            x.new_tensor([1, 2]),
+            x.new_zeros(2),
+            x.new_ones(2),
+            x.new_empty(2),
+            x.new_full((2,), 3),
+            rg.rand_like(x),
+            rg.randn_like(x),
+            rg.randint_like(x, 5),
+            rg.zeros_like(x),
+            x.new_empty_strided((2,), (1,)),
+        ]
         assert all(isinstance(each.array, Strict) for each in made)
         copy = rg.tensor(x, dtype=rg.float32)
         assert isinstance(copy.array, Strict) and copy.dtype is rg.float32
@@ -176,9 +186,10 @@ class Words(nn.Module):
         super().__init__()
         self.embed, self.out = nn.Embedding(20, 16), nn.Linear(16, 20)
         self.body: Any = (
-            nn.LSTM(16, 16, 2, batch_first=True) if recurrent
+            nn.LSTM(16, 16, 2, batch_first=True)
+            if recurrent
             else nn.Sequential(nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True), nn.LayerNorm(16))
-        )  # fmt: skip
+        )
 
     def forward(self, x: rg.Tensor) -> rg.Tensor:
         y = self.body(self.embed(x))
@@ -187,22 +198,37 @@ class Words(nn.Module):
 
 def lenet() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(400, 84), nn.ReLU(), nn.Linear(84, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 6, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(400, 84),
+        nn.ReLU(),
+        nn.Linear(84, 10),
+    )
 
 
 def normalized() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(1, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.1),
+        nn.Conv2d(1, 6, 3),
+        nn.BatchNorm2d(6),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Dropout(0.1),
         nn.Linear(6, 10),
-    )  # fmt: skip
+    )
 
 
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], bool]] = {
-    "lenet": (lenet, False), "batch norm": (normalized, False),
-    "lstm": (lambda: Words(True), True), "transformer": (lambda: Words(False), True),
-}  # fmt: skip
+    "lenet": (lenet, False),
+    "batch norm": (normalized, False),
+    "lstm": (lambda: Words(True), True),
+    "transformer": (lambda: Words(False), True),
+}
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "sgd": lambda parameters: rg.optim.SGD(parameters, lr=0.1, momentum=0.9),
     "adam": lambda parameters: rg.optim.Adam(parameters, lr=0.01),

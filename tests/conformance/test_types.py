@@ -46,11 +46,18 @@ DIFFERENT = {
     "sort": "among small integers are equal ones, whose order is open",
 }
 NAMES = {
-    *retrograd.ops.__all__, *functional.__all__, *grad.__all__, *nn.__all__, *METHODS, *retrograd.linalg.__all__,
-    *retrograd.fft.__all__, *retrograd.special.__all__, "in",
+    *retrograd.ops.__all__,
+    *functional.__all__,
+    *grad.__all__,
+    *nn.__all__,
+    *METHODS,
+    *retrograd.linalg.__all__,
+    *retrograd.fft.__all__,
+    *retrograd.special.__all__,
+    "in",
     *("+", "-", "*", "/", "//", "%", "**", "@", "&", "|", "^", "<<", ">>"),
     *("+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^=", "<<=", ">>="),
-}  # fmt: skip
+}
 
 
 class Case(NamedTuple):
@@ -148,32 +155,106 @@ def runs(case: Case, kind: str) -> bool:
 
 # methods that are no operators of the tables; x and y are of the type, (2, 3) and (2, 1)
 METHOD_CALLS = {
-    "__neg__": "-x", "__abs__": "abs(x)", "__pos__": "+x", "__invert__": "~x", "__matmul__": "x @ x.t()",
-    "__getitem__": "x[1, 1:]", "__iter__": "[*x][1]", "T": "x.T", "mT": "x.mT", "H": "x.H", "mH": "x.mH",
-    **{f"__{r}{name}__": f"{2 if r else 'x'} {sign} {'x' if r else 'y'}" for r in ("", "r") for name, sign in (
-        ("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("pow", "**"), ("mod", "%"), ("floordiv", "//"),
-        ("and", "&"), ("or", "|"), ("xor", "^"), ("lshift", "<<"), ("rshift", ">>"))},
-    **{f"__i{name}__": f"operator.i{name}(x, y)" for name in (
-        "add", "sub", "mul", "truediv", "pow", "mod", "floordiv", "and", "or", "xor", "lshift", "rshift")},
+    "__neg__": "-x",
+    "__abs__": "abs(x)",
+    "__pos__": "+x",
+    "__invert__": "~x",
+    "__matmul__": "x @ x.t()",
+    "__getitem__": "x[1, 1:]",
+    "__iter__": "[*x][1]",
+    "T": "x.T",
+    "mT": "x.mT",
+    "H": "x.H",
+    "mH": "x.mH",
+    **{
+        f"__{r}{name}__": f"{2 if r else 'x'} {sign} {'x' if r else 'y'}"
+        for r in ("", "r")
+        for name, sign in (
+            ("add", "+"),
+            ("sub", "-"),
+            ("mul", "*"),
+            ("truediv", "/"),
+            ("pow", "**"),
+            ("mod", "%"),
+            ("floordiv", "//"),
+            ("and", "&"),
+            ("or", "|"),
+            ("xor", "^"),
+            ("lshift", "<<"),
+            ("rshift", ">>"),
+        )
+    },
+    **{
+        f"__i{name}__": f"operator.i{name}(x, y)"
+        for name in ("add", "sub", "mul", "truediv", "pow", "mod", "floordiv", "and", "or", "xor", "lshift", "rshift")
+    },
     **{f"__{name}__": f"operator.{name}(x, y)" for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-    "to_sparse": "x.to_sparse().to_dense()", "to": "x.to(retrograd.float64)", "cpu": "x.cpu()",
-    "type": "x.type(retrograd.int64)", "type_as": "x.type_as(y)", **{name: f"x.{name}()" for name in (
-        "float", "double", "half", "long", "int", "short", "char", "byte", "bool", "pin_memory", "share_memory_",
-        "adjoint", "conj", "conj_physical", "resolve_conj", "resolve_neg", "conj_physical_", "__reversed__", "zero_")},
-    "real": "x.real", "fill_": "x.fill_(1)", "copy_": "x.copy_(y)", "__setitem__": "operator.setitem(x, 1, y[0]) or x",
-    **{f"{name}_": f"x.{name}_({arguments}) * 0" for name, arguments in (
-        ("cauchy", ""), ("exponential", ""), ("geometric", "0.5"), ("log_normal", ""), ("normal", ""), ("random", ""),
-        ("uniform", ""))},
-    "allclose": "x.new_tensor(x.allclose(x))", "equal": "x.new_tensor(x.equal(x))", "view": "x.view(3, 2)",
-    "sum_to_size": "x.sum_to_size(1, 3)", "__contains__": "x.new_tensor(1 in x)", "new": "x.new(2, 3) * 0",
-    "new_tensor": "x.new_tensor([1, 0])", "new_zeros": "x.new_zeros(2)", "new_ones": "x.new_ones(2)",
-    "new_full": "x.new_full((2,), 1)", "new_empty": "x.new_empty(0)",
+    "to_sparse": "x.to_sparse().to_dense()",
+    "to": "x.to(retrograd.float64)",
+    "cpu": "x.cpu()",
+    "type": "x.type(retrograd.int64)",
+    "type_as": "x.type_as(y)",
+    **{
+        name: f"x.{name}()"
+        for name in (
+            "float",
+            "double",
+            "half",
+            "long",
+            "int",
+            "short",
+            "char",
+            "byte",
+            "bool",
+            "pin_memory",
+            "share_memory_",
+            "adjoint",
+            "conj",
+            "conj_physical",
+            "resolve_conj",
+            "resolve_neg",
+            "conj_physical_",
+            "__reversed__",
+            "zero_",
+        )
+    },
+    "real": "x.real",
+    "fill_": "x.fill_(1)",
+    "copy_": "x.copy_(y)",
+    "__setitem__": "operator.setitem(x, 1, y[0]) or x",
+    **{
+        f"{name}_": f"x.{name}_({arguments}) * 0"
+        for name, arguments in (
+            ("cauchy", ""),
+            ("exponential", ""),
+            ("geometric", "0.5"),
+            ("log_normal", ""),
+            ("normal", ""),
+            ("random", ""),
+            ("uniform", ""),
+        )
+    },
+    "allclose": "x.new_tensor(x.allclose(x))",
+    "equal": "x.new_tensor(x.equal(x))",
+    "view": "x.view(3, 2)",
+    "sum_to_size": "x.sum_to_size(1, 3)",
+    "__contains__": "x.new_tensor(1 in x)",
+    "new": "x.new(2, 3) * 0",
+    "new_tensor": "x.new_tensor([1, 0])",
+    "new_zeros": "x.new_zeros(2)",
+    "new_ones": "x.new_ones(2)",
+    "new_full": "x.new_full((2,), 1)",
+    "new_empty": "x.new_empty(0)",
     "is_nonzero": "x.new_tensor(x[0, 0].is_nonzero())",
-    "new_empty_strided": "x.new_empty_strided((0,), (1,))", "resize_": "x.resize_(3, 2)",
-    "resize_as_": "x.resize_as_(y)", "set_": "x.set_(y)", "apply_": "x.apply_(lambda a: a)",
-    "map_": "x.map_(x, lambda a, b: b)", "map2_": "x.map2_(x, x, lambda a, b, c: c)",
+    "new_empty_strided": "x.new_empty_strided((0,), (1,))",
+    "resize_": "x.resize_(3, 2)",
+    "resize_as_": "x.resize_as_(y)",
+    "set_": "x.set_(y)",
+    "apply_": "x.apply_(lambda a: a)",
+    "map_": "x.map_(x, lambda a, b: b)",
+    "map2_": "x.map2_(x, x, lambda a, b, c: c)",
     "fill_diagonal_": "x.fill_diagonal_(1)",
-}  # fmt: skip
+}
 # methods that say what a tensor is; they compute nothing
 QUERIES = {
     *("cuda", "get_device", "bfloat16", "device", "layout", "stride", "storage_offset", "data_ptr", "element_size"),

@@ -17,7 +17,7 @@ from retrograd.data.text import TextError, decoded, encoded, load_pydoc, read_te
 def test_pythons_own_text() -> None:
     corpus = load_pydoc()
     text = decoded(corpus.codes, corpus.alphabet)
-    assert len(text) > 300_000 and "The \"if\" statement is used for conditional execution" in text
+    assert len(text) > 300_000 and 'The "if" statement is used for conditional execution' in text
     assert corpus.codes.dtype == np.int64 and corpus.codes.max() == len(corpus.alphabet) - 1
     assert list(corpus.alphabet) == sorted(set(text)) and "Python 3." in corpus.source
     assert corpus.sha256 == hashlib.sha256(text.encode()).hexdigest()

@@ -52,9 +52,16 @@ def saved(tmp_path):
 
 # place of the kill, and how often a rank comes there when it writes one checkpoint: rank 0, others
 PLACES = {
-    "pieces": (1, 1), "record": (9, 5), "fsync": (4, 2), "replace": (2, 1), "exchange": (2, 2), "metadata": (1, 0),
-    "root": (1, 1), "remove": (1, 0), "unlink": (1, 0),
-}  # fmt: skip
+    "pieces": (1, 1),
+    "record": (9, 5),
+    "fsync": (4, 2),
+    "replace": (2, 1),
+    "exchange": (2, 2),
+    "metadata": (1, 0),
+    "root": (1, 1),
+    "remove": (1, 0),
+    "unlink": (1, 0),
+}
 
 
 def check_kill(tmp_path, workers, rank, place, count):
@@ -149,7 +156,7 @@ def first_piece(content):
         (lambda c: c.update(format="else"), "its format is not"),
         (lambda c: c.update(more=1), "it has the entries"),
     ],
-)  # fmt: skip
+)
 def test_metadata_that_lies(saved, change, message):
     rewritten(saved, change)
     state = {}
@@ -190,9 +197,11 @@ def test_files_that_are_cut_changed_missing_or_linked(saved):
     file.unlink()
     file.write_bytes(whole)
     for change, message in (
-        (text[:-40], "was cut off or damaged"), (b"", "was cut off or damaged"),
-        (text.replace(b"[0,7]", b"[0,8]"), "SHA-256 differs"), (b"[" * 100_000, "was cut off or damaged"),
-    ):  # fmt: skip
+        (text[:-40], "was cut off or damaged"),
+        (b"", "was cut off or damaged"),
+        (text.replace(b"[0,7]", b"[0,8]"), "SHA-256 differs"),
+        (b"[" * 100_000, "was cut off or damaged"),
+    ):
         metadata.write_bytes(change)
         refused(f"metadata.json {message}|{message}")
     metadata.unlink()
@@ -278,13 +287,19 @@ def test_large_tensors_are_cut_and_small_ones_dealt_out():
     kinds |= {f"small {k}": (("float64", (k,)), [0, 1, 2]) for k in range(12)}
     found = deal(kinds, 3, split=1000)
     assert [piece for own in found for piece in own if piece.name == "large"] == [
-        Piece("large", 0, 3), Piece("large", 3, 6), Piece("large", 6, 10)
-    ]  # fmt: skip
+        Piece("large", 0, 3),
+        Piece("large", 3, 6),
+        Piece("large", 6, 10),
+    ]
     assert [rank for rank, own in enumerate(found) if Piece("own", 0, 900) in own] == [2]
     small = sorted(piece.name for own in found for piece in own if piece.name.startswith("small"))
     assert small == sorted(f"small {k}" for k in range(12))
     sizes = [sum(int(piece.name.split()[1]) for piece in own if "small" in piece.name) for own in found]
     assert sizes[2] == 0 and abs(sizes[0] - sizes[1]) < 30
     assert deal({"w": (("int64", (2, 1000)), [1, 3, 4])}, 5, split=1) == [
-        [], [Piece("w", 0, 1)], [], [Piece("w", 1, 2)], []
-    ]  # fmt: skip
+        [],
+        [Piece("w", 0, 1)],
+        [],
+        [Piece("w", 1, 2)],
+        [],
+    ]

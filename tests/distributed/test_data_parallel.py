@@ -328,9 +328,12 @@ def test_what_a_trainers_loss_returns(loss, message):
 
 @pytest.mark.parametrize(
     ("size", "error", "message"),
-    [("4", TypeError, "bucket_cap_mb='4' must be a number"), (0, ValueError, "must be above 0, and finite"),
-     (float("inf"), ValueError, "bucket_cap_mb=inf must be above 0, and finite")],
-)  # fmt: skip
+    [
+        ("4", TypeError, "bucket_cap_mb='4' must be a number"),
+        (0, ValueError, "must be above 0, and finite"),
+        (float("inf"), ValueError, "bucket_cap_mb=inf must be above 0, and finite"),
+    ],
+)
 def test_the_size_of_buckets(size, error, message):
     with pytest.raises(error, match=message):
         DistributedDataParallel(nn.Linear(4, 3), bucket_cap_mb=size)

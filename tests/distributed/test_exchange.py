@@ -53,8 +53,13 @@ class Comm:
 
 
 @settings(deadline=None)
-@given(workers=st.integers(1, 9), more=st.integers(0, 9), size=st.integers(1, 40), seed=st.integers(0, 99),
-       cut=st.booleans())  # fmt: skip
+@given(
+    workers=st.integers(1, 9),
+    more=st.integers(0, 9),
+    size=st.integers(1, 40),
+    seed=st.integers(0, 99),
+    cut=st.booleans(),
+)
 def test_every_worker_has_the_sum_in_the_order_of_the_tree(workers, more, size, seed, cut):
     shards, rng = workers + more, np.random.default_rng(seed)
     posts, exchanges, kept = {}, [], []
@@ -101,5 +106,6 @@ def test_halving_is_for_powers_of_2_of_workers_with_a_whole_subtree_each():
     assert found == [
         *((2, shards) for shards in (2, 4, 8, 16)),
         *((4, shards) for shards in (4, 8, 16)),
-        (8, 8), (8, 16),
-    ]  # fmt: skip
+        (8, 8),
+        (8, 16),
+    ]

@@ -11,9 +11,21 @@ from distributed.workers import needs_mpi, needs_ulfm, run
 pytestmark = needs_mpi
 
 MOMENTS = (
-    "forward", "backward", "before sending", "sending", "receiving", "between the halves", "before agreeing", "agreed",
-    "optimizer", "after the step", "writing", "written", "writing metadata", "metadata written",
-)  # fmt: skip
+    "forward",
+    "backward",
+    "before sending",
+    "sending",
+    "receiving",
+    "between the halves",
+    "before agreeing",
+    "agreed",
+    "optimizer",
+    "after the step",
+    "writing",
+    "written",
+    "writing metadata",
+    "metadata written",
+)
 OF_THE_FIRST = ("writing metadata", "metadata written")
 RARE = ("writing", "written", *OF_THE_FIRST)  # every second step
 

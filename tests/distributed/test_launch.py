@@ -187,10 +187,11 @@ STARTED = {  # what srun and mpiexec say -> how the message begins, and the way 
     "srun": ({"SLURM_STEP_NUM_TASKS": "2"}, "srun --mpi=none has started 2", "--mpi=pmix to srun for Open MPI"),
     "pmi2": (
         {"SLURM_STEP_NUM_TASKS": "3", "SLURM_MPI_TYPE": "pmi2", "PMI_SIZE": "3", "PMI_RANK": "1"},
-        "srun --mpi=pmi2 has started 3", "--mpi=pmi2 for MPICH",
+        "srun --mpi=pmi2 has started 3",
+        "--mpi=pmi2 for MPICH",
     ),
     "mpiexec": ({"PMI_SIZE": "2", "PMI_RANK": "0"}, "mpiexec has started 2", "use the mpiexec of this one"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", STARTED)

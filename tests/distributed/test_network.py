@@ -87,9 +87,7 @@ def link() -> Iterator[Link]:
     made.close()
 
 
-def start(
-    link: Link, folder: Path, program: str, steps: int, timeout: float, *flags: str
-) -> subprocess.Popen[str]:
+def start(link: Link, folder: Path, program: str, steps: int, timeout: float, *flags: str) -> subprocess.Popen[str]:
     """A program of PROGRAMS, one process on each machine."""
     agent = folder / "agent"
     agent.write_text(AGENT.format(names=link.names, addresses=ADDRESSES, folder=folder))
@@ -102,9 +100,14 @@ def start(
     name = link.names[0]
     inside = ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c", f'hostname {name}; exec "$@"']
     return subprocess.Popen(
-        [*inside, "sh", *line], env={**os.environ, "RETROGRAD_NUM_THREADS": "1", "TIMEOUT": f"{timeout}"},
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+        [*inside, "sh", *line],
+        env={**os.environ, "RETROGRAD_NUM_THREADS": "1", "TIMEOUT": f"{timeout}"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def wait_for_a_checkpoint(process: subprocess.Popen[str], folder: Path) -> None:
@@ -117,9 +120,12 @@ def wait_for_a_checkpoint(process: subprocess.Popen[str], folder: Path) -> None:
 def test_same_bits_over_a_slow_link(link: Link, tmp_path: Path) -> None:
     out, err = start(link, tmp_path, "kills.py", 8, 60).communicate(timeout=200)
     alone = subprocess.run(
-        [sys.executable, str(PROGRAMS / "kills.py"), str(tmp_path / "alone"), "8"], capture_output=True, text=True,
-        timeout=200, check=True,
-    )  # fmt: skip
+        [sys.executable, str(PROGRAMS / "kills.py"), str(tmp_path / "alone"), "8"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=True,
+    )
     digest = re.findall("digest [0-9a-f]{64} lost 0", out)
     assert len(digest) == 1 and digest[0] in alone.stdout, err[-3000:]
 
@@ -144,8 +150,11 @@ def test_training_goes_on_without_a_machine_that_is_gone(link: Link, tmp_path: P
     assert [size for _, size in starts] == ["2", "2", "1"] and 0 < int(starts[2][0]) < 400, starts
     assert f"launch: {ADDRESSES[1]} does not answer; this start goes without" in err
     alone = subprocess.run(
-        [sys.executable, str(PROGRAMS / "resumed.py"), str(tmp_path / "alone"), "400"], capture_output=True, text=True,
-        timeout=200, check=True,
-    )  # fmt: skip
+        [sys.executable, str(PROGRAMS / "resumed.py"), str(tmp_path / "alone"), "400"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=True,
+    )
     (digest,) = re.findall("steps 400 digest [0-9a-f]{64}", out)
     assert digest in alone.stdout

@@ -25,9 +25,12 @@ def test_a_world_of_one_process_needs_no_launcher():
 
 @pytest.mark.parametrize(
     ("workers", "kind"),
-    [(2, "shards"), (2, "whole"), *(pytest.param(n, kind, marks=pytest.mark.nightly)
-                                for n in (1, 3, 4) for kind in ("shards", "whole"))],
-)  # fmt: skip
+    [
+        (2, "shards"),
+        (2, "whole"),
+        *(pytest.param(n, kind, marks=pytest.mark.nightly) for n in (1, 3, 4) for kind in ("shards", "whole")),
+    ],
+)
 def test_data_parallel_is_one_process_on_the_whole_batch(workers, kind):
     assert run(workers, "data_parallel.py", kind).stdout.count("passed") == workers
 
@@ -119,8 +122,10 @@ def test_a_process_that_fails_ends_the_others(how):
 
 @pytest.mark.parametrize(
     ("workers", "kind"),
-    [(3, "shards"), *(pytest.param(n, kind, marks=pytest.mark.nightly)
-                      for n in (1, 2, 3, 4) for kind in ("shards", "whole"))],
-)  # fmt: skip
+    [
+        (3, "shards"),
+        *(pytest.param(n, kind, marks=pytest.mark.nightly) for n in (1, 2, 3, 4) for kind in ("shards", "whole")),
+    ],
+)
 def test_processes_with_different_numbers_of_batches(workers, kind):
     assert run(workers, "uneven.py", kind).stdout.count("passed") == workers

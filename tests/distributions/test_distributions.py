@@ -142,12 +142,18 @@ def test_moments_of_samples(name: str) -> None:
 
 
 GRADIENTS: dict[str, Any] = {
-    "Normal": d.Normal, "Laplace": d.Laplace, "Gumbel": d.Gumbel, "Gamma": d.Gamma, "Beta": d.Beta,
-    "Uniform": lambda a, b: d.Uniform(a, a + b), "LogNormal": lambda a, b: d.LogNormal(a, b / 3),
-    "Dirichlet": lambda a, b: d.Dirichlet(retrograd.stack((a, b), -1)), "Chi2": lambda a, b: d.Chi2(a + b),
+    "Normal": d.Normal,
+    "Laplace": d.Laplace,
+    "Gumbel": d.Gumbel,
+    "Gamma": d.Gamma,
+    "Beta": d.Beta,
+    "Uniform": lambda a, b: d.Uniform(a, a + b),
+    "LogNormal": lambda a, b: d.LogNormal(a, b / 3),
+    "Dirichlet": lambda a, b: d.Dirichlet(retrograd.stack((a, b), -1)),
+    "Chi2": lambda a, b: d.Chi2(a + b),
     "MultivariateNormal": lambda a, b: d.MultivariateNormal(a.expand(2), scale_tril=retrograd.eye(2, dtype=F8) * b),
     "Independent": lambda a, b: d.Independent(d.Normal(a.expand(2), b), 1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
@@ -283,16 +289,18 @@ def test_text() -> None:
         (lambda: d.TanhTransform(2), ValueError, "TanhTransform: cache_size=2 must be 0 or 1"),
         (lambda: d.TransformedDistribution(d.Normal(0.0, 1.0), 3), ValueError, "3 must be a Transform or a list"),
         (
-            lambda: d.TransformedDistribution(d.Normal(0.0, 1.0), d.SoftmaxTransform()), ValueError,
+            lambda: d.TransformedDistribution(d.Normal(0.0, 1.0), d.SoftmaxTransform()),
+            ValueError,
             r"base_distribution has the shape \(\), the transforms need 1 axes",
         ),
         (lambda: d.MixtureSameFamily(d.Normal(0.0, 1.0), d.Normal(0.0, 1.0)), ValueError, "must be a Categorical"),
         (
-            lambda: d.MixtureSameFamily(d.Categorical(t(1, 2)), d.Normal(t(1, 2, 3), 1.0)), ValueError,
+            lambda: d.MixtureSameFamily(d.Categorical(t(1, 2)), d.Normal(t(1, 2, 3), 1.0)),
+            ValueError,
             r"component_distribution.batch_shape=\(3,\) must end in the number of components",
         ),
     ],
-)  # fmt: skip
+)
 def test_messages(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()

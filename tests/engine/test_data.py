@@ -554,9 +554,7 @@ def test_modules_and_their_state_see_the_new_memory() -> None:
     np.testing.assert_array_equal(w, twice)  # the memory that was given
 
 
-@pytest.mark.parametrize(
-    "make", [lambda p: rg.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: rg.optim.Adam(p, lr=0.1)]
-)
+@pytest.mark.parametrize("make", [lambda p: rg.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: rg.optim.Adam(p, lr=0.1)])
 def test_optimizers_step_in_the_new_memory(make: Any) -> None:
     """Two steps with an exchange between them end where two steps without one do, moved by the difference."""
     a, moved = array(3), array(3, seed=4)

@@ -325,9 +325,7 @@ def test_grad_that_no_longer_fits() -> None:
     y.grad = Tensor(np.ones(2))
     y.array = np.array(1.0)
     z = Spread.apply(y, (2,))
-    with pytest.raises(
-        RuntimeError, match=r"shape \(\) to a grad of float64 and shape \(2,\).*set its grad to None"
-    ):
+    with pytest.raises(RuntimeError, match=r"shape \(\) to a grad of float64 and shape \(2,\).*set its grad to None"):
         Mul.apply(z, x).backward(Tensor(np.ones(2)))
     assert x.grad is None
 

@@ -160,9 +160,7 @@ def test_one_tensor_returned_twice() -> None:
             y = wrap(x.array.copy())
             return y, y
 
-    with pytest.raises(
-        ValueError, match="Double: forward returns one tensor twice; return a copy for output 1"
-    ):
+    with pytest.raises(ValueError, match="Double: forward returns one tensor twice; return a copy for output 1"):
         Double.apply(leaf(1))
 
 

@@ -198,9 +198,7 @@ def test_saved_intermediate_gives_the_first_derivative() -> None:
 def test_saved_intermediate_refuses_the_second_derivative() -> None:
     x = leaf(0.5)
     (g,) = grad(Sigmoid.apply(x, "tensor"), x, create_graph=True)
-    with pytest.raises(
-        RuntimeError, match="Sigmoid: .*saved tensor that forward made itself.*further output"
-    ):
+    with pytest.raises(RuntimeError, match="Sigmoid: .*saved tensor that forward made itself.*further output"):
         grad(g, x)
 
 
@@ -236,7 +234,5 @@ def test_only_tensors_and_arrays_are_saved() -> None:
             ctx.save_for_backward(x, 3)
             return wrap(x.array.copy())
 
-    with pytest.raises(
-        TypeError, match="Wrong: save_for_backward takes .*argument 1 is int; set it as an attribute"
-    ):
+    with pytest.raises(TypeError, match="Wrong: save_for_backward takes .*argument 1 is int; set it as an attribute"):
         Wrong.apply(leaf(1))

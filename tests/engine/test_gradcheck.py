@@ -97,9 +97,7 @@ def test_grad_outputs_of_gradgradcheck() -> None:
 def test_float64_is_required() -> None:
     x = Tensor([1.0, 2.0], requires_grad=True)
     for check in (gradcheck, gradgradcheck):
-        with pytest.raises(
-            ValueError, match=r"inputs\[0\] is float32; central differences need float64: Tensor\("
-        ):
+        with pytest.raises(ValueError, match=r"inputs\[0\] is float32; central differences need float64: Tensor\("):
             check(Exp.apply, x)
 
     class Narrow(Function):
@@ -147,9 +145,7 @@ def test_random_functions_are_found() -> None:
         def forward(ctx: Any, x: Tensor) -> Tensor:
             return wrap(x.array * random.random())
 
-    with pytest.raises(
-        GradcheckError, match="two calls with the same inputs differ in output 0.*manual_seed"
-    ):
+    with pytest.raises(GradcheckError, match="two calls with the same inputs differ in output 0.*manual_seed"):
         gradcheck(Noise.apply, irregular(2))
 
 

@@ -115,11 +115,7 @@ def test_worst_entry() -> None:
     x, y = irregular(2, 3), irregular(2, 3, seed=2)
     report = gradcheck(faulty(change).apply, (x, y), raise_exception=False)
     (fault,) = report.faults
-    assert (
-        (fault.output_index, fault.input_index) == ((1, 2), (1, 2))
-        and fault.differing == 1
-        and fault.total == 36
-    )
+    assert (fault.output_index, fault.input_index) == ((1, 2), (1, 2)) and fault.differing == 1 and fault.total == 36
     assert fault.analytic == pytest.approx(3 * x.array[1, 2]) and fault.numeric == pytest.approx(x.array[1, 2])
     assert "1 of 36 entries" in str(report) and "d output[1, 2] / d input[1, 2]" in str(report)
 
@@ -136,9 +132,7 @@ def scalar(backward: Callable[[Any, Tensor], Tensor]) -> type[Function]:
 
 def test_upstream_forgotten_by_a_scalar_function() -> None:
     function = scalar(lambda ctx, g: wrap(2 * ctx.saved_tensors[0].array))
-    with pytest.raises(
-        GradcheckError, match="zero upstream gradient.*\n.*backward ignores the upstream gradient"
-    ):
+    with pytest.raises(GradcheckError, match="zero upstream gradient.*\n.*backward ignores the upstream gradient"):
         gradcheck(function.apply, irregular(3))
 
 
@@ -238,9 +232,7 @@ def test_dropped_group() -> None:
             gx[:, 2:] = 0
             return wrap(gx), wrap(x.array.T @ g.array)
 
-    with pytest.raises(
-        GradcheckError, match="a part of the gradient is dropped.*index 2, 3 along axis 1 of the input"
-    ):
+    with pytest.raises(GradcheckError, match="a part of the gradient is dropped.*index 2, 3 along axis 1 of the input"):
         gradcheck(Half.apply, (irregular(2, 4), irregular(4, 3, seed=2)))
 
 
@@ -259,9 +251,7 @@ def test_small_deviation_in_one_of_many_terms() -> None:
             return wrap(-g.array * x.array / (x.array**2 + 1.1e-3) ** 1.5)
 
     x = irregular(4)
-    with pytest.raises(
-        GradcheckError, match="within the tolerances, but far outside the uncertainty"
-    ) as caught:
+    with pytest.raises(GradcheckError, match="within the tolerances, but far outside the uncertainty") as caught:
         gradcheck(Eps.apply, x)
     assert caught.value.report.faults[0].check == "precision"
     assert gradcheck(Eps.apply, x, sharp=False)
@@ -338,6 +328,4 @@ def test_wrong_second_order(backward: Callable[..., Any], text: str) -> None:
 def test_a_fault_in_a_composition_is_found() -> None:
     flipped = faulty(lambda g: -g)
     with pytest.raises(GradcheckError, match="output 0"):
-        gradcheck(
-            lambda x, y: Sum.apply(Exp.apply(flipped.apply(x, y))), (irregular(2), irregular(2, seed=2))
-        )
+        gradcheck(lambda x, y: Sum.apply(Exp.apply(flipped.apply(x, y))), (irregular(2), irregular(2, seed=2)))

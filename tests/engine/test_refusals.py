@@ -74,9 +74,7 @@ def returning(*gradients: Any, name: str = "Faulty") -> type[Function]:
     ],
 )
 @pytest.mark.parametrize("deep", [False, True])
-def test_what_backward_returns_is_checked(
-    gradients: Any, error: type[Exception], text: str, deep: bool
-) -> None:
+def test_what_backward_returns_is_checked(gradients: Any, error: type[Exception], text: str, deep: bool) -> None:
     x, y = leaf(1, 2), leaf(3, 4)
     arguments = (Add.apply(x, x), Add.apply(y, y)) if deep else (x, y)
     z = returning(*gradients).apply(*arguments)

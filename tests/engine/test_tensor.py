@@ -196,12 +196,7 @@ def test_deepcopy_and_pickle_of_leaves() -> None:
     x.grad = Tensor(np.ones((2, 3)))
     x.grad_req = "write"
     for other in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
-        assert (
-            type(other) is Named
-            and other.name == "weight"
-            and other.grad_req == "write"
-            and other.requires_grad
-        )
+        assert type(other) is Named and other.name == "weight" and other.grad_req == "write" and other.requires_grad
         np.testing.assert_array_equal(other.array, x.array)
         assert other.array is not x.array and other.grad is not None and other.grad.array is not x.grad.array
         assert other.array.flags.f_contiguous

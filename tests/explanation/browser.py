@@ -19,10 +19,16 @@ NAMES = "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 QUIET = [
     f"--{each}"
     for each in (
-        "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
-        "disable-component-update", "disable-sync", "force-color-profile=srgb",
+        "no-sandbox",
+        "disable-gpu",
+        "disable-quic",
+        "no-first-run",
+        "disable-background-networking",
+        "disable-component-update",
+        "disable-sync",
+        "force-color-profile=srgb",
     )
-]  # fmt: skip
+]
 
 
 TAKE = "([name, at]) => window.retrograd.take(name, at)"  # what pointing at an entry does

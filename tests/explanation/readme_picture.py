@@ -31,9 +31,7 @@ def main() -> None:
             page.evaluate("() => window.retrograd.page.stories.read(0, 1)")
             page.wait_for_timeout(300)
             picture = page.screenshot()
-    few = Image.open(io.BytesIO(picture)).convert("RGB").quantize(
-        240, kmeans=8, dither=Image.Dither.NONE
-    )
+    few = Image.open(io.BytesIO(picture)).convert("RGB").quantize(240, kmeans=8, dither=Image.Dither.NONE)
     few.save(PICTURE, optimize=True)
     print(f"{PICTURE}: {PICTURE.stat().st_size:,} bytes")
 

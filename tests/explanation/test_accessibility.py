@@ -31,8 +31,17 @@ def check(page: Any, source: str) -> None:
         assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]] == []
 
 
-STATES = [("conv2d", "entries"), ("conv2d", "matrices"), ("conv2d", "code"), ("conv2d", "faults"), ("lstm", "time"),
-          ("gelu", "curves"), ("gelu", "derivation"), ("linear", "matrices"), ("mul", "faults")]  # fmt: skip
+STATES = [
+    ("conv2d", "entries"),
+    ("conv2d", "matrices"),
+    ("conv2d", "code"),
+    ("conv2d", "faults"),
+    ("lstm", "time"),
+    ("gelu", "curves"),
+    ("gelu", "derivation"),
+    ("linear", "matrices"),
+    ("mul", "faults"),
+]
 
 
 @pytest.mark.parametrize(("name", "tab"), STATES)

@@ -68,8 +68,15 @@ def test_every_algorithm_is_stepped_through_to_the_same_arrays() -> None:
     explanation = explained(stride=1, padding=1, groups=2, batch=2)
     runs = explanation.runs()
     assert {run.algorithm.group for run in runs} == {
-        "backward", "textbook", "singa", "mxnet", "pytorch", "numpy_ml", "address table", "winograd"
-    }  # fmt: skip
+        "backward",
+        "textbook",
+        "singa",
+        "mxnet",
+        "pytorch",
+        "numpy_ml",
+        "address table",
+        "winograd",
+    }
     for run in runs[1:]:
         np.testing.assert_allclose(
             run.trace.result, explanation.arrays[run.algorithm.result].values, atol=1e-5, err_msg=run.algorithm.name

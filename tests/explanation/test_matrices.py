@@ -77,8 +77,10 @@ def test_a_transposed_convolution(ndim: int, settings: dict[str, Any]) -> None:
     for g, k, n in itertools.product(range(groups), range(per_group), range(samples)):
         for taps in itertools.product(range(kernel), repeat=ndim):
             for place in itertools.product(range(size), repeat=ndim):
-                at = [o * options["stride"] + r * options["dilation"] - options["padding"]
-                      for o, r in zip(place, taps, strict=True)]  # fmt: skip
+                at = [
+                    o * options["stride"] + r * options["dilation"] - options["padding"]
+                    for o, r in zip(place, taps, strict=True)
+                ]
                 if all(0 <= i < extent for i, extent in zip(at, image.shape[2:], strict=True)):
                     u = k * kernel**ndim + int(np.ravel_multi_index(taps, (kernel,) * ndim))
                     o = n * size**ndim + int(np.ravel_multi_index(place, (size,) * ndim))

@@ -58,8 +58,10 @@ def added(explanation: Any, name: str) -> np.ndarray:
     found = np.zeros(values[name].size)
     for products in explanation.sums[name]:
         for row in products.index:
-            factors = [0.0 if at < 0 else float(values[factor][at])
-                       for factor, at in zip(products.factors, row[1:], strict=True)]  # fmt: skip
+            factors = [
+                0.0 if at < 0 else float(values[factor][at])
+                for factor, at in zip(products.factors, row[1:], strict=True)
+            ]
             found[row[0]] += products.scale * np.prod(factors)
     return found
 
@@ -70,8 +72,14 @@ def test_the_sums_of_every_layer_are_the_models_gradients(explained):
     cross_entropy(model(x), target).backward()
     grads = {name: each.grad.numpy() for name, each in model.named_parameters() if each.grad is not None}
     model.zero_grad()
-    names = {"weight": "gw", "bias": "gb", "weight_ih_l0": "gw_ih", "weight_hh_l0": "gw_hh", "bias_ih_l0": "gb_ih",
-             "bias_hh_l0": "gb_hh"}  # fmt: skip
+    names = {
+        "weight": "gw",
+        "bias": "gb",
+        "weight_ih_l0": "gw_ih",
+        "weight_hh_l0": "gw_hh",
+        "bias_ih_l0": "gb_ih",
+        "bias_hh_l0": "gb_hh",
+    }
     seen = set()
     for layer in explanation.layers:
         one = explanation.layer(layer.path)
@@ -179,10 +187,17 @@ def test_layers_that_cannot_be_taken_apart_say_why():
 @pytest.mark.parametrize(
     ("shape", "expected"),
     [
-        ((), []), ((5,), [5]), ((100,), [16]), ((32, 33), [32, 16]), ((64, 64, 3, 3), [4, 4, 3, 3]),
-        ((6, 1, 5, 5), [4, 1, 5, 5]), ((8, 3, 28, 28), [1, 1, 28, 28]), ((16, 1, 3, 3), [4, 1, 3, 3]), ((0, 4), [0, 4]),
+        ((), []),
+        ((5,), [5]),
+        ((100,), [16]),
+        ((32, 33), [32, 16]),
+        ((64, 64, 3, 3), [4, 4, 3, 3]),
+        ((6, 1, 5, 5), [4, 1, 5, 5]),
+        ((8, 3, 28, 28), [1, 1, 28, 28]),
+        ((16, 1, 3, 3), [4, 1, 3, 3]),
+        ((0, 4), [0, 4]),
     ],
-)  # fmt: skip
+)
 def test_a_window_is_readable(shape, expected):
     assert window(shape) == expected
 

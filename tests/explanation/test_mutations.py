@@ -23,8 +23,10 @@ def test_every_operator_has_lines_to_break(name: str) -> None:
     outcomes = explanation.outcomes()
     assert len({each.fault.name for each in outcomes}) == len(outcomes)
     assert bool(outcomes) != (name in PASSED_ON)
-    wide = {each: array.values.astype(np.float64) if array.values.dtype.kind == "f" else array.values
-            for each, array in explanation.case.inputs.items()}  # fmt: skip
+    wide = {
+        each: array.values.astype(np.float64) if array.values.dtype.kind == "f" else array.values
+        for each, array in explanation.case.inputs.items()
+    }
     right = rg.explanation.measure.gradients(explanation.case.call, wide, explanation.gy, "textbook")
     for each in outcomes:
         if isinstance(each.fault, Mutation):

@@ -35,9 +35,7 @@ from retrograd.ops.pointwise import (
 from retrograd.ops.recurrent.recurrent import recurrent_layer
 from retrograd.specs.recurrence import Weights, recurrence
 
-FAMILIES = (
-    activation, comparison, elementwise, piecewise, powers, rectifier, rounding, transcendental, trigonometry
-)  # fmt: skip
+FAMILIES = (activation, comparison, elementwise, piecewise, powers, rectifier, rounding, transcendental, trigonometry)
 PRECISION = 1e-5  # of float32 sums in another order, beside the largest sum of sizes or 0.3: what is small may be a
 # difference of larger numbers
 
@@ -76,8 +74,9 @@ def check(explanation: Explanation) -> None:
     document = explanation.to_dict(whole=False)
     json.dumps(document, allow_nan=False)
     assert all(setting["value"] in setting["choices"] for setting in document["settings"])
-    assert all(factor in arrays for each in document["sums"].values() for one in each["products"]
-               for factor in one["factors"])  # fmt: skip
+    assert all(
+        factor in arrays for each in document["sums"].values() for one in each["products"] for factor in one["factors"]
+    )
 
 
 def drawn(operator: Operator, rng: np.random.Generator) -> Explanation:
@@ -180,14 +179,31 @@ def test_names() -> None:
     for name in names():
         assert find(name).name == name
     aliases = {
-        "nn.Conv2d": "conv2d", "F.conv_transpose1d": "conv_transpose1d", "LSTM": "lstm",
-        "attention": "scaled_dot_product_attention", "BatchNorm2d": "batch_norm", "nn.LayerNorm": "layer_norm",
-        "ReLU": "relu", "LogSoftmax": "log_softmax", "CrossEntropyLoss": "cross_entropy", "RNN": "rnn_tanh",
-        "MaxPool3d": "max_pool3d", "AdaptiveAvgPool2d": "adaptive_avg_pool2d", "lowbit.Sign": "Sign", "sign": "sign",
-        "lsq": "LSQ", "max_pool": "max_pool2d", "RMSNorm": "rms_norm", "nn.MSELoss": "mse_loss",
-        "BCEWithLogitsLoss": "binary_cross_entropy_with_logits", "Embedding": "embedding", "PReLU": "prelu",
-        "LogSigmoid": "logsigmoid", "Linear": "linear", "GELU": "gelu",
-    }  # fmt: skip
+        "nn.Conv2d": "conv2d",
+        "F.conv_transpose1d": "conv_transpose1d",
+        "LSTM": "lstm",
+        "attention": "scaled_dot_product_attention",
+        "BatchNorm2d": "batch_norm",
+        "nn.LayerNorm": "layer_norm",
+        "ReLU": "relu",
+        "LogSoftmax": "log_softmax",
+        "CrossEntropyLoss": "cross_entropy",
+        "RNN": "rnn_tanh",
+        "MaxPool3d": "max_pool3d",
+        "AdaptiveAvgPool2d": "adaptive_avg_pool2d",
+        "lowbit.Sign": "Sign",
+        "sign": "sign",
+        "lsq": "LSQ",
+        "max_pool": "max_pool2d",
+        "RMSNorm": "rms_norm",
+        "nn.MSELoss": "mse_loss",
+        "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+        "Embedding": "embedding",
+        "PReLU": "prelu",
+        "LogSigmoid": "logsigmoid",
+        "Linear": "linear",
+        "GELU": "gelu",
+    }
     assert {alias: find(alias).name for alias in aliases} == aliases
     with pytest.raises(ValueError, match=r"explain: there is no operator 'conv2' here; near: conv2d, conv"):
         find("conv2")
@@ -216,8 +232,12 @@ def test_settings_that_do_not_fit() -> None:
         ("mse_loss", {"x": x, "t": x[0]}, {}, r"mse_loss is taken apart for equal shapes; these are \(2, 3\) and"),
         ("embedding", {"x": x, "w": x}, {}, "explain: embedding takes indices; x holds float32"),
         ("scaled_dot_product_attention", {"q": x, "k": x[None], "v": x}, {}, "is taken apart for equal leading axes"),
-        ("scaled_dot_product_attention", {"q": x, "k": x, "v": x, "attn_mask": x}, {},
-         r"attn_mask has the shape \(2, 3\), and the scores \(2, 2\); it must fit them"),
+        (
+            "scaled_dot_product_attention",
+            {"q": x, "k": x, "v": x, "attn_mask": x},
+            {},
+            r"attn_mask has the shape \(2, 3\), and the scores \(2, 2\); it must fit them",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             find(name).case(inputs, options)
@@ -377,17 +397,32 @@ def test_states_before_the_first_step() -> None:
 
 
 def test_every_quantiser_is_there() -> None:
-    kinds = {name for name in lowbit.__all__ if isinstance(kind := getattr(lowbit, name), type)
-             and issubclass(kind, lowbit.Quantizer) and kind is not lowbit.Quantizer}  # fmt: skip
+    kinds = {
+        name
+        for name in lowbit.__all__
+        if isinstance(kind := getattr(lowbit, name), type)
+        and issubclass(kind, lowbit.Quantizer)
+        and kind is not lowbit.Quantizer
+    }
     assert kinds and kinds <= set(names())
     assert not any(find(name).with_settings({}).case.exact for name in kinds)
 
 
 def test_every_function_of_one_number_is_there() -> None:
     aliases = {
-        "absolute": "abs", "sgn": "sign", "fix": "trunc", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",
-        "arcsinh": "asinh", "arctan": "atan", "arctanh": "atanh", "negative": "neg", "relu_": "relu", "positive": "",
-    }  # fmt: skip
+        "absolute": "abs",
+        "sgn": "sign",
+        "fix": "trunc",
+        "arccos": "acos",
+        "arccosh": "acosh",
+        "arcsin": "asin",
+        "arcsinh": "asinh",
+        "arctan": "atan",
+        "arctanh": "atanh",
+        "negative": "neg",
+        "relu_": "relu",
+        "positive": "",
+    }
     known, seen = set(names()), set()
     for family in FAMILIES:
         for name in family.__all__:
@@ -538,11 +573,22 @@ def test_entries_of_real_sizes() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "softmax", "log_softmax", "cross_entropy", "scaled_dot_product_attention", "batch_norm", "instance_norm",
-        "group_norm", "layer_norm", "rms_norm", "rnn_tanh", "rnn_relu", "lstm", "gru",
+        "softmax",
+        "log_softmax",
+        "cross_entropy",
+        "scaled_dot_product_attention",
+        "batch_norm",
+        "instance_norm",
+        "group_norm",
+        "layer_norm",
+        "rms_norm",
+        "rnn_tanh",
+        "rnn_relu",
+        "lstm",
+        "gru",
         *(f"{kind}{n}d" for kind in ("max_pool", "avg_pool") for n in (1, 2, 3)),
     ],
-)  # fmt: skip
+)
 def test_common_mistakes(name: str) -> None:
     """Each makes a gradient wrong, and gradcheck sees it; afterwards the kernels are whole."""
     explanation = find(name).with_settings({"stride": 1} if "pool" in name else {})

@@ -59,8 +59,11 @@ def check_lists(page: Any, given: dict[str, Any], settings: dict[str, Any]) -> N
         size = arrays[name].size
         for at in rng.sample(range(size), min(size, 12)):
             shown = page.evaluate(TAKE, [name, at])
-            pairs = [tuple(None if place < 0 else place for _, place, _ in each["factors"])
-                     for each in shown["products"] if len(each["factors"]) == 2]  # fmt: skip
+            pairs = [
+                tuple(None if place < 0 else place for _, place, _ in each["factors"])
+                for each in shown["products"]
+                if len(each["factors"]) == 2
+            ]
             assert sorted(pairs, key=str) == sorted(entries[at], key=str), (name, at)
             assert all(each["target"] == name and each["to"] == at for each in shown["products"])
             for each in shown["products"]:
@@ -83,9 +86,23 @@ def test_lists_of_a_convolution_are_those_of_its_definition(browser, tmp_path, c
 
 
 OPERATORS = [
-    "linear", "conv1d", "conv3d", "conv_transpose2d", "max_pool2d", "avg_pool2d", "batch_norm", "layer_norm", "softmax",
-    "cross_entropy", "scaled_dot_product_attention", "rnn_tanh", "lstm", "gru", "gelu", "relu",
-]  # fmt: skip
+    "linear",
+    "conv1d",
+    "conv3d",
+    "conv_transpose2d",
+    "max_pool2d",
+    "avg_pool2d",
+    "batch_norm",
+    "layer_norm",
+    "softmax",
+    "cross_entropy",
+    "scaled_dot_product_attention",
+    "rnn_tanh",
+    "lstm",
+    "gru",
+    "gelu",
+    "relu",
+]
 
 
 @pytest.mark.parametrize("name", OPERATORS)

@@ -14,9 +14,7 @@ from retrograd.explanation.source import backward_source
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 
 
-@pytest.mark.parametrize(
-    "thing", [Mul, Mul.apply, Mul.apply(leaf(1), leaf(2)), Mul.apply(leaf(1), leaf(2)).grad_fn]
-)
+@pytest.mark.parametrize("thing", [Mul, Mul.apply, Mul.apply(leaf(1), leaf(2)), Mul.apply(leaf(1), leaf(2)).grad_fn])
 def test_source(thing: object) -> None:
     text = backward_source(thing)
     assert text.startswith("@staticmethod\ndef backward(ctx: Any, g: Tensor)")

@@ -38,11 +38,16 @@ def data(html: str) -> Any:
 
 def test_every_module_is_there_and_every_import_is_found(document):
     there = modules(standalone.page([document]))
-    files = {f"page/{each.name[:-3]}" for each in resources.files("retrograd.explanation").joinpath("page").iterdir()
-             if each.name.endswith(".js")}  # fmt: skip
+    files = {
+        f"page/{each.name[:-3]}"
+        for each in resources.files("retrograd.explanation").joinpath("page").iterdir()
+        if each.name.endswith(".js")
+    }
     assert there.keys() == files
-    exported = {name: set(re.findall(r"^export (?:async )?(?:const|function|class) (\w+)", text, re.MULTILINE))
-                for name, text in there.items()}  # fmt: skip
+    exported = {
+        name: set(re.findall(r"^export (?:async )?(?:const|function|class) (\w+)", text, re.MULTILINE))
+        for name, text in there.items()
+    }
     for name, text in there.items():
         for names, other in re.findall(r"^import \{([^}]*)\} from \"([^\"]*)\";", text, re.MULTILINE):
             wanted = {each.strip() for each in names.split(",") if each.strip()}
@@ -55,8 +60,11 @@ def test_every_module_is_there_and_every_import_is_found(document):
 
 def test_every_style_is_there(document):
     html = standalone.page([document])
-    files = [each for each in resources.files("retrograd.explanation").joinpath("page").iterdir()
-             if each.name.endswith(".css")]  # fmt: skip
+    files = [
+        each
+        for each in resources.files("retrograd.explanation").joinpath("page").iterdir()
+        if each.name.endswith(".css")
+    ]
     assert len(files) == len(standalone._STYLES)
     assert all(each.read_text(encoding="utf-8") in html for each in files)
 

@@ -14,11 +14,15 @@ from retrograd.explanation.explain import explain
 from retrograd.explanation.operators import find
 
 SETTINGS = [
-    ("conv1d", {"dilation": 2}), ("conv2d", {}), ("conv2d", {"stride": 2, "groups": 2, "size": 6, "batch": 2}),
-    ("conv2d", {"stride": 3, "padding": 2, "kernel": 2, "values": "decimals"}), ("conv3d", {"stride": 2}),
-    ("conv_transpose1d", {}), ("conv_transpose2d", {"padding": 1, "groups": 2, "dilation": 2}),
+    ("conv1d", {"dilation": 2}),
+    ("conv2d", {}),
+    ("conv2d", {"stride": 2, "groups": 2, "size": 6, "batch": 2}),
+    ("conv2d", {"stride": 3, "padding": 2, "kernel": 2, "values": "decimals"}),
+    ("conv3d", {"stride": 2}),
+    ("conv_transpose1d", {}),
+    ("conv_transpose2d", {"padding": 1, "groups": 2, "dilation": 2}),
     ("conv_transpose3d", {"stride": 1}),
-]  # fmt: skip
+]
 
 
 def steps_of(name: str, **settings: Any) -> list[Any]:
@@ -50,8 +54,10 @@ def test_the_windows_that_meet(name, settings):
     R = s["kernel"]
     for p, q, r, t in itertools.product(range(H), range(W), range(R), range(R)):
         down, across = (p, i) if "transpose" not in name else (i, p), (q, j) if "transpose" not in name else (j, q)
-        reads = [o * s["stride"] + tap * s["dilation"] - s["padding"] == place
-                 for (o, place), tap in ((down, r), (across, t))]  # fmt: skip
+        reads = [
+            o * s["stride"] + tap * s["dilation"] - s["padding"] == place
+            for (o, place), tap in ((down, r), (across, t))
+        ]
         if all(reads):
             own = c % (arrays["x"].shape[1] // s["groups"]), k % (arrays["y"].shape[1] // s["groups"])
             w = arrays["w"][(c, own[1])] if "transpose" in name else arrays["w"][(k, own[0])]

@@ -134,8 +134,10 @@ def test_graph(tmp_path, capsys):
     parameters = {path.replace(".", "/") for path, _ in net.named_parameters()}
     assert {name for name, node in nodes.items() if node.op == "Parameter"} == parameters
     assert {name for name, node in nodes.items() if node.op == "Input"} == {"input_0", "input_1"}
-    first, last = (next(node for node in nodes.values() if node.op == "Linear" and place in node.input)
-                   for place in ("body/0/weight", "head/weight"))  # fmt: skip
+    first, last = (
+        next(node for node in nodes.values() if node.op == "Linear" and place in node.input)
+        for place in ("body/0/weight", "head/weight")
+    )
     assert first.name.startswith("body/0/Linear_") and "input_0" in first.input
     assert set(last.input) - {"head/weight", "head/bias"} <= nodes.keys()
     shape = last.attr["_output_shapes"].list.shape[0].dim

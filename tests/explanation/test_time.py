@@ -49,9 +49,14 @@ def number(text: str) -> float:
 PINNED = "() => window.retrograd.page.selection.pinned"
 
 
-@pytest.mark.parametrize(("name", "gate", "settings"), [
-    ("lstm", "f", {"batch": 2, "initial_state": "True"}), ("gru", "z", {}), ("rnn_relu", "", {"units": 3}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "gate", "settings"),
+    [
+        ("lstm", "f", {"batch": 2, "initial_state": "True"}),
+        ("gru", "z", {}),
+        ("rnn_relu", "", {"units": 3}),
+    ],
+)
 def test_the_picture(browser, tmp_path, name, gate, settings):
     explanation = find(name).with_settings(settings)
     arrays = {each: array.values for each, array in explanation.arrays.items()}
@@ -77,8 +82,10 @@ def test_the_picture(browser, tmp_path, name, gate, settings):
         told = page.locator(".told p").first.inner_text().split(": ")[1]
         parts = [number(each.split(" ")[0]) for each in told.split("; ")]
         assert sum(parts) == pytest.approx(arrays[gradient][1, 0, 0], rel=1e-2)
-        assert page.locator(".diagram .way.lit").count() == len(parts) == sum(
-            way.to == gradient for way in DIAGRAMS[name].ways
+        assert (
+            page.locator(".diagram .way.lit").count()
+            == len(parts)
+            == sum(way.to == gradient for way in DIAGRAMS[name].ways)
         )
         # the keyboard walks over it, and through time
         page.keyboard.press("ArrowRight")
@@ -109,8 +116,11 @@ def test_the_picture(browser, tmp_path, name, gate, settings):
 def test_many_steps_are_drawn_a_part_at_a_time(browser, tmp_path):
     random = np.random.default_rng(0)
     T, H = 30, 2
-    inputs = {"x": random.standard_normal((T, 1, 9)), "w_ih": random.standard_normal((4 * H, 9)),
-              "w_hh": random.standard_normal((4 * H, H))}  # fmt: skip
+    inputs = {
+        "x": random.standard_normal((T, 1, 9)),
+        "w_ih": random.standard_normal((4 * H, 9)),
+        "w_hh": random.standard_normal((4 * H, H)),
+    }
     given = explained("lstm", inputs)
     with opened(browser, written(tmp_path, as_html([given.to_dict(whole=False)]))) as page:
         moments = page.locator(".diagram .moment")

@@ -14,11 +14,34 @@ from retrograd.formulas import UPDATES, form
 from retrograd.kernels import textbook
 
 NUMBERS = {
-    "lr": 0.1, "momentum": 0.9, "dampening": 0.1, "weight_decay": 0.01, "nesterov": True, "maximize": True,
-    "decoupled": True, "step": 7, "beta1": 0.9, "beta2": 0.99, "eps": 1e-3, "mu_product": 0.7, "momentum_decay": 0.004,
-    "rectification": 0.5, "alpha": 0.9, "rho": 0.9, "lr_decay": 0.1, "weight": 0.3, "factor": 1.7, "most": 1.0,
-    "eta": 0.1, "mu": 0.4, "lambd": 0.2, "shrink": 0.5, "grow": 1.2, "smallest": 1e-3, "largest": 9.0,
-}  # fmt: skip
+    "lr": 0.1,
+    "momentum": 0.9,
+    "dampening": 0.1,
+    "weight_decay": 0.01,
+    "nesterov": True,
+    "maximize": True,
+    "decoupled": True,
+    "step": 7,
+    "beta1": 0.9,
+    "beta2": 0.99,
+    "eps": 1e-3,
+    "mu_product": 0.7,
+    "momentum_decay": 0.004,
+    "rectification": 0.5,
+    "alpha": 0.9,
+    "rho": 0.9,
+    "lr_decay": 0.1,
+    "weight": 0.3,
+    "factor": 1.7,
+    "most": 1.0,
+    "eta": 0.1,
+    "mu": 0.4,
+    "lambd": 0.2,
+    "shrink": 0.5,
+    "grow": 1.2,
+    "smallest": 1e-3,
+    "largest": 9.0,
+}
 
 
 @pytest.mark.parametrize("update", UPDATES.values(), ids=UPDATES)

@@ -15,10 +15,40 @@ from .values import namespace_of
 
 # what they return is random, or memory that was never written
 _UNEQUAL = (
-    "rand", "normal", "dropout", "bernoulli", "multinomial", "poisson", "empty", "uniform", "exponential", "cauchy",
-    "geometric", "resize", "kaiming", "xavier", "orthogonal", "sparse_", "trunc", "seed", "Generator", "rrelu", "RReLU",
-    "fractional", "gumbel", "sample", "new(", "nn.", "optim.", "data.", "distributions.", "svd", "eig", "qr", "lobpcg",
-)  # fmt: skip
+    "rand",
+    "normal",
+    "dropout",
+    "bernoulli",
+    "multinomial",
+    "poisson",
+    "empty",
+    "uniform",
+    "exponential",
+    "cauchy",
+    "geometric",
+    "resize",
+    "kaiming",
+    "xavier",
+    "orthogonal",
+    "sparse_",
+    "trunc",
+    "seed",
+    "Generator",
+    "rrelu",
+    "RReLU",
+    "fractional",
+    "gumbel",
+    "sample",
+    "new(",
+    "nn.",
+    "optim.",
+    "data.",
+    "distributions.",
+    "svd",
+    "eig",
+    "qr",
+    "lobpcg",
+)
 
 
 def difference(code: str, result: Any, leaves: list[Any]) -> tuple[str, str] | None:

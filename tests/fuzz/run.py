@@ -34,9 +34,17 @@ MEMORY = 3 << 30  # bytes that a child may add
 FAULTS = ("HANG", "CRASH", "INTERNAL")
 # raised by Python or NumPy where the code has gone wrong; as arguments of a raise statement they are messages
 _INTERNAL = (
-    AttributeError, OverflowError, RecursionError, SystemError, NameError, KeyError, AssertionError, UnicodeError,
-    BufferError, StopIteration,
-)  # fmt: skip
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    SystemError,
+    NameError,
+    KeyError,
+    AssertionError,
+    UnicodeError,
+    BufferError,
+    StopIteration,
+)
 _PACKAGE = str(Path(rg.__file__).parent)
 _BINDING = re.compile(r"(\S+)\(\) (got|missing|takes|multiple)")
 

@@ -32,9 +32,13 @@ def namespace_of(library: Any, requires_grad: Callable[[Any], Any], leaves: list
     """The names of a line for ``library``, retrograd or torch; tensors that require a gradient go into ``leaves``."""
 
     def tensor(
-        shape: tuple[int, ...] = (), dtype: str = "float32", seed: int = 0, kind: str = "normal", grad: bool = False,
+        shape: tuple[int, ...] = (),
+        dtype: str = "float32",
+        seed: int = 0,
+        kind: str = "normal",
+        grad: bool = False,
         layout: str = "plain",
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """layout: "transposed" or "every second", of other strides; "clone", the result of an operator."""
         if layout == "transposed" and len(shape) > 1:
             shape = (shape[1], shape[0], *shape[2:])
@@ -51,8 +55,14 @@ def namespace_of(library: Any, requires_grad: Callable[[Any], Any], leaves: list
         return x.clone() if layout == "clone" else x
 
     return {
-        "rg": library, "T": tensor, "A": numbers, "np": np, "inf": math.inf, "nan": math.nan, "slot": Recorded,
-    }  # fmt: skip
+        "rg": library,
+        "T": tensor,
+        "A": numbers,
+        "np": np,
+        "inf": math.inf,
+        "nan": math.nan,
+        "slot": Recorded,
+    }
 
 
 class Recorded:

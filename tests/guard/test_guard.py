@@ -31,8 +31,11 @@ def python(*arguments: str, threads: int = 1) -> subprocess.CompletedProcess[str
     return subprocess.run(
         [sys.executable, "-X", "faulthandler", *arguments],
         env={**os.environ, "PYTHONPATH": path, "RETROGRAD_NUM_THREADS": str(threads)},
-        cwd=TESTS.parent, capture_output=True, text=True, timeout=3000,
-    )  # fmt: skip
+        cwd=TESTS.parent,
+        capture_output=True,
+        text=True,
+        timeout=3000,
+    )
 
 
 def kernel_calls(run: subprocess.CompletedProcess[str]) -> int:
@@ -58,10 +61,19 @@ def test_every_operator_between_pages_without_access(threads: int) -> None:
 @pytest.mark.nightly
 def test_tests_of_kernels_between_pages_without_access() -> None:
     run = python(
-        "-m", "pytest", "-q", "-x", "-p", "guard.plugin", "-p", "no:cacheprovider", "tests/kernels",
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "guard.plugin",
+        "-p",
+        "no:cacheprovider",
+        "tests/kernels",
         # those are about memory, launches and processes themselves
-        "-k", "not precompile and not scratch and not launch and not test_plans",
-    )  # fmt: skip
+        "-k",
+        "not precompile and not scratch and not launch and not test_plans",
+    )
     assert run.returncode == 0, run.stdout[-5000:] + run.stderr[-3000:]
 
 

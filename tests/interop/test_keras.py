@@ -20,10 +20,17 @@ FILES = Path(__file__).parent / "files"
 
 def cnn() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4, eps=1e-3), nn.Conv2d(4, 8, 2, groups=4),
-        nn.ConvTranspose2d(8, 3, 2, stride=2), nn.PReLU(3), nn.Conv2d(3, 2, 3, stride=2), nn.Flatten(), nn.Linear(8, 5),
-        nn.LayerNorm(5, eps=1e-3), nn.Linear(5, 2),
-    )  # fmt: skip
+        nn.Conv2d(2, 4, 3),
+        nn.BatchNorm2d(4, eps=1e-3),
+        nn.Conv2d(4, 8, 2, groups=4),
+        nn.ConvTranspose2d(8, 3, 2, stride=2),
+        nn.PReLU(3),
+        nn.Conv2d(3, 2, 3, stride=2),
+        nn.Flatten(),
+        nn.Linear(8, 5),
+        nn.LayerNorm(5, eps=1e-3),
+        nn.Linear(5, 2),
+    )
 
 
 class Sequence(nn.Module):
@@ -96,7 +103,7 @@ def test_arrays_as_they_are():
         (lambda: nn.Sequential(nn.BatchNorm2d(4, affine=False)), {}, r"it has 4 weights, BatchNorm2d needs 2"),
         (lambda: nn.Sequential(nn.Conv2d(2, 9, 3)), {"strict": False}, "size mismatch for 0.weight"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_changes_nothing(model, options, message):
     module = model()
     before = {key: value.array.copy() for key, value in module.state_dict().items()}

@@ -23,10 +23,14 @@ def array_bytes(array: np.ndarray, magic: int = 0xF993FAC9, storage: int = 0, ki
 def file_bytes(arrays: dict[str, Any], names: list[str] | None = None) -> bytes:
     parts = [value if isinstance(value, bytes) else array_bytes(value) for value in arrays.values()]
     texts = [name.encode() for name in (arrays if names is None else names)]
-    return b"".join([
-        struct.pack("<QQQ", 0x112, 0, len(parts)), *parts, struct.pack("<Q", len(texts)),
-        *(struct.pack("<Q", len(text)) + text for text in texts),
-    ])  # fmt: skip
+    return b"".join(
+        [
+            struct.pack("<QQQ", 0x112, 0, len(parts)),
+            *parts,
+            struct.pack("<Q", len(texts)),
+            *(struct.pack("<Q", len(text)) + text for text in texts),
+        ]
+    )
 
 
 def drawn(*shape: int) -> np.ndarray:
@@ -34,10 +38,15 @@ def drawn(*shape: int) -> np.ndarray:
 
 
 LAYERS = {
-    "arg:conv0_weight": drawn(4, 2, 3, 3), "arg:conv0_bias": drawn(4), "arg:bn0_gamma": drawn(4),
-    "arg:bn0_beta": -drawn(4), "arg:fc1_weight": drawn(3, 16), "arg:fc1_bias": drawn(3),
-    "aux:bn0_moving_mean": drawn(4) + 1, "aux:bn0_moving_var": drawn(4) ** 2,
-}  # fmt: skip
+    "arg:conv0_weight": drawn(4, 2, 3, 3),
+    "arg:conv0_bias": drawn(4),
+    "arg:bn0_gamma": drawn(4),
+    "arg:bn0_beta": -drawn(4),
+    "arg:fc1_weight": drawn(3, 16),
+    "arg:fc1_bias": drawn(3),
+    "aux:bn0_moving_mean": drawn(4) + 1,
+    "aux:bn0_moving_var": drawn(4) ** 2,
+}
 
 
 def network() -> nn.Module:
@@ -45,9 +54,17 @@ def network() -> nn.Module:
 
 
 def test_arrays(tmp_path):
-    given = {"f": drawn(2, 3), "d": drawn(4).astype("f8"), "h": drawn(2).astype("f2"), "u": np.array([0, 255], "u1"),
-             "i": np.array([[-5]], "i4"), "c": np.array([-128], "i1"), "l": np.array([2**62]),
-             "b": np.array([True]), "none": drawn(0, 3)}  # fmt: skip
+    given = {
+        "f": drawn(2, 3),
+        "d": drawn(4).astype("f8"),
+        "h": drawn(2).astype("f2"),
+        "u": np.array([0, 255], "u1"),
+        "i": np.array([[-5]], "i4"),
+        "c": np.array([-128], "i1"),
+        "l": np.array([2**62]),
+        "b": np.array([True]),
+        "none": drawn(0, 3),
+    }
     (tmp_path / "x.params").write_bytes(file_bytes({**given, "v3": array_bytes(np.float32([[7]]), 0xF993FACA)}))
     found = load_mxnet(tmp_path / "x.params")
     assert found.pop("v3").tolist() == [[7]]

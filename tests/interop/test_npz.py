@@ -28,9 +28,16 @@ def npy(header: str, data: bytes = b"") -> bytes:
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_arrays(save, tmp_path):
     random = np.random.default_rng(0)
-    given = {"f": random.standard_normal((3, 4)).astype("f4"), "F": random.standard_normal((3, 4)).T,
-             "h": np.float16([2]), "big": np.arange(3, dtype=">i4"), "u": np.arange(3, dtype="u2"),
-             "b": np.array(True), "a.b": np.zeros((0, 2)), "u1": np.uint8([255])}  # fmt: skip
+    given = {
+        "f": random.standard_normal((3, 4)).astype("f4"),
+        "F": random.standard_normal((3, 4)).T,
+        "h": np.float16([2]),
+        "big": np.arange(3, dtype=">i4"),
+        "u": np.arange(3, dtype="u2"),
+        "b": np.array(True),
+        "a.b": np.zeros((0, 2)),
+        "u1": np.uint8([255]),
+    }
     save(tmp_path / "x.npz", **given)
     found = load_npz(tmp_path / "x.npz")
     assert list(found) == list(given)

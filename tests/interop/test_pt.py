@@ -37,8 +37,17 @@ def copied(value: Any) -> Any:
 
 class _Unpickler(pickle.Unpickler):
     archive: zipfile.ZipFile
-    kinds = {"Double": "f8", "Float": "f4", "Long": "i8", "Int": "i4", "Short": "i2", "Char": "i1", "Byte": "u1",
-             "Bool": "?", "Half": "f2"}  # fmt: skip
+    kinds = {
+        "Double": "f8",
+        "Float": "f4",
+        "Long": "i8",
+        "Int": "i4",
+        "Short": "i2",
+        "Char": "i1",
+        "Byte": "u1",
+        "Bool": "?",
+        "Half": "f2",
+    }
 
     def find_class(self, module: str, name: str) -> Any:
         if name.endswith("Storage"):
@@ -82,10 +91,17 @@ def test_python_reads_what_was_written():
     plain = {
         1: [0, 255, 256, 65535, 65536, -1, 2**31 - 1, 2**31, -(2**31) - 1, 2**255, -(2**64)],
         "s": ["", "tëxt", "\ud800", b"", b"\x00\xff", bytearray(b"ab"), None, True, False, 1.5, float("inf"), 1 + 2j],
-        "t": ((), (1,), (1, 2, 3, 4)), "set": {1, "a"}, "frozen": frozenset([2]), "o": OrderedDict(b=1, a=[2]),
-        "c": Counter("aab"), "d": defaultdict(list, {1: [2]}), (1, "x"): argparse.Namespace(lr=0.1),
-        "array": np.arange(6, dtype=np.int16).reshape(2, 3).T, "long": list(range(2500)), -1.5: {None: {True: 2}},
-    }  # fmt: skip
+        "t": ((), (1,), (1, 2, 3, 4)),
+        "set": {1, "a"},
+        "frozen": frozenset([2]),
+        "o": OrderedDict(b=1, a=[2]),
+        "c": Counter("aab"),
+        "d": defaultdict(list, {1: [2]}),
+        (1, "x"): argparse.Namespace(lr=0.1),
+        "array": np.arange(6, dtype=np.int16).reshape(2, 3).T,
+        "long": list(range(2500)),
+        -1.5: {None: {True: 2}},
+    }
     weight = nn.Conv2d(2, 3, 3).weight
     stream = io.BytesIO()
     rg.save({"arrays": {k: rg.Tensor(a) for k, a in arrays.items()}, "weight": weight, "plain": plain}, stream)
@@ -182,8 +198,16 @@ def test_of_a_module_the_state_is_written():
 def test_files_of_pytorch(name):
     found = rg.load(FILES / name)
     w = np.arange(12, dtype=np.float32).reshape(3, 4)
-    for key, expected in {"tensor": w, "row": w[1], "transposed": w.T, "half": [0.5, 65504], "bool": [True, False],
-                          "number": 7, "expanded": np.full((2, 3), 2), "empty": np.zeros((0, 3))}.items():  # fmt: skip
+    for key, expected in {
+        "tensor": w,
+        "row": w[1],
+        "transposed": w.T,
+        "half": [0.5, 65504],
+        "bool": [True, False],
+        "number": 7,
+        "expanded": np.full((2, 3), 2),
+        "empty": np.zeros((0, 3)),
+    }.items():
         np.testing.assert_array_equal(found[key].array, expected, key)
     assert np.shares_memory(found["tensor"].array, found["row"].array)
     assert found["tensor"].array.flags.writeable and not found["expanded"].array.flags.writeable
@@ -192,8 +216,25 @@ def test_files_of_pytorch(name):
     assert found["grad"].requires_grad and found["grad"].dtype == np.float64
     for kind, tensor in found["integers"].items():
         assert tensor.tolist() == [0, 1, np.iinfo(kind).max], kind
-    plain = [1, -1, 300, 70000, 2**31, -(2**63), 2**80, 1.5, None, True, "tëxt", b"\x00\xff", (1,), (1, 2, 3, 4), (),
-             {3}, float("inf")]  # fmt: skip
+    plain = [
+        1,
+        -1,
+        300,
+        70000,
+        2**31,
+        -(2**63),
+        2**80,
+        1.5,
+        None,
+        True,
+        "tëxt",
+        b"\x00\xff",
+        (1,),
+        (1, 2, 3, 4),
+        (),
+        {3},
+        float("inf"),
+    ]
     assert found["plain"] == plain and list(map(type, found["plain"])) == list(map(type, plain))
     assert found["ordered"] == OrderedDict(b=1, a=2) and found["counter"] == Counter("aab")
     assert (tuple(found["size"]), found["dtype"], str(found["device"])) == ((2, 3), np.float32, "cpu")

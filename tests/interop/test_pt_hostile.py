@@ -87,14 +87,24 @@ THOUSAND = b"](" + b"K\x01" * 1000 + b"eq\x05"
 PUSHED = b"q\x07" + b"h\x05\x85R0" + (b"h\x07h\x05\x85R0" * 5000)
 CASES = {
     "code as an attribute": (program(attributed(b"}" + text("a") + call("os system", "true") + b"s")), r"it holds os"),
-    "a name as an attribute": (program(attributed(b"}" + text("a") + named("torch Tensor") + b"s")),
-        r"obj\['a'\] is torch.Tensor, which is not read as a value"),
+    "a name as an attribute": (
+        program(attributed(b"}" + text("a") + named("torch Tensor") + b"s")),
+        r"obj\['a'\] is torch.Tensor, which is not read as a value",
+    ),
     "a tensor that its attribute holds": (
         program(attributed(b"}" + text("a") + b"]q\x05s") + b"q\x06h\x05h\x06a0"),
-        r"obj\['a'\]\[0\] is a container that holds it"),
+        r"obj\['a'\]\[0\] is a container that holds it",
+    ),
     "the same attributes again and again": (
-        program(b"}(" + b"".join(text(f"a{i}") + b"N" for i in range(2000)) + b"uq\x05]("
-                + attributed(b"h\x05") * 1000 + b"e"), r"copies the same values again and again"),
+        program(
+            b"}("
+            + b"".join(text(f"a{i}") + b"N" for i in range(2000))
+            + b"uq\x05]("
+            + attributed(b"h\x05") * 1000
+            + b"e"
+        ),
+        r"copies the same values again and again",
+    ),
     "a call": (program(call("os system", "true")), r"it holds os.system; restoring it would run code"),
     "a call in a list": (program(b"](" + call("os system", "true") + b"e"), r"it holds os.system.*stands in obj\[0\]"),
     "a call in a dict": (program(b"}" + text("a") + call("nt system", "x") + b"s"), r"nt.system.*stands in obj\['a'\]"),
@@ -111,7 +121,9 @@ CASES = {
     "keyword arguments": (program(named("torch Size") + b")}K\x01K\x02s\x92"), r"with keyword arguments"),
     "a state": (program(b"]}b"), r"sets the state of list"),
     "a class as a value": (
-        program(b"}" + text("k") + named("torch Tensor") + b"s"), r"obj\['k'\] is torch.Tensor, which is"),
+        program(b"}" + text("k") + named("torch Tensor") + b"s"),
+        r"obj\['k'\] is torch.Tensor, which is",
+    ),
     "a storage as a value": (program(storage()), r"obj is a storage without a tensor"),
     "an unfinished array": (program(call("numpy dtype", "f4", False, True)), r"an unfinished object"),
     "a list in itself": (program(b"]q\x00h\x00a"), r"obj\[0\] is a container that holds it"),
@@ -126,10 +138,14 @@ CASES = {
     "a tuple of tuples as a key": (program(b"})\x85K\x01s"), r"a key of a dict or an item of a set is tuple"),
     "a list as a key": (program(b"}]K\x01s"), r"a key of a dict or an item of a set is list"),
     "a large int as a key": (
-        program(b"}" + plain(2**61 - 1) + b"K\x01s"), r"is a large int; strings, numbers and short"),
+        program(b"}" + plain(2**61 - 1) + b"K\x01s"),
+        r"is a large int; strings, numbers and short",
+    ),
     "a set of lists": (program(b"\x8f(]\x90"), r"item of a set is list"),
     "the same copy": (
-        program(THOUSAND, b"0" + named("builtins set") + PUSHED, b"N"), r"copies the same values again and again"),
+        program(THOUSAND, b"0" + named("builtins set") + PUSHED, b"N"),
+        r"copies the same values again and again",
+    ),
     "the same bytes": (
         program(b"B" + struct.pack("<I", 30_000) + bytes(30_000) + b"q\x050" + named("builtins bytearray") + PUSHED),
         r"copies the same values again",
@@ -146,14 +162,18 @@ CASES = {
     "a long string": (program(b"X" + struct.pack("<I", 2**31)), r"asks for 2,147,483,648 bytes"),
     "a very long string": (program(b"\x8d" + struct.pack("<Q", 2**63)), r"was cut off: it asks for 9,2"),
     "a long integer": (
-        program(b"\x8b" + struct.pack("<I", 5000) + bytes(5000)), r"integer of 5,000 bytes; at most 1024"),
+        program(b"\x8b" + struct.pack("<I", 5000) + bytes(5000)),
+        r"integer of 5,000 bytes; at most 1024",
+    ),
     "a long text": (program(b"I" + b"9" * 70_000 + b"\n"), r"the line at byte 3 does not end"),
     "many digits": (program(b"I" + b"9" * 60_000 + b"\n"), r"an integer of 60,000 digits; at most 1024"),
     "protocol 9": (b"\x80\x09.", r"has protocol 9; those up to 5 are read"),
     "no quotes": (program(b"Sabc\n"), r"a string without quotes"),
     "not a storage": (program(text("x") + b"Q"), r"asks for something that is no storage"),
     "a storage of no class": (
-        program(storage().replace(named("torch FloatStorage"), b"N")), "without a class, a key or a size"),
+        program(storage().replace(named("torch FloatStorage"), b"N")),
+        "without a class, a key or a size",
+    ),
     "no record": (program(tensor(source=storage(key="7"))), r"it has no record 'data/7'"),
     "a record that leaves": (program(tensor(source=storage(key="../../etc"))), r"no record 'data/\.\./\.\./etc'"),
     "too many numbers": (program(tensor(source=storage(count=7))), r"has 24 bytes, the object asks for 7 numbers of 4"),
@@ -168,30 +188,54 @@ CASES = {
     "too many axes": (program(tensor(0, (1,) * 33, (1,) * 33)), r"has 33 axes; at most 32"),
     "too large": (program(tensor(0, (2**31, 2**31), (0, 0))), r"too large for any memory"),
     "a parameter larger than memory": (
-        program(named("torch._utils _rebuild_parameter") + b"(" + tensor(0, (2**50,), (0,))
-                                               + b"\x88NtR"), r"copies the same values again"),
+        program(named("torch._utils _rebuild_parameter") + b"(" + tensor(0, (2**50,), (0,)) + b"\x88NtR"),
+        r"copies the same values again",
+    ),
     "no storage": (
-        program(call("torch._utils _rebuild_tensor", 1, 0, (1,), (1,))), r"made of int instead of a storage"),
+        program(call("torch._utils _rebuild_tensor", 1, 0, (1,), (1,))),
+        r"made of int instead of a storage",
+    ),
     "no tensor": (program(call("torch._utils _rebuild_parameter", 1, True, None)), r"a parameter is made of no tensor"),
-    "a conjugate": (program(named("torch._utils _rebuild_tensor_v2") + b"(" + storage() + plain(0) + plain((1,)) * 2
-                            + b"\x89}}K\x01K\x02stR"), r"a lazy conjugate or negative"),
+    "a conjugate": (
+        program(
+            named("torch._utils _rebuild_tensor_v2")
+            + b"("
+            + storage()
+            + plain(0)
+            + plain((1,)) * 2
+            + b"\x89}}K\x01K\x02stR"
+        ),
+        r"a lazy conjugate or negative",
+    ),
     "too few arguments": (program(call("torch._utils _rebuild_tensor", 1)), r"is damaged at byte"),
     "a device": (program(call("torch device", "nothing")), r"device"),
     "a size": (program(call("torch Size", ("x",))), r"a torch.Size holds no integers"),
     "bytes": (program(call("_codecs encode", "x", "utf-7")), r"bytes are made of something else than text in latin1"),
     "a function as a default": (
-        program(named("collections defaultdict") + named("torch Size") + b"\x85R"), "by a function"),
+        program(named("collections defaultdict") + named("torch Size") + b"\x85R"),
+        "by a function",
+    ),
     "pairs": (program(call("collections OrderedDict", [1])), r"an OrderedDict is made of no pairs"),
     "counts": (program(call("collections Counter", [1])), r"a Counter is made of no dict"),
     "a namespace": (program(named("argparse Namespace") + b")\x81}K\x01K\x02sb"), r"Namespace holds no dict of names"),
     "objects in an array": (program(call("numpy dtype", "O8", False, True)), r"an array has the dtype 'O8'"),
     "a short array": (
-        program(named("numpy.core.multiarray scalar") + b"(" + named("numpy dtype") + plain(("f8", False, True))
-                              + b"R(K\x03" + text("<") + b"tbC\x04abcdtR"),
-        r"an array of shape \(\) and dtype float64 has 4 bytes"),
-    "a matrix class": (program(named("numpy.core.multiarray _reconstruct") + b"(" + named("torch Tensor") + b"NNtR"),
-                       r"an array is of a class of its own"),
-}  # fmt: skip
+        program(
+            named("numpy.core.multiarray scalar")
+            + b"("
+            + named("numpy dtype")
+            + plain(("f8", False, True))
+            + b"R(K\x03"
+            + text("<")
+            + b"tbC\x04abcdtR"
+        ),
+        r"an array of shape \(\) and dtype float64 has 4 bytes",
+    ),
+    "a matrix class": (
+        program(named("numpy.core.multiarray _reconstruct") + b"(" + named("torch Tensor") + b"NNtR"),
+        r"an array is of a class of its own",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -218,13 +262,17 @@ ARCHIVES = {
     "no pickle": (_renamed(archived(program(b"N")), b"data.pkl", b"data.pkk"), "a zip file with 0 records data.pkl"),
     "two pickles": (archived(program(b"N"), {"y/data.pkl": b""}), "with 2 records data.pkl"),
     "TorchScript": (archived(program(b"N"), {"x/constants.pkl": b""}), "a program of TorchScript"),
-    "a wrong checksum": (io.BytesIO(archived(program(b"X\x02\x00\x00\x00abN\x86")).getvalue().replace(b"ab", b"ba")),
-                         "was damaged \\(its checksum differs\\)"),
-    "a name in one place": (io.BytesIO(archived(program(b"N")).getvalue().replace(b"x/data/0", b"x/data/1", 1)),
-                            "has another name in its header"),
+    "a wrong checksum": (
+        io.BytesIO(archived(program(b"X\x02\x00\x00\x00abN\x86")).getvalue().replace(b"ab", b"ba")),
+        "was damaged \\(its checksum differs\\)",
+    ),
+    "a name in one place": (
+        io.BytesIO(archived(program(b"N")).getvalue().replace(b"x/data/0", b"x/data/1", 1)),
+        "has another name in its header",
+    ),
     "overlapping": (_overlapping(), "another name in its header|overlaps another one"),
     "a byte order": (archived(program(b"N"), {"x/byteorder": b"middle"}), "record 'byteorder' is b'middle'"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ARCHIVES)

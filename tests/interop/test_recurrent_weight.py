@@ -116,8 +116,9 @@ def test_keras(mode: str, after: bool) -> None:
     for key, value in {"kernel": w, "recurrent_kernel": r, "bias": b}.items():
         np.testing.assert_array_equal(back[key], value)
     assert set(interop.rnn_from_keras(w, r, mode=mode, layer=1, reverse=True)) == {
-        "weight_ih_l1_reverse", "weight_hh_l1_reverse"
-    }  # fmt: skip
+        "weight_ih_l1_reverse",
+        "weight_hh_l1_reverse",
+    }
 
 
 def test_numpy_ml() -> None:
@@ -186,9 +187,17 @@ def test_mxnet(mode: str, projection: int | None, bidirectional: bool) -> None:
     lengths = [4, 1, 3]
     y, states = layer(Tensor(X), (h0, c0) if mode == "lstm" else h0, lengths)
     results = F.rnn(
-        Tensor(X), Tensor(vector), h0, c0 if mode == "lstm" else None, Tensor(np.array(lengths, float)), mode=mode,
-        state_size=H, state_outputs=True, projection_size=projection, **options,
-    )  # fmt: skip
+        Tensor(X),
+        Tensor(vector),
+        h0,
+        c0 if mode == "lstm" else None,
+        Tensor(np.array(lengths, float)),
+        mode=mode,
+        state_size=H,
+        state_outputs=True,
+        projection_size=projection,
+        **options,
+    )
     for mine, theirs in zip(results, [y, *states] if mode == "lstm" else [y, states], strict=True):
         np.testing.assert_allclose(mine.array, theirs.array, rtol=1e-12)
 

@@ -288,8 +288,11 @@ class Tied(nn.Module):
 @pytest.mark.parametrize("kept", ["embedding.weight", "head.weight"])
 def test_tied_weights_are_stored_once(tmp_path, kept):
     net = Tied()
-    state = {key: Tensor(np.random.default_rng(0).standard_normal(value.shape).astype(np.float32))
-             for key, value in net.state_dict().items() if kept == key or key.startswith("other")}  # fmt: skip
+    state = {
+        key: Tensor(np.random.default_rng(0).standard_normal(value.shape).astype(np.float32))
+        for key, value in net.state_dict().items()
+        if kept == key or key.startswith("other")
+    }
     save_safetensors(state, tmp_path / "tied")
     assert load_model(net, tmp_path / "tied") == ([], [])
     assert net.head.weight is net.embedding.weight

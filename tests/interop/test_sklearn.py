@@ -352,16 +352,28 @@ def no_reduction(output: Any, target: Any) -> Any:
 
 C, R = RetrogradClassifier, RetrogradRegressor
 WRONG: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
-    (C, {"module": Net, "module__hiden": 3}, ValueError,
-     r"module__hiden is set, but Net has no parameter 'hiden'; there are module__n_features, .*mean module__hidden"),
-    (C, {"module": nn.Linear(4, 3), "module__bias": False}, ValueError,
-     "module is a Linear that is already made, so module__bias cannot be set; pass a class .*module=Linear"),
+    (
+        C,
+        {"module": Net, "module__hiden": 3},
+        ValueError,
+        r"module__hiden is set, but Net has no parameter 'hiden'; there are module__n_features, .*mean module__hidden",
+    ),
+    (
+        C,
+        {"module": nn.Linear(4, 3), "module__bias": False},
+        ValueError,
+        "module is a Linear that is already made, so module__bias cannot be set; pass a class .*module=Linear",
+    ),
     (C, {"module": 3}, TypeError, "module=3 must be a Module, or a class or function that makes one"),
     (C, {"module": lambda: 3}, TypeError, "module=<lambda> returned int; it must return an nn.Module"),
     (C, {"module": lambda width: nn.Linear(4, width)}, ValueError, r"<lambda> needs width; set module__width=\.\.\."),
-    (C, {"module": nn.Linear(4, 5)}, ValueError,
-     r"for 2 samples the module returns shape \(2, 5\), needed is \(2, 3\), a score for each of the 3 classes of y; "
-     "give its last layer 3 outputs, or let the class or function that makes it take n_outputs"),
+    (
+        C,
+        {"module": nn.Linear(4, 5)},
+        ValueError,
+        r"for 2 samples the module returns shape \(2, 5\), needed is \(2, 3\), a score for each of the 3 classes of y; "
+        "give its last layer 3 outputs, or let the class or function that makes it take n_outputs",
+    ),
     (R, {"module": nn.Linear(4, 5)}, ValueError, r"needed is \(2, 1\), one number; give its last layer 1 output,"),
     (C, {"module": nn.Linear(7, 3)}, ValueError, r"the module cannot take samples of shape \(4,\) as float32, .*: .*7"),
     (C, {"module": nn.Embedding(4, 3)}, ValueError, "as float32, which the parameter dtype sets: .* needs an int64"),
@@ -377,8 +389,12 @@ WRONG: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     (C, {"lr": -1}, ValueError, "lr"),
     (C, {"loss": "MSE"}, ValueError, r"loss='MSE' is unknown; the names are .*did you mean MSELoss\?"),
     (C, {"loss": 3}, TypeError, "loss=3 must be a name such as 'MSELoss', a class or a function"),
-    (C, {"loss": nn.functional.cross_entropy, "loss__weight": 3}, ValueError,
-     "loss__weight cannot be set, as loss is not a class"),
+    (
+        C,
+        {"loss": nn.functional.cross_entropy, "loss__weight": 3},
+        ValueError,
+        "loss__weight cannot be set, as loss is not a class",
+    ),
     (C, {"dtype": "float16"}, ValueError, "RetrogradClassifier: dtype is 'float16'; it must be"),
     (C, {"dtype": [1]}, ValueError, "RetrogradClassifier: dtype is"),
     (C, {"epochs": 0}, ValueError, "RetrogradClassifier: epochs is 0; it must be an integer of at least 1"),
@@ -388,7 +404,7 @@ WRONG: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     (C, {"early_stopping": True, "tol": -1}, ValueError, "tol is -1; it must be"),
     (C, {"random_state": -1}, ValueError, "."),
     (R, {"lr": 1e30, "optimizer": "SGD"}, TrainingError, "try a smaller learning rate"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("kind", "settings", "error", "message"), WRONG)

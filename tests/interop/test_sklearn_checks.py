@@ -52,9 +52,11 @@ class Network(nn.Module):
 VARIANTS = [
     *(kind(**EXACT) for kind in KINDS),
     *(kind(**EXACT, module=Network, lr=0.003) for kind in KINDS),
-    *(kind(**EXACT, optimizer="RMSprop", loss=loss) for kind, loss in
-      zip(KINDS, ("MultiMarginLoss", nn.HuberLoss), strict=True)),
-]  # fmt: skip
+    *(
+        kind(**EXACT, optimizer="RMSprop", loss=loss)
+        for kind, loss in zip(KINDS, ("MultiMarginLoss", nn.HuberLoss), strict=True)
+    ),
+]
 
 
 @pytest.mark.nightly

@@ -14,9 +14,17 @@ from strategies import DTYPES, LAYOUTS
 
 # input, output: windows of one size, of two sizes, fewer inputs than outputs, both kinds in one
 SIZES = [
-    ((6,), (3,)), ((7,), (3,)), ((3,), (7,)), ((5,), (1,)), ((1,), (1,)), ((5, 8), (3, 4)), ((7, 5), (7, 3)),
-    ((4, 9), (2, 1)), ((3, 4, 5), (2, 3, 2)), ((2, 6, 3), (1, 2, 5)),
-]  # fmt: skip
+    ((6,), (3,)),
+    ((7,), (3,)),
+    ((3,), (7,)),
+    ((5,), (1,)),
+    ((1,), (1,)),
+    ((5, 8), (3, 4)),
+    ((7, 5), (7, 3)),
+    ((4, 9), (2, 1)),
+    ((3, 4, 5), (2, 3, 2)),
+    ((2, 6, 3), (1, 2, 5)),
+]
 
 
 def array(dtype: type, *shape: int, layout: str = "contiguous") -> np.ndarray:

@@ -28,9 +28,17 @@ class Operands(NamedTuple):
 
 
 def operands(
-    window: Window, batch: int, channels: int, outputs: int, deformable: int, seed: int = 0, dtype: type = np.float64,
-    layouts: tuple[str, ...] = ("contiguous",), masked: bool = True, scale: float = 2.0,
-) -> Operands:  # fmt: skip
+    window: Window,
+    batch: int,
+    channels: int,
+    outputs: int,
+    deformable: int,
+    seed: int = 0,
+    dtype: type = np.float64,
+    layouts: tuple[str, ...] = ("contiguous",),
+    masked: bool = True,
+    scale: float = 2.0,
+) -> Operands:
     rng = np.random.default_rng(seed)
     shapes = [
         (batch, channels, *window.input),

@@ -57,8 +57,9 @@ def check(
     assert_close(gradients[2], upstream.sum(0), samples)
 
 
-def check_group_norm(kernels: Any, rng: np.random.Generator, shape: tuple[int, ...], groups: int, layout: str,
-                     dtype: type) -> None:  # fmt: skip
+def check_group_norm(
+    kernels: Any, rng: np.random.Generator, shape: tuple[int, ...], groups: int, layout: str, dtype: type
+) -> None:
     x, g = LAYOUTS[layout](numbers(rng, shape, dtype)), numbers(rng, shape, dtype)
     weight, bias = numbers(rng, shape[1:2], dtype), numbers(rng, shape[1:2], dtype)
     N, C = shape[:2]
@@ -76,8 +77,15 @@ def check_group_norm(kernels: Any, rng: np.random.Generator, shape: tuple[int, .
         return expected.reshape(C, positions).sum(1)
 
     rows = float(np.finfo(dtype).eps) * (64 + C * positions)
-    check((seen(y), mean, inverse), (seen(gx), *_exact(seen(g), seen(x), mean, inverse)), seen(g), seen(x),
-          per_element(weight), per_element(bias), True)  # fmt: skip
+    check(
+        (seen(y), mean, inverse),
+        (seen(gx), *_exact(seen(g), seen(x), mean, inverse)),
+        seen(g),
+        seen(x),
+        per_element(weight),
+        per_element(bias),
+        True,
+    )
     exact_weight, exact_bias = _exact(seen(g), seen(x), mean, inverse)
     size = (1 + float(np.max(inverse, initial=1))) * (4 + N)
     assert_close(gweight, per_channel(exact_weight), rows * size)
@@ -96,9 +104,16 @@ def _exact(g: np.ndarray, x: np.ndarray, mean: np.ndarray, inverse: np.ndarray) 
 def test_group_norm(kernel_set: Any, layout: str, dtype: type) -> None:
     rng = np.random.default_rng(0)
     for shape, groups in (
-        ((3, 4, 5), 2), ((2, 6, 3, 3), 3), ((2, 6, 3, 3), 6), ((2, 6, 3, 3), 1), ((1, 4, 2, 2, 3), 2), ((5, 8), 2),
-        ((3, 4, 1, 1), 2), ((2, 1, 7), 1), ((0, 4, 3), 2),
-    ):  # fmt: skip
+        ((3, 4, 5), 2),
+        ((2, 6, 3, 3), 3),
+        ((2, 6, 3, 3), 6),
+        ((2, 6, 3, 3), 1),
+        ((1, 4, 2, 2, 3), 2),
+        ((5, 8), 2),
+        ((3, 4, 1, 1), 2),
+        ((2, 1, 7), 1),
+        ((0, 4, 3), 2),
+    ):
         check_group_norm(kernel_set, rng, shape, groups, layout, dtype)
 
 
@@ -127,8 +142,9 @@ def test_samples_in_several_pieces(kernel_set: Any) -> None:
     check_group_norm(kernel_set, np.random.default_rng(0), (8, 64, 300), 2, "channels_last", np.float32)
 
 
-def check_layer_norm(kernels: Any, rng: np.random.Generator, shape: tuple[int, ...], count: int, layout: str,
-                     dtype: type, centred: bool) -> None:  # fmt: skip
+def check_layer_norm(
+    kernels: Any, rng: np.random.Generator, shape: tuple[int, ...], count: int, layout: str, dtype: type, centred: bool
+) -> None:
     last = shape[len(shape) - count :]
     x, g = LAYOUTS[layout](numbers(rng, shape, dtype)), LAYOUTS[layout](numbers(rng, shape, dtype))
     weight, bias = numbers(rng, last, dtype), numbers(rng, last, dtype)
@@ -140,8 +156,12 @@ def check_layer_norm(kernels: Any, rng: np.random.Generator, shape: tuple[int, .
     check(
         (y.reshape(view), mean.reshape(rows, 1), inverse.reshape(rows, 1)),
         (gx.reshape(view), gweight.reshape(1, length), gbias.reshape(1, length)),
-        g.reshape(view), x.reshape(view), weight.reshape(1, length), bias.reshape(1, length), centred,
-    )  # fmt: skip
+        g.reshape(view),
+        x.reshape(view),
+        weight.reshape(1, length),
+        bias.reshape(1, length),
+        centred,
+    )
     plain, zeros, none = run(kernels.layer_norm_grad, g, x, weight, mean, inverse, centred, False)
     np.testing.assert_allclose(plain, gx, rtol=1e-4, atol=1e-4)
     assert not zeros.any() and not none.any()
@@ -153,8 +173,17 @@ def check_layer_norm(kernels: Any, rng: np.random.Generator, shape: tuple[int, .
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_layer_norm(kernel_set: Any, layout: str, dtype: type, centred: bool) -> None:
     rng = np.random.default_rng(0)
-    for shape, count in (((4, 5), 1), ((3, 33), 1), ((2, 3, 4, 5), 3), ((2, 3, 4, 5), 2), ((7,), 1), ((50, 9), 1),
-                         ((0, 3), 1), ((4, 1), 1), ((600, 40), 1)):  # fmt: skip
+    for shape, count in (
+        ((4, 5), 1),
+        ((3, 33), 1),
+        ((2, 3, 4, 5), 3),
+        ((2, 3, 4, 5), 2),
+        ((7,), 1),
+        ((50, 9), 1),
+        ((0, 3), 1),
+        ((4, 1), 1),
+        ((600, 40), 1),
+    ):
         check_layer_norm(kernel_set, rng, shape, count, layout, dtype, centred)
 
 

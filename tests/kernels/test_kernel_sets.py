@@ -47,6 +47,7 @@ def test_same_signatures() -> None:
 
 # ---------------------------------------------------------------- the same bits
 
+
 def _x(rng: np.random.Generator, dtype: type, layout: str, *shape: int) -> np.ndarray:
     return LAYOUTS[layout](numbers(rng, shape, dtype))
 
@@ -303,12 +304,34 @@ def _steps(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterat
     p, g, m = ([_x(rng, dtype, "contiguous", *shape) for shape in shapes] for _ in range(3))
     states = {"m": m, "v": [np.abs(x) for x in m], "w": [np.abs(x) for x in m]}
     numbers = {
-        "lr": 0.1, "momentum": 0.9, "dampening": 0.1, "weight_decay": 0.01, "nesterov": False, "maximize": False,
-        "decoupled": True, "step": 2, "beta1": 0.9, "beta2": 0.999, "eps": 1e-3, "mu_product": 0.7,
-        "eta": 0.1, "mu": 0.4, "lambd": 0.2, "shrink": 0.5, "grow": 1.2, "smallest": 1e-3, "largest": 9.0,
-        "momentum_decay": 0.004, "rectification": 0.5, "alpha": 0.9, "rho": 0.9, "lr_decay": 0.1, "weight": 0.3,
-        "factor": 1.7, "most": 1.0,
-    }  # fmt: skip
+        "lr": 0.1,
+        "momentum": 0.9,
+        "dampening": 0.1,
+        "weight_decay": 0.01,
+        "nesterov": False,
+        "maximize": False,
+        "decoupled": True,
+        "step": 2,
+        "beta1": 0.9,
+        "beta2": 0.999,
+        "eps": 1e-3,
+        "mu_product": 0.7,
+        "eta": 0.1,
+        "mu": 0.4,
+        "lambd": 0.2,
+        "shrink": 0.5,
+        "grow": 1.2,
+        "smallest": 1e-3,
+        "largest": 9.0,
+        "momentum_decay": 0.004,
+        "rectification": 0.5,
+        "alpha": 0.9,
+        "rho": 0.9,
+        "lr_decay": 0.1,
+        "weight": 0.3,
+        "factor": 1.7,
+        "most": 1.0,
+    }
     columns = dict.fromkeys(("sum", "square_avg", "exp_avg_sq", "exp_inf"), "v")
     columns |= {"max_exp_avg_sq": "w", "acc_delta": "w"}
     for formula in UPDATES.values():

@@ -220,16 +220,26 @@ def test_thresholded(kernel_set: Any, groups: int, outputs: int) -> None:
 @pytest.mark.parametrize(
     ("zero_point", "low", "high", "element", "dtype"),
     [
-        (7, 0, 255, "int8", np.uint8), (100, 100, 255, "int8", np.uint8), (-3, -128, 127, "int8", np.int8),
-        (0, -127, 127, "int8", np.int8), (5, -20, 3000, "int16", np.int16),
+        (7, 0, 255, "int8", np.uint8),
+        (100, 100, 255, "int8", np.uint8),
+        (-3, -128, 127, "int8", np.int8),
+        (0, -127, 127, "int8", np.int8),
+        (5, -20, 3000, "int16", np.int16),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize(("groups", "outputs"), SIZES)
 def test_requantized(
-    kernel_set: Any, groups: int, outputs: int, bias: bool, zero_point: int, low: int, high: int, element: str,
+    kernel_set: Any,
+    groups: int,
+    outputs: int,
+    bias: bool,
+    zero_point: int,
+    low: int,
+    high: int,
+    element: str,
     dtype: type,
-) -> None:  # fmt: skip
+) -> None:
     rng = np.random.default_rng(7)
     scale = rng.choice([0.5, 0.25, 1.5, 40], outputs).astype(np.float32)  # halves, and beyond both ends
     b = rng.integers(-9, 10, outputs).astype(np.int32) if bias else None
@@ -237,8 +247,9 @@ def test_requantized(
     total = sums if b is None else sums + per_channel(b)
     codes = [
         [min(max(round(float(v) * float(s)) + zero_point, low), high) for v in row.ravel()]  # Python's round: to even
-        for image in total for row, s in zip(image, scale, strict=True)
-    ]  # fmt: skip
+        for image in total
+        for row, s in zip(image, scale, strict=True)
+    ]
     assert y.dtype == dtype
     expected = np.array(codes).reshape(sums.shape)
     np.testing.assert_array_equal(y[..., :outputs], np.moveaxis(expected, 1, -1))
@@ -295,9 +306,16 @@ def test_sign_bits(kernel_set: Any, groups: int, channels: int, layout: str, dty
 )
 @pytest.mark.parametrize(("groups", "channels"), [(1, 5), (1, 64), (3, 11)])
 def test_quantize_codes(
-    kernel_set: Any, groups: int, channels: int, element: str, low: int, high: int, zero_point: int, layout: str,
+    kernel_set: Any,
+    groups: int,
+    channels: int,
+    element: str,
+    low: int,
+    high: int,
+    zero_point: int,
+    layout: str,
     dtype: type,
-) -> None:  # fmt: skip
+) -> None:
     rng = np.random.default_rng(11)
     x = rng.integers(-2500, 2500, (2, groups * channels, 3)) / 8  # many halves of the scale
     x = LAYOUTS[layout](np.where(rng.random(x.shape) < 0.1, rng.choice([np.inf, -np.inf, np.nan], x.shape), x))
@@ -332,9 +350,11 @@ def test_sums_beyond_int32_are_refused(kernel_set: Any) -> None:
 
 
 FORMS = [
-    ("binary", "bytes"), ("int8", "lanes"), ("int16", "lanes"),
+    ("binary", "bytes"),
+    ("int8", "lanes"),
+    ("int16", "lanes"),
     *([("int8", "pairs"), ("int16", "pairs")] if integer.machine() in ("x86_64", "AMD64") else []),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("entries", "words"), [(1, 1), (3, 2), (2, 40), (9, 8), (1, 100)])
@@ -357,9 +377,20 @@ def test_forms_of_the_micro_kernel(element: str, form: str, entries: int, words:
     starts = rng.integers(-9, 10, (rows, 3 + vectors * lanes), np.int32)
     rows_of = [np.array([one[i].ctypes.data for i in range(rows)]) for one in (starts, c)]
     ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 13)(address)(
-        table.ctypes.data, entries, words, 4, b.ctypes.data, rows_of[0].ctypes.data, 12, rows_of[1].ctypes.data, 8,
-        lanes - 2, 0, 0, 0,
-    )  # fmt: skip
+        table.ctypes.data,
+        entries,
+        words,
+        4,
+        b.ctypes.data,
+        rows_of[0].ctypes.data,
+        12,
+        rows_of[1].ctypes.data,
+        8,
+        lanes - 2,
+        0,
+        0,
+        0,
+    )
     left, right = a[:, :, 1:].transpose(1, 0, 2).reshape(rows, -1), b.reshape(-1, vectors * lanes).T
 
     def parts(words: np.ndarray, dtype: type) -> np.ndarray:

@@ -71,9 +71,7 @@ COUPLED, DECOUPLED = {"decoupled": False}, {"decoupled": True}
 RULES = [
     Rule(update.sgd, "", PLAIN, lambda p, g, **numbers: naive.sgd_step(p, g, 0.0, momentum=0.0, **numbers)[:1]),
     Rule(update.sgd_momentum, "m", SGD, naive.sgd_step),
-    Rule(
-        update.sgd_momentum, "m", {**SGD, "nesterov": True, "maximize": True, "weight_decay": 0.0}, naive.sgd_step
-    ),
+    Rule(update.sgd_momentum, "m", {**SGD, "nesterov": True, "maximize": True, "weight_decay": 0.0}, naive.sgd_step),
     Rule(update.adam, "mv", {**ADAM, **COUPLED}, naive.adam_step),
     Rule(update.amsgrad, "mvv", {**ADAM, **DECOUPLED, "maximize": True}, naive.adam_step),
     Rule(update.adamax, "mv", ADAM, naive.adamax_step),
@@ -86,7 +84,9 @@ RULES = [
     Rule(update.rmsprop_centered, "vm", {**RMSPROP, "maximize": True}, partial(rmsprop_oracle, centered=True)),
     Rule(update.rmsprop_momentum, "vm", {**RMSPROP, "momentum": 0.7}, partial(rmsprop_oracle, centered=False)),
     Rule(
-        update.rmsprop_centered_momentum, "vmm", {**RMSPROP, "momentum": 0.7, "weight_decay": 0.0},
+        update.rmsprop_centered_momentum,
+        "vmm",
+        {**RMSPROP, "momentum": 0.7, "weight_decay": 0.0},
         partial(rmsprop_oracle, centered=True),
     ),
     Rule(update.adagrad, "v", {**PLAIN, "eps": 1e-3, "step": 3, "lr_decay": 0.2}, adagrad_oracle),
@@ -95,7 +95,7 @@ RULES = [
     Rule(update.rprop, "mv", RPROP, naive.rprop_step),
     Rule(update.rprop, "mv", {**RPROP, "maximize": True, "smallest": 0.3, "largest": 0.5}, naive.rprop_step),
     Rule(update.adadelta, "vv", {**PLAIN, "eps": 1e-3, "rho": 0.8, "maximize": True}, naive.adadelta_step),
-]  # fmt: skip
+]
 each_rule = pytest.mark.parametrize("rule", RULES, ids=str)
 
 

@@ -350,12 +350,16 @@ def test_another_layout_is_refused() -> None:
 @pytest.mark.parametrize(
     ("read", "message"),
     [
-        (lambda x: x.sum(), "sum would read elements"), (lambda x: x + 1, "np.add would compute"),
-        (lambda x: np.sort(x), "np.sort would read"), (lambda x: float(x[0, 0]), "it would read an element"),
-        (lambda x: x[[0, 1]], "an index would copy"), (lambda x: x.astype("d"), "a conversion to float64"),
-        (lambda x: bool(x), "__bool__ would read"), (lambda x: x.tolist(), "tolist would read"),
+        (lambda x: x.sum(), "sum would read elements"),
+        (lambda x: x + 1, "np.add would compute"),
+        (lambda x: np.sort(x), "np.sort would read"),
+        (lambda x: float(x[0, 0]), "it would read an element"),
+        (lambda x: x[[0, 1]], "an index would copy"),
+        (lambda x: x.astype("d"), "a conversion to float64"),
+        (lambda x: bool(x), "__bool__ would read"),
+        (lambda x: x.tolist(), "tolist would read"),
     ],
-)  # fmt: skip
+)
 def test_elements_are_refused(read: Callable[[Any], Any], message: str) -> None:
     def kernel(x: Any) -> Any:
         return read(x)

@@ -60,7 +60,7 @@ def layer(
             draw(rows) if what.bias else None,
             draw(outputs, H, scale=H**-0.5) if what.projection else None,
             draw(what.gates - 1, H) if what.peephole else None,
-        )  # fmt: skip
+        )
         for _ in range(D)
     ]
     x = draw(T, N, inputs)
@@ -230,8 +230,9 @@ def test_only_what_is_wanted(wanted: int) -> None:
     ):
         assert (one is None) == (i != wanted)
         if one is not None:
-            np.testing.assert_array_equal(np.concatenate([a.ravel() for a in _flat(one)]),
-                                          np.concatenate([a.ravel() for a in _flat(other)]))  # fmt: skip
+            np.testing.assert_array_equal(
+                np.concatenate([a.ravel() for a in _flat(one)]), np.concatenate([a.ravel() for a in _flat(other)])
+            )
 
 
 def _flat(found: Any) -> list[np.ndarray]:

@@ -62,9 +62,13 @@ def test_matmul_of_a_million_terms(k: int) -> None:
 
 @examples(12)
 @given(
-    channels=st.integers(1, 300), outputs=st.sampled_from([1, 3, 16, 20]), kernel=st.sampled_from([1, 3, 9]),
-    positions=st.integers(30, 400), stride=st.integers(1, 2), seed=seeds,
-)  # fmt: skip
+    channels=st.integers(1, 300),
+    outputs=st.sampled_from([1, 3, 16, 20]),
+    kernel=st.sampled_from([1, 3, 9]),
+    positions=st.integers(30, 400),
+    stride=st.integers(1, 2),
+    seed=seeds,
+)
 def test_convolution(channels: int, outputs: int, kernel: int, positions: int, stride: int, seed: int) -> None:
     window = conv_window((positions,), (kernel,), stride, kernel // 2)
     x, w = normal(seed, 1, channels, positions), normal(seed + 1, outputs, channels, kernel)

@@ -40,9 +40,16 @@ def full_of_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_convolution(
-    full_of_garbage: None, dtype: type, inputs: int, outputs: int, width: int, kernel: int, stride: int, pad: int,
+    full_of_garbage: None,
+    dtype: type,
+    inputs: int,
+    outputs: int,
+    width: int,
+    kernel: int,
+    stride: int,
+    pad: int,
     groups: int,
-) -> None:  # fmt: skip
+) -> None:
     rng = np.random.default_rng(width)
     window = conv_window((3, width), (1, kernel), (1, stride), ((0, 0), (pad, pad)), (1, 1), groups)
     x = rng.standard_normal((2, inputs, 3, width)).astype(dtype)

@@ -85,8 +85,13 @@ CASES: list[tuple[str, tuple[Any, ...]]] = [
 
 
 WITHOUT_SPECIFICATION = {
-    "agrees", "combined_norm", "counts_above", "distinct_numbers", "packed_rows", "power_norm_of_all"
-}  # fmt: skip
+    "agrees",
+    "combined_norm",
+    "counts_above",
+    "distinct_numbers",
+    "packed_rows",
+    "power_norm_of_all",
+}
 
 
 @pytest.mark.parametrize(("name", "args"), CASES, ids=[name for name, _ in CASES])

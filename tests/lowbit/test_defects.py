@@ -51,8 +51,12 @@ def test_options_reach_the_arithmetic(shift: Any) -> None:
     w = Tensor(numbers(40, 30))
     outcomes: list[np.ndarray] = []
     options: tuple[dict[str, Any], ...] = (
-        {}, {"bits": 3}, {"shifts": 2}, {"positive_only": True}, {"rounding": "stochastic"}
-    )  # fmt: skip
+        {},
+        {"bits": 3},
+        {"shifts": 2},
+        {"positive_only": True},
+        {"rounding": "stochastic"},
+    )
     for each in options:
         quantizer = shift(**each)
         own = quantizer.own_of_weight(w.array)
@@ -71,9 +75,7 @@ def test_padding_of_the_axes_dilation_and_groups() -> None:
         4, 6, (2, 3), padding=(2, 0), dilation=(1, 2), groups=2, weight=lowbit.DeepShiftQ(), dtype=np.float64
     )
     x = numbers(2, 4, 3, 8)
-    expected = naive.conv(
-        x, layer.quantized().array, layer.bias.array, (1, 1), ((2, 2), (0, 0)), (1, 2), 2
-    )
+    expected = naive.conv(x, layer.quantized().array, layer.bias.array, (1, 1), ((2, 2), (0, 0)), (1, 2), 2)
     np.testing.assert_allclose(layer(Tensor(x)).array, expected, 1e-12, 1e-12)
 
 
@@ -135,9 +137,10 @@ def test_a_saved_model_answers_as_before(shift: Any, tmp_path: Any) -> None:
 
     def make() -> nn.Sequential:
         return nn.Sequential(
-            lowbit.Conv2d(1, 3, 3, weight=shift(), activation=lowbit.Int8()), nn.Flatten(),
+            lowbit.Conv2d(1, 3, 3, weight=shift(), activation=lowbit.Int8()),
+            nn.Flatten(),
             lowbit.Linear(27, 4, weight=shift(shifts=2), activation=lowbit.LSQ(4)),
-        )  # fmt: skip
+        )
 
     model, x = make(), Tensor(numbers(6, 1, 5, 5).astype(np.float32))
     model(x)

@@ -63,9 +63,7 @@ ROWS: dict[str, tuple[lowbit.Quantizer, Any, Any]] = {  # quantiser, value of th
     "BWN": (
         lowbit.BWN(),
         lambda w: abs(w).mean(1, keepdims=True) * sign(w),
-        lambda g, w: (
-            g * abs(w).mean(1, keepdims=True) * clipped(w) + sign(w) * (g * sign(w)).mean(1, keepdims=True)
-        ),
+        lambda g, w: g * abs(w).mean(1, keepdims=True) * clipped(w) + sign(w) * (g * sign(w)).mean(1, keepdims=True),
     ),
     "TWN": (lowbit.TWN(), twn_rows, lambda g, w: g),
     "Int8": (lowbit.Int8(), int8_rows, lambda g, w: g),
@@ -309,10 +307,14 @@ def test_reset_parameters() -> None:
 def test_limits_of_the_weights() -> None:
     """The optimiser keeps the float weights where the method says so."""
     expected = {
-        lowbit.BinaryConnect(): (-1, 1), lowbit.BWN(): (-1, 1), lowbit.TWN(): None, lowbit.Int8(): None,
-        lowbit.DeepShiftQ(): (-1, 1), lowbit.DeepShiftQ(shifts=3): (-3, 3),
+        lowbit.BinaryConnect(): (-1, 1),
+        lowbit.BWN(): (-1, 1),
+        lowbit.TWN(): None,
+        lowbit.Int8(): None,
+        lowbit.DeepShiftQ(): (-1, 1),
+        lowbit.DeepShiftQ(shifts=3): (-3, 3),
         lowbit.DeepShiftQ(bits=3, positive_only=True): (-8, 8),
-    }  # fmt: skip
+    }
     for quantizer, limits in expected.items():
         assert lowbit.Linear(3, 2, weight=quantizer).weight.limits == limits
         assert lowbit.GRU(3, 2, weight=quantizer).weight_hh_l0.limits == limits

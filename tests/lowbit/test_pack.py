@@ -186,9 +186,10 @@ def drawn_chain(seed: int) -> tuple[Any, np.ndarray]:
 
     def layer(inputs: int, outputs: int, last: bool = False) -> Any:
         quantisers = {
-            "weight": BINARY[random.integers(len(BINARY))], "activation": SIGNS[random.integers(len(SIGNS))],
+            "weight": BINARY[random.integers(len(BINARY))],
+            "activation": SIGNS[random.integers(len(SIGNS))],
             "bias": bool(random.integers(2)),
-        }  # fmt: skip
+        }
         if ndim == 0 or last:
             return lowbit.Linear(inputs, outputs, **quantisers)
         groups = 2 if inputs % 64 == 0 else 1
@@ -201,9 +202,17 @@ def drawn_chain(seed: int) -> tuple[Any, np.ndarray]:
 
     def between(channels: int) -> list[nn.Module]:
         choices = [
-            lambda: norm(channels), lambda: norm(channels), nn.ReLU, nn.Hardtanh, lambda: nn.Dropout(0.5), nn.Identity,
-            lambda: nn.LeakyReLU(0.1), nn.ReLU6, lambda: lowbit.Quantize(lowbit.Sign()), nn.Tanh,
-        ]  # fmt: skip
+            lambda: norm(channels),
+            lambda: norm(channels),
+            nn.ReLU,
+            nn.Hardtanh,
+            lambda: nn.Dropout(0.5),
+            nn.Identity,
+            lambda: nn.LeakyReLU(0.1),
+            nn.ReLU6,
+            lambda: lowbit.Quantize(lowbit.Sign()),
+            nn.Tanh,
+        ]
         found = [choices[random.integers(len(choices))]() for _ in range(int(random.integers(0, 4)))]
         if ndim:
             kernel = int(random.integers(1, 4))
@@ -272,11 +281,18 @@ def test_chains_of_int8() -> None:
     retrograd.manual_seed(3)
     quantisers: dict[str, Any] = {"weight": lowbit.Int8(), "activation": lowbit.Int8()}
     model: Any = nn.Sequential(
-        lowbit.Conv2d(3, 8, 3, **quantisers), nn.MaxPool2d(2), nn.BatchNorm2d(8), nn.ReLU(),
-        lowbit.Conv2d(8, 7, 3, **quantisers), nn.ReLU6(), nn.MaxPool2d(2, stride=1), nn.Flatten(),
-        lowbit.Linear(7 * 9, 5, **quantisers), nn.Hardtanh(-3, 2),
+        lowbit.Conv2d(3, 8, 3, **quantisers),
+        nn.MaxPool2d(2),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        lowbit.Conv2d(8, 7, 3, **quantisers),
+        nn.ReLU6(),
+        nn.MaxPool2d(2, stride=1),
+        nn.Flatten(),
+        lowbit.Linear(7 * 9, 5, **quantisers),
+        nn.Hardtanh(-3, 2),
         lowbit.Linear(5, 4, weight=lowbit.LSQ(4), activation=lowbit.LSQ(5, signed=True)),
-    )  # fmt: skip
+    )
     x = Tensor(random.standard_normal((4, 3, 14, 14)).astype(np.float32))
     for _ in range(3):
         model(x)
@@ -483,8 +499,11 @@ def not_finite() -> Any:
         (hooked(), r"0: Linear\(.*\) has hooks, which a packed layer does not run; remove them, or skip=\['0'\]"),
         (unseen(), r"0: .*: its Int8\(\) has seen no input; run lowbit.calibrate\(model, batches\) first; or leave it"),
         (not_finite(), r"0: .*: weight holds numbers that are not finite; or leave it out: skip=\['0'\]"),
-        (lowbit.Linear(300, 2, weight=Levelless()), r"0: .*: filter 0 of weight has 300 different numbers, and codes "
-         r"of at most 8 bits can list 256; define weight_levels in Levelless, if they are evenly spaced; or leave"),
+        (
+            lowbit.Linear(300, 2, weight=Levelless()),
+            r"0: .*: filter 0 of weight has 300 different numbers, and codes "
+            r"of at most 8 bits can list 256; define weight_levels in Levelless, if they are evenly spaced; or leave",
+        ),
     ],
 )
 def test_layers_that_cannot_be_packed(layer: Any, message: str) -> None:
@@ -597,8 +616,11 @@ def test_signs_and_scale_of_ones_own(activation: Any) -> None:
 
 def test_own_signs_between_layers_are_not_joined() -> None:
     retrograd.manual_seed(0)
-    layers = [lowbit.Linear(64, 32, weight=lowbit.BWN(), activation=lowbit.Sign()), nn.BatchNorm1d(32),
-              lowbit.Linear(32, 8, weight=lowbit.BWN(), activation=Above())]  # fmt: skip
+    layers = [
+        lowbit.Linear(64, 32, weight=lowbit.BWN(), activation=lowbit.Sign()),
+        nn.BatchNorm1d(32),
+        lowbit.Linear(32, 8, weight=lowbit.BWN(), activation=Above()),
+    ]
     net = nn.Sequential(*layers).eval()
     x = retrograd.randn(50, 64)
     assert not net.pack().packing.joined

@@ -90,8 +90,9 @@ def edited(content: bytes, change: Callable[[dict[str, Any]], Any]) -> bytes:
     change(entries)
     text = json.dumps(entries)
     header["__metadata__"] |= {
-        "retrograd.packed": text, "retrograd.packed.sha256": hashlib.sha256(text.encode()).hexdigest()
-    }  # fmt: skip
+        "retrograd.packed": text,
+        "retrograd.packed.sha256": hashlib.sha256(text.encode()).hexdigest(),
+    }
     return put_together(header, data)
 
 
@@ -142,9 +143,17 @@ def test_files_are_small(tmp_path: Path) -> None:
 
     def lenet() -> nn.Sequential:
         return nn.Sequential(
-            nn.Conv2d(1, 20, 5), nn.MaxPool2d(2), nn.BatchNorm2d(20), nn.Conv2d(20, 50, 5), nn.MaxPool2d(2),
-            nn.BatchNorm2d(50), nn.Flatten(), nn.Linear(800, 500), nn.BatchNorm1d(500), nn.Linear(500, 10),
-        ).eval()  # fmt: skip
+            nn.Conv2d(1, 20, 5),
+            nn.MaxPool2d(2),
+            nn.BatchNorm2d(20),
+            nn.Conv2d(20, 50, 5),
+            nn.MaxPool2d(2),
+            nn.BatchNorm2d(50),
+            nn.Flatten(),
+            nn.Linear(800, 500),
+            nn.BatchNorm1d(500),
+            nn.Linear(500, 10),
+        ).eval()
 
     def size(model: Any) -> int:
         save_safetensors(model, tmp_path / "f") if isinstance(model, nn.Sequential) else model.save(tmp_path / "f")
@@ -397,8 +406,11 @@ class Uneven(lowbit.Quantizer):
 
 def listed(tmp_path: Path) -> tuple[Any, Tensor, bytes]:
     retrograd.manual_seed(0)
-    layers = [lowbit.ConvTranspose1d(4, 6, 3, groups=2, weight=Uneven()), nn.Flatten(),
-              lowbit.Linear(6 * 7, 3, weight=Uneven(), activation=lowbit.Sign())]  # fmt: skip
+    layers = [
+        lowbit.ConvTranspose1d(4, 6, 3, groups=2, weight=Uneven()),
+        nn.Flatten(),
+        lowbit.Linear(6 * 7, 3, weight=Uneven(), activation=lowbit.Sign()),
+    ]
     model = nn.Sequential(*layers).eval()
     model.pack().save(tmp_path / "own.safetensors")
     return model, retrograd.randn(2, 4, 5), (tmp_path / "own.safetensors").read_bytes()

@@ -121,10 +121,11 @@ ACTIVATIONS: dict[str, tuple[lowbit.Quantizer, Oracle]] = {
     "PACT": (lowbit.PACT(3, alpha=1.125), lambda g, x: pact(g, x, 3, 1.125)),
     "LSQ": (lowbit.LSQ(3), lambda g, x: lsq(g, x, 0, 7, 2 * abs(x).mean() / math.sqrt(7), x[0].size)),
     "LSQ, signed": (
-        lowbit.LSQ(3, signed=True), lambda g, x: lsq(g, x, -4, 3, 2 * abs(x).mean() / math.sqrt(3), x[0].size)
+        lowbit.LSQ(3, signed=True),
+        lambda g, x: lsq(g, x, -4, 3, 2 * abs(x).mean() / math.sqrt(3), x[0].size),
     ),
     "Int8": (lowbit.Int8(), int8_activation),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -206,10 +207,11 @@ WEIGHTS: dict[str, tuple[lowbit.Quantizer, Oracle]] = {
     "DoReFa 1": (lowbit.DoReFa(1), lambda g, w: (abs(w).mean() * sign(w), {"x": g})),
     "LSQ": (lowbit.LSQ(3), lambda g, w: lsq(g, w, -4, 3, 2 * abs(w).mean() / math.sqrt(3), w.size)),
     "LSQ, unsigned": (
-        lowbit.LSQ(2, signed=False), lambda g, w: lsq(g, w, 0, 3, 2 * abs(w).mean() / math.sqrt(3), w.size)
+        lowbit.LSQ(2, signed=False),
+        lambda g, w: lsq(g, w, 0, 3, 2 * abs(w).mean() / math.sqrt(3), w.size),
     ),
     "Int8": (lowbit.Int8(), int8_weight),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -244,10 +246,11 @@ def test_signs_of_zero_and_nan() -> None:
     """sign(0) and sign(-0) are +1, and NaN is not made a number."""
     x = Tensor(np.array([0.0, -0.0, np.nan, np.inf, -np.inf]))
     for y in (
-        lowbit.Sign().activation(x, {}), lowbit.Sign("swish").activation(x, {}),
+        lowbit.Sign().activation(x, {}),
+        lowbit.Sign("swish").activation(x, {}),
         lowbit.BinaryConnect().weight(x, (0,), {}, True),
         lowbit.BinaryConnect(stochastic=True).weight(x, (0,), {}, False),
-    ):  # fmt: skip
+    ):
         np.testing.assert_array_equal(y.array, [1, 1, np.nan, 1, -1])
     for shift in (lowbit.DeepShiftQ(), lowbit.DeepShiftQ(rounding="stochastic")):
         y = shift.weight(x, (0,), {}, True)

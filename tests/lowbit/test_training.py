@@ -16,12 +16,18 @@ from retrograd.kernel_set import use_kernels
 def network(weight: Any, activation: Any) -> nn.Sequential:
     """The first and the last layer are float, with a batch norm before each low-bit layer."""
     return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.Hardtanh(),
-        lowbit.Conv2d(16, 32, 3, stride=2, padding=1, weight=weight, activation=activation), nn.BatchNorm2d(32),
-        nn.Hardtanh(), nn.Flatten(),
-        lowbit.Linear(512, 64, weight=weight, activation=activation), nn.BatchNorm1d(64), nn.Hardtanh(),
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.BatchNorm2d(16),
+        nn.Hardtanh(),
+        lowbit.Conv2d(16, 32, 3, stride=2, padding=1, weight=weight, activation=activation),
+        nn.BatchNorm2d(32),
+        nn.Hardtanh(),
+        nn.Flatten(),
+        lowbit.Linear(512, 64, weight=weight, activation=activation),
+        nn.BatchNorm1d(64),
+        nn.Hardtanh(),
         nn.Linear(64, 10),
-    )  # fmt: skip
+    )
 
 
 METHODS: dict[str, tuple[Any, Any, float]] = {  # weight, activation, the accuracy to reach

@@ -196,9 +196,7 @@ def test_gradients_through_the_activation(activation: Any) -> None:
 def test_an_activation_that_is_a_layer_is_a_child() -> None:
     layer = nn.Conv1d(1, 2, 3, activation=nn.PReLU())
     assert set(layer.state_dict()) == {"weight", "bias", "activation.weight"}
-    assert repr(layer) == (
-        "Conv1d(\n  1, 2, kernel_size=(3,), stride=(1,)\n  (activation): PReLU(num_parameters=1)\n)"
-    )
+    assert repr(layer) == ("Conv1d(\n  1, 2, kernel_size=(3,), stride=(1,)\n  (activation): PReLU(num_parameters=1)\n)")
     layer.activation = None
     assert layer(Tensor(np.ones((1, 1, 3), np.float32))).shape == (1, 2, 1)
     other = nn.Conv1d(1, 2, 3)

@@ -179,7 +179,8 @@ def test_numbers_that_are_truth_values(value: object) -> None:
     assert nn.Linear(2, 3, value).describe() == nn.Linear(2, 3, bool(value)).describe()
     lstm = nn.LSTM(2, 3, 1, 1, value, bidirectional=value)
     assert lstm.batch_first is bool(value) and lstm.bidirectional is bool(value)
-    assert nn.BatchNorm2d(2, affine=value, track_running_stats=value).describe() == nn.BatchNorm2d(
-        2, affine=bool(value), track_running_stats=bool(value)
-    ).describe()
+    assert (
+        nn.BatchNorm2d(2, affine=value, track_running_stats=value).describe()
+        == nn.BatchNorm2d(2, affine=bool(value), track_running_stats=bool(value)).describe()
+    )
     assert nn.MaxPool2d(2, ceil_mode=value).ceil_mode is bool(value)

@@ -83,15 +83,18 @@ CASES = {
     "3-D": Case((3, 2, 4), (2, 1, 3), {"stride": (1, 2, 1), "padding": (0, 0, 1)}, ((0, 0), (0, 0), (1, 1))),
     "1-D, transposed": Case((3,), (3,), {"stride": 2, "output_padding": 1}, ((0, 0),), transposed=True),
     "2-D, transposed": Case(
-        (3, 2), (2, 3), {"stride": (2, 3), "padding": ((0, 1), (1, 0)), "output_padding": (1, 2), "dilation": (1, 2)},
-        ((0, 1), (1, 0)), transposed=True,
+        (3, 2),
+        (2, 3),
+        {"stride": (2, 3), "padding": ((0, 1), (1, 0)), "output_padding": (1, 2), "dilation": (1, 2)},
+        ((0, 1), (1, 0)),
+        transposed=True,
     ),
     "2-D, transposed, groups": Case((2, 3), (2, 2), {"groups": 2, "padding": 1}, ((1, 1),) * 2, 4, 6, transposed=True),
     "2-D, transposed, dilation over stride": Case(
         (2, 2), (2, 2), {"dilation": 3, "output_padding": 2}, ((0, 0),) * 2, transposed=True
     ),
     "3-D, transposed": Case((2, 2, 1), (2, 1, 2), {"stride": 2}, ((0, 0),) * 3, transposed=True),
-}  # fmt: skip
+}
 TABLE = pytest.mark.parametrize("name", CASES)
 
 
@@ -215,9 +218,7 @@ def test_output_mask(name: str, mask: str) -> None:
     input = Tensor(x) if flags[1] else x.shape
     weight = Tensor(w) if flags[0] else w.shape
     with recorded_kernels() as names:
-        found = conv_backward(
-            Tensor(g), input, weight, transposed=case.transposed, output_mask=flags, **case.options
-        )
+        found = conv_backward(Tensor(g), input, weight, transposed=case.transposed, output_mask=flags, **case.options)
     to_input = "conv" if case.transposed else "conv_input_grad"
     wanted = [kernel for kernel, flag in zip((to_input, "conv_weight_grad", "sum"), flags, strict=True) if flag]
     assert names == wanted
@@ -264,29 +265,37 @@ X, W, G = (2, 4, 9, 9), (6, 2, 3, 3), (2, 6, 7, 7)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x, w, g: nn.grad.conv2d_input((2, 4, 9, 8), w, g, groups=2),
-         "conv2d_input: grad_output.shape=(2, 6, 7, 7), needs (2, 6, 7, 6), the shape of the output of an input "
-         "(2, 4, 9, 8) with a weight (6, 2, 3, 3)"),
+        (
+            lambda x, w, g: nn.grad.conv2d_input((2, 4, 9, 8), w, g, groups=2),
+            "conv2d_input: grad_output.shape=(2, 6, 7, 7), needs (2, 6, 7, 6), the shape of the output of an input "
+            "(2, 4, 9, 8) with a weight (6, 2, 3, 3)",
+        ),
         (lambda x, w, g: nn.grad.conv2d_input(X, w, g), "conv2d_input: input has 4 channels, weight expects 2 x"),
         (lambda x, w, g: nn.grad.conv2d_input(X[1:], w, g, groups=2), "needs (6, 7, 7), the shape of the output"),
         (lambda x, w, g: nn.grad.conv2d_input((2, 4, -9, 9), w, g), "conv2d_input: input_size=(2, 4, -9, 9) must be"),
         (lambda x, w, g: nn.grad.conv2d_weight(x, W[1:], g), "conv2d_weight: weight has 3 axes, needs 4"),
         (lambda x, w, g: nn.grad.conv2d_weight(x, W, g, dilation=5, groups=2), "= -1 must be at least 1"),
-        (lambda x, w, g: nn.grad.conv2d_weight(x[0], W, g[0], groups=2, per_sample=True),
-         "conv2d_weight: per_sample=True, but there is no axis of samples in grad_output.shape=(6, 7, 7)"),
+        (
+            lambda x, w, g: nn.grad.conv2d_weight(x[0], W, g[0], groups=2, per_sample=True),
+            "conv2d_weight: per_sample=True, but there is no axis of samples in grad_output.shape=(6, 7, 7)",
+        ),
         (lambda x, w, g: nn.grad.conv2d_bias(g[0], per_sample=True), "conv2d_bias: per_sample=True, but there is no"),
         (lambda x, w, g: nn.grad.conv3d_bias(g[0]), "conv3d_bias: grad_output.shape=(6, 7, 7), needs 5 axes (batch, "),
-        (lambda x, w, g: nn.grad.conv_transpose2d_input((2, 6, 3, 3), w, g, stride=2, groups=2),
-         "conv_transpose2d_input: grad_output.shape=(2, 6, 7, 7), needs (2, 4, 7, 7), the shape of the output of an "
-         "input (2, 6, 3, 3) with a weight (6, 2, 3, 3); output_padding selects one of several sizes"),
+        (
+            lambda x, w, g: nn.grad.conv_transpose2d_input((2, 6, 3, 3), w, g, stride=2, groups=2),
+            "conv_transpose2d_input: grad_output.shape=(2, 6, 7, 7), needs (2, 4, 7, 7), the shape of the output of an "
+            "input (2, 6, 3, 3) with a weight (6, 2, 3, 3); output_padding selects one of several sizes",
+        ),
         (lambda x, w, g: nn.grad.conv_transpose2d_weight(g, W, x, 1, 0, 1), "output_padding=1 on axis 0 must be less"),
         (lambda x, w, g: conv_backward(g, x, w, output_mask=(True, True)), "output_mask=(True, True) must be three"),
         (lambda x, w, g: conv_backward(g, x, w, output_mask=(1, 1, 1)), "output_mask=(1, 1, 1) must be three bools"),
-        (lambda x, w, g: conv_backward(g, x, w, output_padding=1, groups=2),
-         "conv_backward: output_padding=1 is for a transposed convolution; set transposed=True"),
+        (
+            lambda x, w, g: conv_backward(g, x, w, output_padding=1, groups=2),
+            "conv_backward: output_padding=1 is for a transposed convolution; set transposed=True",
+        ),
         (lambda x, w, g: conv_backward(g, x, w[0, 0]), "conv_backward: weight has 2 axes, needs 3 to 5"),
     ],
-)  # fmt: skip
+)
 def test_messages(call: Callable[..., Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         call(*(Tensor(np.ones(shape)) for shape in (X, W, G)))

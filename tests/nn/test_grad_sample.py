@@ -67,7 +67,7 @@ def test_a_mean_gives_the_gradients_of_the_samples_own_losses() -> None:
 
 
 def test_requests() -> None:
-    """"add" adds as grad does, "write" replaces, "null" computes and touches nothing."""
+    """ "add" adds as grad does, "write" replaces, "null" computes and touches nothing."""
     model, x = network(), images(4)
     expected = loop(model, LOSS, x)
     names = [name for name, _ in model.named_parameters()]
@@ -145,7 +145,7 @@ def test_what_a_failed_backward_left_is_not_delivered() -> None:
             loss.backward(retain_graph=True)
         assert all(rows is None for rows in samples(model).values())
         with pytest.raises(ValueError, match=r"the parameter 4\.weight is used by Pow.*, outside the forward of its"):
-            (model[4].weight**2).sum().backward()
+            (model[4].weight ** 2).sum().backward()
         assert model[4].weight.grad_sample is None and model[4].weight.grad is None
         model.zero_grad()
         handle.remove()
@@ -302,7 +302,7 @@ def test_copies_have_none() -> None:
 
 def test_messages() -> None:
     model, norm = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2)), nn.BatchNorm1d(3)
-    with pytest.raises(ValueError, match="loss_reduction='none' must be \"sum\" or \"mean\""):
+    with pytest.raises(ValueError, match='loss_reduction=\'none\' must be "sum" or "mean"'):
         rg.per_sample_gradients(model, loss_reduction="none")
     with pytest.raises(ValueError, match="loss_reduction is for the context manager"):
         rg.per_sample_gradients(model, lambda: model(rg.ones(4, 3)).sum(1), loss_reduction="mean")

@@ -259,9 +259,7 @@ def test_deepcopy_is_independent_and_keeps_everything() -> None:
     net[0].weight.grad_req = "write"
     net[0].bias.requires_grad = False
     twin = copy.deepcopy(net)
-    for (name, ours), (other_name, theirs) in zip(
-        net.state_dict().items(), twin.state_dict().items(), strict=True
-    ):
+    for (name, ours), (other_name, theirs) in zip(net.state_dict().items(), twin.state_dict().items(), strict=True):
         assert name == other_name
         np.testing.assert_array_equal(ours.array, theirs.array)
         assert ours.array.strides == theirs.array.strides

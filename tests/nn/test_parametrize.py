@@ -32,9 +32,13 @@ def norm_of_slices(w: np.ndarray, dim: int | None) -> np.ndarray:
 
 @pytest.mark.pairwise
 @pytest.mark.parametrize("dim", [0, 1, None])
-@pytest.mark.parametrize(("make", "names"), [(weight_norm, ("weight_g", "weight_v")),
-                                             (parametrizations.weight_norm, ("parametrizations.weight.original0",
-                                                                             "parametrizations.weight.original1"))])
+@pytest.mark.parametrize(
+    ("make", "names"),
+    [
+        (weight_norm, ("weight_g", "weight_v")),
+        (parametrizations.weight_norm, ("parametrizations.weight.original0", "parametrizations.weight.original1")),
+    ],
+)
 def test_weight_norm(make: Any, names: tuple[str, str], dim: int | None) -> None:
     layer = nn.Conv2d(3, 4, 2, dtype=np.float64)
     x, before = numbers(2, 3, 4, 4), layer.weight.array.copy()
@@ -188,8 +192,9 @@ def test_messages() -> None:
 # ---- checkpoints and pickles ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("old", "new"), [(weight_norm, parametrizations.weight_norm),
-                                          (spectral_norm, parametrizations.spectral_norm)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("old", "new"), [(weight_norm, parametrizations.weight_norm), (spectral_norm, parametrizations.spectral_norm)]
+)
 def test_a_checkpoint_of_the_older_form(old: Any, new: Any) -> None:
     first, second = (nn.Sequential(nn.Linear(2, 3), form(nn.Conv2d(3, 4, 2))) for form in (old, new))
     for parameter in first.parameters():
@@ -203,17 +208,19 @@ def test_a_checkpoint_of_the_older_form(old: Any, new: Any) -> None:
     with pytest.raises(RuntimeError, match=r'Missing key.*"1.parametrizations.weight.original'):
         second.load_state_dict(state)
     parametrize.remove_parametrizations(second[1], "weight")
-    with pytest.raises(RuntimeError, match='Unexpected key'):
+    with pytest.raises(RuntimeError, match="Unexpected key"):
         second.load_state_dict(first.state_dict())
 
 
 @pytest.mark.parametrize(
     ("layer", "shape"),
     [
-        (nn.Linear(3, 5), (2, 3)), (nn.Linear(5, 3), (2, 5)), (nn.Conv2d(2, 3, 2), (2, 2, 4, 4)),
+        (nn.Linear(3, 5), (2, 3)),
+        (nn.Linear(5, 3), (2, 5)),
+        (nn.Conv2d(2, 3, 2), (2, 2, 4, 4)),
         (nn.ConvTranspose1d(3, 4, 2), (2, 3, 4)),
     ],
-)  # fmt: skip
+)
 def test_a_spectral_norm_from_before_it_saved_v(layer: nn.Module, shape: tuple[int, ...]) -> None:
     """Such a state has the normalized weight in place of weight_v."""
     first = nn.Sequential(spectral_norm(copy.deepcopy(layer), n_power_iterations=3))

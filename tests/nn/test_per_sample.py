@@ -48,10 +48,12 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "conv2d": (lambda: nn.Conv2d(4, 6, (3, 2), stride=2, padding=(1, 0), groups=2), (3, 4, 7, 6)),
     "conv2d, same, dilated": (lambda: nn.Conv2d(2, 3, 3, padding="same", dilation=2, bias=False), (3, 2, 6, 5)),
     "conv2d, circular, activation": (
-        lambda: nn.Conv2d(2, 3, 3, padding="same", padding_mode="circular", activation="tanh"), (3, 2, 4, 5),
+        lambda: nn.Conv2d(2, 3, 3, padding="same", padding_mode="circular", activation="tanh"),
+        (3, 2, 4, 5),
     ),
     "transposed, reflect, activation": (
-        lambda: nn.ConvTranspose1d(2, 4, 3, 2, groups=2, padding_mode="reflect", activation=nn.SiLU()), (3, 2, 4),
+        lambda: nn.ConvTranspose1d(2, 4, 3, 2, groups=2, padding_mode="reflect", activation=nn.SiLU()),
+        (3, 2, 4),
     ),
     "depthwise": (lambda: nn.Conv2d(4, 4, 3, groups=4), (2, 4, 5, 5)),
     "conv3d": (lambda: nn.Conv3d(2, 2, 2), (2, 2, 3, 4, 3)),

@@ -36,9 +36,13 @@ def weighted(result: Any, axes: tuple[int, ...], weights: list[np.ndarray] | Non
 
 
 def agree(
-    model: nn.Module, *args: Any, axis: int = 0, outputs: tuple[int, ...] | None = None,
-    split: Callable[[int], tuple[Any, ...]] | None = None, **kwargs: Any,
-) -> None:  # fmt: skip
+    model: nn.Module,
+    *args: Any,
+    axis: int = 0,
+    outputs: tuple[int, ...] | None = None,
+    split: Callable[[int], tuple[Any, ...]] | None = None,
+    **kwargs: Any,
+) -> None:
     """Both forms of per_sample_gradients against the gradients of each sample alone, and their sum.
 
     axis: of the samples in args; outputs: in the results (the last stands for all further ones); split: args of one.
@@ -146,42 +150,61 @@ LAYERS: dict[str, Callable[[], Any]] = {
     "GRUCell": lambda: (nn.GRUCell(2, 4), normal(3, 2)),
     "Unroll": lambda: (nn.Unroll(nn.GRUCell(2, 4)), normal(5, 3, 2), {"axis": 1, "outputs": (1, 0)}),
     "Bidirectional": lambda: (
-        nn.Bidirectional(nn.GRUCell(2, 4), nn.GRUCell(2, 4)), normal(5, 3, 2), {"axis": 1, "outputs": (1, 0)},
+        nn.Bidirectional(nn.GRUCell(2, 4), nn.GRUCell(2, 4)),
+        normal(5, 3, 2),
+        {"axis": 1, "outputs": (1, 0)},
     ),
     "ResidualCell": lambda: (nn.ResidualCell(nn.GRUCell(4, 4)), normal(3, 4), None),
     "ZoneoutCell": lambda: (nn.ZoneoutCell(nn.GRUCell(4, 4), 0.3).eval(), normal(3, 4), None),
     "VariationalDropoutCell": lambda: (
-        nn.VariationalDropoutCell(nn.GRUCell(4, 4), drop_states=0.3).eval(), normal(3, 4), None,
+        nn.VariationalDropoutCell(nn.GRUCell(4, 4), drop_states=0.3).eval(),
+        normal(3, 4),
+        None,
     ),
     "MultiheadAttention": lambda: (
-        nn.MultiheadAttention(**ATTENTION), normal(4, 3, 4), normal(5, 3, 4), normal(5, 3, 4),
+        nn.MultiheadAttention(**ATTENTION),
+        normal(4, 3, 4),
+        normal(5, 3, 4),
+        normal(5, 3, 4),
         {"axis": 1, "outputs": (1, 0)},
     ),
     "TransformerEncoderLayer": lambda: (nn.TransformerEncoderLayer(4, 2, 5, 0.0), normal(4, 3, 4), {"axis": 1}),
     "TransformerDecoderLayer": lambda: (
-        nn.TransformerDecoderLayer(4, 2, 5, 0.0, batch_first=True), normal(3, 4, 4), normal(3, 5, 4), MASK,
+        nn.TransformerDecoderLayer(4, 2, 5, 0.0, batch_first=True),
+        normal(3, 4, 4),
+        normal(3, 5, 4),
+        MASK,
         {"split": lambda n: (take(normal(3, 4, 4), n, 0), take(normal(3, 5, 4), n, 0), MASK)},
     ),
     "TransformerEncoder": lambda: (
-        nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 5, 0.0, batch_first=True), 2), normal(3, 4, 4),
+        nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 5, 0.0, batch_first=True), 2),
+        normal(3, 4, 4),
     ),
     "TransformerDecoder": lambda: (
-        nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 5, 0.0), 2), normal(4, 3, 4), normal(5, 3, 4),
+        nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 5, 0.0), 2),
+        normal(4, 3, 4),
+        normal(5, 3, 4),
         {"axis": 1},
     ),
     "Transformer": lambda: (
-        nn.Transformer(4, 2, 1, 1, 5, 0.0), normal(4, 3, 4), normal(2, 3, 4), {"axis": 1},
+        nn.Transformer(4, 2, 1, 1, 5, 0.0),
+        normal(4, 3, 4),
+        normal(2, 3, 4),
+        {"axis": 1},
     ),
-}  # fmt: skip
+}
 for _kind in ("RNN", "LSTM", "GRU"):
     for _d in (1, 2, 3):
         _x: Any = (3, 1, *(2,) * _d)
         LAYERS[f"Conv{_kind}Cell{_d}d"] = lambda kind=_kind, d=_d, x=_x: (
-            getattr(nn, f"Conv{kind}Cell{d}d")(1, 2, 3), normal(*x),
-        )  # fmt: skip
+            getattr(nn, f"Conv{kind}Cell{d}d")(1, 2, 3),
+            normal(*x),
+        )
         LAYERS[f"Conv{_kind}{_d}d"] = lambda kind=_kind, d=_d, x=_x: (
-            getattr(nn, f"Conv{kind}{d}d")(1, 2, 3), normal(2, *x), {"axis": 1, "outputs": (1, 0)},
-        )  # fmt: skip
+            getattr(nn, f"Conv{kind}{d}d")(1, 2, 3),
+            normal(2, *x),
+            {"axis": 1, "outputs": (1, 0)},
+        )
 LAYERS |= {
     "Lazy linear": lambda: (nn.LazyLinear(2), normal(3, 4)),
     "attention with masks": lambda: (
@@ -190,21 +213,29 @@ LAYERS |= {
         {
             "outputs": (0,),
             "split": lambda n: (
-                *(take(normal(3, 4, 4, seed=k), n, 0) for k in range(3)), take(PADDING, n, 0), True, MASK,
+                *(take(normal(3, 4, 4, seed=k), n, 0) for k in range(3)),
+                take(PADDING, n, 0),
+                True,
+                MASK,
             ),
         },
     ),
     "attention, a mask for each head": lambda: (
-        nn.MultiheadAttention(**ATTENTION, batch_first=True), *(normal(3, 4, 4, seed=k) for k in range(3)),
-        None, False, normal(6, 4, 4),
+        nn.MultiheadAttention(**ATTENTION, batch_first=True),
+        *(normal(3, 4, 4, seed=k) for k in range(3)),
+        None,
+        False,
+        normal(6, 4, 4),
         {
             "split": lambda n: (
-                *(take(normal(3, 4, 4, seed=k), n, 0) for k in range(3)), None, False,
+                *(take(normal(3, 4, 4, seed=k), n, 0) for k in range(3)),
+                None,
+                False,
                 Tensor(normal(6, 4, 4).array[2 * n : 2 * n + 2]),
             ),
         },
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -218,9 +249,10 @@ def test_every_layer(name: str) -> None:
 def test_the_table_has_every_layer_with_parameters() -> None:
     kinds = {name: getattr(nn, name) for name in nn.__all__ if not name.startswith("Lazy")}
     owners = {
-        name for name, kind in kinds.items()
+        name
+        for name, kind in kinds.items()
         if isinstance(kind, type) and issubclass(kind, nn.Module) and hasattr(kind, "reset_parameters")
-    }  # fmt: skip
+    }
     assert len(owners) > 20 and owners - set(LAYERS) <= {"RNNBase", "RNNCellBase"}
 
 
@@ -357,7 +389,8 @@ CHANGED: dict[str, Callable[[], Any]] = {
     "forward hook of a subclass": lambda: (with_hook(Half(3, 2), "forward", lambda m, a, y: y * y), normal(3, 3)),
     "backward hook": lambda: (
         nn.Sequential(
-            nn.Linear(3, 4), with_hook(nn.Linear(4, 2), "full_backward", lambda m, gx, gy: (gx[0] * 3,)),
+            nn.Linear(3, 4),
+            with_hook(nn.Linear(4, 2), "full_backward", lambda m, gx, gy: (gx[0] * 3,)),
             with_hook(nn.Linear(2, 2), "full_backward_pre", lambda m, gy: (gy[0] * 2,)),
         ),
         normal(3, 3),
@@ -368,15 +401,17 @@ CHANGED: dict[str, Callable[[], Any]] = {
     "weight norm of an LSTM": lambda: (U.weight_norm(nn.LSTM(2, 4), "weight_hh_l0"), normal(5, 3, 2), {"axis": 1}),
     "spectral norm": lambda: (U.spectral_norm(nn.Linear(3, 2)), normal(3, 3)),
     "parametrized weight norm": lambda: (
-        U.parametrizations.weight_norm(nn.Linear(3, 2, bias=False)), normal(3, 3),
+        U.parametrizations.weight_norm(nn.Linear(3, 2, bias=False)),
+        normal(3, 3),
     ),
     "parametrized spectral norm": lambda: (U.parametrizations.spectral_norm(nn.Conv2d(2, 3, 2)), normal(3, 2, 3, 3)),
     "parametrization of a bias": lambda: (
-        U.parametrize.register_parametrization(nn.LayerNorm(3), "bias", Positive()), normal(3, 4, 3),
+        U.parametrize.register_parametrization(nn.LayerNorm(3), "bias", Positive()),
+        normal(3, 4, 3),
     ),
     "activation with a parameter": lambda: (nn.Conv2d(2, 3, 2, activation=nn.PReLU(3)), normal(3, 2, 3, 3)),
     "low-bit activations": lambda: (lowbit.Quantize(lowbit.PACT(4)), normal(3, 4)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CHANGED)

@@ -285,6 +285,7 @@ def test_layers_called_inside_others_that_do_not_own_them() -> None:
             return self.call(super().forward(x).tanh()) * 2
 
     inner = nn.Linear(3, 3)
+
     class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -188,9 +188,7 @@ def test_residual() -> None:
     layer = made("GRU", 6, 3, 2, bidirectional=True)
     single = [made("GRU", 6, 3, bidirectional=True) for _ in range(2)]
     for number, one in enumerate(single):
-        one.load_state_dict(
-            {k.replace("l1", "l0"): v for k, v in layer.state_dict().items() if f"l{number}" in k}
-        )
+        one.load_state_dict({k.replace("l1", "l0"): v for k, v in layer.state_dict().items() if f"l{number}" in k})
     x = normal(5, 4, 6)
     below, h0 = single[0](x)
     above, h1 = single[1](below + x)
@@ -369,8 +367,11 @@ def test_options_may_be_numbers_of_numpy() -> None:
     """As they come out of an array or a search over settings."""
     p = np.float32(0.25)
     options: dict[str, Any] = {
-        "zoneout": (p, p), "recurrent_dropout": p, "clip": (np.float32(-1), np.int64(1)), "forget_bias": p,
-    }  # fmt: skip
+        "zoneout": (p, p),
+        "recurrent_dropout": p,
+        "clip": (np.float32(-1), np.int64(1)),
+        "forget_bias": p,
+    }
     layer = nn.LSTM(3, 4, 2, dropout=p, **options)
     usual = nn.LSTM(3, 4, 2, dropout=0.25, zoneout=0.25, recurrent_dropout=0.25, clip=(-1.0, 1.0), forget_bias=0.25)
     assert repr(layer) == repr(usual) and layer.layers == usual.layers

@@ -162,9 +162,7 @@ def test_bidirectional(merge: str | None) -> None:
     a, end_a = nn.Unroll(one)(x, hx[0], LENGTHS)
     b, end_b = nn.Unroll(two, reverse=True)(x, hx[1], LENGTHS)
     p, q = a.array, b.array
-    expected = {
-        "concat": np.concatenate([p, q], 2), "sum": p + q, "mul": p * q, "ave": (p + q) / 2, None: None
-    }[merge]  # fmt: skip
+    expected = {"concat": np.concatenate([p, q], 2), "sum": p + q, "mul": p * q, "ave": (p + q) / 2, None: None}[merge]
     if merge is None:
         close(y[0], a)
         close(y[1], b)

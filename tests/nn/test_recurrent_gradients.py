@@ -123,8 +123,11 @@ def test_a_result_that_is_changed_in_place(kind: str, options: dict[str, Any]) -
             close(mine, theirs.array)
 
 
-OF_OPERATORS = {"RNN": {"zoneout": 0.3}, "LSTM": {"layer_norm": True, "recurrent_dropout": 0.3, "zoneout": (0.2, 0.0)},
-                "GRU": {"reset_after": False, "variational_dropout": 0.4, "dropout": 0.0}}  # fmt: skip
+OF_OPERATORS = {
+    "RNN": {"zoneout": 0.3},
+    "LSTM": {"layer_norm": True, "recurrent_dropout": 0.3, "zoneout": (0.2, 0.0)},
+    "GRU": {"reset_after": False, "variational_dropout": 0.4, "dropout": 0.0},
+}
 
 
 @pytest.mark.pairwise

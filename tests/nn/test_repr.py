@@ -52,15 +52,11 @@ def test_layers() -> None:
     assert repr(nn.Conv1d(4, 6, 3, stride=2, dilation=2, groups=2, bias=False)) == (
         "Conv1d(4, 6, kernel_size=(3,), stride=(2,), dilation=(2,), groups=2, bias=False)"
     )
-    assert repr(nn.Conv1d(1, 1, 3, padding="same")) == (
-        "Conv1d(1, 1, kernel_size=(3,), stride=(1,), padding=same)"
-    )
+    assert repr(nn.Conv1d(1, 1, 3, padding="same")) == ("Conv1d(1, 1, kernel_size=(3,), stride=(1,), padding=same)")
     assert repr(nn.ConvTranspose3d(1, 2, 3, stride=2, output_padding=1)) == (
         "ConvTranspose3d(1, 2, kernel_size=(3, 3, 3), stride=(2, 2, 2), output_padding=(1, 1, 1))"
     )
-    assert repr(nn.AvgPool2d((2, 3), padding=1)) == (
-        "AvgPool2d(kernel_size=(2, 3), stride=(2, 3), padding=1)"
-    )
+    assert repr(nn.AvgPool2d((2, 3), padding=1)) == ("AvgPool2d(kernel_size=(2, 3), stride=(2, 3), padding=1)")
     assert repr(nn.BatchNorm1d(3, momentum=None, affine=False)) == (
         "BatchNorm1d(3, eps=1e-05, momentum=None, affine=False, bias=False, track_running_stats=True)"
     )

@@ -147,8 +147,11 @@ def test_values_come_back_if_a_later_step_fails(assign: bool) -> None:
     net = nn.Sequential(Picky(), nn.BatchNorm1d(1))
     state = nn.Sequential(Counting(), nn.BatchNorm1d(1)).state_dict()
     state["1.running_mean"] = Tensor(np.array([3.0], np.float32))
-    before = {key: (value, value.array, value.array.copy()) for key, value in net.state_dict(keep_vars=True).items()
-              if isinstance(value, Tensor)}  # fmt: skip
+    before = {
+        key: (value, value.array, value.array.copy())
+        for key, value in net.state_dict(keep_vars=True).items()
+        if isinstance(value, Tensor)
+    }
     with pytest.raises(ValueError, match="an unknown state"):
         net.load_state_dict(state, assign=assign)
     for tensor, array, values in before.values():

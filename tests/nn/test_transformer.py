@@ -25,7 +25,7 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
         (
             lambda: nn.TransformerDecoderLayer(4, 2, activation="tanh"),
             RuntimeError,
-            "TransformerDecoderLayer: activation='tanh' must be \"relu\", \"gelu\" or a function",
+            'TransformerDecoderLayer: activation=\'tanh\' must be "relu", "gelu" or a function',
         ),
         (lambda: nn.TransformerEncoder(nn.Linear(2, 2), -1), ValueError, "num_layers=-1 must be an int of at least 0"),
         (lambda: nn.TransformerDecoder(nn.Linear(2, 2), 1.0), ValueError, "TransformerDecoder: num_layers=1.0"),
@@ -111,9 +111,19 @@ def test_own_stacks() -> None:
 def test_function_refuses(changes: dict[str, Any], error: type[Exception], message: str) -> None:
     x = normal(3, 2, 4)
     arguments = {
-        "query": x, "key": x, "value": x, "embed_dim_to_check": 4, "num_heads": 2, "in_proj_weight": normal(12, 4),
-        "in_proj_bias": None, "bias_k": None, "bias_v": None, "add_zero_attn": False, "dropout_p": 0.0,
-        "out_proj_weight": normal(4, 4), "out_proj_bias": None,
-    }  # fmt: skip
+        "query": x,
+        "key": x,
+        "value": x,
+        "embed_dim_to_check": 4,
+        "num_heads": 2,
+        "in_proj_weight": normal(12, 4),
+        "in_proj_bias": None,
+        "bias_k": None,
+        "bias_v": None,
+        "add_zero_attn": False,
+        "dropout_p": 0.0,
+        "out_proj_weight": normal(4, 4),
+        "out_proj_bias": None,
+    }
     with pytest.raises(error, match=re.escape(message)):
         nn.functional.multi_head_attention_forward(**{**arguments, **changes})

@@ -27,9 +27,24 @@ _MEMORY, _SECONDS = 8 << 30, 20.0  # of the process; of a model
 _ALLOWED = (ValueError, TypeError, IndexError, RuntimeError, MemoryError)  # OnnxError is a ValueError
 _EXTREMES = (0, 1, -1, 2, 7, 2**31 - 1, -(2**31), 2**40, 2**62, -(2**63))
 _OPERATORS = (
-    "Add", "Conv", "Gather", "Reshape", "Slice", "Softmax", "Gemm", "MaxPool", "Resize", "Concat", "Loop", "If", "LSTM",
-    "Pad", "Tile", "Expand", "Cast",
-)  # fmt: skip
+    "Add",
+    "Conv",
+    "Gather",
+    "Reshape",
+    "Slice",
+    "Softmax",
+    "Gemm",
+    "MaxPool",
+    "Resize",
+    "Concat",
+    "Loop",
+    "If",
+    "LSTM",
+    "Pad",
+    "Tile",
+    "Expand",
+    "Cast",
+)
 
 
 def models(rng: random.Random, count: int) -> list[Any]:

@@ -94,10 +94,19 @@ class ConvTranspose(OpRun):
     """The reference is wrong with groups of several channels."""
 
     def _run(
-        self, x: Any, w: Any, b: Any = None, auto_pad: Any = None, dilations: Any = None, group: Any = None,
-        kernel_shape: Any = None, output_padding: Any = None, output_shape: Any = None, pads: Any = None,
+        self,
+        x: Any,
+        w: Any,
+        b: Any = None,
+        auto_pad: Any = None,
+        dilations: Any = None,
+        group: Any = None,
+        kernel_shape: Any = None,
+        output_padding: Any = None,
+        output_shape: Any = None,
+        pads: Any = None,
         strides: Any = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         axes = x.ndim - 2
         one, none = [1] * axes, [0] * axes
         strides, dilations, extra = strides or one, dilations or one, output_padding or none
@@ -128,12 +137,9 @@ class LRN(OpRun):
 
     def _run(self, x: Any, alpha: Any, beta: Any, bias: Any, size: Any) -> Any:
         squares = np.stack(
-            [
-                (x[:, max(0, c - (size - 1) // 2) : c + size // 2 + 1] ** 2).sum(1)
-                for c in range(x.shape[1])
-            ],
+            [(x[:, max(0, c - (size - 1) // 2) : c + size // 2 + 1] ** 2).sum(1) for c in range(x.shape[1])],
             1,
-        )  # fmt: skip
+        )
         return (x / (float(bias) + float(alpha) / size * squares) ** float(beta),)
 
 
@@ -153,9 +159,18 @@ class RNN(OpRun):
     """The reference has no Relu."""
 
     def _run(
-        self, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h0: Any = None, activations: Any = None,
-        direction: Any = None, hidden_size: Any = None, **others: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        x: Any,
+        w: Any,
+        r: Any,
+        b: Any = None,
+        lengths: Any = None,
+        h0: Any = None,
+        activations: Any = None,
+        direction: Any = None,
+        hidden_size: Any = None,
+        **others: Any,
+    ) -> Any:
         outputs, states = [], []
         for d, name in enumerate(activations):
             f = {"Tanh": np.tanh, "Relu": lambda a: np.maximum(a, 0)}[name]
@@ -183,9 +198,22 @@ class Pad(OpRun):
 
 
 _OPERATORS: list[Any] = [
-    Erf, Gelu, HardSwish, Attention, Resize, GridSample, DeformConv, LayerNormalization, RMSNormalization,
-    ConvTranspose, LRN, LpNormalization, GlobalLpPool, RNN, Pad,
-]  # fmt: skip
+    Erf,
+    Gelu,
+    HardSwish,
+    Attention,
+    Resize,
+    GridSample,
+    DeformConv,
+    LayerNormalization,
+    RMSNormalization,
+    ConvTranspose,
+    LRN,
+    LpNormalization,
+    GlobalLpPool,
+    RNN,
+    Pad,
+]
 
 
 # ---- outputs and slopes ------------------------------------------------------------------------------------------

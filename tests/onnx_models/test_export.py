@@ -17,9 +17,14 @@ from onnx_models.exported import CASES, Of, convolutional, export, floats, ints 
 
 # What the reference of onnx 1.23 does not compute; tests/peers has these with another runtime.
 NOT_IN_REFERENCE = {
-    "lstm": "two directions", "gru": "two directions", "rnn": "Relu", "transposed": "groups", "lengths": "lengths",
-    "masked": "warns of -inf - -inf", "a query without keys": "warns of -inf - -inf",
-}  # fmt: skip
+    "lstm": "two directions",
+    "gru": "two directions",
+    "rnn": "Relu",
+    "transposed": "groups",
+    "lengths": "lengths",
+    "masked": "warns of -inf - -inf",
+    "a query without keys": "warns of -inf - -inf",
+}
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in NOT_IN_REFERENCE])
@@ -127,7 +132,8 @@ ONE = rg.ones(2, 3)
 REFUSED = {
     "by NumPy": (lambda x: rg.tensor(np.sin(x.numpy())) + x, "the node 'Add' takes an array that differs"),
     "by an operator without a counterpart": (
-        lambda x: x + rg.histc(x.detach(), 3), "Add: what histc makes of an input cannot be written"
+        lambda x: x + rg.histc(x.detach(), 3),
+        "Add: what histc makes of an input cannot be written",
     ),
     "only by that": (lambda x: rg.unique(x.detach()), "an output: what unique makes of an input"),
     "every other element in place": (lambda x: _every_other(x * 1), "a change in place of every other element"),

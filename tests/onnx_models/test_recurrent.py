@@ -20,9 +20,13 @@ STEPS, BATCH, INPUTS, UNITS = 4, 3, 2, 3
 
 # what each activation takes, and its values by default
 TAKES = {
-    "Affine": {"alpha": 1.0, "beta": 0.0}, "LeakyRelu": {"alpha": 0.01}, "ThresholdedRelu": {"alpha": 1.0},
-    "ScaledTanh": {"alpha": 1.0, "beta": 1.0}, "HardSigmoid": {"alpha": 0.2, "beta": 0.5}, "Elu": {"alpha": 1.0},
-}  # fmt: skip
+    "Affine": {"alpha": 1.0, "beta": 0.0},
+    "LeakyRelu": {"alpha": 0.01},
+    "ThresholdedRelu": {"alpha": 1.0},
+    "ScaledTanh": {"alpha": 1.0, "beta": 1.0},
+    "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
+    "Elu": {"alpha": 1.0},
+}
 
 
 def activation(name: str, x: np.ndarray, alpha: float = 0.0, beta: float = 0.0) -> np.ndarray:
@@ -113,9 +117,12 @@ def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any], dict[str, n
         options["linear_before_reset"] = int(random.integers(2))
     rows = GATES[operator] * UNITS
     shapes = {
-        "X": (STEPS, BATCH, INPUTS), "W": (directions, rows, INPUTS), "R": (directions, rows, UNITS),
-        "B": (directions, 2 * rows), "h": (directions, BATCH, UNITS),
-    }  # fmt: skip
+        "X": (STEPS, BATCH, INPUTS),
+        "W": (directions, rows, INPUTS),
+        "R": (directions, rows, UNITS),
+        "B": (directions, 2 * rows),
+        "h": (directions, BATCH, UNITS),
+    }
     if operator == "LSTM":
         shapes |= {"c": shapes["h"]} | ({"P": (directions, 3 * UNITS)} if random.integers(2) else {})
     arrays = {name: random.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
@@ -133,8 +140,10 @@ def model(operator: str, options: dict[str, Any], arrays: dict[str, np.ndarray])
     outputs = ("Y", "Y_h", "Y_c")[: 3 if operator == "LSTM" else 2]
     node = helper.make_node(operator, [name if name in arrays else "" for name in order], outputs, **options)
     given = helper.make_tensor_value_info("X", TensorProto.FLOAT, arrays["X"].shape)
-    made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["a", "b", "c", "d"][: 4 - (name != "Y")])
-            for name in outputs]  # fmt: skip
+    made = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["a", "b", "c", "d"][: 4 - (name != "Y")])
+        for name in outputs
+    ]
     tensors = [numpy_helper.from_array(array, name) for name, array in arrays.items() if name != "X"]
     graph = helper.make_graph([node], "net", [given], made, tensors)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
@@ -208,8 +217,14 @@ def test_options_that_are_refused(options: dict[str, Any], message: str, tmp_pat
 
 
 def test_it_goes_out_as_it_came_in(tmp_path: Path) -> None:
-    options = {"hidden_size": UNITS, "direction": "forward", "clip": 0.5, "input_forget": 1,
-               "activations": ["HardSigmoid", "Elu", "Softsign"], "activation_beta": [0.25]}  # fmt: skip
+    options = {
+        "hidden_size": UNITS,
+        "direction": "forward",
+        "clip": 0.5,
+        "input_forget": 1,
+        "activations": ["HardSigmoid", "Elu", "Softsign"],
+        "activation_beta": [0.25],
+    }
     random = np.random.default_rng(2)
     _, _, arrays = next(c for c in iter(lambda: drawn(random), None) if c[0] == "LSTM" and c[2]["W"].shape[0] == 1)
     net, x = loaded(tmp_path, "LSTM", options, arrays), rg.tensor(arrays["X"])

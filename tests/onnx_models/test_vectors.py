@@ -158,8 +158,9 @@ def test_the_same_bytes_again_and_the_numbers_of_the_case(written: Path) -> None
     model = onnx.load(folder / "model.onnx")
     found = vector(CASES["lstm_sequence_lens"])
     for kind, infos, arrays in (
-        ("input", model.graph.input, found.inputs), ("output", model.graph.output, found.outputs)
-    ):  # fmt: skip
+        ("input", model.graph.input, found.inputs),
+        ("output", model.graph.output, found.outputs),
+    ):
         assert [info.name for info in infos] == list(arrays)
         for place, array in enumerate(arrays.values()):
             tensor = onnx.load_tensor(folder / "test_data_set_0" / f"{kind}_{place}.pb")

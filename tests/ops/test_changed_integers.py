@@ -64,7 +64,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "cummax": (lambda x: retrograd.cummax(x, 1), ()),
     "max_pool1d": (lambda x: F.max_pool1d(x[None], 2, 1, return_indices=True), ()),
     "adaptive_max_pool1d": (lambda x: F.adaptive_max_pool1d(x[None], 2, return_indices=True), ()),
-}  # fmt: skip
+}
 
 
 @pytest.mark.pairwise

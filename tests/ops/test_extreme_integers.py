@@ -100,12 +100,22 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "sum": lambda n: rg.sum(x(3, 5), n),
     "topk": lambda n: rg.topk(x(3, 5), n),
     "multinomial": lambda n: rg.multinomial(x(3).detach(), n, True),
-}  # fmt: skip
+}
 GRAVE = (
-    "bincount", "bincount, weights", "diagonal", "diag", "tril", "unfold, step", "tensor_split", "conv1d, stride",
-    "repeat_interleave, sum", "repeat_interleave, product", "embedding_bag, offsets", "ctc_loss, lengths",
+    "bincount",
+    "bincount, weights",
+    "diagonal",
+    "diag",
+    "tril",
+    "unfold, step",
+    "tensor_split",
+    "conv1d, stride",
+    "repeat_interleave, sum",
+    "repeat_interleave, product",
+    "embedding_bag, offsets",
+    "ctc_loss, lengths",
     "PackedSequence",
-)  # fmt: skip
+)
 SMALL_MEMORY = 3 << 30  # bytes, above which a child gets MemoryError at once
 
 
@@ -134,8 +144,11 @@ def in_child(seconds: int, kernel_set: str, *names: str) -> None:
     path = [entry for entry in sys.path if entry]
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}; {code}", kernel_set, *names],
-        capture_output=True, text=True, timeout=seconds, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
     assert done.returncode == 0, f"at {done.stdout.splitlines()[-1:]}: {done.returncode}, {done.stderr[-600:]}"
 
 
@@ -180,7 +193,7 @@ def test_an_offset_beside_the_matrix_is_one_just_beside_it(offset: int) -> None:
         (lambda: rg.chunk(x(0), 2**31), "chunk: chunks=2147483648 empty pieces are too many; at most 1048576"),
         (lambda: functional.conv1d(x(1, 3, 8), x(2, 3, 2), None, 2**62), r"stride=4\d+ must be at most 2\*\*40"),
     ],
-)  # fmt: skip
+)
 def test_what_no_memory_holds_is_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
@@ -196,7 +209,7 @@ def test_what_no_memory_holds_is_refused(call: Callable[[], Any], message: str) 
         (lambda: rg.triu_indices(3, 5, 1.5), "triu_indices: offset=1.5 must be an int"),
         (lambda: x(3, 5).unfold(1, 2.0, 1), "unfold: size=2.0 and step=1 must be ints"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_int_is_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         call()

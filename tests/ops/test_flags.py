@@ -62,9 +62,18 @@ ROWS = {"input": x(2, 3)}
 PAIR = {"input": x(3, 4), "target": x(3, 4)}
 UNIT = {**dict.fromkeys(("A", "B", "L", "b", "input"), rg.eye(2)), "upper": True}
 SQUARE = (
-    "cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve", "inv_ex", "matrix_rank", "pinv", "solve",
-    "solve_ex", "solve_triangular", "triangular_solve",
-)  # fmt: skip
+    "cholesky",
+    "cholesky_ex",
+    "cholesky_inverse",
+    "cholesky_solve",
+    "inv_ex",
+    "matrix_rank",
+    "pinv",
+    "solve",
+    "solve_ex",
+    "solve_triangular",
+    "triangular_solve",
+)
 LIKE = ("ones", "zeros", "empty", "full", "rand", "randn", "randint")
 GIVEN: dict[str, dict[str, Any]] = {
     **{name: {"size": (2,)} for name in ("ones", "zeros", "empty", "rand", "randn")},
@@ -85,9 +94,17 @@ GIVEN: dict[str, dict[str, Any]] = {
         for name in ("gradcheck", "gradgradcheck", *products.__all__)
     },
     "multi_head_attention_forward": {
-        **dict.fromkeys(("query", "key", "value"), x(1, 1, 2)), "embed_dim_to_check": 2, "num_heads": 1,
-        "in_proj_weight": x(6, 2), "in_proj_bias": None, "bias_k": None, "bias_v": None, "add_zero_attn": False,
-        "dropout_p": 0.0, "out_proj_weight": x(2, 2), "out_proj_bias": None,
+        **dict.fromkeys(("query", "key", "value"), x(1, 1, 2)),
+        "embed_dim_to_check": 2,
+        "num_heads": 1,
+        "in_proj_weight": x(6, 2),
+        "in_proj_bias": None,
+        "bias_k": None,
+        "bias_v": None,
+        "add_zero_attn": False,
+        "dropout_p": 0.0,
+        "out_proj_weight": x(2, 2),
+        "out_proj_bias": None,
     },
     **dict.fromkeys(("arange", "randperm", "range"), {"start": 2, "n": 2}),
     **dict.fromkeys(
@@ -113,14 +130,19 @@ GIVEN: dict[str, dict[str, Any]] = {
     },
     "conv_plan": {"input_shape": (1, 1, 4), "weight_shape": (1, 1, 2)},
     "ctc_loss": {
-        "log_probs": x(3, 1, 2), "targets": rg.tensor([[1]]), "input_lengths": [3], "target_lengths": [1],
+        "log_probs": x(3, 1, 2),
+        "targets": rg.tensor([[1]]),
+        "input_lengths": [3],
+        "target_lengths": [1],
     },
     "embedding": {"input": PLACES, "weight": x(3, 2)},
     "embedding_bag": {"input": PLACES, "weight": x(3, 2), "offsets": rg.tensor([0])},
     "eye": {"n": 2},
     "fuse_conv_bn_eval": {"conv": rg.nn.Conv1d(1, 1, 1).eval(), "bn": rg.nn.BatchNorm1d(1).eval()},
     "fuse_conv_bn_weights": {
-        "conv_w": x(1, 1, 1), **dict.fromkeys(("conv_b", "bn_rm", "bn_rv", "bn_w", "bn_b"), x(1)), "bn_eps": 1e-5,
+        "conv_w": x(1, 1, 1),
+        **dict.fromkeys(("conv_b", "bn_rm", "bn_rv", "bn_w", "bn_b"), x(1)),
+        "bn_eps": 1e-5,
     },
     "full": {"size": 2, "fill_value": 1.0},
     "gather": {"dim": 0, "index": rg.tensor([[0, 0, 1]])},
@@ -161,23 +183,51 @@ GIVEN: dict[str, dict[str, Any]] = {
     "vander": {"x": x(3)},
     "threshold": {"threshold": 0.0, "value": 0.0},
     "upsample": {"input": x(1, 1, 2, 2), "scale_factor": 2.0, "mode": "bilinear"},
-}  # fmt: skip
+}
 ATTENTION = "multi_head_attention_forward"
 NUMBERS = {"window_length": 3, "k": 1, "kernel_size": 2, "norm_type": 2.0, "dim": 0, "p": 0.5}
 
 
 # PyTorch's operators refuse 0 and 1; its functions written in Python accept them
 NUMBERS_TOO = {
-    "inplace", "size_average", "reduce", "return_indices", "hard", "antialias", "recompute_scale_factor",
-    "get_infos", "sci_mode", "error_if_nonfinite", "foreach", "transpose", "retain_graph", "create_graph",
-    "only_inputs", "allow_unused", "is_grads_batched", "materialize_grads", "raise_exception", "check_layouts",
-    "sharp", "strict", "vectorize", "fullgraph", "dynamic", "disable", "need_weights",
-    "average_attn_weights", "add_zero_attn", "use_separate_proj_weight",
-}  # fmt: skip
+    "inplace",
+    "size_average",
+    "reduce",
+    "return_indices",
+    "hard",
+    "antialias",
+    "recompute_scale_factor",
+    "get_infos",
+    "sci_mode",
+    "error_if_nonfinite",
+    "foreach",
+    "transpose",
+    "retain_graph",
+    "create_graph",
+    "only_inputs",
+    "allow_unused",
+    "is_grads_batched",
+    "materialize_grads",
+    "raise_exception",
+    "check_layouts",
+    "sharp",
+    "strict",
+    "vectorize",
+    "fullgraph",
+    "dynamic",
+    "disable",
+    "need_weights",
+    "average_attn_weights",
+    "add_zero_attn",
+    "use_separate_proj_weight",
+}
 AMONG = {  # of which some take them
-    "full": ("gaussian_nll_loss",), "swap": ("triplet_margin_with_distance_loss",), "is_causal": (ATTENTION,),
-    "training": (ATTENTION,), "align_corners": ("interpolate",),
-}  # fmt: skip
+    "full": ("gaussian_nll_loss",),
+    "swap": ("triplet_margin_with_distance_loss",),
+    "is_causal": (ATTENTION,),
+    "training": (ATTENTION,),
+    "align_corners": ("interpolate",),
+}
 BUT = {("ormqr", "transpose"), ("triangular_solve", "transpose"), ("lp_pool", "inplace"), ("rnn", "training")}
 
 

@@ -169,9 +169,12 @@ def test_a_network_trains_on_each_and_gives_the_same_gradients() -> None:
     for name in ("auto", *TEXTBOOK_ALGORITHMS):
         retrograd.manual_seed(0)
         model = nn.Sequential(
-            nn.Conv2d(2, 4, 3, stride=2, padding=1), nn.Tanh(), nn.Conv2d(4, 4, 3, padding=2, dilation=2, groups=2),
-            nn.Tanh(), nn.ConvTranspose2d(4, 2, 4, stride=2, padding=1),
-        ).double()  # fmt: skip
+            nn.Conv2d(2, 4, 3, stride=2, padding=1),
+            nn.Tanh(),
+            nn.Conv2d(4, 4, 3, padding=2, dilation=2, groups=2),
+            nn.Tanh(),
+            nn.ConvTranspose2d(4, 2, 4, stride=2, padding=1),
+        ).double()
         optimizer, losses = retrograd.optim.Adam(model.parameters(), 0.03), []
         with use_kernels("textbook", convolution=name):
             for step in range(12):

@@ -61,7 +61,7 @@ CALLS = [
     *("np.ones(4) * a", "a - np.ones(4)", "np.ones(4) / a", "np.ones((2, 3)) @ a", "a @ np.ones(4)"),
     *("np.float64(3) * a", "np.ones(4) < a", "a >= np.ones(4)", "np.ones(4) == a", "a + np.ones((3, 1), np.int64)"),
     *("2.0 ** a", "a ** np.full(4, 3)"),
-]  # fmt: skip
+]
 if not numpy_2:
     CALLS = [call for call in CALLS if "trapezoid" not in call]
 # whose gradient is 0, or jumps where the numbers of this test lie

@@ -22,27 +22,71 @@ PLACES = {"": rg, "fft": rg.fft, "linalg": rg.linalg, "special": rg.special}
 REFUSALS = (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError)
 # they make a tensor of what they are given, which is no Tensor
 FACTORIES = {
-    "arange": (5,), "empty": (2, 3), "eye": (3,), "full": ((2, 3), 4.5), "linspace": (0.0, 1.0, 5),
-    "logspace": (0.0, 1.0, 5), "normal": (0.0, 1.0, (2, 3)), "ones": (2, 3), "rand": (2, 3), "randint": (0, 9, (2, 3)),
-    "randn": (2, 3), "randperm": (5,), "range": (0, 4), "zeros": (2, 3), "fft.fftfreq": (5,), "fft.rfftfreq": (5,),
-}  # fmt: skip
+    "arange": (5,),
+    "empty": (2, 3),
+    "eye": (3,),
+    "full": ((2, 3), 4.5),
+    "linspace": (0.0, 1.0, 5),
+    "logspace": (0.0, 1.0, 5),
+    "normal": (0.0, 1.0, (2, 3)),
+    "ones": (2, 3),
+    "rand": (2, 3),
+    "randint": (0, 9, (2, 3)),
+    "randn": (2, 3),
+    "randperm": (5,),
+    "range": (0, 4),
+    "zeros": (2, 3),
+    "fft.fftfreq": (5,),
+    "fft.rfftfreq": (5,),
+}
 
 
 M, P, W = numbers(3, 3), np.abs(numbers(3, 4)) + 0.5, np.arange(12).reshape(3, 4)
 SQUARE = M @ M.T + 3 * np.eye(3)
 # those that the conformance battery calls through another function
 OTHERS: dict[str, tuple[Any, ...]] = {
-    "all": (W > 3, 0), "any": (W > 3, 1), "bernoulli": (P / 9,), "bitwise_and": (W, W[::-1]),
-    "bitwise_left_shift": (W, 1), "bitwise_not": (W,), "bitwise_or": (W, 5), "bitwise_right_shift": (W, 1),
-    "bitwise_xor": (W, 3), "cholesky": (SQUARE,), "column_stack": ([P, P],), "conj_physical": (P,), "cummin": (P, 1),
-    "float_power": (W, 2), "frexp": (P,), "gcd": (W, 6), "histogram": (P, 3), "igamma": (P, P[::-1]),
-    "igammac": (P, P[::-1]), "isin": (W, W[:1]), "lcm": (W, 6), "linalg.cholesky_ex": (SQUARE,),
-    "linalg.eigh": (SQUARE,), "linalg.inv_ex": (SQUARE,), "linalg.lstsq": (SQUARE, M), "linalg.multi_dot": ([M, M, P],),
-    "linalg.slogdet": (SQUARE,), "linalg.solve_ex": (SQUARE, M), "linalg.svd": (P,), "log_softmax": (P, 1),
-    "lu": (SQUARE,), "multinomial": (P, 2), "nanmedian": (P, 1), "nextafter": (P, P[::-1]), "qr": (P,),
-    "row_stack": ([P, P],), "slogdet": (SQUARE,), "softmax": (P, 1), "spmm": (M, P), "svd": (P,),
+    "all": (W > 3, 0),
+    "any": (W > 3, 1),
+    "bernoulli": (P / 9,),
+    "bitwise_and": (W, W[::-1]),
+    "bitwise_left_shift": (W, 1),
+    "bitwise_not": (W,),
+    "bitwise_or": (W, 5),
+    "bitwise_right_shift": (W, 1),
+    "bitwise_xor": (W, 3),
+    "cholesky": (SQUARE,),
+    "column_stack": ([P, P],),
+    "conj_physical": (P,),
+    "cummin": (P, 1),
+    "float_power": (W, 2),
+    "frexp": (P,),
+    "gcd": (W, 6),
+    "histogram": (P, 3),
+    "igamma": (P, P[::-1]),
+    "igammac": (P, P[::-1]),
+    "isin": (W, W[:1]),
+    "lcm": (W, 6),
+    "linalg.cholesky_ex": (SQUARE,),
+    "linalg.eigh": (SQUARE,),
+    "linalg.inv_ex": (SQUARE,),
+    "linalg.lstsq": (SQUARE, M),
+    "linalg.multi_dot": ([M, M, P],),
+    "linalg.slogdet": (SQUARE,),
+    "linalg.solve_ex": (SQUARE, M),
+    "linalg.svd": (P,),
+    "log_softmax": (P, 1),
+    "lu": (SQUARE,),
+    "multinomial": (P, 2),
+    "nanmedian": (P, 1),
+    "nextafter": (P, P[::-1]),
+    "qr": (P,),
+    "row_stack": ([P, P],),
+    "slogdet": (SQUARE,),
+    "softmax": (P, 1),
+    "spmm": (M, P),
+    "svd": (P,),
     "triangular_solve": (P, SQUARE),
-}  # fmt: skip
+}
 
 
 def public(name: str) -> Any:
@@ -50,8 +94,11 @@ def public(name: str) -> Any:
     return getattr(PLACES[namespace], base)
 
 
-NAMES = {f"{namespace}.{name}".strip("."): public(f"{namespace}.{name}".strip(".")) for namespace in OUT
-         for name in sorted(OUT[namespace])}  # fmt: skip
+NAMES = {
+    f"{namespace}.{name}".strip("."): public(f"{namespace}.{name}".strip("."))
+    for namespace in OUT
+    for name in sorted(OUT[namespace])
+}
 
 
 def calls() -> Iterator[tuple[str, Any, Call]]:
@@ -212,11 +259,13 @@ def test_it_is_one_of_the_steps() -> None:
         (lambda x, y: rg.sort(x, out=y), TypeError, "sort: out= holds one Tensor for each result, so 2 here, and 1"),
         (lambda x, y: rg.exp(x, out=(y, y)), TypeError, "exp: out= holds one Tensor for each result, so 1 here"),
         (
-            lambda x, y: rg.exp(x, out=rg.empty(3, dtype=rg.int32)), RuntimeError,
+            lambda x, y: rg.exp(x, out=rg.empty(3, dtype=rg.int32)),
+            RuntimeError,
             "exp: the result is float32, which cannot become int32, the type of out; make out with dtype=float32",
         ),
         (
-            lambda x, y: rg.exp(x.requires_grad_(), out=y), RuntimeError,
+            lambda x, y: rg.exp(x.requires_grad_(), out=y),
+            RuntimeError,
             "exp: out= records no gradient, and an argument requires one; leave out= away",
         ),
         (lambda x, y: rg.exp(x, out=y.requires_grad_()), RuntimeError, "exp: out= records no gradient"),
@@ -225,7 +274,7 @@ def test_it_is_one_of_the_steps() -> None:
         (lambda x, y: rg.add(x, out=y), TypeError, r"add\(\) missing 1 required positional argument: 'other'"),
         (lambda x, y: rg.sum(x, axis=0, dim=0, out=y), TypeError, "sum: axis and dim are one argument"),
     ],
-)  # fmt: skip
+)
 def test_messages(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call(rg.ones(3), rg.ones(3))

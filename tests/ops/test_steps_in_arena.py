@@ -191,9 +191,15 @@ def test_what_somebody_holds_stays() -> None:
         return rg.sin(rg.cos(y))
 
     for hold in (
-        lambda y: y, lambda y: y.array, lambda y: y[3:], lambda y: y.array[::-1][2:], lambda y: {"y": [y.detach()]},
-        lambda y: memoryview(y.array), lambda y: np.asarray(memoryview(y.array))[1:], lambda y: (lambda: y),
-    ):  # fmt: skip
+        lambda y: y,
+        lambda y: y.array,
+        lambda y: y[3:],
+        lambda y: y.array[::-1][2:],
+        lambda y: {"y": [y.detach()]},
+        lambda y: memoryview(y.array),
+        lambda y: np.asarray(memoryview(y.array))[1:],
+        lambda y: lambda: y,
+    ):
         steps = rg.record_steps(run, hold).in_arena()
         assert in_arena(steps) == [False, True, False], hold
     steps = rg.record_steps(run, lambda y: None).in_arena()

@@ -388,7 +388,5 @@ def test_adafactor_follows_the_paper(shape: tuple[int, ...]) -> None:
         gradient = rng.normal(size=shape)
         parameter.grad = Tensor(np.array(gradient))
         optimizer.step()
-        expected, row, column, full = naive.adafactor_step(
-            expected, gradient, row, column, full, step=step, **options
-        )
+        expected, row, column, full = naive.adafactor_step(expected, gradient, row, column, full, step=step, **options)
         np.testing.assert_allclose(parameter.array, expected, rtol=1e-12)

@@ -57,14 +57,16 @@ def test_each_side_times_its_own_calls_in_a_process_of_its_own(measured, tmp_pat
 
 def test_a_process_is_stopped_while_the_other_measures(measured, tmp_path: Path) -> None:
     """Our call reads the state of the other process, which the suite's rows have noted while they were built."""
-    measured("""
+    measured(
+        """
     open({folder!r} + f"/{os.getpid()}", "w").close()
     def ours():
         others = [pid for pid in os.listdir({folder!r}) if pid.isdigit() and pid != str(os.getpid())]
         states = [open(f"/proc/{pid}/stat").read().rsplit(") ", 1)[1][0] for pid in others]
         open({folder!r} + "/states", "a").write("".join(states))
     yield Row("g", "r", ours, {"eager": ours})
-""".replace("{folder!r}", repr(str(tmp_path))))
+""".replace("{folder!r}", repr(str(tmp_path)))
+    )
     assert set((tmp_path / "states").read_text()) == {"T"}
 
 

@@ -141,8 +141,10 @@ def test_depthwise_of_real_networks() -> None:
 def test_padding_modes_of_layers(ndim: int, mode: str) -> None:
     x, name = normal(2, 4, *(5, 6, 4)[:ndim]), f"Conv{ndim}d"
     for options in (
-        {"padding": (2, 1, 1)[:ndim]}, {"padding": 2, "stride": 2, "groups": 2}, {"padding": "same", "dilation": 2},
-    ):  # fmt: skip
+        {"padding": (2, 1, 1)[:ndim]},
+        {"padding": 2, "stride": 2, "groups": 2},
+        {"padding": "same", "dilation": 2},
+    ):
         layer = getattr(retrograd.nn, name)(4, 6, 3, padding_mode=mode, dtype=np.float64, **options)
         other = getattr(torch.nn, name)(4, 6, 3, padding_mode=mode, dtype=torch.float64, **options)
         state = {key: torch.tensor(value.array) for key, value in layer.state_dict().items()}

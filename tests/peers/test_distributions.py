@@ -38,15 +38,22 @@ CASES: dict[str, tuple[Make, tuple[np.ndarray, ...], np.ndarray, str]] = {
     "Dirichlet": (lambda d, a: d.Dirichlet(a + 1), (SIMPLEX,), SHARES, "entropy mean variance mode"),
     "LogNormal": (lambda d, a, b: d.LogNormal(a, b), (C, A / 2), POSITIVE, "entropy cdf icdf mean variance mode"),
     "MultivariateNormal": (
-        lambda d, a, b: d.MultivariateNormal(a, (b + b.mT) / 2), (LOC, COVARIANCE), VECTORS, "entropy mean variance"
+        lambda d, a, b: d.MultivariateNormal(a, (b + b.mT) / 2),
+        (LOC, COVARIANCE),
+        VECTORS,
+        "entropy mean variance",
     ),
     "MultivariateNormal, factor": (
         lambda d, a, b: d.MultivariateNormal(a, scale_tril=b.tril()),
-        (LOC, COVARIANCE[0]), VECTORS, "entropy mean variance covariance_matrix precision_matrix",
+        (LOC, COVARIANCE[0]),
+        VECTORS,
+        "entropy mean variance covariance_matrix precision_matrix",
     ),
     "MultivariateNormal, precision": (
         lambda d, a, b: d.MultivariateNormal(a, precision_matrix=(b + b.mT) / 2),
-        (LOC, COVARIANCE), VECTORS, "entropy scale_tril covariance_matrix",
+        (LOC, COVARIANCE),
+        VECTORS,
+        "entropy scale_tril covariance_matrix",
     ),
     "Bernoulli": (lambda d, a: d.Bernoulli(a), (P,), COUNTS % 2, "entropy mean variance mode logits"),
     "Bernoulli, logits": (lambda d, a: d.Bernoulli(logits=a), (C,), COUNTS % 2, "entropy mean variance probs"),
@@ -60,34 +67,53 @@ CASES: dict[str, tuple[Make, tuple[np.ndarray, ...], np.ndarray, str]] = {
     "Independent": (lambda d, a, b: d.Independent(d.Normal(a, b), 1), (C, A), X, "entropy mean variance"),
     "RelaxedBernoulli": (lambda d, a: d.RelaxedBernoulli(0 * a.sum() + 1.7, logits=a), (C,), UNIT, ""),
     "RelaxedOneHotCategorical": (
-        lambda d, a: d.RelaxedOneHotCategorical(0 * a.sum() + 1.7, logits=a), (SIMPLEX,), SHARES, ""
+        lambda d, a: d.RelaxedOneHotCategorical(0 * a.sum() + 1.7, logits=a),
+        (SIMPLEX,),
+        SHARES,
+        "",
     ),
     "squashed Normal": (
-        lambda d, a, b: d.TransformedDistribution(d.Normal(a, b), [
-            d.transforms.TanhTransform(cache_size=1), d.transforms.AffineTransform(0.5, -2.0)
-        ]), (C, A), UNIT, "cdf",
+        lambda d, a, b: d.TransformedDistribution(
+            d.Normal(a, b), [d.transforms.TanhTransform(cache_size=1), d.transforms.AffineTransform(0.5, -2.0)]
+        ),
+        (C, A),
+        UNIT,
+        "cdf",
     ),
     "logistic": (
         lambda d, a, b: d.TransformedDistribution(
             d.Uniform(a * 0, a * 0 + 1), [d.SigmoidTransform().inv, d.AffineTransform(loc=a, scale=b)]
-        ), (C, A), X, "cdf icdf",
+        ),
+        (C, A),
+        X,
+        "cdf icdf",
     ),
     "more transforms": (
-        lambda d, a, b: d.TransformedDistribution(d.Independent(d.Normal(a, b), 1), d.ComposeTransform([
-            d.transforms.SoftplusTransform(), d.PowerTransform(2.0), d.AffineTransform(0.01, 1.0, event_dim=1)
-        ])), (C, A), POSITIVE, "",
+        lambda d, a, b: d.TransformedDistribution(
+            d.Independent(d.Normal(a, b), 1),
+            d.ComposeTransform(
+                [d.transforms.SoftplusTransform(), d.PowerTransform(2.0), d.AffineTransform(0.01, 1.0, event_dim=1)]
+            ),
+        ),
+        (C, A),
+        POSITIVE,
+        "",
     ),
     "mixture": (
-        lambda d, a, b: d.MixtureSameFamily(d.Categorical(logits=a), d.Normal(a, b)), (C, A), X[..., 0],
+        lambda d, a, b: d.MixtureSameFamily(d.Categorical(logits=a), d.Normal(a, b)),
+        (C, A),
+        X[..., 0],
         "cdf mean variance",
     ),
     "mixture of vectors": (
         lambda d, a, b: d.MixtureSameFamily(
             d.Categorical(logits=a), d.Independent(d.Normal(a.unsqueeze(-1) + b, b), 1)
         ),
-        (C, B), X, "mean variance",
+        (C, B),
+        X,
+        "mean variance",
     ),
-}  # fmt: skip
+}
 
 
 def _value(module: Any, name: str, x: np.ndarray) -> Any:
@@ -149,8 +175,22 @@ def test_shapes_and_supports(name: str) -> None:
 PAIRS: dict[str, tuple[Make, Make, tuple[np.ndarray, ...]]] = {
     name: (CASES[name][0], CASES[name][0], CASES[name][1])
     for name in (
-        "Normal", "HalfNormal", "Exponential", "Laplace", "Gumbel", "Gamma", "Beta", "Dirichlet", "LogNormal",
-        "MultivariateNormal", "Bernoulli", "Geometric", "Poisson", "Categorical", "OneHotCategorical", "Independent",
+        "Normal",
+        "HalfNormal",
+        "Exponential",
+        "Laplace",
+        "Gumbel",
+        "Gamma",
+        "Beta",
+        "Dirichlet",
+        "LogNormal",
+        "MultivariateNormal",
+        "Bernoulli",
+        "Geometric",
+        "Poisson",
+        "Categorical",
+        "OneHotCategorical",
+        "Independent",
     )
 } | {
     "Uniform": (lambda d, a: d.Uniform(-a, a), lambda d, a: d.Uniform(-2 * a, a + 1), (A,)),
@@ -160,7 +200,7 @@ PAIRS: dict[str, tuple[Make, Make, tuple[np.ndarray, ...]]] = {
     "Gamma, Normal": (lambda d, a: d.Gamma(a, a + 1), lambda d, a: d.Normal(a, a), (A,)),
     "Exponential, Gamma": (lambda d, a: d.Exponential(a), lambda d, a: d.Gamma(a, a + 1), (A,)),
     "Gamma, Exponential": (lambda d, a: d.Gamma(a, a + 1), lambda d, a: d.Exponential(a), (A,)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PAIRS)

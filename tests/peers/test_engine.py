@@ -42,14 +42,15 @@ COPIES: dict[str, Any] = {
     "as_tensor": lambda lib, x: lib.as_tensor(x),
     "requires_grad_": lambda lib, x: x.requires_grad_(),
     "change in place": lambda lib, x: x.requires_grad_(False).add_(1),
-    **{name: lambda lib, x, name=name: getattr(x, name)() for name in (
-        "detach", "clone", "float", "double", "cpu", "contiguous", "detach_", "exp", "share_memory_"
-    )},
+    **{
+        name: lambda lib, x, name=name: getattr(x, name)()
+        for name in ("detach", "clone", "float", "double", "cpu", "contiguous", "detach_", "exp", "share_memory_")
+    },
     "data": lambda lib, x: x.data,
     "to": lambda lib, x: x.to(lib.float64),
     "index": lambda lib, x: x[:2],
     "view": lambda lib, x: x.view(1, 3),
-}  # fmt: skip
+}
 
 
 def _holder(lib: Any, x: Any) -> Any:

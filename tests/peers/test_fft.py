@@ -23,9 +23,27 @@ def _pairs(z: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("norm", [None, "forward", "backward", "ortho"])
 @pytest.mark.parametrize(
     "name",
-    ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn",
-     "irfftn", "hfft2", "hfftn", "ihfft2", "ihfftn"),
-)  # fmt: skip
+    (
+        "fft",
+        "ifft",
+        "rfft",
+        "irfft",
+        "hfft",
+        "ihfft",
+        "fft2",
+        "ifft2",
+        "rfft2",
+        "irfft2",
+        "fftn",
+        "ifftn",
+        "rfftn",
+        "irfftn",
+        "hfft2",
+        "hfftn",
+        "ihfft2",
+        "ihfftn",
+    ),
+)
 def test_transforms(name: str, norm: str | None) -> None:
     of_reals = name in ("rfft", "ihfft", "rfft2", "rfftn", "ihfft2", "ihfftn")
     for options in ONE if name[-1] == "t" else MANY:
@@ -60,9 +78,12 @@ def test_helpers(n: int) -> None:
 
 SOUND, SEEN = normal(2, 33), normal(2, 5, 7, 2)
 FRAMES: list[dict[str, Any]] = [
-    {}, {"hop_length": 3, "center": False}, {"win_length": 6, "hop_length": 2}, {"normalized": True, "hop_length": 3},
+    {},
+    {"hop_length": 3, "center": False},
+    {"win_length": 6, "hop_length": 2},
+    {"normalized": True, "hop_length": 3},
     {"onesided": False},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("pad_mode", ["reflect", "constant", "replicate", "circular"])

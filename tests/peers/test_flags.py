@@ -16,9 +16,13 @@ from ..ops.test_flags import CASES, FUNCTIONS, arguments_of
 
 VALUES = (0, 1, np.False_, np.True_)
 PLACES = {
-    "retrograd": (torch,), "linalg": (torch.linalg,), "utils": (torch.nn.utils,), "Tensor": (torch.Tensor,),
-    "autograd": (torch.autograd,), "functional": (torch.nn.functional, torch.autograd.functional),
-}  # fmt: skip
+    "retrograd": (torch,),
+    "linalg": (torch.linalg,),
+    "utils": (torch.nn.utils,),
+    "Tensor": (torch.Tensor,),
+    "autograd": (torch.autograd,),
+    "functional": (torch.nn.functional, torch.autograd.functional),
+}
 
 
 def _theirs(value: Any) -> Any:

@@ -297,13 +297,15 @@ def test_a_change_of_what_backward_does_not_need() -> None:
 @pytest.mark.parametrize(
     ("tensor", "message"),
     [
-        *((torch.ones(2, dtype=kind), f"exp: argument 0 is {kind}, and retrograd computes in float32 and float64")
-          for kind in (torch.float16, torch.bfloat16, torch.complex64, torch.uint16)),
+        *(
+            (torch.ones(2, dtype=kind), f"exp: argument 0 is {kind}, and retrograd computes in float32 and float64")
+            for kind in (torch.float16, torch.bfloat16, torch.complex64, torch.uint16)
+        ),
         (torch.ones(2, device="meta"), "exp: argument 0 is on the device meta and has no values"),
         (torch.eye(2).to_sparse(), r"layout torch.sparse_coo; use tensor.to_dense\(\)"),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_tensors_that_are_refused(tensor: torch.Tensor, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         function(rg.exp)(tensor)

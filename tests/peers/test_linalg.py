@@ -78,7 +78,9 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "matrix_power": (lambda m, x: m.matrix_power(x, 5), (A,)),
     "matrix_power, 0": (lambda m, x: m.matrix_power(x, 0) * x, (A,)),
     "solve_triangular, one right side": (
-        lambda m, x, y: m.linalg.solve_triangular(x, y, upper=True), (A[:, :2, :2], B[0, :2])),
+        lambda m, x, y: m.linalg.solve_triangular(x, y, upper=True),
+        (A[:, :2, :2], B[0, :2]),
+    ),
     "triangular_solve, one right side": (lambda m, x, y: m.triangular_solve(y, x)[0], (A[:, :2, :2], B[0, :2])),
     "cholesky_solve, one right side": (lambda m, x, y: m.cholesky_solve(x, y.tril()), (B[0, :2], S[:, :2, :2])),
     "matrix_power, inverse": (lambda m, x: m.linalg.matrix_power(x, -3), (A,)),

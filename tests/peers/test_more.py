@@ -18,11 +18,13 @@ Call = Callable[..., Any]
 WITH_GRADIENT: dict[str, tuple[Call, tuple[Any, ...]]] = {
     **{
         f"atleast_{n}d {shape}": (lambda m, x, n=n: getattr(m, f"atleast_{n}d")(x), (np.asarray(normal(*shape)),))
-        for n in (1, 2, 3) for shape in ((), (3,), (2, 3), (2, 3, 4))
+        for n in (1, 2, 3)
+        for shape in ((), (3,), (2, 3), (2, 3, 4))
     },
     **{
         f"{name} {pieces}": (lambda m, x, name=name, p=pieces: getattr(m, name)(x, p)[1], (normal(3, 6, 9),))
-        for name in ("hsplit", "vsplit", "dsplit") for pieces in (3, [1, 3])
+        for name in ("hsplit", "vsplit", "dsplit")
+        for pieces in (3, [1, 3])
     },
     **{f"dist {p}": (lambda m, x, y, p=p: m.dist(x, y, p), (M, normal(6))) for p in (2, 1, np.inf, 0.5, 3)},
     "column_stack": (lambda m, x, y: m.column_stack((x, y)), (V, normal(7, 2))),
@@ -39,8 +41,10 @@ WITH_GRADIENT: dict[str, tuple[Call, tuple[Any, ...]]] = {
     "nanquantile": (lambda m, x: m.nanquantile(x, 0.4, dim=1, keepdim=True), (X,)),
     "cov": (lambda m, x: m.cov(x), (M,)),
     "cov, weights": (
-        lambda m, x: m.cov(x, correction=0, fweights=m.tensor([1, 2, 0, 3, 1, 1]),
-                           aweights=m.tensor(np.arange(6) + 0.5)), (M,),
+        lambda m, x: m.cov(
+            x, correction=0, fweights=m.tensor([1, 2, 0, 3, 1, 1]), aweights=m.tensor(np.arange(6) + 0.5)
+        ),
+        (M,),
     ),
     "cov, importance": (lambda m, x, w: m.cov(x, aweights=w.abs()), (M, normal(6))),
     "cov, vector": (lambda m, x: x.cov(), (V,)),
@@ -57,7 +61,8 @@ WITH_GRADIENT: dict[str, tuple[Call, tuple[Any, ...]]] = {
     "as_strided, repeated": (lambda m, x: m.as_strided(x[:1].expand(4), (3, 2), (0, 0)), (V,)),
     # PyTorch's gradient to the input is that of the replaced elements
     "as_strided_scatter": (
-        lambda m, x, y: m.as_strided_scatter(x.detach(), y, (2, 2), (1, 3), 1) + x * 0, (V, normal(2, 2)),
+        lambda m, x, y: m.as_strided_scatter(x.detach(), y, (2, 2), (1, 3), 1) + x * 0,
+        (V, normal(2, 2)),
     ),
     "select_scatter": (lambda m, x, y: m.select_scatter(x, y[0], 1, 2), (X, normal(1, 3, 6))),
     "slice_scatter": (lambda m, x, y: m.slice_scatter(x, y, 1, 1, None, 2), (X, normal(3, 2, 6))),
@@ -67,7 +72,7 @@ WITH_GRADIENT: dict[str, tuple[Call, tuple[Any, ...]]] = {
     "frexp": (lambda m, x: m.frexp(x)[0], (V,)),
     "ldexp": (lambda m, x, y: m.ldexp(x, y), (V, V[::-1].copy())),
     "float_power": (lambda m, x: m.float_power(x, 3), (V,)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", WITH_GRADIENT)
@@ -86,9 +91,10 @@ FIRST_ORDER: dict[str, tuple[Call, tuple[Any, ...]]] = {
             lambda m, x, y, r=reduce, i=include: m.index_reduce(x, 1, m.tensor([0, 3, 0]), y, r, include_self=i),
             (X, normal(3, 3, 6)),
         )
-        for reduce in ("prod", "mean", "amax", "amin") for include in (True, False)
+        for reduce in ("prod", "mean", "amax", "amin")
+        for include in (True, False)
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.filterwarnings("ignore:index_reduce")
@@ -110,15 +116,18 @@ VALUES: dict[str, Call] = {
     "corrcoef of a vector": lambda m: m.corrcoef(m.tensor(V)),
     **{
         f"nanquantile {dim} {way}": lambda m, d=dim, i=way: m.nanquantile(
-            m.tensor(HOLES), m.tensor(PARTS), dim=d, interpolation=i)
-        for dim in (None, 0, 1) for way in ("linear", "lower", "higher", "midpoint", "nearest")
+            m.tensor(HOLES), m.tensor(PARTS), dim=d, interpolation=i
+        )
+        for dim in (None, 0, 1)
+        for way in ("linear", "lower", "higher", "midpoint", "nearest")
     },
     **{
         f"gradient {options}": lambda m, options=options: m.gradient(m.tensor(X), **options)
         for options in ({}, {"dim": (0, 2), "edge_order": 2}, {"spacing": 0.5}, {"spacing": (2.0, 3.0), "dim": (1, 2)})
     },
     "gradient, coordinates": lambda m: m.gradient(
-        m.tensor(X), spacing=[m.tensor(np.array([0.0, 1, 3, 3.5, 5]))], dim=1, edge_order=2),
+        m.tensor(X), spacing=[m.tensor(np.array([0.0, 1, 3, 3.5, 5]))], dim=1, edge_order=2
+    ),
     "gradient of integers": lambda m: m.gradient(m.tensor([1, 4, 9, 16])),
     "vander": lambda m: m.vander(m.tensor(V), 3),
     "vander, increasing": lambda m: m.vander(m.tensor([1, 2, 3]), increasing=True),
@@ -128,38 +137,65 @@ VALUES: dict[str, Call] = {
     **{
         f"unique_consecutive {options}": lambda m, options=options: m.unique_consecutive(m.tensor(RUNS), **options)
         for options in (
-            {}, {"return_inverse": True, "return_counts": True}, {"dim": 0, "return_inverse": True},
+            {},
+            {"return_inverse": True, "return_counts": True},
+            {"dim": 0, "return_inverse": True},
             {"dim": 1, "return_counts": True},
         )
     },
     "unique_consecutive of nothing": lambda m: m.unique_consecutive(m.tensor([]), return_counts=True),
     **{
         f"{name} {n} {options}": lambda m, name=name, n=n, options=options: getattr(m, f"{name}_window")(
-            n, *options, dtype=m.float64)
-        for name in ("bartlett", "blackman", "hamming", "hann", "kaiser") for n in (0, 1, 2, 7)
+            n, *options, dtype=m.float64
+        )
+        for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")
+        for n in (0, 1, 2, 7)
         for options in ((), (False,))
     },
     "hamming, numbers": lambda m: m.hamming_window(5, True, 0.4, 0.6, dtype=m.float64),
     "kaiser, numbers": lambda m: m.kaiser_window(5, False, 3.0),
     **{
         f"signal.{name} {n} {options}": lambda m, name=name, n=n, options=options: getattr(m.signal.windows, name)(
-            n, **options, dtype=m.float64)
-        for name, more in (
-            *((name, {}) for name in ("bartlett", "blackman", "cosine", "exponential", "gaussian", "general_hamming",
-                                      "hamming", "hann", "kaiser", "nuttall")),
-            ("exponential", {"tau": 2.5}), ("gaussian", {"std": 3.0}), ("general_cosine", {"a": [0.3, 0.4, 0.2, 0.1]}),
-            ("general_hamming", {"alpha": 0.7}), ("kaiser", {"beta": 3.0}), ("kaiser", {"beta": 0.0}),
+            n, **options, dtype=m.float64
         )
-        for n in (0, 1, 2, 7) for options in (more, {**more, "sym": False})
+        for name, more in (
+            *(
+                (name, {})
+                for name in (
+                    "bartlett",
+                    "blackman",
+                    "cosine",
+                    "exponential",
+                    "gaussian",
+                    "general_hamming",
+                    "hamming",
+                    "hann",
+                    "kaiser",
+                    "nuttall",
+                )
+            ),
+            ("exponential", {"tau": 2.5}),
+            ("gaussian", {"std": 3.0}),
+            ("general_cosine", {"a": [0.3, 0.4, 0.2, 0.1]}),
+            ("general_hamming", {"alpha": 0.7}),
+            ("kaiser", {"beta": 3.0}),
+            ("kaiser", {"beta": 0.0}),
+        )
+        for n in (0, 1, 2, 7)
+        for options in (more, {**more, "sym": False})
     },
     "signal.exponential, center": lambda m: m.signal.windows.exponential(5, center=1.5, sym=False),
     "histogramdd": lambda m: m.histogramdd(m.tensor(X.reshape(-1, 2)), [2, 3]).hist,
     "histogramdd, edges": lambda m: m.histogramdd(m.tensor(X.reshape(-1, 2)), 3, range=(-1.0, 1.0, 0.0, 2.0)).bin_edges,
-    "histogramdd, density": lambda m: m.histogramdd(
-        m.tensor(X.reshape(-1, 2)), 2, weight=m.arange(1.0, X.size / 2 + 1, dtype=m.float64), density=True).hist,
+    "histogramdd, density": lambda m: (
+        m.histogramdd(
+            m.tensor(X.reshape(-1, 2)), 2, weight=m.arange(1.0, X.size / 2 + 1, dtype=m.float64), density=True
+        ).hist
+    ),
     "histogramdd, nothing": lambda m: m.histogramdd(m.tensor(X.reshape(-1, 2)[:0]), 2)[1],
-    "histogramdd, NaN": lambda m: m.histogramdd(
-        m.tensor([[1.0, float("nan")], [0.0, 1.0]]), 3, range=(0.0, 1.0, 0.0, 1.0)).hist,
+    "histogramdd, NaN": lambda m: (
+        m.histogramdd(m.tensor([[1.0, float("nan")], [0.0, 1.0]]), 3, range=(0.0, 1.0, 0.0, 1.0)).hist
+    ),
     "nonzero_static": lambda m: m.nonzero_static(m.tensor(X) > 0, size=3),
     "nonzero_static, more": lambda m: m.tensor([[0, 2], [3, 0]]).nonzero_static(size=4, fill_value=9),
     "nonzero_static, a number": lambda m: m.nonzero_static(m.tensor(5), size=2),
@@ -170,8 +206,10 @@ VALUES: dict[str, Call] = {
     "heaviside": lambda m: m.heaviside(m.tensor(SPECIAL), m.tensor(np.array([0.5]))),
     "nextafter": lambda m: m.nextafter(m.tensor(SPECIAL), m.tensor(SPECIAL[::-1].copy())),
     "zeta, numbers": lambda m: (
-        m.special.zeta(3, m.tensor(np.array([0.5, 2.0]))), m.special.zeta(m.tensor([2, 1, 0]), 1.5),
-        m.special.zeta(2.5, m.tensor([0.0, -1.0, -2.5]))),
+        m.special.zeta(3, m.tensor(np.array([0.5, 2.0]))),
+        m.special.zeta(m.tensor([2, 1, 0]), 1.5),
+        m.special.zeta(2.5, m.tensor([0.0, -1.0, -2.5])),
+    ),
     "gradient, none": lambda m: m.gradient(m.tensor(X), spacing=None, dim=None),
     "gradient, a distance of 0": lambda m: m.gradient(m.tensor(X), spacing=0.0),
     "cov, one row": lambda m: m.cov(m.tensor(X[0])[:1]),
@@ -187,14 +225,13 @@ VALUES: dict[str, Call] = {
     "shifts": lambda m: (m.tensor([1, -8, 5]) << m.tensor([1, 2, 0]), m.tensor([64, -8]) >> 1),
     "histogram": lambda m: m.histogram(m.tensor(X), 4),
     "histogram, density": lambda m: m.histogram(m.tensor(X), 4, range=(-1.0, 1.0), density=True),
-    "histogram, edges": lambda m: m.histogram(
-        m.tensor(X), m.tensor(np.array([-1.0, 0, 0.5])), weight=m.tensor(X * X)),
+    "histogram, edges": lambda m: m.histogram(m.tensor(X), m.tensor(np.array([-1.0, 0, 0.5])), weight=m.tensor(X * X)),
     **{
         f"{name} {x.dtype}": lambda m, name=name, x=x: getattr(m, name)(m.tensor(x))
         for name in ("isposinf", "isneginf", "isreal", "signbit", "deg2rad", "rad2deg", "sinc", "lgamma", "erfinv")
         for x in (SPECIAL, np.array([1, -1, 0]), np.array([True, False]))
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", VALUES)

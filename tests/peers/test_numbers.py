@@ -33,16 +33,63 @@ def like(lib: Any, x: Any, value: Any) -> Any:
 
 
 ALONG: dict[str, Along] = {
-    **{name: of(name) for name in (
-        "sum", "mean", "prod", "nansum", "nanmean", "amax", "amin", "max", "min", "aminmax", "median",
-        "nanmedian", "mode", "sort", "argsort", "argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin",
-        "logcumsumexp", "logsumexp",
-        "softmax", "log_softmax", "squeeze", "all", "any", "count_nonzero",
-    )},
-    **{f"{name}, kept": of(name, keepdim=True) for name in (
-        "sum", "mean", "prod", "nansum", "nanmean", "amax", "amin", "max", "min", "aminmax", "median",
-        "nanmedian", "mode", "argmax", "argmin", "logsumexp", "all", "any",
-    )},
+    **{
+        name: of(name)
+        for name in (
+            "sum",
+            "mean",
+            "prod",
+            "nansum",
+            "nanmean",
+            "amax",
+            "amin",
+            "max",
+            "min",
+            "aminmax",
+            "median",
+            "nanmedian",
+            "mode",
+            "sort",
+            "argsort",
+            "argmax",
+            "argmin",
+            "cumsum",
+            "cumprod",
+            "cummax",
+            "cummin",
+            "logcumsumexp",
+            "logsumexp",
+            "softmax",
+            "log_softmax",
+            "squeeze",
+            "all",
+            "any",
+            "count_nonzero",
+        )
+    },
+    **{
+        f"{name}, kept": of(name, keepdim=True)
+        for name in (
+            "sum",
+            "mean",
+            "prod",
+            "nansum",
+            "nanmean",
+            "amax",
+            "amin",
+            "max",
+            "min",
+            "aminmax",
+            "median",
+            "nanmedian",
+            "mode",
+            "argmax",
+            "argmin",
+            "logsumexp",
+            "all",
+            "any",
+        )
+    },
     "topk": of("topk", 1),
     "topk of none": of("topk", 0),
     "kthvalue": of("kthvalue", 1),
@@ -84,7 +131,7 @@ ALONG: dict[str, Along] = {
     "scatter_reduce, mean": lambda lib, x, dim: lib.scatter_reduce(
         x, dim, ints(lib, [0, 0]), lib.stack([x, x * x]), "mean"
     ),
-}  # fmt: skip
+}
 NO_AXIS: dict[str, Along] = {
     **{name: of(name) for name in ("unbind", "diff", "trapezoid")},
     **{name: of(name, 1) for name in ("chunk", "split", "tensor_split")},
@@ -106,6 +153,7 @@ def test_axis_of_a_number(name: str, dim: int) -> None:
     for k, (y, peer) in enumerate(zip(ours, theirs, strict=True)):
         assert_close(y, peer, f"{name}, result {k}")
         if peer.is_floating_point():
+
             def part(lib: Any, x: Any, k: int = k) -> Any:
                 found = function(lib, x, dim)
                 return found[k] if isinstance(found, tuple) else found
@@ -160,9 +208,11 @@ def test_norms_of_a_number(order: float, value: float) -> None:
     x = np.array(value)
     assert_agree(lambda x: x.norm(order), lambda x: x.norm(order), x, second=value != 0 or order == 1)
     assert_agree(
-        lambda x: retrograd.linalg.vector_norm(x, order), lambda x: torch.linalg.vector_norm(x, order), x,
+        lambda x: retrograd.linalg.vector_norm(x, order),
+        lambda x: torch.linalg.vector_norm(x, order),
+        x,
         second=value != 0 or order == 1,  # at 0 that of 2 is 0, PyTorch's NaN
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

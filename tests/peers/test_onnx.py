@@ -43,9 +43,16 @@ class Characters(nn.Module):  # type: ignore[misc, name-defined]
 def convolutional() -> Any:
     blocks = [Residual(8, 8, 1), Residual(8, 16, 2), Residual(16, 16, 2, groups=4)]
     return nn.Sequential(
-        nn.Conv2d(3, 8, 7, 2, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, 1), *blocks, nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(), nn.Dropout(0.1), nn.Linear(16, 20),
-    )  # fmt: skip
+        nn.Conv2d(3, 8, 7, 2, 3),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, 1),
+        *blocks,
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Dropout(0.1),
+        nn.Linear(16, 20),
+    )
 
 
 CASES = {
@@ -66,9 +73,15 @@ def exported(name: str, path: Path) -> tuple[Any, Any, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # this exporter is the old one, which needs no further package
         torch.onnx.export(
-            net, (inputs(2),), str(path), dynamo=False, input_names=["x"], dynamic_axes={"x": {0: "N"}},
-            do_constant_folding=False, training=torch.onnx.TrainingMode.PRESERVE,
-        )  # fmt: skip
+            net,
+            (inputs(2),),
+            str(path),
+            dynamo=False,
+            input_names=["x"],
+            dynamic_axes={"x": {0: "N"}},
+            do_constant_folding=False,
+            training=torch.onnx.TrainingMode.PRESERVE,
+        )
     return net, inputs(5), rg.onnx.load(path).eval()
 
 

@@ -73,9 +73,15 @@ def test_from_pytorch_through_an_epoch_to_onnxruntime(name: str, tmp_path: Path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            net, (torch.from_numpy(x[:2]),), str(tmp_path / "theirs.onnx"), dynamo=False, input_names=["x"],
-            dynamic_axes={"x": {0: "N"}}, do_constant_folding=False, training=torch.onnx.TrainingMode.PRESERVE,
-        )  # fmt: skip
+            net,
+            (torch.from_numpy(x[:2]),),
+            str(tmp_path / "theirs.onnx"),
+            dynamo=False,
+            input_names=["x"],
+            dynamic_axes={"x": {0: "N"}},
+            do_constant_folding=False,
+            training=torch.onnx.TrainingMode.PRESERVE,
+        )
     ours = rg.onnx.load(tmp_path / "theirs.onnx").eval()
     with torch.no_grad():
         np.testing.assert_allclose(ours(rg.tensor(x[:16])).detach().numpy(), net(torch.from_numpy(x[:16])), atol=1e-5)

@@ -106,23 +106,51 @@ def test_indices_of_the_maximum() -> None:
 
 # PyTorch's out= that is missing here, or not there although its documentation has it, and why
 OTHERWISE = {
-    "frexp": "takes a tuple alone", "hamming_window": "its documentation alone has it",
-    "argsort": "only with stable=", "linalg.tensorinv": "needs an invertible tensor of four axes",
-    "linalg.cholesky": "needs a positive definite matrix", "cholesky": "likewise",
-    "histogram": "needs a tuple and bins", "linalg.solve_triangular": "needs the keyword upper",
-}  # fmt: skip
+    "frexp": "takes a tuple alone",
+    "hamming_window": "its documentation alone has it",
+    "argsort": "only with stable=",
+    "linalg.tensorinv": "needs an invertible tensor of four axes",
+    "linalg.cholesky": "needs a positive definite matrix",
+    "cholesky": "likewise",
+    "histogram": "needs a tuple and bins",
+    "linalg.solve_triangular": "needs the keyword upper",
+}
 
 
 def takes_out(function: Any) -> bool | None:
     """Whether a function of PyTorch takes out=, by its answers to calls with it; None if they do not tell."""
     x, places = torch.rand(2, 2), torch.zeros(2, 2, dtype=torch.int64)
     texts = []
-    for args in [(x,), (x, x), (x, 0), (x, 0, places), (x, 0, places, x), (x, 0, places[0], x), (2,), (2, 2), ([x],),
-                 (x, x, x), (object(),), (0.0, 3.0, 4), ((2, 2), 1.0), (0, 3, (2,)), (x, 2, 0, 1.0), (1, x), (x, 3),
-                 (x, 0, places, x, "sum"), (x, 0, places[0], x, "mean")]:  # fmt: skip
-        for out in (torch.empty(0), torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.bool),
-                    torch.empty(0, dtype=torch.complex64), (torch.empty(0), torch.empty(0, dtype=torch.int64)),
-                    (torch.empty(0),) * 2, (torch.empty(0),) * 3):  # fmt: skip
+    for args in [
+        (x,),
+        (x, x),
+        (x, 0),
+        (x, 0, places),
+        (x, 0, places, x),
+        (x, 0, places[0], x),
+        (2,),
+        (2, 2),
+        ([x],),
+        (x, x, x),
+        (object(),),
+        (0.0, 3.0, 4),
+        ((2, 2), 1.0),
+        (0, 3, (2,)),
+        (x, 2, 0, 1.0),
+        (1, x),
+        (x, 3),
+        (x, 0, places, x, "sum"),
+        (x, 0, places[0], x, "mean"),
+    ]:
+        for out in (
+            torch.empty(0),
+            torch.empty(0, dtype=torch.int64),
+            torch.empty(0, dtype=torch.bool),
+            torch.empty(0, dtype=torch.complex64),
+            (torch.empty(0), torch.empty(0, dtype=torch.int64)),
+            (torch.empty(0),) * 2,
+            (torch.empty(0),) * 3,
+        ):
             try:
                 function(*args, out=out)
                 return True
@@ -138,9 +166,11 @@ def takes_out(function: Any) -> bool | None:
 @pytest.mark.filterwarnings("ignore")
 def test_the_operators_that_take_out_are_those_of_pytorch() -> None:
     places: dict[str, tuple[Any, Any]] = {
-        "": (retrograd, torch), "fft": (retrograd.fft, torch.fft), "linalg": (retrograd.linalg, torch.linalg),
+        "": (retrograd, torch),
+        "fft": (retrograd.fft, torch.fft),
+        "linalg": (retrograd.linalg, torch.linalg),
         "special": (retrograd.special, torch.special),
-    }  # fmt: skip
+    }
     different, unclear = [], []
     for namespace, (ours, theirs) in places.items():
         for name, function in vars(ours).items():

@@ -95,9 +95,7 @@ def test_many_steps(name: str, options: dict[str, Any]) -> None:
 
     def make(library: Any, parameters: Any) -> Any:
         other = {"lr": 0.03} if name == "Rprop" else {"lr": 0.03, "weight_decay": 0.02}
-        return getattr(library, name)(
-            [{"params": parameters[:2]}, {"params": parameters[2:], **other}], **options
-        )
+        return getattr(library, name)([{"params": parameters[:2]}, {"params": parameters[2:], **other}], **options)
 
     ours, peer = make(retrograd.optim, mine), make(torch.optim, yours)
     for step in range(STEPS):

@@ -24,12 +24,17 @@ UNARY: dict[str, tuple[Any, ...]] = {
 }
 PLAIN: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("abs", "sign", "nan_to_num", "square", "amax", "max", "median", "frac"), ()),
-    "clamp": (-0.5, 0.5), "norm": (1,), "pow": (1,), "quantile": (0.3, 1), "cumsum": (1,),
+    "clamp": (-0.5, 0.5),
+    "norm": (1,),
+    "pow": (1,),
+    "quantile": (0.3, 1),
+    "cumsum": (1,),
 }
 POOLS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("max_pool2d", "avg_pool2d"), (3, 2, 1)),
     **dict.fromkeys(("adaptive_max_pool2d", "adaptive_avg_pool2d"), (3,)),
-    "lp_pool2d": (1.0, 2), "interpolate": (3, None, "area"),
+    "lp_pool2d": (1.0, 2),
+    "interpolate": (3, None, "area"),
 }
 PAIRS = ("l1_loss", "smooth_l1_loss", "huber_loss", "pairwise_distance")
 
@@ -62,9 +67,7 @@ def _second(library: Any, xs: Sequence[Any], gx: Any, seed: int) -> Sequence[Any
 @pytest.mark.parametrize("name", UNARY)
 def test_activations(name: str) -> None:
     arguments = UNARY[name]
-    assert_connected(
-        lambda x: getattr(ours, name)(x, *arguments), lambda x: getattr(peer, name)(x, *arguments), X
-    )
+    assert_connected(lambda x: getattr(ours, name)(x, *arguments), lambda x: getattr(peer, name)(x, *arguments), X)
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -85,9 +88,7 @@ def test_norms(order: float) -> None:
 @pytest.mark.parametrize("name", POOLS)
 def test_pooling(name: str) -> None:
     arguments = POOLS[name]
-    assert_connected(
-        lambda x: getattr(ours, name)(x, *arguments), lambda x: getattr(peer, name)(x, *arguments), IMAGES
-    )
+    assert_connected(lambda x: getattr(ours, name)(x, *arguments), lambda x: getattr(peer, name)(x, *arguments), IMAGES)
 
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate"])

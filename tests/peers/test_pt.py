@@ -16,17 +16,28 @@ from peers.compare import assert_close, normal
 
 def networks(nn: Any) -> dict[str, Any]:
     return {
-        "cnn": nn.Sequential(nn.Conv2d(2, 4, 3, stride=2), nn.BatchNorm2d(4), nn.ReLU(), nn.ConvTranspose2d(4, 3, 2),
-                             nn.Flatten(), nn.Linear(48, 5)),
+        "cnn": nn.Sequential(
+            nn.Conv2d(2, 4, 3, stride=2),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.ConvTranspose2d(4, 3, 2),
+            nn.Flatten(),
+            nn.Linear(48, 5),
+        ),
         "lstm": nn.LSTM(3, 4, num_layers=2, bidirectional=True),
         "gru": nn.GRU(3, 4, batch_first=True),
         "embedding": nn.Embedding(7, 3),
         "attention": nn.MultiheadAttention(8, 2),
-    }  # fmt: skip
+    }
 
 
-INPUTS = {"cnn": [normal(3, 2, 7, 7)], "lstm": [normal(5, 2, 3)], "gru": [normal(2, 5, 3)],
-          "embedding": [np.array([[1, 2], [0, 6]])], "attention": [normal(4, 2, 8)] * 3}  # fmt: skip
+INPUTS = {
+    "cnn": [normal(3, 2, 7, 7)],
+    "lstm": [normal(5, 2, 3)],
+    "gru": [normal(2, 5, 3)],
+    "embedding": [np.array([[1, 2], [0, 6]])],
+    "attention": [normal(4, 2, 8)] * 3,
+}
 
 
 @pytest.mark.parametrize("name", INPUTS)
@@ -81,9 +92,17 @@ def test_training_goes_on(name: str, there: bool) -> None:
 def test_plain_values_and_views_go() -> None:
     x = retrograd.tensor(normal(3, 4))
     plain = [1, -(2**63), 2**100, 2.5, None, True, "ü", b"\xff", (1,)]
-    value = {"x": x, "T": retrograd.Tensor(x.array.T), "plain": plain,
-             "o": OrderedDict(a={1, 2}), "p": retrograd.nn.Parameter(x.array), "wide": retrograd.ones(1).expand(3),
-             "none": retrograd.zeros(0, 2), "many": list(range(3000)), "c": 1 + 2j}  # fmt: skip
+    value = {
+        "x": x,
+        "T": retrograd.Tensor(x.array.T),
+        "plain": plain,
+        "o": OrderedDict(a={1, 2}),
+        "p": retrograd.nn.Parameter(x.array),
+        "wide": retrograd.ones(1).expand(3),
+        "none": retrograd.zeros(0, 2),
+        "many": list(range(3000)),
+        "c": 1 + 2j,
+    }
     stream = io.BytesIO()
     retrograd.save(value, stream)
     stream.seek(0)

@@ -126,20 +126,49 @@ SPECIAL = np.array(
 @pytest.mark.parametrize(
     "operator",
     [
-        lambda x: x.sum(1), lambda x: x.prod(1), lambda x: x.mean(1), lambda x: x.amax(1), lambda x: x.amin(1),
-        lambda x: x.max(1)[0], lambda x: x.min(1)[0], lambda x: x.argmax(1), lambda x: x.argmin(1),
-        lambda x: x.logsumexp(1), lambda x: x.var(1), lambda x: x.std(1), lambda x: x.norm(dim=1),
-        lambda x: x.norm(1, 1), lambda x: x.nansum(1), lambda x: x.nanmean(1), lambda x: x.cumsum(1),
-        lambda x: x.cumprod(1), lambda x: x.cummax(1)[0], lambda x: x.cummin(1)[0], lambda x: x.cummax(1)[1],
-        lambda x: x.sort(1)[0], lambda x: x.sort(1, descending=True)[0], lambda x: x.sort(dim=1, stable=True)[1],
-        lambda x: x.sort(dim=1, stable=True, descending=True)[1], lambda x: x.topk(2)[0],
-        lambda x: x.topk(2, largest=False)[0], lambda x: x.median(1)[0], lambda x: x.nanmedian(1)[0],
-        lambda x: x.median(), lambda x: x.nanmedian(), lambda x: x.kthvalue(2, 1)[0],
-        lambda x: x.all(1), lambda x: x.any(1), lambda x: x.all(1, keepdim=True), lambda x: x.count_nonzero(1),
-        lambda x: x.logcumsumexp(1), lambda x: x.amax(), lambda x: x.argmax(), lambda x: x.argmin(),
+        lambda x: x.sum(1),
+        lambda x: x.prod(1),
+        lambda x: x.mean(1),
+        lambda x: x.amax(1),
+        lambda x: x.amin(1),
+        lambda x: x.max(1)[0],
+        lambda x: x.min(1)[0],
+        lambda x: x.argmax(1),
+        lambda x: x.argmin(1),
+        lambda x: x.logsumexp(1),
+        lambda x: x.var(1),
+        lambda x: x.std(1),
+        lambda x: x.norm(dim=1),
+        lambda x: x.norm(1, 1),
+        lambda x: x.nansum(1),
+        lambda x: x.nanmean(1),
+        lambda x: x.cumsum(1),
+        lambda x: x.cumprod(1),
+        lambda x: x.cummax(1)[0],
+        lambda x: x.cummin(1)[0],
+        lambda x: x.cummax(1)[1],
+        lambda x: x.sort(1)[0],
+        lambda x: x.sort(1, descending=True)[0],
+        lambda x: x.sort(dim=1, stable=True)[1],
+        lambda x: x.sort(dim=1, stable=True, descending=True)[1],
+        lambda x: x.topk(2)[0],
+        lambda x: x.topk(2, largest=False)[0],
+        lambda x: x.median(1)[0],
+        lambda x: x.nanmedian(1)[0],
+        lambda x: x.median(),
+        lambda x: x.nanmedian(),
+        lambda x: x.kthvalue(2, 1)[0],
+        lambda x: x.all(1),
+        lambda x: x.any(1),
+        lambda x: x.all(1, keepdim=True),
+        lambda x: x.count_nonzero(1),
+        lambda x: x.logcumsumexp(1),
+        lambda x: x.amax(),
+        lambda x: x.argmax(),
+        lambda x: x.argmin(),
     ],
     ids=range(40),
-)  # fmt: skip
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_special_numbers(operator: Operator, dtype: type) -> None:
     """Long rows too: their vectors and their ends go different ways."""
@@ -189,7 +218,7 @@ def test_special_numbers(operator: Operator, dtype: type) -> None:
         lambda library, x: x[:0].var(0),
     ],
     ids=range(35),
-)  # fmt: skip
+)
 @pytest.mark.filterwarnings("ignore:(var|std)")
 def test_results_without_gradient(call: Callable[[Any, Any], Any]) -> None:
     mine, yours = call(retrograd, retrograd.tensor(TIES)), call(torch, torch.tensor(TIES))

@@ -19,9 +19,13 @@ from retrograd.interop import load_model, load_safetensors, save_safetensors
 
 def network(nn: Any) -> Any:
     return nn.Sequential(
-        nn.Conv2d(2, 4, 3, stride=2), nn.BatchNorm2d(4), nn.ReLU(), nn.ConvTranspose2d(4, 3, 2), nn.Flatten(),
+        nn.Conv2d(2, 4, 3, stride=2),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.ConvTranspose2d(4, 3, 2),
+        nn.Flatten(),
         nn.Linear(48, 5),
-    )  # fmt: skip
+    )
 
 
 def test_a_network_of_pytorch_gives_the_same_outputs_here(tmp_path: Path) -> None:

@@ -34,8 +34,16 @@ CASES: dict[str, Make] = {
     "WarmRestarts, T_mult": lambda s, o: s.CosineAnnealingWarmRestarts(o, 5, T_mult=2, eta_min=0.02),
     "OneCycleLR": lambda s, o: s.OneCycleLR(o, 0.5, total_steps=50),
     "OneCycleLR, linear": lambda s, o: s.OneCycleLR(
-        o, [0.5, 0.3], epochs=10, steps_per_epoch=6, pct_start=0.2, anneal_strategy="linear", div_factor=10.0,
-        final_div_factor=100.0, base_momentum=0.7, max_momentum=[0.8, 0.9],
+        o,
+        [0.5, 0.3],
+        epochs=10,
+        steps_per_epoch=6,
+        pct_start=0.2,
+        anneal_strategy="linear",
+        div_factor=10.0,
+        final_div_factor=100.0,
+        base_momentum=0.7,
+        max_momentum=[0.8, 0.9],
     ),
     "OneCycleLR, three phases": lambda s, o: s.OneCycleLR(
         o, 0.5, total_steps=51, three_phase=True, cycle_momentum=False
@@ -65,7 +73,7 @@ CASES: dict[str, Make] = {
     "ChainedScheduler, optimizer": lambda s, o: s.ChainedScheduler(
         [s.PolynomialLR(o, 30), s.CosineAnnealingLR(o, 25, 0.01)], optimizer=o
     ),
-}  # fmt: skip
+}
 KINDS: dict[str, dict[str, Any]] = {"SGD": {"lr": 0.1, "momentum": 0.9}, "Adam": {"lr": 0.1}}
 
 
@@ -90,9 +98,7 @@ def test_fifty_steps(name: str, kind: str) -> None:
     mine, yours = _pair(kind)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's about the order of calls
-        ours, peer = (
-            CASES[name](retrograd.optim.lr_scheduler, mine), CASES[name](torch.optim.lr_scheduler, yours)
-        )  # fmt: skip
+        ours, peer = (CASES[name](retrograd.optim.lr_scheduler, mine), CASES[name](torch.optim.lr_scheduler, yours))
         for step in range(50):
             _assert_same(mine, yours, step)
             np.testing.assert_allclose(ours.get_last_lr(), peer.get_last_lr(), rtol=1e-12, atol=1e-17)
@@ -143,8 +149,10 @@ def test_reduce_on_plateau(options: dict[str, Any]) -> None:
         peer.step(metric)
         _assert_same(mine, yours, step)
         assert (ours.best, ours.num_bad_epochs, ours.cooldown_counter) == (
-            peer.best, peer.num_bad_epochs, peer.cooldown_counter,
-        )  # fmt: skip
+            peer.best,
+            peer.num_bad_epochs,
+            peer.cooldown_counter,
+        )
 
 
 @pytest.mark.parametrize(

@@ -37,12 +37,14 @@ ONE: dict[str, tuple[Callable[[Any, Any], Any], np.ndarray, np.ndarray]] = {
     "expit": (lambda m, x: m.special.expit(x), WIDE, normal(20)),
     **{
         f"{name} {a}": (
-            lambda m, x, name=name, a=a: getattr(m, name)(m.tensor(a, dtype=x.dtype), x), POSITIVE,
+            lambda m, x, name=name, a=a: getattr(m, name)(m.tensor(a, dtype=x.dtype), x),
+            POSITIVE,
             uniform(0.1, 9.0, 20),
         )
-        for name in ("igamma", "igammac") for a in (0.5, 1.0, 3.7)
+        for name in ("igamma", "igammac")
+        for a in (0.5, 1.0, 3.7)
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ONE)
@@ -70,8 +72,12 @@ def test_two_operands() -> None:
     assert_agree(retrograd.logaddexp2, torch.logaddexp2, x, y)
     assert_agree(retrograd.special.xlog1py, torch.special.xlog1py, x, y)
     zero = np.array([0.0, 0, 0, 1]), np.array([-1.0, np.inf, np.nan, -1])
-    assert_close(retrograd.special.xlog1py(*map(retrograd.tensor, zero)),
-                 torch.special.xlog1py(*map(torch.tensor, zero)), "xlog1py")
+    assert_close(
+        retrograd.special.xlog1py(*map(retrograd.tensor, zero)),
+        torch.special.xlog1py(*map(torch.tensor, zero)),
+        "xlog1py",
+    )
     s, q = np.array([2.0, 3, 1.5, 1, 0.5, 2, 3, 1.5]), np.array([1.0, 0.1, 20, 1, 1, -0.5, -3.75, -0.5])
-    assert_close(retrograd.special.zeta(*map(retrograd.tensor, (s, q))),
-                 torch.special.zeta(*map(torch.tensor, (s, q))), "zeta")  # fmt: skip
+    assert_close(
+        retrograd.special.zeta(*map(retrograd.tensor, (s, q))), torch.special.zeta(*map(torch.tensor, (s, q))), "zeta"
+    )

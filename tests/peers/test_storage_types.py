@@ -33,9 +33,7 @@ OTHERS: dict[str, Any] = {
     "float": 1.5,
     "truth value": True,
 }
-PAIRS = [
-    (a, b) for a, b in itertools.product(OTHERS, OTHERS) if (a in SMALL or b in SMALL) and (a + b).count("-d") < 2
-]
+PAIRS = [(a, b) for a, b in itertools.product(OTHERS, OTHERS) if (a in SMALL or b in SMALL) and (a + b).count("-d") < 2]
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -78,7 +76,9 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "tensordot with an axis to repeat": (lambda lib, f, x: lib.tensordot(x, x[:1], ([0], [0])), (X32,)),
     "tensordot, the other way": (lambda lib, f, x: lib.tensordot(x[:1], x, ([0], [0])), (X8,)),
     "scatter_reduce, mean": (
-        lambda lib, f, x, i: x.scatter_reduce(0, i[None], x, "mean"), (X32, np.array([0, 2, 2, 1], np.int64))),
+        lambda lib, f, x, i: x.scatter_reduce(0, i[None], x, "mean"),
+        (X32, np.array([0, 2, 2, 1], np.int64)),
+    ),
     "max": (lambda lib, f, x: x.max(1)[0], (X8,)),
     "min": (lambda lib, f, x: x.min(), (SMALL["int8"],)),
     "amax": (lambda lib, f, x: x.amax(0), (X8,)),

@@ -97,10 +97,13 @@ def test_transformer(options: dict[str, Any]) -> None:
     mine, yours = _same("Transformer", 4, 2, 1, 2, 3, 0.0, **options)
     first = bool(options)
     masks = {
-        "src_mask": normal(3, 3), "tgt_mask": CAUSAL, "memory_mask": ~SEES_MEMORY,
+        "src_mask": normal(3, 3),
+        "tgt_mask": CAUSAL,
+        "memory_mask": ~SEES_MEMORY,
         "src_key_padding_mask": np.array([[False] * 3, [False, False, True]]),
-        "tgt_key_padding_mask": PADDED, "memory_key_padding_mask": np.array([[False] * 3, [False, False, True]]),
-    }  # fmt: skip
+        "tgt_key_padding_mask": PADDED,
+        "memory_key_padding_mask": np.array([[False] * 3, [False, False, True]]),
+    }
     shapes = [(2, 3, 4), (2, 5, 4)] if first else [(3, 2, 4), (5, 2, 4)]
     _agree(mine, yours, [normal(*shape) for shape in shapes], masks)
     for size in (0, 1, 4):
@@ -123,20 +126,39 @@ def test_initial_weights_have_the_peers_spread() -> None:
 def test_multi_head_attention_forward(separate: bool, static: bool) -> None:
     query, key, value = normal(4, 2, 6), normal(5, 2, 6, seed=1), normal(5, 2, 6, seed=2)
     arrays = {
-        "weight": normal(18, 6), "bias": normal(18), "out": normal(6, 6, seed=3), "out_bias": normal(6, seed=4),
-        "q": normal(6, 6, seed=5), "k": normal(6, 6, seed=6), "v": normal(6, 6, seed=7),
-        "static_k": normal(4, 5, 3, seed=8), "static_v": normal(4, 5, 3, seed=9),
-    }  # fmt: skip
+        "weight": normal(18, 6),
+        "bias": normal(18),
+        "out": normal(6, 6, seed=3),
+        "out_bias": normal(6, seed=4),
+        "q": normal(6, 6, seed=5),
+        "k": normal(6, 6, seed=6),
+        "v": normal(6, 6, seed=7),
+        "static_k": normal(4, 5, 3, seed=8),
+        "static_v": normal(4, 5, 3, seed=9),
+    }
     results = []
     for library, tensor in ((nn, retrograd.tensor), (torch.nn, torch.tensor)):
         x = {name: tensor(array, requires_grad=True) for name, array in arrays.items()}
         y, weights = library.functional.multi_head_attention_forward(
-            *map(tensor, (query, key, value)), 6, 2, None if separate else x["weight"], x["bias"], None, None, True,
-            0.0, x["out"], x["out_bias"], use_separate_proj_weight=separate,
-            q_proj_weight=x["q"] if separate else None, k_proj_weight=x["k"] if separate else None,
-            v_proj_weight=x["v"] if separate else None, static_k=x["static_k"] if static else None,
-            static_v=x["static_v"] if static else None, average_attn_weights=False,
-        )  # fmt: skip
+            *map(tensor, (query, key, value)),
+            6,
+            2,
+            None if separate else x["weight"],
+            x["bias"],
+            None,
+            None,
+            True,
+            0.0,
+            x["out"],
+            x["out_bias"],
+            use_separate_proj_weight=separate,
+            q_proj_weight=x["q"] if separate else None,
+            k_proj_weight=x["k"] if separate else None,
+            v_proj_weight=x["v"] if separate else None,
+            static_k=x["static_k"] if static else None,
+            static_v=x["static_v"] if static else None,
+            average_attn_weights=False,
+        )
         y.backward(tensor(normal(*y.shape, seed=11)))
         results.append((y, weights, [p.grad for p in x.values()]))
     for what in (0, 1):

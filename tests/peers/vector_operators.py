@@ -42,7 +42,7 @@ def conv(x, w, b=None, strides=None, pads=None, dilations=None, group=1, auto_pa
 
 def conv_transpose(
     x, w, b=None, strides=None, pads=None, dilations=None, group=1, output_padding=None, output_shape=None
-):  # fmt: skip
+):
     axes = x.ndim - 2
     y = _CONV_TRANSPOSE[axes](x, w, None, strides or 1, 0, 0, group, dilations or 1)
     y = _padded(y, [0] * axes + (output_padding or [0] * axes))
@@ -65,9 +65,7 @@ def max_pool(x, kernel_shape, strides=None, pads=None, dilations=None, ceil_mode
     return _MAX_POOL[axes](_padded(x, pads, -math.inf), kernel_shape, strides, 0, dilations, bool(ceil_mode))
 
 
-def average_pool(
-    x, kernel_shape, strides=None, pads=None, dilations=None, ceil_mode=0, count_include_pad=0
-):  # fmt: skip
+def average_pool(x, kernel_shape, strides=None, pads=None, dilations=None, ceil_mode=0, count_include_pad=0):
     axes = x.ndim - 2
     strides, pads = strides or [1] * axes, pads or [0] * 2 * axes
     if dilations:
@@ -117,9 +115,7 @@ def group_normalization(x, scale, b, *, num_groups, epsilon, stash_type):
 
 
 def cross_entropy(x, labels, weights=None, *, reduction, ignore_index=-100):
-    return (
-        F.cross_entropy(x, labels, weights, reduction=reduction, ignore_index=ignore_index), F.log_softmax(x, 1)
-    )  # fmt: skip
+    return (F.cross_entropy(x, labels, weights, reduction=reduction, ignore_index=ignore_index), F.log_softmax(x, 1))
 
 
 def likelihood(x, labels, weights=None, *, reduction, ignore_index=-100):
@@ -131,9 +127,19 @@ def _heads(x, count):
 
 
 def attention(
-    q, k, v, mask=None, past_k=None, past_v=None, *, scale=None, is_causal=0, softcap=0.0, q_num_heads=0,
+    q,
+    k,
+    v,
+    mask=None,
+    past_k=None,
+    past_v=None,
+    *,
+    scale=None,
+    is_causal=0,
+    softcap=0.0,
+    q_num_heads=0,
     kv_num_heads=0,
-):  # fmt: skip
+):
     if q_num_heads:
         q, k, v = _heads(q, q_num_heads), _heads(k, kv_num_heads), _heads(v, kv_num_heads)
     if past_k is not None:
@@ -165,10 +171,29 @@ def hard_sigmoid(x, alpha, beta):
 _UNARY = {
     name: getattr(torch, name.lower())
     for name in (
-        "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Erf", "Exp", "Log", "Neg",
-        "Reciprocal", "Relu", "Sigmoid", "Sin", "Sinh", "Sqrt", "Tan", "Tanh",
+        "Abs",
+        "Acos",
+        "Acosh",
+        "Asin",
+        "Asinh",
+        "Atan",
+        "Atanh",
+        "Cos",
+        "Cosh",
+        "Erf",
+        "Exp",
+        "Log",
+        "Neg",
+        "Reciprocal",
+        "Relu",
+        "Sigmoid",
+        "Sin",
+        "Sinh",
+        "Sqrt",
+        "Tan",
+        "Tanh",
     )
-}  # fmt: skip
+}
 
 
 def _folded(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -184,9 +209,18 @@ def _folded(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def resize(
-    x, roi, scales=None, sizes=None, *, mode, coordinate_transformation_mode="half_pixel", antialias=0,
-    nearest_mode="round_prefer_floor", cubic_coeff_a=-0.75, exclude_outside=0,
-):  # fmt: skip
+    x,
+    roi,
+    scales=None,
+    sizes=None,
+    *,
+    mode,
+    coordinate_transformation_mode="half_pixel",
+    antialias=0,
+    nearest_mode="round_prefer_floor",
+    cubic_coeff_a=-0.75,
+    exclude_outside=0,
+):
     axes = x.ndim - 2
     corners = coordinate_transformation_mode == "align_corners"
     size = None if sizes is None else sizes.tolist()[2:]
@@ -278,45 +312,86 @@ def _product(x, axes, keepdim):
 
 
 OPERATORS: dict[str, Callable[..., Any]] = _UNARY | {
-    "Conv": conv, "ConvTranspose": conv_transpose, "Col2Im": col2im,
+    "Conv": conv,
+    "ConvTranspose": conv_transpose,
+    "Col2Im": col2im,
     "RNN": lambda *inputs, **more: recurrent("RNN", *inputs, **more),
     "GRU": lambda *inputs, **more: recurrent("GRU", *inputs, **more),
     "LSTM": lambda *inputs, **more: recurrent("LSTM", *inputs, **more),
-    "MaxPool": max_pool, "AveragePool": average_pool, "LpPool": lp_pool, "MaxUnpool": max_unpool,
+    "MaxPool": max_pool,
+    "AveragePool": average_pool,
+    "LpPool": lp_pool,
+    "MaxUnpool": max_unpool,
     "GlobalAveragePool": _global(lambda x, axes: x.mean(axes, keepdim=True)),
     "GlobalMaxPool": _global(lambda x, axes: x.amax(axes, keepdim=True)),
     "GlobalLpPool": _global(lambda x, axes, p: (x.abs() ** p).sum(axes, keepdim=True) ** (1 / p)),
-    "BatchNormalization": batch_normalization, "LayerNormalization": layer_normalization,
+    "BatchNormalization": batch_normalization,
+    "LayerNormalization": layer_normalization,
     "InstanceNormalization": lambda x, scale, b, epsilon: F.instance_norm(x, None, None, scale, b, eps=epsilon),
-    "GroupNormalization": group_normalization, "RMSNormalization": rms_normalization,
+    "GroupNormalization": group_normalization,
+    "RMSNormalization": rms_normalization,
     "LRN": lambda x, size, alpha, beta, bias: F.local_response_norm(x, size, alpha, beta, bias),
     "LpNormalization": lambda x, axis, p: x / x.norm(p, axis, keepdim=True),
-    "Softmax": lambda x, axis: torch.softmax(x, axis), "LogSoftmax": lambda x, axis: torch.log_softmax(x, axis),
-    "SoftmaxCrossEntropyLoss": cross_entropy, "NegativeLogLikelihoodLoss": likelihood, "Attention": attention,
-    "Gemm": gemm, "MatMul": torch.matmul, "Einsum": lambda *x, equation: torch.einsum(equation, *x),
+    "Softmax": lambda x, axis: torch.softmax(x, axis),
+    "LogSoftmax": lambda x, axis: torch.log_softmax(x, axis),
+    "SoftmaxCrossEntropyLoss": cross_entropy,
+    "NegativeLogLikelihoodLoss": likelihood,
+    "Attention": attention,
+    "Gemm": gemm,
+    "MatMul": torch.matmul,
+    "Einsum": lambda *x, equation: torch.einsum(equation, *x),
     "LeakyRelu": lambda x, alpha: F.leaky_relu(x, alpha),
-    "PRelu": lambda x, slope: torch.where(x < 0, slope * x, x), "Elu": lambda x, alpha: F.elu(x, alpha),
+    "PRelu": lambda x, slope: torch.where(x < 0, slope * x, x),
+    "Elu": lambda x, alpha: F.elu(x, alpha),
     "Selu": lambda x, alpha, gamma: gamma * F.elu(x, alpha),
     "Gelu": lambda x, approximate="none": F.gelu(x, approximate=approximate),
-    "HardSigmoid": hard_sigmoid, "HardSwish": F.hardswish, "Mish": F.mish, "Softplus": F.softplus,
-    "Softsign": F.softsign, "Swish": lambda x, alpha: x * torch.sigmoid(alpha * x),
-    "ThresholdedRelu": lambda x, alpha: F.threshold(x, alpha, 0.0), "Shrink": shrink,
-    "Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Div": torch.div, "Pow": torch.pow,
-    "Max": _folded(torch.maximum), "Min": _folded(torch.minimum), "Sum": _folded(torch.add),
-    "Mean": lambda *x: _folded(torch.add)(*x) / len(x), "Where": torch.where, "Clip": torch.clamp,
-    "Resize": resize, "Pad": pad, "Concat": lambda *x, axis: torch.cat(x, axis),
-    "Split": lambda x, sizes, axis: torch.split(x, sizes.tolist(), axis), "Slice": slice_,
+    "HardSigmoid": hard_sigmoid,
+    "HardSwish": F.hardswish,
+    "Mish": F.mish,
+    "Softplus": F.softplus,
+    "Softsign": F.softsign,
+    "Swish": lambda x, alpha: x * torch.sigmoid(alpha * x),
+    "ThresholdedRelu": lambda x, alpha: F.threshold(x, alpha, 0.0),
+    "Shrink": shrink,
+    "Add": torch.add,
+    "Sub": torch.sub,
+    "Mul": torch.mul,
+    "Div": torch.div,
+    "Pow": torch.pow,
+    "Max": _folded(torch.maximum),
+    "Min": _folded(torch.minimum),
+    "Sum": _folded(torch.add),
+    "Mean": lambda *x: _folded(torch.add)(*x) / len(x),
+    "Where": torch.where,
+    "Clip": torch.clamp,
+    "Resize": resize,
+    "Pad": pad,
+    "Concat": lambda *x, axis: torch.cat(x, axis),
+    "Split": lambda x, sizes, axis: torch.split(x, sizes.tolist(), axis),
+    "Slice": slice_,
     "Expand": lambda x, shape: x + torch.zeros(shape.tolist(), dtype=x.dtype),
-    "Tile": lambda x, repeats: x.repeat(repeats.tolist()), "Reshape": lambda x, shape: x.reshape(shape.tolist()),
-    "Transpose": lambda x, perm: x.permute(perm), "DepthToSpace": depth_to_space, "SpaceToDepth": space_to_depth,
-    "Trilu": lambda x, k, upper: torch.tril(x, int(k)), "CumSum": cumsum, "Gather": gather,
-    "GatherElements": lambda x, indices, axis: torch.gather(x, axis, indices % x.shape[axis]), "GatherND": gather_nd,
-    "ScatterElements": scatter_elements, "ScatterND": scatter_nd, "TopK": top_k, "GridSample": grid_sample,
-    "ReduceSum": _reduced(torch.sum), "ReduceMean": _reduced(torch.mean), "ReduceMax": _reduced(torch.amax),
-    "ReduceMin": _reduced(torch.amin), "ReduceProd": _reduced(_product),
+    "Tile": lambda x, repeats: x.repeat(repeats.tolist()),
+    "Reshape": lambda x, shape: x.reshape(shape.tolist()),
+    "Transpose": lambda x, perm: x.permute(perm),
+    "DepthToSpace": depth_to_space,
+    "SpaceToDepth": space_to_depth,
+    "Trilu": lambda x, k, upper: torch.tril(x, int(k)),
+    "CumSum": cumsum,
+    "Gather": gather,
+    "GatherElements": lambda x, indices, axis: torch.gather(x, axis, indices % x.shape[axis]),
+    "GatherND": gather_nd,
+    "ScatterElements": scatter_elements,
+    "ScatterND": scatter_nd,
+    "TopK": top_k,
+    "GridSample": grid_sample,
+    "ReduceSum": _reduced(torch.sum),
+    "ReduceMean": _reduced(torch.mean),
+    "ReduceMax": _reduced(torch.amax),
+    "ReduceMin": _reduced(torch.amin),
+    "ReduceProd": _reduced(_product),
     "ReduceL1": _reduced(lambda x, axes, keepdim: x.abs().sum(axes, keepdim)),
     "ReduceL2": _reduced(lambda x, axes, keepdim: torch.linalg.vector_norm(x, 2, axes, keepdim)),
     "ReduceLogSum": _reduced(lambda x, axes, keepdim: x.sum(axes, keepdim).log()),
     "ReduceLogSumExp": _reduced(torch.logsumexp),
     "ReduceSumSquare": _reduced(lambda x, axes, keepdim: x.square().sum(axes, keepdim)),
-}  # fmt: skip
+}

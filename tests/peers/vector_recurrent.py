@@ -12,9 +12,21 @@ _GATES = {"RNN": (0,), "GRU": (1, 0, 2), "LSTM": (0, 2, 3, 1)}  # PyTorch's amon
 
 
 def recurrent(
-    operator: str, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h0: Any = None, c0: Any = None,
-    p: Any = None, *, hidden_size: int, direction: str, activations: Any = ("Tanh",), linear_before_reset: int = 1,
-) -> Any:  # fmt: skip
+    operator: str,
+    x: Any,
+    w: Any,
+    r: Any,
+    b: Any = None,
+    lengths: Any = None,
+    h0: Any = None,
+    c0: Any = None,
+    p: Any = None,
+    *,
+    hidden_size: int,
+    direction: str,
+    activations: Any = ("Tanh",),
+    linear_before_reset: int = 1,
+) -> Any:
     if p is not None or not linear_before_reset or direction == "reverse":
         return _of_tensors(operator, x, w, r, b, lengths, h0, c0, p, direction, activations, linear_before_reset)
     directions = w.shape[0]
@@ -40,9 +52,19 @@ def recurrent(
 
 
 def _of_tensors(
-    operator: str, x: Any, w: Any, r: Any, b: Any, lengths: Any, h0: Any, c0: Any, p: Any, direction: str,
-    activations: Any, linear_before_reset: int,
-) -> Any:  # fmt: skip
+    operator: str,
+    x: Any,
+    w: Any,
+    r: Any,
+    b: Any,
+    lengths: Any,
+    h0: Any,
+    c0: Any,
+    p: Any,
+    direction: str,
+    activations: Any,
+    linear_before_reset: int,
+) -> Any:
     """Step by step, by ONNX's equations; a sequence that has ended keeps its states."""
     steps, batch, _ = x.shape
     found = []

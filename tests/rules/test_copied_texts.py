@@ -76,11 +76,15 @@ KERNELS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "conv2d, x": lambda: (F.conv2d, textbook.conv_input_grad, drawn(2, 3, 5, 5), drawn(4, 3, 2, 2), drawn(4)),
     "conv2d, w": lambda: (F.conv2d, textbook.conv_weight_grad, drawn(2, 3, 5, 5), drawn(4, 3, 2, 2), drawn(4)),
     "attention": lambda: (
-        F.scaled_dot_product_attention, textbook.attention_grad, drawn(2, 3, 4), drawn(2, 5, 4), drawn(2, 5, 4),
+        F.scaled_dot_product_attention,
+        textbook.attention_grad,
+        drawn(2, 3, 4),
+        drawn(2, 5, 4),
+        drawn(2, 5, 4),
     ),
     "layer_norm": lambda: (F.layer_norm, norm_grad, drawn(5, 4), (4,), drawn(4), drawn(4)),
     "group_norm": lambda: (F.group_norm, norm_grad, drawn(2, 4, 3), 2, drawn(4), drawn(4)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -237,9 +237,7 @@ def test_a_rule_in_a_rule() -> None:
         y = model(x)
     plain = F.relu(x.tanh())
     is_close(gradients(y, x, g=g), [210 * each for each in gradients(plain, x, g=g)])
-    assert order == [
-        "model", "inner", "identity", "identity ends", "relu", "relu ends", "inner ends", "model ends"
-    ]  # fmt: skip
+    assert order == ["model", "inner", "identity", "identity ends", "relu", "relu ends", "inner ends", "model ends"]
 
 
 # ---- layers -------------------------------------------------------------------------------------------------------
@@ -584,18 +582,26 @@ def test_what_is_no_operator(operator: Any, message: str) -> None:
 
 
 BAD_RESULTS = [
-    (lambda true, g: true(g)[0], RuntimeError, r"linear: the rule <lambda> returned 1 gradient, expected 2, one for "
-     r"each Tensor of the call: float64 of shape \(2, 3\), float64 of shape \(4, 3\)"),
+    (
+        lambda true, g: true(g)[0],
+        RuntimeError,
+        r"linear: the rule <lambda> returned 1 gradient, expected 2, one for "
+        r"each Tensor of the call: float64 of shape \(2, 3\), float64 of shape \(4, 3\)",
+    ),
     (lambda true, g: (*true(g), g), RuntimeError, "returned 3 gradients, expected 2"),
-    (lambda true, g: true(g)[::-1], RuntimeError, r"returned float64 of shape \(4, 3\) as gradient 0, expected "
-     r"float64 of shape \(2, 3\) like the Tensor itself"),
+    (
+        lambda true, g: true(g)[::-1],
+        RuntimeError,
+        r"returned float64 of shape \(4, 3\) as gradient 0, expected "
+        r"float64 of shape \(2, 3\) like the Tensor itself",
+    ),
     (lambda true, g: [each.float() for each in true(g)], RuntimeError, "returned float32 of shape .* expected float64"),
     (lambda true, g: [each.array for each in true(g)], TypeError, "returned ndarray as gradient 0, expected a"),
     (lambda true, g: true(g[0]), RuntimeError, r"passed float64 of shape \(4,\) to the true backward, expected"),
     (lambda true, g: true(g, g), RuntimeError, "passed 2 gradients to the true backward, expected 1: one for each"),
     (lambda true, g: true.at(g)(g), TypeError, "linear: at takes 2 tensors, one for each of inputs; got 1"),
     (lambda g, x, w, b: g, TypeError, "the rule <lambda> takes 4 arguments; there are 1 gradient and 2 Tensors"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("rule", "error", "message"), BAD_RESULTS)

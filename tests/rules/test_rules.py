@@ -258,7 +258,7 @@ def test_a_spike() -> None:
         (lambda: rules.Arctan(0.0), "Arctan: slope=0.0 must be"),
         (lambda: rules.LIFCell(decay=1.5), "LIFCell: decay=1.5 must be a number from 0 to 1"),
         (lambda: rules.LIFCell(threshold=0), "LIFCell: threshold=0 must be a number above 0"),
-        (lambda: rules.LIFCell(reset="none"), "LIFCell: reset='none' must be \"subtract\" or \"zero\""),
+        (lambda: rules.LIFCell(reset="none"), 'LIFCell: reset=\'none\' must be "subtract" or "zero"'),
         (lambda: rules.LIFCell(surrogate="swish"), "there is no rule named 'swish'"),
     ],
 )

@@ -28,9 +28,20 @@ def test_what_is_right_passes_all_checks() -> None:
     report = check_op(product, X, Y, oracle=np.multiply, batch=(0, 1), broadcast=(0, 1), integers=True)
     assert report and report.name == "product"
     assert report.passed == [
-        "values", "float32", "strides", "inputs unchanged", "first derivative", "second derivative", "grad_req",
-        "data replaced", "empty batch", "broadcasting", "kernel sets", "threads", "refusals",
-    ]  # fmt: skip
+        "values",
+        "float32",
+        "strides",
+        "inputs unchanged",
+        "first derivative",
+        "second derivative",
+        "grad_req",
+        "data replaced",
+        "empty batch",
+        "broadcasting",
+        "kernel sets",
+        "threads",
+        "refusals",
+    ]
     assert str(report).startswith("product: passed values, float32")
 
 

@@ -156,7 +156,8 @@ CASES: list[tuple[str, tuple[Any, ...], Any]] = [
     ("histogramdd", (np.array([[0, 0.5], [1, 1], [5, 5]]), [EDGES, EDGES[1:]], None, False), [[0, 0], [0, 1], [0, 1]]),
     ("histogramdd", (np.array([[0.2], [0.7], [5]]), [EDGES], np.array([2.0, 3, 4]), True), [0, 0.8, 1.2]),
     (
-        "bag_max", (W, np.array([0, 2, 2, 5])),
+        "bag_max",
+        (W, np.array([0, 2, 2, 5])),
         ([W[:2].max(0), [0] * 3, W[2:].max(0)], [W[:2].argmax(0), [-1] * 3, 2 + W[2:].argmax(0)]),
     ),
     ("bag_max_grad", (np.array([[7.0, 8], [9, 6]]), np.array([[1, 0], [-1, -1]]), (3, 2)), [[0, 8], [7, 0], [0, 0]]),
@@ -167,7 +168,7 @@ CASES: list[tuple[str, tuple[Any, ...], Any]] = [
     ("long_rows", (W, np.array([3, 0, 3, 1]), 1.0, 2.0), norms(W, np.array([3, 0, 3, 1]), 1.0)),
     ("one_hot", (np.array([[1], [0]]), 3), [[[0, 1, 0]], [[1, 0, 0]]]),
     ("inverse_rows", (np.array([2, 0]), 4), [1, -1, 0, -1]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "args", "expected"), CASES, ids=[f"{case[0]} {k}" for k, case in enumerate(CASES)])

@@ -114,15 +114,19 @@ def test_the_cosine_of_a_pair() -> None:
 def test_lengths() -> None:
     lengths = np.array([2, 0, 3])
     assert textbook.steps_after(lengths, 3)[..., 0].tolist() == [
-        [False, True, False], [False, True, False], [True, True, False],
-    ]  # fmt: skip
+        [False, True, False],
+        [False, True, False],
+        [True, True, False],
+    ]
     assert textbook.lengths_within(lengths, 1, 3).tolist() == [1, 0, 2]
     assert_array_equal(textbook.inverse_lengths(lengths, np.dtype(np.float64)), [0.5, 1, 1 / 3])
     assert textbook.pad_rows(np.arange(1, 6), lengths, 3).tolist() == [[1, 2, 0], [0, 0, 0], [3, 4, 5]]
     rows = np.array([[0, 9, 9], [9, 9, 9], [-1, 0, 1]])
     assert textbook.row_labels_outside(rows, lengths, 3).tolist() == [
-        [False, True, False], [False] * 3, [True, False, False],
-    ]  # fmt: skip
+        [False, True, False],
+        [False] * 3,
+        [True, False, False],
+    ]
     assert textbook.zero_infinite(np.array([1.0, inf, nan])).tolist()[:2] == [1, 0]
 
 

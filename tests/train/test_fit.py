@@ -71,8 +71,15 @@ def test_it_learns_classes():
     assert len(history) == 15 and history[-1]["loss"] < history[0]["loss"]
     assert history[-1]["held_out_accuracy"] > 0.7 and history.column("epoch") == list(range(1, 16))
     assert set(history[0]) == {
-        "epoch", "step", "loss", "accuracy", "held_out_loss", "held_out_accuracy", "lr", "seconds",
-    }  # fmt: skip
+        "epoch",
+        "step",
+        "loss",
+        "accuracy",
+        "held_out_loss",
+        "held_out_accuracy",
+        "lr",
+        "seconds",
+    }
 
 
 def test_it_is_the_loop_that_one_would_write():
@@ -135,9 +142,19 @@ def test_callbacks_are_called_in_order():
     recorder = Recorder()
     fit(nn.Linear(3, 2), points(10), epochs=2, batch_size=7, callbacks=[recorder], progress=False)
     assert recorder.events == [
-        "start", "step 1", "done 7", "step 2", "done 3", "epoch 1", "step 3", "done 7", "step 4", "done 3", "epoch 2",
+        "start",
+        "step 1",
+        "done 7",
+        "step 2",
+        "done 3",
+        "epoch 1",
+        "step 3",
+        "done 7",
+        "step 4",
+        "done 3",
+        "epoch 2",
         "end",
-    ]  # fmt: skip
+    ]
 
 
 def test_augment_sees_training_batches_only():

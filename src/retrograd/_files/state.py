@@ -88,8 +88,9 @@ def number(low: float = -math.inf, high: float = math.inf, above: float = -math.
             limits = [f"at least {low}"] if low > -math.inf else []
             limits += [f"above {above}"] if above > -math.inf else []
             limits += [f"at most {high}"] if high < math.inf else []
-            raise ValueError(f"{name} is {brief(value)}; it must be a finite number{' of ' * bool(limits)}"
-                             f"{' and '.join(limits)}")
+            raise ValueError(
+                f"{name} is {brief(value)}; it must be a finite number{' of ' * bool(limits)}{' and '.join(limits)}"
+            )
         return value if isinstance(value, int) else result
 
     return check
@@ -175,9 +176,7 @@ def same(value: Any, own: Any) -> bool:
     if isinstance(own, Mapping):
         return isinstance(value, Mapping) and value.keys() == own.keys() and all(same(value[k], own[k]) for k in own)
     if isinstance(own, (list, tuple)):
-        return (
-            isinstance(value, (list, tuple)) and len(value) == len(own) and all(map(same, value, own))
-        )
+        return isinstance(value, (list, tuple)) and len(value) == len(own) and all(map(same, value, own))
     if isinstance(own, bool) or own is None or isinstance(own, str):
         return type(value) is type(own) and bool(value == own)
     return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(value == own)

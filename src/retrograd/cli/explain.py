@@ -24,18 +24,23 @@ def add_command(commands: Any) -> None:
         "this machine only, until Ctrl-C; --html writes it to one file, which needs neither server nor network.",
     )
     explain.add_argument(
-        "operator", nargs="?", default="conv2d", metavar="OPERATOR",
+        "operator",
+        nargs="?",
+        default="conv2d",
+        metavar="OPERATOR",
         help="its name, module:name, or the folder of a run, such as runs/digits (conv2d)",
-    )  # fmt: skip
+    )
     explain.add_argument("--list", action="store_true", help="print the names of all operators")
     explain.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, such as stride=2; may be repeated"
     )
     explain.add_argument("--html", type=Path, metavar="FILE", help="write the page to FILE")
     explain.add_argument(
-        "--megabytes", type=float, metavar="N",
+        "--megabytes",
+        type=float,
+        metavar="N",
         help="how large FILE may be: other settings are in it while there is room (0.6); 0: none",
-    )  # fmt: skip
+    )
     explain.add_argument("--samples", type=int, metavar="N", help="of a run: how many held-out samples (8)")
     explain.add_argument("--images", type=Path, metavar="DIR", help="of a run of images: the folder of these")
     explain.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="serve at this address (127.0.0.1)")
@@ -51,13 +56,17 @@ def add_command(commands: Any) -> None:
     )
     where.add_argument("operator", metavar="OPERATOR", help="its name, such as conv2d, softmax, LSTM")
     where.add_argument(
-        "--steps", action="store_true",
+        "--steps",
+        action="store_true",
         help="run the example of retrograd explain too, and list its kernel calls and the launches of each",
-    )  # fmt: skip
+    )
     where.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE",
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
         help="with --steps: a setting of the example, such as stride=2; may be repeated",
-    )  # fmt: skip
+    )
     where.set_defaults(run=_where)
 
 

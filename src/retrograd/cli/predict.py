@@ -21,9 +21,11 @@ def add_command(commands: Any) -> None:
         "resized. The digits tasks expect bright strokes on black; use --invert for dark ones on white.",
     )
     predict.add_argument(
-        "checkpoint", type=Path, metavar="CHECKPOINT",
+        "checkpoint",
+        type=Path,
+        metavar="CHECKPOINT",
         help="checkpoint.npz, the run's folder, a packed model: model.safetensors, or model.onnx",
-    )  # fmt: skip
+    )
     predict.add_argument("image", type=Path, nargs="+", metavar="IMAGE", help="a PNG or JPEG file")
     predict.add_argument("--json", action="store_true", help="all probabilities, as JSON")
     predict.add_argument("--top", type=int, default=3, metavar="N", help="classes to show per image (3)")

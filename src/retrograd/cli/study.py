@@ -25,9 +25,13 @@ def add_command(commands: Any) -> None:
     )
     study.add_argument("study", choices=_STUDIES, metavar="STUDY", help="low-bit or feedback")
     study.add_argument(
-        "data", nargs="?", choices=("digits", "mnist5k"), default="mnist5k", metavar="DATA",
+        "data",
+        nargs="?",
+        choices=("digits", "mnist5k"),
+        default="mnist5k",
+        metavar="DATA",
         help="digits (in the package), or mnist5k, 5,000 images of MNIST (mnist5k)",
-    )  # fmt: skip
+    )
     study.add_argument("--epochs", type=int, metavar="N", help="passes over the data (low-bit 30, feedback 20)")
     study.add_argument("--batch-size", type=int, metavar="N", help="images per step (64)")
     study.add_argument("--lr", type=float, metavar="X", help="Adam's highest learning rate (0.003; feedback 0.001)")

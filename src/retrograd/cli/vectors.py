@@ -21,9 +21,12 @@ def add_command(commands: Any) -> None:
     )
     vectors.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="a folder that is new or empty")
     vectors.add_argument(
-        "--only", action="append", default=[], metavar="WORD",
+        "--only",
+        action="append",
+        default=[],
+        metavar="WORD",
         help="cases with this word in the name, the operator or the family, such as lstm; may be repeated",
-    )  # fmt: skip
+    )
     vectors.add_argument("--list", action="store_true", help="print the names of the cases, and write nothing")
     vectors.set_defaults(run=_vectors)
 

@@ -205,9 +205,14 @@ class DataLoader:
         workers = self._workers
         if workers is None:
             workers = Workers(
-                fetcher, self.num_workers, self.prefetch_factor or 2, self.timeout, self.worker_init_fn,
-                self.multiprocessing_context, worker_seed,
-            )  # fmt: skip
+                fetcher,
+                self.num_workers,
+                self.prefetch_factor or 2,
+                self.timeout,
+                self.worker_init_fn,
+                self.multiprocessing_context,
+                worker_seed,
+            )
         self._workers = workers if self.persistent_workers else None
         try:
             yield from workers.epoch(seed, worker_seed, order, first)

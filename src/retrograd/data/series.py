@@ -89,9 +89,7 @@ def _parsed(text: str, column: str, name: str) -> Series:
     labels: list[str] = []
     for number, cells in lines:
         if len(cells) != len(header):
-            raise SeriesError(
-                f"{name}, line {number}: it has {len(cells)} columns, the first line has {len(header)}"
-            )
+            raise SeriesError(f"{name}, line {number}: it has {len(cells)} columns, the first line has {len(header)}")
         values.append(_value(cells[place].strip(), f"{name}, line {number}: column {column!r}"))
         labels.append(cells[0].strip()[:_LONGEST_LABEL])
     if not values:

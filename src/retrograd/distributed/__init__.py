@@ -27,10 +27,21 @@ from .training.trainer import *
 from .training.workers import *
 
 _FILES = (
-    "errors", "processes.process_group", "processes.world", "collectives.tensors", "collectives.point_to_point",
-    "collectives.objects", "collectives.work", "collectives.future", "gradients.data_parallel", "gradients.grad_bucket",
-    "gradients.sync_batch_norm", "training.loader", "training.trainer", "training.workers",
-)  # fmt: skip
+    "errors",
+    "processes.process_group",
+    "processes.world",
+    "collectives.tensors",
+    "collectives.point_to_point",
+    "collectives.objects",
+    "collectives.work",
+    "collectives.future",
+    "gradients.data_parallel",
+    "gradients.grad_bucket",
+    "gradients.sync_batch_norm",
+    "training.loader",
+    "training.trainer",
+    "training.workers",
+)
 __all__ = [name for file in _FILES for name in sys.modules[f"{__name__}.{file}"].__all__]
 
 if mpi.is_launched():  # by mpiexec or srun as well, before the script reads it

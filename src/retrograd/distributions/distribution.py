@@ -34,9 +34,7 @@ class Distribution:
     arg_constraints: ClassVar[dict[str, Any]] = {}
     support: Any = constraints.dependent
 
-    def __init__(
-        self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None) -> None:
         self._batch_shape: Shape = tuple(as_list(type(self).__name__, "batch_shape", batch_shape, "a tuple of ints"))
         self._event_shape: Shape = tuple(as_list(type(self).__name__, "event_shape", event_shape, "a tuple of ints"))
         if validate_args is not None:

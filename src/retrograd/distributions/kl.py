@@ -230,5 +230,3 @@ def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tens
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError("kl_divergence: the transforms of both must be equal")
     return kl_divergence(p.base_dist, q.base_dist)
-
-

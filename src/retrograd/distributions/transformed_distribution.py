@@ -94,9 +94,7 @@ class TransformedDistribution(Distribution):
         for transform in reversed(self.transforms):
             x = transform.inv(y)
             event_dim += transform.domain.event_dim - transform.codomain.event_dim
-            total = total - summed_last(
-                transform.log_abs_det_jacobian(x, y), event_dim - transform.domain.event_dim
-            )
+            total = total - summed_last(transform.log_abs_det_jacobian(x, y), event_dim - transform.domain.event_dim)
             y = x
         return total + summed_last(self.base_dist.log_prob(y), event_dim - len(self.base_dist.event_shape))
 
@@ -121,5 +119,3 @@ class TransformedDistribution(Distribution):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_dist}, {self.transforms})"
-
-

@@ -181,8 +181,10 @@ def check_changeable(x: Tensor, operator: str, recording: bool) -> None:
             f"{operator}: a tensor made in inference_mode cannot change outside of it; use tensor.clone() first"
         )
     array = x.array
-    if array.size and 0 in array.strides and any(
-        not step and extent > 1 for step, extent in zip(array.strides, array.shape, strict=True)
+    if (
+        array.size
+        and 0 in array.strides
+        and any(not step and extent > 1 for step, extent in zip(array.strides, array.shape, strict=True))
     ):
         raise RuntimeError(
             f"{operator}: several elements of x, {array.dtype} of shape {array.shape}, share one place in memory (it "

@@ -50,8 +50,7 @@ class Check:
         for index, output in zip(self.chosen, outputs, strict=True):
             if output.array.dtype != np.float64:
                 raise ValueError(
-                    f"gradcheck: output {index} is {output.array.dtype}; central differences need float64 "
-                    "throughout"
+                    f"gradcheck: output {index} is {output.array.dtype}; central differences need float64 throughout"
                 )
         # Each check assumes that those before it have passed.
         for check in (self._same_twice, self._jacobian, self._upstream, self._other_layouts):
@@ -182,9 +181,7 @@ class Check:
                         continue
                     upstream = irregular(output.shape, 7 + o)
                     for i, got in enumerate(self._sweep(output, layout(upstream))):
-                        if not self._agree(
-                            got, (upstream.reshape(-1) @ self.analytic[o][i]).reshape(got.shape)
-                        ):
+                        if not self._agree(got, (upstream.reshape(-1) @ self.analytic[o][i]).reshape(got.shape)):
                             yield GradcheckFault(
                                 "layout",
                                 f"the gradient of output {self.chosen[o]} ({output.grad_fn}) for input "
@@ -221,9 +218,7 @@ class Check:
 
     def _sweep(self, output: Tensor, upstream: np.ndarray) -> list[np.ndarray]:
         gradients = grad(output, self.wanted, wrap(upstream), retain_graph=True, allow_unused=True)
-        return [
-            np.zeros_like(x.array) if g is None else g.array for g, x in zip(gradients, self.wanted, strict=True)
-        ]
+        return [np.zeros_like(x.array) if g is None else g.array for g, x in zip(gradients, self.wanted, strict=True)]
 
     def _analytic(self, outputs: list[Tensor]) -> Jacobians:
         result = []
@@ -264,9 +259,7 @@ class Check:
 
     def _find_modified(self, what: str) -> Iterator[GradcheckFault]:
         for position, (item, before) in enumerate(zip(self.inputs, self.before, strict=True)):
-            if before is not None and not np.array_equal(
-                item.array, before, equal_nan=before.dtype.kind == "f"
-            ):
+            if before is not None and not np.array_equal(item.array, before, equal_nan=before.dtype.kind == "f"):
                 item.array[...] = before
                 yield GradcheckFault("modified", f"{what} modified input {position}", input=position)
 
@@ -277,9 +270,7 @@ class Check:
         a, n, x = self.analytic[o][i], numeric[o][i], self.wanted[i]
         with np.errstate(invalid="ignore"):
             distance = np.abs(a - n)
-        row, column = np.unravel_index(
-            int(np.where(np.isnan(distance), np.inf, distance).argmax()), distance.shape
-        )
+        row, column = np.unravel_index(int(np.where(np.isnan(distance), np.inf, distance).argmax()), distance.shape)
         at_output = tuple(int(k) for k in np.unravel_index(int(row), output.shape))
         at_input = tuple(int(k) for k in np.unravel_index(int(column), x.shape))
         analytic, value = float(a[row, column]), float(n[row, column])
@@ -293,9 +284,7 @@ class Check:
             f"{self.atol + self.rtol * abs(value):.3g}"
         )
         if check == "precision":
-            message += (
-                "; within the tolerances, but far outside the uncertainty of the numeric gradient (sharp)"
-            )
+            message += "; within the tolerances, but far outside the uncertainty of the numeric gradient (sharp)"
         if not output._requires_grad:
             diagnosis = (
                 "this gradient was not recorded, so its derivative is lost: write backward in "
@@ -320,7 +309,6 @@ class Check:
             int(wrong.sum()),
             wrong.size,
         )
-
 
     def _diagnosis(self, output: Tensor, o: int, i: int, numeric: Jacobians, wrong: np.ndarray) -> str:
         """What is wrong with a block of the Jacobian; entries at kinks of the function count as right."""
@@ -378,9 +366,7 @@ def outputs_of(func: Callable[..., Any], inputs: Sequence[Any], name: str = "fun
     results = list(result) if isinstance(result, tuple | list) else [result]
     for index, output in enumerate(results):
         if not isinstance(output, Tensor):
-            raise TypeError(
-                f"gradcheck: output {index} of {name} is {type(output).__name__}, expected a Tensor"
-            )
+            raise TypeError(f"gradcheck: output {index} of {name} is {type(output).__name__}, expected a Tensor")
     return results
 
 

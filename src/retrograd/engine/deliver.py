@@ -75,9 +75,7 @@ def own(entry: Entry, create_graph: bool) -> Tensor:
 
 def is_alone(entry: Entry) -> bool:
     """Whether nothing but the entry holds its gradient, and nothing but that its array."""
-    return (
-        _references(entry) == _ALONE and type(entry[1]) is Tensor and _array_is_whole(entry[1].array)
-    )  # fmt: skip
+    return _references(entry) == _ALONE and type(entry[1]) is Tensor and _array_is_whole(entry[1].array)
 
 
 class Copy(Function):

@@ -34,9 +34,7 @@ def diagnose(
     if _same(analytic, -numeric):
         return "the sign is flipped"
     if _same(analytic, np.broadcast_to(numeric.sum(0), numeric.shape)) and len(numeric) > 1:
-        return (
-            "backward ignores the upstream gradient: it always returns the gradient of the sum of the outputs"
-        )
+        return "backward ignores the upstream gradient: it always returns the gradient of the sum of the outputs"
     factor = float((analytic * numeric).sum() / (numeric * numeric).sum())
     if factor and _same(analytic, factor * numeric):
         return f"the gradient is scaled by the constant factor {_format_factor(factor)}"
@@ -118,9 +116,7 @@ def _rearrangements(
                     yield f"{text}, with zeros", guess.reshape(numeric.shape)
 
 
-def _transpose(
-    full: np.ndarray, first: int, shape: tuple[int, ...], axis: int, other: int, sign: int
-) -> np.ndarray:
+def _transpose(full: np.ndarray, first: int, shape: tuple[int, ...], axis: int, other: int, sign: int) -> np.ndarray:
     """Two axes exchanged and the result read in memory order as the old shape (sign -1: undone instead)."""
     a, b = first + axis, first + other
     if sign > 0 or shape[axis] == shape[other]:
@@ -133,9 +129,7 @@ def _transpose(
 def _describe_dropped(dropped: np.ndarray, output_shape: tuple[int, ...], input_shape: tuple[int, ...]) -> str:
     """Where the missing entries are, if they fill an index of an axis."""
     count = int(dropped.sum())
-    text = (
-        f"a part of the gradient is dropped: {count} of {dropped.size} entries are zero, the others are right"
-    )
+    text = f"a part of the gradient is dropped: {count} of {dropped.size} entries are zero, the others are right"
     full = dropped.reshape(*output_shape, *input_shape)
     names = [("output", axis) for axis in range(len(output_shape))]
     names += [("input", axis) for axis in range(len(input_shape))]

@@ -51,9 +51,7 @@ class Elements(Attached):
         except TypeError:
             raise TypeError(f"size: dim={dim!r} must be an int, not {type(dim).__name__}") from None
         if not inside:
-            raise IndexError(
-                f"size: dim is {dim}, expected {-len(shape)} to {len(shape) - 1} for shape {shape}"
-            )
+            raise IndexError(f"size: dim is {dim}, expected {-len(shape)} to {len(shape) - 1} for shape {shape}")
         return shape[dim]
 
     def numel(self) -> int:
@@ -114,9 +112,7 @@ class Elements(Attached):
         if dtype is None or self.array.dtype == dtype:
             return self.array
         if copy is False:
-            raise ValueError(
-                f"__array__: copy=False, but {self.array.dtype} cannot become {np.dtype(dtype)} in place"
-            )
+            raise ValueError(f"__array__: copy=False, but {self.array.dtype} cannot become {np.dtype(dtype)} in place")
         return to_host(self.array, "an array of NumPy").astype(dtype)
 
     def __len__(self) -> int:
@@ -142,8 +138,7 @@ class Elements(Attached):
             return seen
         if self.array.size != 1:
             raise RuntimeError(
-                f"bool() of a tensor of shape {self.array.shape} is ambiguous; use (tensor.array != 0).any() "
-                "or .all()"
+                f"bool() of a tensor of shape {self.array.shape} is ambiguous; use (tensor.array != 0).any() or .all()"
             )
         return bool(number(self.array, "whether a tensor is true"))
 

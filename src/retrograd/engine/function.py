@@ -79,9 +79,7 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """Compute the gradients of the arguments; every subclass that is differentiated has its own."""
-        raise NotImplementedError(
-            "backward: the Function must define the static method backward(ctx, *grads)"
-        )
+        raise NotImplementedError("backward: the Function must define the static method backward(ctx, *grads)")
 
     piecewise_linear = False
     gradient: str = ""  # in one line, where the text of backward does not say it: "x: g yT; y: xT g"
@@ -264,9 +262,7 @@ def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, 
                 changed.append((item, edge))
                 continue
             if item._edge is not None:
-                raise ValueError(
-                    f"{cls.__name__}: forward returns one tensor twice; return a copy for output {index}"
-                )
+                raise ValueError(f"{cls.__name__}: forward returns one tensor twice; return a copy for output {index}")
             item._requires_grad = True
             item._edge = edge
     for item, edge in changed:

@@ -40,8 +40,23 @@ class Delivery:
 
 
 class _Mode:
-    __slots__ = ("delivery", "enabled", "exact", "inference", "interpreter", "keeping", "level", "passed", "rules",
-                 "running", "site", "sweeping", "unruled", "waiting", "watch")  # fmt: skip
+    __slots__ = (
+        "delivery",
+        "enabled",
+        "exact",
+        "inference",
+        "interpreter",
+        "keeping",
+        "level",
+        "passed",
+        "rules",
+        "running",
+        "site",
+        "sweeping",
+        "unruled",
+        "waiting",
+        "watch",
+    )
 
     def __init__(self) -> None:
         self.enabled = True

@@ -75,9 +75,7 @@ def gradcheck(
     checked = _check_inputs(inputs, "gradcheck")
     if surrogate is not None and not callable(surrogate):
         raise TypeError(f"gradcheck: surrogate is {type(surrogate).__name__}, expected a function of the inputs")
-    check = Check(
-        func, tuple(inputs), checked, eps, atol, rtol, nondet_tol, sharpened, check_layouts, False, surrogate
-    )
+    check = Check(func, tuple(inputs), checked, eps, atol, rtol, nondet_tol, sharpened, check_layouts, False, surrogate)
     name = "gradcheck" if surrogate is None else "gradcheck against the surrogate"
     return _report(name, check, raise_exception)
 
@@ -119,9 +117,7 @@ def gradgradcheck(
     if not outputs:
         raise ValueError("gradgradcheck: no output of func requires a gradient")
     if grad_outputs is None:
-        upstream = [
-            Tensor(irregular(output.shape, 3 + k), requires_grad=True) for k, output in enumerate(outputs)
-        ]
+        upstream = [Tensor(irregular(output.shape, 3 + k), requires_grad=True) for k, output in enumerate(outputs)]
     else:
         items = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
         if len(items) != len(outputs):
@@ -134,9 +130,7 @@ def gradgradcheck(
     def gradient(*arguments: Any) -> tuple[Tensor, ...]:
         values = [output for output in outputs_of(func, arguments[: len(inputs)]) if output._requires_grad]
         gradients = grad(values, wanted, arguments[len(inputs) :], create_graph=True, allow_unused=True)
-        return tuple(
-            [wrap(np.zeros_like(x.array)) if g is None else g for g, x in zip(gradients, wanted, strict=True)]
-        )
+        return tuple([wrap(np.zeros_like(x.array)) if g is None else g for g, x in zip(gradients, wanted, strict=True)])
 
     arguments = (*inputs, *upstream)
     positions = [*positions, *range(len(inputs), len(arguments))]
@@ -153,9 +147,7 @@ def _report(name: str, check: Check, raise_exception: bool) -> GradcheckReport:
     return report
 
 
-def _check_flags(
-    caller: str, raise_exception: Any, check_layouts: Any, sharp: Any, atol: float, rtol: float
-) -> bool:
+def _check_flags(caller: str, raise_exception: Any, check_layouts: Any, sharp: Any, atol: float, rtol: float) -> bool:
     """Refuse flags that are not bools; whether to be sharp."""
     as_truth(caller, "raise_exception", raise_exception)
     as_truth(caller, "check_layouts", check_layouts)
@@ -174,9 +166,7 @@ def _check_inputs(inputs: Sequence[Any], caller: str) -> list[int]:
                 "Tensor(array.astype(np.float64), requires_grad=True)"
             )
         if item._grad_req == "null":
-            raise ValueError(
-                f'{caller}: inputs[{position}] has grad_req "null" and gets no gradient; set it to "add"'
-            )
+            raise ValueError(f'{caller}: inputs[{position}] has grad_req "null" and gets no gradient; set it to "add"')
         positions.append(position)
     if not positions:
         raise ValueError(f"{caller}: no input requires a gradient; pass Tensor(array, requires_grad=True)")

@@ -17,9 +17,12 @@ from .views import rebase
 
 
 def _backward(
-    self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
     inputs: Tensor | Sequence[Tensor] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Deliver the gradient of this tensor to the leaves of its graph; see `engine.sweep.backward`."""
     backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
 

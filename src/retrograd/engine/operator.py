@@ -40,8 +40,11 @@ Domain = tuple[float, float]
 # where another thread has entered one, the call also looks at its own thread.
 interpreters: list[Interpreter] = []
 _DTYPES = {
-    "b": ("bool",), "i": ("uint8", "int8", "int16", "int32", "int64"), "h": ("float16",), "f": ("float32", "float64"),
-}  # fmt: skip
+    "b": ("bool",),
+    "i": ("uint8", "int8", "int16", "int32", "int64"),
+    "h": ("float16",),
+    "f": ("float32", "float64"),
+}
 OPERATORS: list[Operator] = []  # those of this package, in the order of their definition
 
 
@@ -160,7 +163,6 @@ class Operator:
         if others:
             kwargs.update(values[others])
         return args, kwargs
-
 
     def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The values of all parameters by name, from positional and keyword arguments."""

@@ -93,9 +93,12 @@ def _write(name: str, target: Tensor, value: Tensor) -> None:
 
 
 def _run(
-    function: Callable[..., Any], given: Sequence[Tensor], operands: list[Tensor], args: tuple[Any, ...],
+    function: Callable[..., Any],
+    given: Sequence[Tensor],
+    operands: list[Tensor],
+    args: tuple[Any, ...],
     kwargs: dict[str, Any],
-) -> Any:  # fmt: skip
+) -> Any:
     y = given[0].array
     if len(given) > 1 or y.nbytes < _LARGE or any(overlap(y, each.array) for each in operands):
         return function(*args, **kwargs)

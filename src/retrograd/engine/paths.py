@@ -15,9 +15,7 @@ Paths = Mapping[int, tuple[bool, ...] | None]
 AT_THE_END = float(2**62)  # above the order of any node
 
 
-def find_paths(
-    roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...], oldest: dict[int, float] | None = None
-) -> Paths:
+def find_paths(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...], oldest: dict[int, float] | None = None) -> Paths:
     """The nodes on paths from `roots` to `wanted`, as in `Paths`; a rule leads to all inputs of its call.
 
     oldest: gets, by the id of each leaf of `wanted` that is reached, the order of the oldest node that uses it;

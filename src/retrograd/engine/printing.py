@@ -18,9 +18,13 @@ _scientific: list[bool | None] = [None]
 
 
 def set_printoptions(
-    precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
-    linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None,
-) -> None:  # fmt: skip
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
     """How tensors are printed from now on; what is None stays as it is.
 
     precision: digits after the point. threshold: with more elements than this, parts are left out, except for
@@ -38,9 +42,7 @@ def set_printoptions(
     for name, value in numbers.items():
         if value is not None:
             if not isinstance(value, (int, float, np.number)) or not value >= 0:
-                raise ValueError(
-                    f"set_printoptions: {name.removeprefix('max_')}={shown(value)} must be at least 0"
-                )
+                raise ValueError(f"set_printoptions: {name.removeprefix('max_')}={shown(value)} must be at least 0")
             _options[name] = min(value, 2**62)
     _scientific[0] = None if sci_mode is None else as_truth("set_printoptions", "sci_mode", sci_mode)
 

@@ -33,8 +33,7 @@ def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create
         gradients = tuple(several)
         if len(gradients) != len(roots):
             raise RuntimeError(
-                f"{caller}: {len(gradients)} upstream gradients for {len(roots)} tensors; pass one (or "
-                "None) for each"
+                f"{caller}: {len(gradients)} upstream gradients for {len(roots)} tensors; pass one (or None) for each"
             )
     result = []
     for position, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
@@ -132,9 +131,7 @@ def _refuse_type(node: Node, gradient: Any, position: int) -> NoReturn:
 def refuse_gradient(node: Node, grads: Any, gradient: Any, edge: Any) -> NoReturn:
     """Raise the error for a gradient of the wrong type, shape or dtype that the backward of `node` returned."""
     name = node.function.__name__
-    position = next(
-        index for index, item in enumerate(grads) if item is gradient and node.edges[index] is edge
-    )
+    position = next(index for index, item in enumerate(grads) if item is gradient and node.edges[index] is edge)
     if not isinstance(gradient, Tensor):
         _refuse_type(node, gradient, position)
     shape, dtype = (edge[2], edge[3]) if type(edge) is tuple else (edge.array.shape, edge.array.dtype)

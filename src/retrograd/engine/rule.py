@@ -269,11 +269,15 @@ def _of(operator: Any) -> Operator | type[Function]:
         found = getattr(operator, name, found)
     if isinstance(found, Operator) or (isinstance(found, type) and issubclass(found, Function)):
         return found
-    kind = f"the layer {type(operator).__name__}: set its backward_rule" if hasattr(operator, "forward") else (
-        f"{operator!r}, expected an operator of this package, an operator made by formula, or a Function; for the "
-        "backward of a function of your own put it into a Module and set its backward_rule, or put @retrograd.operator "
-        "above it"
-    )  # fmt: skip
+    kind = (
+        f"the layer {type(operator).__name__}: set its backward_rule"
+        if hasattr(operator, "forward")
+        else (
+            f"{operator!r}, expected an operator of this package, an operator made by formula, or a Function; for the "
+            "backward of a function of your own put it into a Module and set its backward_rule, or put "
+            "@retrograd.operator above it"
+        )
+    )
     raise TypeError(f"override_backward: got {kind}")
 
 

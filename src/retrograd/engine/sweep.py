@@ -144,8 +144,7 @@ def grad(
                 region = edge[0].region
                 why = f"made within {region.name}, whose backward is the rule {region.rule.name}, or unused"
             raise RuntimeError(
-                f"grad: outputs do not depend on inputs[{position}] ({why}); pass allow_unused=True to get "
-                "None for it"
+                f"grad: outputs do not depend on inputs[{position}] ({why}); pass allow_unused=True to get None for it"
             )
     return tuple(results)  # type: ignore[arg-type]  # None only with allow_unused
 
@@ -288,9 +287,7 @@ def _sweep(
                         made.add(key)
                 elif edge._grad_req != "null":
                     value = edge.array
-                    if data.shape != value.shape or (
-                        data.dtype is not value.dtype and data.dtype != value.dtype
-                    ):
+                    if data.shape != value.shape or (data.dtype is not value.dtype and data.dtype != value.dtype):
                         refuse_gradient(node, grads, gradient, edge)
                     leaf = leaves.get(id(edge))
                     if leaf is None:

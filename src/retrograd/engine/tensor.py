@@ -183,9 +183,7 @@ class Tensor(Elements):
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, Tensor):
-                raise TypeError(
-                    f"grad: expected a Tensor or None, got {type(value).__name__}; wrap it: Tensor(array)"
-                )
+                raise TypeError(f"grad: expected a Tensor or None, got {type(value).__name__}; wrap it: Tensor(array)")
             if value is self:
                 raise ValueError("grad: a tensor cannot be its own gradient; assign a copy")
             if value.array.shape != self.array.shape or value.array.dtype != self.array.dtype:

@@ -182,9 +182,16 @@ def _layer(path: str, module: Module, node: Node) -> Layer:
     if bias is not None:
         operands["attn_mask"] = _mask(bias)
     return Layer(
-        path, "attention", module, operands["q"], y.array.copy(), operands=operands, operator=_NAME,
-        options={"scale": float(scale), "is_causal": causal}, order=node.order,
-    )  # fmt: skip
+        path,
+        "attention",
+        module,
+        operands["q"],
+        y.array.copy(),
+        operands=operands,
+        operator=_NAME,
+        options={"scale": float(scale), "is_causal": causal},
+        order=node.order,
+    )
 
 
 def _mask(bias: np.ndarray) -> np.ndarray:

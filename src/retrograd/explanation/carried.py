@@ -14,6 +14,7 @@ from .through_time import through_time, unit_of
 
 __all__ = ["as_page"]
 
+
 def as_page(model: ModelExplanation) -> str:
     """The page as the text of one HTML file."""
     from .standalone import page

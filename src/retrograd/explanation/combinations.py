@@ -103,15 +103,20 @@ def changes(settings: tuple[Setting, ...]) -> Iterator[Change]:
 def _packed(document: Mapping[str, Any]) -> str:
     """A document as short text."""
     sums = {
-        name: each | {"products": [one | {"index": _differences(one["index"], 1 + len(one["factors"]))}
-                                   for one in each["products"]]}
+        name: each
+        | {
+            "products": [
+                one | {"index": _differences(one["index"], 1 + len(one["factors"]))} for one in each["products"]
+            ]
+        }
         for name, each in document.get("sums", {}).items()
-    }  # fmt: skip
+    }
     arrays = {
         name: each | {"copies": each["copies"] | {"index": _differences(each["copies"]["index"], 1)}}
-        if each["copies"] else each
+        if each["copies"]
+        else each
         for name, each in document.get("arrays", {}).items()
-    }  # fmt: skip
+    }
     short = {**document, "sums": sums, "arrays": arrays} if sums or arrays else document
     return packed(json.dumps(short, separators=(",", ":"), allow_nan=False))
 

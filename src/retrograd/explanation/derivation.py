@@ -49,8 +49,15 @@ def derivation(call: Callable[..., Tensor], inputs: Arrays, gy: np.ndarray) -> d
     declared = [each for each in texts if "_grad" in each.__name__]
     written = next((each for each in texts if each not in declared), None)
     own = getattr(node.function.backward, "__wrapped__", None)  # of a formula of the user's
-    found: dict[str, Any] = {"formula": "", "values": [], "steps": [], "derived": "", "why_not": "", "apart": None,
-                             "called": {}}  # fmt: skip
+    found: dict[str, Any] = {
+        "formula": "",
+        "values": [],
+        "steps": [],
+        "derived": "",
+        "why_not": "",
+        "apart": None,
+        "called": {},
+    }
     found["declared"] = [_source(each) for each in declared]
     if written is None:
         if not declared:
@@ -108,8 +115,11 @@ class _Writer:
             return
         if received.place not in self.names or self.names[received.place].startswith("g"):
             self.names[received.place] = self._gradient(symbol)
-        gives = [f"{self._gradient(inner(each))} += {self._text(gradient)}" for each, gradient in given
-                 if inner(each).place in self.names]  # fmt: skip
+        gives = [
+            f"{self._gradient(inner(each))} += {self._text(gradient)}"
+            for each, gradient in given
+            if inner(each).place in self.names
+        ]
         rule = _RULES.get(symbol.operation) or _declared(symbol.operation)
         self.steps.append({"value": self._written[symbol.place], "rule": rule, "gives": gives})
 

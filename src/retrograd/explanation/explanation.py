@@ -133,8 +133,9 @@ class Entry:
     def __str__(self) -> str:
         lines = [f"{self.name}{list(self.index)} = {self.value:.7g}"]
         for product in self.products:
-            factors = " * ".join(f"{name}{'[padding]' if at is None else list(at)} {value:.5g}"
-                                 for name, at, value in product.factors)  # fmt: skip
+            factors = " * ".join(
+                f"{name}{'[padding]' if at is None else list(at)} {value:.5g}" for name, at, value in product.factors
+            )
             scale = f" * {product.scale:g}" if product.scale != 1 else ""
             lines.append(f"  {product.value:+.6g} = {factors}{scale}")
         lines.append(f"  sum {self.total:.7g}")
@@ -230,8 +231,9 @@ class Explanation(Shown):
         for each in self.sums[name]:
             rows = each.of(flat)
             for row, value in zip(rows, each.values(rows, values), strict=True):
-                factors = tuple(_factor(factor, int(at), values[factor])
-                                for factor, at in zip(each.factors, row, strict=True))  # fmt: skip
+                factors = tuple(
+                    _factor(factor, int(at), values[factor]) for factor, at in zip(each.factors, row, strict=True)
+                )
                 products.append(Product(factors, each.scale, float(value)))
         found = None
         if array.role == "gradient":

@@ -41,12 +41,21 @@ _OPTIONS = {  # operator without its number of axes -> the attributes of its lay
     "gelu": ("approximate",),
 }
 _TENSORS = {
-    "w": "weight", "b": "bias", "w_ih": "weight_ih", "w_hh": "weight_hh", "b_ih": "bias_ih", "b_hh": "bias_hh",
-}  # fmt: skip
+    "w": "weight",
+    "b": "bias",
+    "w_ih": "weight_ih",
+    "w_hh": "weight_hh",
+    "b_ih": "bias_ih",
+    "b_hh": "bias_hh",
+}
 _REFUSED = (  # what a layer may have that its operator's page does not take apart
-    ("padding_mode", "zeros"), ("return_indices", False), ("padding_idx", None), ("max_norm", None),
-    ("scale_grad_by_freq", False), ("sparse", False),
-)  # fmt: skip
+    ("padding_mode", "zeros"),
+    ("return_indices", False),
+    ("padding_idx", None),
+    ("max_norm", None),
+    ("scale_grad_by_freq", False),
+    ("sparse", False),
+)
 
 
 def case_of_layer(recorded: Layer) -> Case:
@@ -72,8 +81,11 @@ def case_of_layer(recorded: Layer) -> Case:
     missing = [name for name in operator.tensors if name not in tensors]
     if missing:
         raise ValueError(f"explain: {kind} takes {', '.join(missing)} besides x, and is not taken apart in a model")
-    options = {name: getattr(layer, name) for name in _OPTIONS.get(operator.name.rstrip("123d"), ())
-               if getattr(layer, name, None) is not None}  # fmt: skip
+    options = {
+        name: getattr(layer, name)
+        for name in _OPTIONS.get(operator.name.rstrip("123d"), ())
+        if getattr(layer, name, None) is not None
+    }
     if kind in ("Softmax", "LogSoftmax") and "dim" not in options:
         raise ValueError(f"explain: {kind} needs its dim")
     case = operator.case(tensors, options)

@@ -83,7 +83,7 @@ def numerical(
 ) -> np.ndarray:
     """The central differences of <gy, y> at some entries of one input, in float64:
 
-        (L(v + step) - L(v - step)) / (2 step)     for each entry v, with L = sum gy * y
+    (L(v + step) - L(v - step)) / (2 step)     for each entry v, with L = sum gy * y
     """
     wide = {each: array.astype(np.float64) if array.dtype.kind == "f" else array for each, array in inputs.items()}
     values = wide[name] = np.array(wide[name], order="C")

@@ -214,9 +214,15 @@ def _function(code: CodeType) -> FunctionType | None:
 
 def _of(function: FunctionType, ran: list[FunctionType]) -> Iterator[Mutation]:
     """The mistakes in one of the functions that ran."""
-    callers = tuple([each for each in ran if part_of(each.__code__.co_filename) == "formulas"
-                     and function.__name__ in each.__code__.co_names
-                     and each.__globals__.get(function.__name__) is function])  # fmt: skip
+    callers = tuple(
+        [
+            each
+            for each in ran
+            if part_of(each.__code__.co_filename) == "formulas"
+            and function.__name__ in each.__code__.co_names
+            and each.__globals__.get(function.__name__) is function
+        ]
+    )
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, SyntaxError):
@@ -237,8 +243,7 @@ def _of(function: FunctionType, ran: list[FunctionType]) -> Iterator[Mutation]:
             text = compile(ast.fix_missing_locations(broken), f"<{function.__name__}>", "exec", dont_inherit=True)
         except (SyntaxError, ValueError):
             continue
-        code = next(each for each in text.co_consts
-                    if isinstance(each, CodeType) and each.co_name == function.__name__)  # fmt: skip
+        code = next(each for each in text.co_consts if isinstance(each, CodeType) and each.co_name == function.__name__)
         if len(code.co_freevars) == len(function.__code__.co_freevars):
             texts = change.kind, change.about, function.__name__, before_text, after_text
             yield Mutation(*texts, function, code, callers)
@@ -265,8 +270,11 @@ def _statement(written: ast.AST, number: int) -> int:
     """The number of the innermost statement that a node is part of."""
     nodes = [*ast.walk(written)]
     wanted = nodes[number]
-    return max(place for place, node in enumerate(nodes)
-               if isinstance(node, ast.stmt) and any(each is wanted for each in ast.walk(node)))  # fmt: skip
+    return max(
+        place
+        for place, node in enumerate(nodes)
+        if isinstance(node, ast.stmt) and any(each is wanted for each in ast.walk(node))
+    )
 
 
 def _line(statement: ast.AST) -> str:

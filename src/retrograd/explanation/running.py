@@ -20,7 +20,6 @@ from .where import part_of
 __all__ = ["Algorithm", "Run", "as_dicts", "backward_run", "follow"]
 
 
-
 class Algorithm(NamedTuple):
     """One way to compute an array of the page, to be stepped through.
 

@@ -67,7 +67,15 @@ def as_dicts(stories: Sequence[Story]) -> list[dict[str, Any]]:
 
 
 def _step(step: Step) -> dict[str, Any]:
-    pictures = [{"name": each.title, "shape": list(each.values.shape), "values": numbers(each.values),
-                 "role": each.role} for each in step.pictures]  # fmt: skip
-    return {"text": step.text, "view": step.view, "entry": {"name": step.name, "at": int(step.at)},
-            "into": step.into, "product": step.product, "pictures": pictures}  # fmt: skip
+    pictures = [
+        {"name": each.title, "shape": list(each.values.shape), "values": numbers(each.values), "role": each.role}
+        for each in step.pictures
+    ]
+    return {
+        "text": step.text,
+        "view": step.view,
+        "entry": {"name": step.name, "at": int(step.at)},
+        "into": step.into,
+        "product": step.product,
+        "pictures": pictures,
+    }

@@ -64,8 +64,11 @@ def einsum(equation: str, shapes: Sequence[Sequence[int]], factors: Sequence[str
     """
     operands, target = equation.replace(" ", "").split("->")
     terms = operands.split(",")
-    extents = {letter: extent for term, shape in zip(terms, shapes, strict=True)
-               for letter, extent in zip(term, shape, strict=True)}  # fmt: skip
+    extents = {
+        letter: extent
+        for term, shape in zip(terms, shapes, strict=True)
+        for letter, extent in zip(term, shape, strict=True)
+    }
     letters = [*target, *sorted(set(extents) - set(target))]
 
     def rows(entry: int | None) -> np.ndarray:
@@ -74,8 +77,10 @@ def einsum(equation: str, shapes: Sequence[Sequence[int]], factors: Sequence[str
             at = np.unravel_index(entry, [extents[letter] for letter in target])
             ranges[: len(target)] = [np.array([place]) for place in at]
         places = dict(zip(letters, _grid(ranges), strict=True))
-        columns = [_flat([places[letter] for letter in term], [extents[letter] for letter in term])
-                   for term in (target, *terms)]  # fmt: skip
+        columns = [
+            _flat([places[letter] for letter in term], [extents[letter] for letter in term])
+            for term in (target, *terms)
+        ]
         return np.stack(np.broadcast_arrays(*columns), 1)
 
     return Products(tuple(factors), rows, scale)
@@ -99,9 +104,14 @@ def along(target: np.ndarray, factors: Sequence[str], indices: Sequence[np.ndarr
 
 
 def convolved(
-    window: Window, batch: int, x_channels: int, w_shape: Sequence[int], target: str, factors: dict[str, str],
+    window: Window,
+    batch: int,
+    x_channels: int,
+    w_shape: Sequence[int],
+    target: str,
+    factors: dict[str, str],
     padding: bool = True,
-) -> Products:  # fmt: skip
+) -> Products:
     """The products of a convolution that are added to one of its three arrays.
 
     target: "x", "w" or "y". factors: for the other two their names, {"y": "gy", "x": "x"} for the gradient to w
@@ -128,8 +138,10 @@ def convolution(
     """
     ndim, (K, C) = window.ndim, w_shape[:2]
     shapes = {
-        "x": [batch, x_channels, *window.input], "w": [*w_shape], "y": [batch, K, *window.output],
-    }  # fmt: skip
+        "x": [batch, x_channels, *window.input],
+        "w": [*w_shape],
+        "y": [batch, K, *window.output],
+    }
     which, at = only or ("", 0)
     place = [int(i) for i in np.unravel_index(at, shapes[which])] if which else []
     samples = np.array([place[0]]) if which in ("x", "y") else np.arange(batch)

@@ -98,8 +98,9 @@ def outline(explanation: Explanation) -> dict[str, Any]:
 
 def first(explanation: Explanation) -> tuple[str, int]:
     """The entry that the page begins with: the largest of the weight's gradient, or of another gradient."""
-    gradients = [name for name, array in explanation.arrays.items()
-                 if name in explanation.sums and array.role == "gradient"]  # fmt: skip
+    gradients = [
+        name for name, array in explanation.arrays.items() if name in explanation.sums and array.role == "gradient"
+    ]
     weights = [name for name in gradients if explanation.arrays[name[1:]].role == "weight"]
     name = next(iter([*weights, *gradients, *explanation.sums, "y"]))
     values = explanation.arrays[name].values

@@ -59,5 +59,8 @@ def _over(explanation: Explanation, way: dict[str, Any], step: int, place: tuple
     if name not in explanation.sums:
         return 0.0
     flat = int(np.ravel_multi_index(index, explanation.arrays[name].values.shape))
-    return sum(float(values.sum()) for products, _, values in rows_of(explanation, name, flat)
-               if set(way["sources"]) & set(products.factors))  # fmt: skip
+    return sum(
+        float(values.sum())
+        for products, _, values in rows_of(explanation, name, flat)
+        if set(way["sources"]) & set(products.factors)
+    )

@@ -44,13 +44,23 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
 _SUM = "sum"  # sum(g, 0), which takes a number for its axis
 _NUMBERS = {"pi": math.pi, "e": math.e}
 _BINARY: dict[type, Callable[..., Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.Pow: operator.pow, ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.MatMult: operator.matmul,
-}  # fmt: skip
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.MatMult: operator.matmul,
+}
 _COMPARISONS: dict[type, Callable[..., Any]] = {
-    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
-}  # fmt: skip
+}
 
 
 def as_gradient(text: str) -> Callable[[Tensor, Tensor], Tensor]:
@@ -207,9 +217,14 @@ def with_gradient(case: Case, text: str) -> Case:
     typed = _typed(case.call, inputs, as_gradients(text, inputs))
     if case.curve is None:
         found = jacobian_case(
-            case.name, typed, inputs, case.source, False, {name: each.about for name, each in case.inputs.items()},
+            case.name,
+            typed,
+            inputs,
+            case.source,
+            False,
+            {name: each.about for name, each in case.inputs.items()},
             slope="what the typed rule multiplies gy by",
-        )  # fmt: skip
+        )
         found = replace(found, rules=case.rules)
         return found if _is_linear(typed, inputs, found) else replace(found, sums=lambda arrays: {})
     low, high = case.curve.low, case.curve.high
@@ -219,9 +234,17 @@ def with_gradient(case: Case, text: str) -> Case:
     if not function_name.startswith(("F.", "rg.")) or "=" in text.replace("<=", "").replace(">=", "").replace("==", ""):
         program = ""
     found = jacobian_case(
-        case.name, typed, inputs, case.source, False, {"x": "the input"}, Curve(typed, low, high),
-        "what the typed rule multiplies gy by", program, pointwise=True,
-    )  # fmt: skip
+        case.name,
+        typed,
+        inputs,
+        case.source,
+        False,
+        {"x": "the input"},
+        Curve(typed, low, high),
+        "what the typed rule multiplies gy by",
+        program,
+        pointwise=True,
+    )
     return found if _is_linear(typed, inputs, found) else replace(found, sums=lambda arrays: {})
 
 
@@ -241,8 +264,12 @@ def _typed(function: Callable[..., Tensor], inputs: Arrays, rules: Mapping[str, 
             named = dict(zip(inputs, ctx.saved_tensors, strict=True))
             names = {**named, "g": g, "n": _constant(float(next(iter(named.values())).array.size), {"g": g})}
             own = {} if rules.keys() == inputs.keys() else _own(function, named, g)
-            return tuple([rules[name](names, tensor.array.shape) if name in rules else own.get(name)
-                          for name, tensor in named.items()])  # fmt: skip
+            return tuple(
+                [
+                    rules[name](names, tensor.array.shape) if name in rules else own.get(name)
+                    for name, tensor in named.items()
+                ]
+            )
 
     return Typed.apply
 

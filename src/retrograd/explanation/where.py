@@ -407,9 +407,12 @@ def listed(passes: Mapping[str, Sequence[Ran]]) -> list[str]:
 
 
 def ran(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None,
-    upstream: Tensor | None = None, names: Sequence[str] = (),
-) -> dict[str, list[Ran]]:  # fmt: skip
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    upstream: Tensor | None = None,
+    names: Sequence[str] = (),
+) -> dict[str, list[Ran]]:
     """The steps of a call by pass: "forward", and "backward" where something requires a gradient.
 
     A function that goes backward itself has all its steps in "forward".

@@ -107,9 +107,13 @@ def unchanged(c: Operand) -> Operand:
 
 
 def lstm(
-    sums: Sequence[Operand], c: Operand, peephole: Sequence[Operand], clip: Activation, norm: Activation,
+    sums: Sequence[Operand],
+    c: Operand,
+    peephole: Sequence[Operand],
+    clip: Activation,
+    norm: Activation,
     activation: Activation,
-) -> tuple[Operands, Operand, Operand]:  # fmt: skip
+) -> tuple[Operands, Operand, Operand]:
     """The gates, the cell state and the output, with every option.
 
     sums: of i, f, g, o; with coupled gates of f, g, o, and i = 1 - f.
@@ -132,9 +136,14 @@ def lstm(
 
 
 def lstm_grad(
-    gh: Operand, gc: Operand, gates: Sequence[Operand], before: Operand, c: Operand, peephole: Sequence[Operand],
+    gh: Operand,
+    gc: Operand,
+    gates: Sequence[Operand],
+    before: Operand,
+    c: Operand,
+    peephole: Sequence[Operand],
     clip: Callable[[Operand, Operand], Operand],
-) -> tuple[Operands, Operand]:  # fmt: skip
+) -> tuple[Operands, Operand]:
     """The gradients to the sums and to c', given those to the output and to c; gates and peephole as in ``lstm``.
 
     before: c'. clip: takes the gradient to a clipped cell state and that state; returns the gradient before clipping.

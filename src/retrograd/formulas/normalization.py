@@ -33,8 +33,6 @@ def about_mean(x: Operand, mean: Operand, factor: Operand, shift: Operand) -> Op
     return affine(x - mean, factor, shift)
 
 
-def about_mean_grad(
-    g: Operand, x: Operand, mean: Operand, factor: Operand, slope: Operand, level: Operand
-) -> Operand:
+def about_mean_grad(g: Operand, x: Operand, mean: Operand, factor: Operand, slope: Operand, level: Operand) -> Operand:
     """``input_grad`` with factor = inverse weight, slope = -inverse^2 mean_hz and level = -inverse mean_h"""
     return g * factor + affine(x - mean, slope, level)

@@ -47,9 +47,16 @@ def sgd(param: Operand, grad: Operand, lr: float, weight_decay: float, maximize:
 
 @update
 def sgd_momentum(
-    param: Operand, grad: Operand, momentum_buffer: Operand,
-    lr: float, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool,
-) -> Two:  # fmt: skip
+    param: Operand,
+    grad: Operand,
+    momentum_buffer: Operand,
+    lr: float,
+    momentum: float,
+    dampening: float,
+    weight_decay: float,
+    nesterov: bool,
+    maximize: bool,
+) -> Two:
     """m = momentum m + (1 - dampening) d replaces d; with nesterov, d + momentum m does"""
     d = descent(param, grad, weight_decay, maximize)
     m = momentum_buffer * momentum + d * (1 - dampening)
@@ -73,9 +80,19 @@ def adaptive(change: Operand, v: Operand, step: float, beta2: float, eps: float)
 
 @update
 def adam(
-    param: Operand, grad: Operand, exp_avg: Operand, exp_avg_sq: Operand, step: float,
-    lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, decoupled: bool, maximize: bool,
-) -> Three:  # fmt: skip
+    param: Operand,
+    grad: Operand,
+    exp_avg: Operand,
+    exp_avg_sq: Operand,
+    step: float,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    weight_decay: float,
+    decoupled: bool,
+    maximize: bool,
+) -> Three:
     """param - lr m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + eps)"""
     p, d = decayed(param, grad, lr, weight_decay, decoupled, maximize)
     m, v = running(exp_avg, d, beta1), running_square(exp_avg_sq, d, beta2)
@@ -84,9 +101,20 @@ def adam(
 
 @update
 def amsgrad(
-    param: Operand, grad: Operand, exp_avg: Operand, exp_avg_sq: Operand, max_exp_avg_sq: Operand, step: float,
-    lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, decoupled: bool, maximize: bool,
-) -> Four:  # fmt: skip
+    param: Operand,
+    grad: Operand,
+    exp_avg: Operand,
+    exp_avg_sq: Operand,
+    max_exp_avg_sq: Operand,
+    step: float,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    weight_decay: float,
+    decoupled: bool,
+    maximize: bool,
+) -> Four:
     """As Adam, with the largest v of all steps instead of v."""
     p, d = decayed(param, grad, lr, weight_decay, decoupled, maximize)
     m, v = running(exp_avg, d, beta1), running_square(exp_avg_sq, d, beta2)
@@ -96,9 +124,18 @@ def amsgrad(
 
 @update
 def adamax(
-    param: Operand, grad: Operand, exp_avg: Operand, exp_inf: Operand, step: float,
-    lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool,
-) -> Three:  # fmt: skip
+    param: Operand,
+    grad: Operand,
+    exp_avg: Operand,
+    exp_inf: Operand,
+    step: float,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    weight_decay: float,
+    maximize: bool,
+) -> Three:
     """param - lr m / (1 - beta1^step) / u, with u = max(beta2 u, |d| + eps)"""
     d = descent(param, grad, weight_decay, maximize)
     m, u = running(exp_avg, d, beta1), maximum(exp_inf * beta2, absolute(d) + eps)
@@ -112,10 +149,21 @@ def nadam_momentum(step: float, beta1: float, momentum_decay: float) -> float:
 
 @update
 def nadam(
-    param: Operand, grad: Operand, exp_avg: Operand, exp_avg_sq: Operand, step: float, mu_product: float,
-    lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, momentum_decay: float, decoupled: bool,
+    param: Operand,
+    grad: Operand,
+    exp_avg: Operand,
+    exp_avg_sq: Operand,
+    step: float,
+    mu_product: float,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    weight_decay: float,
+    momentum_decay: float,
+    decoupled: bool,
     maximize: bool,
-) -> Three:  # fmt: skip
+) -> Three:
     """As Adam, with (1 - mu) / (1 - mu_product) d + mu_next / (1 - mu_product mu_next) m for m / (1 - beta1^step)"""
     p, d = decayed(param, grad, lr, weight_decay, decoupled, maximize)
     m, v = running(exp_avg, d, beta1), running_square(exp_avg_sq, d, beta2)
@@ -126,9 +174,20 @@ def nadam(
 
 @update
 def radam(
-    param: Operand, grad: Operand, exp_avg: Operand, exp_avg_sq: Operand, step: float, rectification: float,
-    lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, decoupled: bool, maximize: bool,
-) -> Three:  # fmt: skip
+    param: Operand,
+    grad: Operand,
+    exp_avg: Operand,
+    exp_avg_sq: Operand,
+    step: float,
+    rectification: float,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    weight_decay: float,
+    decoupled: bool,
+    maximize: bool,
+) -> Three:
     """param - r lr m / (1 - beta1^step) sqrt(1 - beta2^step) / (sqrt(v) + eps), with r the rectification of the step
 
     With r = 0, too few steps to estimate the variance: param - lr m / (1 - beta1^step).
@@ -154,9 +213,15 @@ def rms_direction(
 
 
 def centered_direction(
-    param: Operand, grad: Operand, square_avg: Operand, grad_avg: Operand,
-    alpha: float, eps: float, weight_decay: float, maximize: bool,
-) -> Three:  # fmt: skip
+    param: Operand,
+    grad: Operand,
+    square_avg: Operand,
+    grad_avg: Operand,
+    alpha: float,
+    eps: float,
+    weight_decay: float,
+    maximize: bool,
+) -> Three:
     """The same with the variance v - a^2 instead of v, a = alpha a + (1 - alpha) d."""
     d = descent(param, grad, weight_decay, maximize)
     v, a = running_square(square_avg, d, alpha), running(grad_avg, d, alpha)
@@ -167,9 +232,15 @@ def centered_direction(
 
 @update
 def rmsprop(
-    param: Operand, grad: Operand, square_avg: Operand,
-    lr: float, alpha: float, eps: float, weight_decay: float, maximize: bool,
-) -> Two:  # fmt: skip
+    param: Operand,
+    grad: Operand,
+    square_avg: Operand,
+    lr: float,
+    alpha: float,
+    eps: float,
+    weight_decay: float,
+    maximize: bool,
+) -> Two:
     """param - lr u"""
     u, v = rms_direction(param, grad, square_avg, alpha, eps, weight_decay, maximize)
     return param - u * lr, v
@@ -177,9 +248,17 @@ def rmsprop(
 
 @update
 def rmsprop_momentum(
-    param: Operand, grad: Operand, square_avg: Operand, momentum_buffer: Operand,
-    lr: float, alpha: float, eps: float, weight_decay: float, momentum: float, maximize: bool,
-) -> Three:  # fmt: skip
+    param: Operand,
+    grad: Operand,
+    square_avg: Operand,
+    momentum_buffer: Operand,
+    lr: float,
+    alpha: float,
+    eps: float,
+    weight_decay: float,
+    momentum: float,
+    maximize: bool,
+) -> Three:
     """param - lr m, with m = momentum m + u"""
     u, v = rms_direction(param, grad, square_avg, alpha, eps, weight_decay, maximize)
     m = momentum_buffer * momentum + u
@@ -188,9 +267,16 @@ def rmsprop_momentum(
 
 @update
 def rmsprop_centered(
-    param: Operand, grad: Operand, square_avg: Operand, grad_avg: Operand,
-    lr: float, alpha: float, eps: float, weight_decay: float, maximize: bool,
-) -> Three:  # fmt: skip
+    param: Operand,
+    grad: Operand,
+    square_avg: Operand,
+    grad_avg: Operand,
+    lr: float,
+    alpha: float,
+    eps: float,
+    weight_decay: float,
+    maximize: bool,
+) -> Three:
     """param - lr u, u centered"""
     u, v, a = centered_direction(param, grad, square_avg, grad_avg, alpha, eps, weight_decay, maximize)
     return param - u * lr, v, a
@@ -198,9 +284,18 @@ def rmsprop_centered(
 
 @update
 def rmsprop_centered_momentum(
-    param: Operand, grad: Operand, square_avg: Operand, grad_avg: Operand, momentum_buffer: Operand,
-    lr: float, alpha: float, eps: float, weight_decay: float, momentum: float, maximize: bool,
-) -> Four:  # fmt: skip
+    param: Operand,
+    grad: Operand,
+    square_avg: Operand,
+    grad_avg: Operand,
+    momentum_buffer: Operand,
+    lr: float,
+    alpha: float,
+    eps: float,
+    weight_decay: float,
+    momentum: float,
+    maximize: bool,
+) -> Four:
     """param - lr m, with m = momentum m + u, u centered"""
     u, v, a = centered_direction(param, grad, square_avg, grad_avg, alpha, eps, weight_decay, maximize)
     m = momentum_buffer * momentum + u
@@ -209,9 +304,16 @@ def rmsprop_centered_momentum(
 
 @update
 def adagrad(
-    param: Operand, grad: Operand, sum: Operand, step: float,
-    lr: float, lr_decay: float, eps: float, weight_decay: float, maximize: bool,
-) -> Two:  # fmt: skip
+    param: Operand,
+    grad: Operand,
+    sum: Operand,
+    step: float,
+    lr: float,
+    lr_decay: float,
+    eps: float,
+    weight_decay: float,
+    maximize: bool,
+) -> Two:
     """param - lr / (1 + (step - 1) lr_decay) d / (sqrt(s) + eps), with s = s + d^2"""
     d = descent(param, grad, weight_decay, maximize)
     s = sum + d * d
@@ -220,9 +322,16 @@ def adagrad(
 
 @update
 def adadelta(
-    param: Operand, grad: Operand, square_avg: Operand, acc_delta: Operand,
-    lr: float, rho: float, eps: float, weight_decay: float, maximize: bool,
-) -> Three:  # fmt: skip
+    param: Operand,
+    grad: Operand,
+    square_avg: Operand,
+    acc_delta: Operand,
+    lr: float,
+    rho: float,
+    eps: float,
+    weight_decay: float,
+    maximize: bool,
+) -> Three:
     """param - lr u, with u = sqrt(a + eps) / sqrt(v + eps) d, v the running average of d^2 and a that of u^2"""
     d = descent(param, grad, weight_decay, maximize)
     v = running_square(square_avg, d, rho)
@@ -232,9 +341,15 @@ def adadelta(
 
 @update
 def asgd(
-    param: Operand, grad: Operand, ax: Operand,
-    eta: float, mu: float, lambd: float, weight_decay: float, maximize: bool,
-) -> Two:  # fmt: skip
+    param: Operand,
+    grad: Operand,
+    ax: Operand,
+    eta: float,
+    mu: float,
+    lambd: float,
+    weight_decay: float,
+    maximize: bool,
+) -> Two:
     """p = (1 - lambd eta) param - eta d, and its average ax + mu (p - ax)"""
     d = descent(param, grad, weight_decay, maximize)
     p = param * (1 - lambd * eta) - d * eta
@@ -243,9 +358,16 @@ def asgd(
 
 @update
 def rprop(
-    param: Operand, grad: Operand, prev: Operand, step_size: Operand,
-    shrink: float, grow: float, smallest: float, largest: float, maximize: bool,
-) -> Three:  # fmt: skip
+    param: Operand,
+    grad: Operand,
+    prev: Operand,
+    step_size: Operand,
+    shrink: float,
+    grow: float,
+    smallest: float,
+    largest: float,
+    maximize: bool,
+) -> Three:
     """param - sign(d) s: s grows where d keeps its sign, and shrinks where it changes, and d counts as 0 there"""
     d = descent(param, grad, 0.0, maximize)
     turn = d * prev

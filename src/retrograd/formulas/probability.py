@@ -31,6 +31,4 @@ def normal_log_density_grad_scale(g: Operand, x: Operand, mean: Operand, scale: 
     return g * ((z * z - 1.0) / scale)
 
 
-gradients(
-    "normal_log_density", normal_log_density_grad_x, normal_log_density_grad_mean, normal_log_density_grad_scale
-)
+gradients("normal_log_density", normal_log_density_grad_x, normal_log_density_grad_mean, normal_log_density_grad_scale)

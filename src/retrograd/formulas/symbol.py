@@ -155,8 +155,9 @@ class Symbol:
             return lambda: self.trace.primitive(primitive, (self,))
         if name.startswith("__"):
             raise AttributeError(name)
-        raise FormulaError(f".{name} is not defined for one element; of the methods of Tensors use those of one "
-                      "operand, as x.exp()")
+        raise FormulaError(
+            f".{name} is not defined for one element; of the methods of Tensors use those of one operand, as x.exp()"
+        )
 
 
 class Trace:

@@ -45,8 +45,9 @@ class Meanings:
 
     def _refusal(self, name: str) -> Callable[..., Any]:
         def refuse(*values: Any, **options: Any) -> Any:
-            raise FormulaError(f"{name} is not a function of single elements that formulas know; these are "
-                          f"{', '.join(self.names)}")
+            raise FormulaError(
+                f"{name} is not a function of single elements that formulas know; these are {', '.join(self.names)}"
+            )
 
         return refuse
 

@@ -17,8 +17,18 @@ from .recurrent_weight import *
 from .safetensors import *
 from .sharded import *
 
-__all__ = [*convolution_weight.__all__, *keras.__all__, *mxnet.__all__, *npz.__all__, *packed.__all__, "PTFileError",
-           *recurrent_weight.__all__, *safetensors.__all__, *sharded.__all__, "WeightsFileError"]  # fmt: skip
+__all__ = [
+    *convolution_weight.__all__,
+    *keras.__all__,
+    *mxnet.__all__,
+    *npz.__all__,
+    *packed.__all__,
+    "PTFileError",
+    *recurrent_weight.__all__,
+    *safetensors.__all__,
+    *sharded.__all__,
+    "WeightsFileError",
+]
 
 _OF_OTHERS = {"einops", "sklearn", "torch"}  # they import the library that they are for: only when they are asked for
 

@@ -20,11 +20,33 @@ __all__: list[str] = []
 _AXES = (1, 2, 3)
 SUMMING = ("Linear", *(f"Conv{n}d" for n in _AXES), *(f"ConvTranspose{n}d" for n in _AXES))
 FLOAT_LAYERS = (
-    *SUMMING, *(f"{name}{n}d" for name in ("BatchNorm", "MaxPool", "AvgPool", "AdaptiveAvgPool") for n in _AXES),
-    "LayerNorm", "GroupNorm", "PReLU", "Flatten", "Identity", "Dropout", *(f"Dropout{n}d" for n in _AXES), "ReLU",
-    "ReLU6", "LeakyReLU", "Hardtanh", "Hardsigmoid", "Hardswish", "ELU", "GELU", "SELU", "SiLU", "Mish", "Sigmoid",
-    "Tanh", "Softplus", "Softsign", "Softmax", "LogSoftmax",
-)  # fmt: skip
+    *SUMMING,
+    *(f"{name}{n}d" for name in ("BatchNorm", "MaxPool", "AvgPool", "AdaptiveAvgPool") for n in _AXES),
+    "LayerNorm",
+    "GroupNorm",
+    "PReLU",
+    "Flatten",
+    "Identity",
+    "Dropout",
+    *(f"Dropout{n}d" for n in _AXES),
+    "ReLU",
+    "ReLU6",
+    "LeakyReLU",
+    "Hardtanh",
+    "Hardsigmoid",
+    "Hardswish",
+    "ELU",
+    "GELU",
+    "SELU",
+    "SiLU",
+    "Mish",
+    "Sigmoid",
+    "Tanh",
+    "Softplus",
+    "Softsign",
+    "Softmax",
+    "LogSoftmax",
+)
 QUANTISERS = {
     name: getattr(lowbit, name)
     for name in lowbit.__all__
@@ -52,8 +74,12 @@ def described(module: Any, path: str, arrays: Arrays) -> dict[str, Any]:
         return _described_packed(module, path, arrays)
     if isinstance(module, lowbit.PackedMaxPool):
         arrays[key_of(path, "turned")] = packed(module.turned, 1)
-        return {"class": "PackedMaxPool", "options": _plain(module.options), "element": module.element,
-                "channels": len(module.turned)}
+        return {
+            "class": "PackedMaxPool",
+            "options": _plain(module.options),
+            "element": module.element,
+            "channels": len(module.turned),
+        }
     if type(module) is lowbit.PackedNorm:
         arrays[key_of(path, "scale")], arrays[key_of(path, "shift")] = module.scale.array, module.shift.array
         return {"class": "PackedNorm", "ndim": module.ndim, "channels": len(module.scale.array)}
@@ -135,9 +161,12 @@ def _described_packed(layer: Any, path: str, arrays: Arrays) -> dict[str, Any]:
         arrays[key_of(path, f"{name}.codes")] = weight.stream
         arrays[key_of(path, f"{name}.step")] = weight.step
     found: dict[str, Any] = {
-        "class": type(layer).__name__, "layer": type(form).__name__, "options": options,
-        "activation": _quantizer(path, form.activation_quantizer), "weights": weights,
-    }  # fmt: skip
+        "class": type(layer).__name__,
+        "layer": type(form).__name__,
+        "options": options,
+        "activation": _quantizer(path, form.activation_quantizer),
+        "weights": weights,
+    }
     if isinstance(then, Thresholded):
         arrays[key_of(path, "threshold")] = then.threshold
         arrays[key_of(path, "flip")] = packed(then.flip, 1)

@@ -26,9 +26,16 @@ __all__: list[str] = []
 
 _EXTENTS = ("kernel_size", "stride", "padding", "dilation", "output_padding", "output_size", "target_shape")
 _SIZES = (
-    "in_features", "out_features", "in_channels", "out_channels", "kernel_size", "num_features", "num_channels",
-    "normalized_shape", "num_parameters",
-)  # fmt: skip
+    "in_features",
+    "out_features",
+    "in_channels",
+    "out_channels",
+    "kernel_size",
+    "num_features",
+    "num_channels",
+    "normalized_shape",
+    "num_parameters",
+)
 _MOST_EXTENT, _MOST_ENLARGED = 1024, 64  # of a stride that enlarges its input
 _FEW = 2**16  # numbers that may be allocated for any layer
 
@@ -69,8 +76,11 @@ class Builder:
             if name in ("Sequential", "other"):
                 return self._parent(path, name, description, into)
             if name in ("Packed", "PackedSum"):
-                return self._packed(path, table(_PACKED | ({"then": anything} if "then" in description else {}))(
-                    where, description), into)
+                return self._packed(
+                    path,
+                    table(_PACKED | ({"then": anything} if "then" in description else {}))(where, description),
+                    into,
+                )
             if name == "PackedMaxPool":
                 return self._pool(path, table(_POOL)(where, description))
             if name == "PackedNorm":

@@ -31,9 +31,7 @@ class PackedClassifier:
         self.model = load_packed(path)
         image, classes = self.model.image, self.model.classes
         if image is None or classes is None:
-            missing = " and ".join(
-                name for name, value in (("classes", classes), ("image", image)) if value is None
-            )
+            missing = " and ".join(name for name, value in (("classes", classes), ("image", image)) if value is None)
             raise SafetensorsError(
                 f"{path} does not have {missing}, which classifying images needs; save it with "
                 'model.pack(classes=[...], image={"channels": 1, "size": 28})'

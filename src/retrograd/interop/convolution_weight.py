@@ -20,9 +20,13 @@ from ..engine.tensor import Tensor
 from ..specs.geometry import as_tuple
 
 __all__ = [
-    "conv_weight_from_mxnet", "conv_weight_from_numpy_ml", "conv_weight_from_singa", "conv_weight_to_mxnet",
-    "conv_weight_to_numpy_ml", "conv_weight_to_singa",
-]  # fmt: skip
+    "conv_weight_from_mxnet",
+    "conv_weight_from_numpy_ml",
+    "conv_weight_from_singa",
+    "conv_weight_to_mxnet",
+    "conv_weight_to_numpy_ml",
+    "conv_weight_to_singa",
+]
 
 # MXNet's layouts -> whether channels come last
 _LAYOUTS = {"NCW": False, "NCHW": False, "NCDHW": False, "NWC": True, "NHWC": True, "NDHWC": True}

@@ -37,9 +37,16 @@ def recurrent_mode(module: RNNBase) -> str:
 
 
 def load_layers(
-    name: str, model: Module, path: Any, theirs: Iterable[Layer], convert: Converted, strict: bool,
-    names: Mapping[str, str] | None, fit: Callable[[Module, Layer], int], error: type[WeightsFileError],
-) -> IncompatibleKeys:  # fmt: skip
+    name: str,
+    model: Module,
+    path: Any,
+    theirs: Iterable[Layer],
+    convert: Converted,
+    strict: bool,
+    names: Mapping[str, str] | None,
+    fit: Callable[[Module, Layer], int],
+    error: type[WeightsFileError],
+) -> IncompatibleKeys:
     """Copy the arrays of a file's layers into a model.
 
     names: {path of our module: name of their layer}, for those that are not found. The others are found by name, if
@@ -62,8 +69,10 @@ def load_layers(
     unknown = [place for place in wanted if place not in dict(own)]
     absent = [layer for layer in wanted.values() if layer not in pool]
     if unknown or absent:
-        raise error(f"{path}: names has {brief([*unknown, *absent])}; "
-                    f"the model has {brief([place for place, _ in own])}, the file {brief(list(pool))}")
+        raise error(
+            f"{path}: names has {brief([*unknown, *absent])}; "
+            f"the model has {brief([place for place, _ in own])}, the file {brief(list(pool))}"
+        )
     problems: list[str] = []
     missing: list[str] = []
     state: dict[str, np.ndarray] = {}
@@ -99,9 +108,11 @@ def load_layers(
 
 
 def _chosen(
-    own: Sequence[tuple[str, Module]], pool: Mapping[str, Layer], wanted: Mapping[str, str],
+    own: Sequence[tuple[str, Module]],
+    pool: Mapping[str, Layer],
+    wanted: Mapping[str, str],
     fit: Callable[[Module, Layer], int],
-) -> dict[str, list[Layer]]:  # fmt: skip
+) -> dict[str, list[Layer]]:
     """The layers of the file for each path of ours; a recurrent module takes one for each of its layers."""
     left = {name: layer for name, layer in pool.items() if name not in wanted.values()}
     rest = [place for place, _ in own if place not in wanted]

@@ -52,9 +52,12 @@ class KerasFileError(WeightsFileError):
 
 
 def load_keras_weights(
-    model: Module, path: str | Path, strict: bool = True, names: Mapping[str, str] | None = None,
+    model: Module,
+    path: str | Path,
+    strict: bool = True,
+    names: Mapping[str, str] | None = None,
     flatten: Mapping[str, Shape] | None = None,
-) -> IncompatibleKeys:  # fmt: skip
+) -> IncompatibleKeys:
     """Copy the weights of a file of Keras into a model of the same layers, in our layouts (see above).
 
     A layer belongs to our module of its name, if all modules have one; otherwise layers of a kind are taken in order.
@@ -158,8 +161,16 @@ def _unpacked(content: bytes) -> bytes:
                 raise HDF5Error(f"its weights unpack to {info.file_size:,} bytes")
             with archive.open(info) as member:
                 return member.read(info.file_size)
-    except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError, ValueError, EOFError, zlib.error,
-            OverflowError) as error:  # fmt: skip
+    except (
+        zipfile.BadZipFile,
+        KeyError,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+        EOFError,
+        zlib.error,
+        OverflowError,
+    ) as error:
         raise HDF5Error(f"it is a zip file without readable weights: {reason(error)}") from error
 
 
@@ -192,8 +203,14 @@ def _kinds(module: Module) -> Sequence[str]:
     return ()
 
 
-_SIMPLE = {Linear: "dense", _BatchNorm: "batch_normalization", LayerNorm: "layer_normalization", Embedding: "embedding",
-           GroupNorm: "group_normalization", PReLU: "p_re_lu"}  # fmt: skip
+_SIMPLE = {
+    Linear: "dense",
+    _BatchNorm: "batch_normalization",
+    LayerNorm: "layer_normalization",
+    Embedding: "embedding",
+    GroupNorm: "group_normalization",
+    PReLU: "p_re_lu",
+}
 
 
 def _converted(module: Module, found: Sequence[Layer], flattened: Shape | None) -> dict[str, np.ndarray]:

@@ -43,10 +43,17 @@ _MOST = 64 * 1024**3  # bytes of a file
 _LIST, _V2, _V3 = 0x112, 0xF993FAC9, 0xF993FACA
 _DTYPES = {0: "f4", 1: "f8", 2: "f2", 3: "u1", 4: "i4", 5: "i1", 6: "i8", 7: "?", 8: "i2", 9: "u2", 10: "u4", 11: "u8"}
 _PARTS = {
-    "weight": "weight", "bias": "bias", "gamma": "weight", "beta": "bias", "moving_mean": "running_mean",
-    "moving_var": "running_var", "running_mean": "running_mean", "running_var": "running_var",
-    "parameters": "parameters", "alpha": "weight",
-}  # fmt: skip
+    "weight": "weight",
+    "bias": "bias",
+    "gamma": "weight",
+    "beta": "bias",
+    "moving_mean": "running_mean",
+    "moving_var": "running_var",
+    "running_mean": "running_mean",
+    "running_var": "running_var",
+    "parameters": "parameters",
+    "alpha": "weight",
+}
 _NAME = re.compile(rf"(?:(?:arg|aux):)?(.*?)[_.]?((?:[lr][0-9]+_(?:i2h|h2h)_)?(?:{'|'.join(_PARTS)}))")
 _STEP = re.compile(r"([lr])([0-9]+)_(i2h|h2h)_(weight|bias)")
 
@@ -107,9 +114,14 @@ def _converted(module: Module, found: Sequence[Layer]) -> dict[str, np.ndarray]:
             if not isinstance(module.hidden_size, int) or not isinstance(module.proj_size, int):
                 raise ValueError("a module whose layers have sizes of their own takes no packed vector")
             return rnn_from_mxnet(
-                layer.arrays["parameters"], recurrent_mode(module), module.input_size, module.hidden_size,
-                module.num_layers, module.bidirectional, module.proj_size or None,
-            )  # fmt: skip
+                layer.arrays["parameters"],
+                recurrent_mode(module),
+                module.input_size,
+                module.hidden_size,
+                module.num_layers,
+                module.bidirectional,
+                module.proj_size or None,
+            )
         for key, array in layer.arrays.items():
             match = _STEP.fullmatch(key)
             if match is None:
@@ -127,8 +139,10 @@ class _Reader:
 
     def take(self, count: int) -> bytes:
         if count > len(self.content) - self.place:
-            raise MXNetFileError(f"{self.path} was cut off or damaged: it asks for {count:,} bytes at {self.place:,}, "
-                                 f"there are {len(self.content) - self.place:,}")
+            raise MXNetFileError(
+                f"{self.path} was cut off or damaged: it asks for {count:,} bytes at {self.place:,}, "
+                f"there are {len(self.content) - self.place:,}"
+            )
         self.place += count
         return self.content[self.place - count : self.place]
 
@@ -139,8 +153,10 @@ class _Reader:
         """A count of things that take at least so many bytes each."""
         (count,) = self.numbers("Q")
         if count * least > len(self.content) - self.place:
-            raise MXNetFileError(f"{self.path} was cut off or damaged: it cannot hold the {count:,} entries that it "
-                                 f"names at byte {self.place - 8:,}")
+            raise MXNetFileError(
+                f"{self.path} was cut off or damaged: it cannot hold the {count:,} entries that it "
+                f"names at byte {self.place - 8:,}"
+            )
         return count
 
     def array(self, number: int) -> np.ndarray:

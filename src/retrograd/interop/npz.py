@@ -78,8 +78,16 @@ def _read(path: Path) -> dict[str, np.ndarray]:
             return _members(path, archive, path.stat().st_size)
     except OSError as error:
         raise NpzFileError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error, UnicodeError, OverflowError,
-            IndexError) as error:  # fmt: skip
+    except (
+        zipfile.BadZipFile,
+        NotImplementedError,
+        RuntimeError,
+        EOFError,
+        zlib.error,
+        UnicodeError,
+        OverflowError,
+        IndexError,
+    ) as error:
         raise NpzFileError(f"{path} is no .npz file, or was cut off or damaged: {reason(error)}") from error
     except ValueError as error:
         if isinstance(error, NpzFileError):

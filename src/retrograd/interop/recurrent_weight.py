@@ -25,9 +25,15 @@ from ..specs.recurrence import GATES, Recurrence
 from .convolution_weight import array_of
 
 __all__ = [
-    "rnn_from_keras", "rnn_from_mxnet", "rnn_from_numpy_ml", "rnn_from_onnx", "rnn_to_keras", "rnn_to_mxnet",
-    "rnn_to_numpy_ml", "rnn_to_onnx",
-]  # fmt: skip
+    "rnn_from_keras",
+    "rnn_from_mxnet",
+    "rnn_from_numpy_ml",
+    "rnn_from_onnx",
+    "rnn_to_keras",
+    "rnn_to_mxnet",
+    "rnn_to_numpy_ml",
+    "rnn_to_onnx",
+]
 
 Array = np.ndarray
 State = dict[str, np.ndarray]
@@ -40,9 +46,14 @@ _PEEPHOLE = (0, 2, 1)  # ONNX: i, o, f
 
 
 def rnn_from_mxnet(
-    parameters: Tensor | Array, mode: str, input_size: int, state_size: int, num_layers: int = 1,
-    bidirectional: bool = False, projection_size: int | None = None,
-) -> State:  # fmt: skip
+    parameters: Tensor | Array,
+    mode: str,
+    input_size: int,
+    state_size: int,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    projection_size: int | None = None,
+) -> State:
     """The packed vector of MXNet's RNN operator, or of a Gluon layer, as a state_dict.
 
     mode: "rnn_relu", "rnn_tanh", "lstm" or "gru". The sizes are those of the operator; see ``nn.functional.rnn``.
@@ -84,9 +95,14 @@ def rnn_to_mxnet(state: Mapping[str, Any], mode: str) -> Array:
 
 
 def rnn_from_onnx(
-    W: Tensor | Array, R: Tensor | Array, B: Tensor | Array | None = None, P: Tensor | Array | None = None, *,
-    mode: str, layer: int = 0,
-) -> State:  # fmt: skip
+    W: Tensor | Array,
+    R: Tensor | Array,
+    B: Tensor | Array | None = None,
+    P: Tensor | Array | None = None,
+    *,
+    mode: str,
+    layer: int = 0,
+) -> State:
     """The inputs W, R, B and P of ONNX's operators RNN, GRU and LSTM as a state_dict.
 
     mode: "rnn_tanh", "rnn_relu", "gru" or "lstm".
@@ -146,9 +162,14 @@ def rnn_to_onnx(state: Mapping[str, Any], mode: str, layer: int = 0) -> State:
 
 
 def rnn_from_keras(
-    kernel: Tensor | Array, recurrent_kernel: Tensor | Array, bias: Tensor | Array | None = None, *, mode: str,
-    layer: int = 0, reverse: bool = False,
-) -> State:  # fmt: skip
+    kernel: Tensor | Array,
+    recurrent_kernel: Tensor | Array,
+    bias: Tensor | Array | None = None,
+    *,
+    mode: str,
+    layer: int = 0,
+    reverse: bool = False,
+) -> State:
     """The weights of Keras's SimpleRNN, GRU or LSTM as a state_dict.
 
     kernel (I, G*H), recurrent_kernel (H, G*H), bias (G*H,), which becomes bias_ih with a bias_hh of 0, or (2, G*H) for
@@ -226,10 +247,11 @@ def rnn_from_numpy_ml(parameters: Mapping[str, Any], layer: int = 0, reverse: bo
         waa = _pop(name, arrays, "Waa")
         units = waa.shape[0]
         pieces = {
-            "w_ih": arrays["Wax"].T, "w_hh": _fits(name, "Waa", waa, (units, units)).T,
+            "w_ih": arrays["Wax"].T,
+            "w_hh": _fits(name, "Waa", waa, (units, units)).T,
             "b_ih": _pop(name, arrays, "bx", (units, 1)).ravel(),
             "b_hh": _pop(name, arrays, "ba", (units, 1)).ravel(),
-        }  # fmt: skip
+        }
     else:
         letters = list(_NUMPY_ML.values())
         weights = [_pop(name, arrays, f"W{letter}") for letter in letters]

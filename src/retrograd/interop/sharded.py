@@ -79,8 +79,10 @@ def _files(index: Path) -> dict[str, str]:
     for name, file in files.items():
         plain = isinstance(file, str) and file not in ("", "..") and Path(file).name == file and file.isprintable()
         if not plain or set(file) & set("\\:"):
-            raise SafetensorsError(f"{index}: the file of {brief(name)}, {brief(file)}, is not the name of a file in "
-                                   "the folder of the index")
+            raise SafetensorsError(
+                f"{index}: the file of {brief(name)}, {brief(file)}, is not the name of a file in "
+                "the folder of the index"
+            )
     return files
 
 

@@ -172,9 +172,7 @@ def _members_of(layer: Layer) -> Iterator[_Member]:
     for each in layer.modules():
         if isinstance(each, Layer):
             module = each.retrograd
-            for names, theirs in (
-                (module._parameter_names, each._parameters), (module._buffer_names, each._buffers)
-            ):  # fmt: skip
+            for names, theirs in ((module._parameter_names, each._parameters), (module._buffer_names, each._buffers)):
                 for name in names:
                     ours = module.__dict__[name]
                     if ours is not None and id(ours) not in seen:

@@ -111,4 +111,3 @@ def tensor_of(array: np.ndarray, others: Iterable[np.ndarray] = ()) -> torch.Ten
         return torch.from_numpy(array)
     except ValueError:  # an axis is read backwards
         return torch.from_numpy(array.copy())
-

@@ -20,7 +20,17 @@ from .shift import *
 from .uniform import *
 
 _FAMILIES = (
-    "base", "binary", "convert", "fuse", "layers", "norm", "pack", "packed", "quantizer", "recurrent", "shift",
+    "base",
+    "binary",
+    "convert",
+    "fuse",
+    "layers",
+    "norm",
+    "pack",
+    "packed",
+    "quantizer",
+    "recurrent",
+    "shift",
     "uniform",
-)  # fmt: skip
+)
 __all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

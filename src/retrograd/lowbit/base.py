@@ -188,9 +188,7 @@ def check_quantizer(kind: str, argument: str, quantizer: Any, role: str) -> None
     """Raise a TypeError unless it is a quantiser for this role; kind: the layer, for messages."""
     if not isinstance(quantizer, Quantizer):
         example = "BinaryConnect()" if argument == "weight" else "Sign()"
-        raise TypeError(
-            f"{kind}: {argument}={quantizer!r} must be a quantiser, for example lowbit.{example}"
-        )
+        raise TypeError(f"{kind}: {argument}={quantizer!r} must be a quantiser, for example lowbit.{example}")
     if not getattr(quantizer, role):
         other = "activations" if argument == "weight" else "weights"
         raise TypeError(f"{kind}: {argument}={quantizer!r} quantises {other} only; pass it as {_OTHER[argument]}=")

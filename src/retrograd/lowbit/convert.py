@@ -83,9 +83,14 @@ class Conversion:
 
 
 def convert(
-    model: Module, *, weight: Quantizer | None = None, activation: Quantizer | None = None,
-    skip: Iterable[str] = (), keep_first_and_last: bool = False, recurrent: bool = False,
-) -> Conversion:  # fmt: skip
+    model: Module,
+    *,
+    weight: Quantizer | None = None,
+    activation: Quantizer | None = None,
+    skip: Iterable[str] = (),
+    keep_first_and_last: bool = False,
+    recurrent: bool = False,
+) -> Conversion:
     """Make the Linear and convolution layers of a model low-bit ones, in place.
 
     The modules, their hooks and their float parameters stay the same objects, so that an optimiser goes on; only what
@@ -104,9 +109,14 @@ def convert(
 
 
 def convert_to_shift(
-    model: Module, *, weight: Quantizer | None = None, activation: Quantizer | None = None,
-    skip: Iterable[str] = (), keep_first_and_last: bool = False, recurrent: bool = False,
-) -> Conversion:  # fmt: skip
+    model: Module,
+    *,
+    weight: Quantizer | None = None,
+    activation: Quantizer | None = None,
+    skip: Iterable[str] = (),
+    keep_first_and_last: bool = False,
+    recurrent: bool = False,
+) -> Conversion:
     """``convert`` to weights that are powers of two, and fixed-point activations.
 
     weight: by default DeepShiftQ(); DeepShiftPS() trains shift and sign. activation: by default Fixed().
@@ -128,9 +138,14 @@ def convert_to_shift(
 
 
 def convert_to_binary(
-    model: Module, *, weight: Quantizer | None = None, activation: Quantizer | None = None,
-    skip: Iterable[str] = (), keep_first_and_last: bool = True, recurrent: bool = False,
-) -> Conversion:  # fmt: skip
+    model: Module,
+    *,
+    weight: Quantizer | None = None,
+    activation: Quantizer | None = None,
+    skip: Iterable[str] = (),
+    keep_first_and_last: bool = True,
+    recurrent: bool = False,
+) -> Conversion:
     """``convert`` to weights and activations of one bit, but for the first and the last layer.
 
     weight: by default BinaryConnect(); BWN() and XNOR() have a scale for each filter. activation: by default Sign().
@@ -144,9 +159,14 @@ def convert_to_binary(
 
 
 def convert_to_int8(
-    model: Module, batches: Iterable[Any], *, run: Run | None = None, skip: Iterable[str] = (),
-    keep_first_and_last: bool = False, recurrent: bool = False,
-) -> Conversion:  # fmt: skip
+    model: Module,
+    batches: Iterable[Any],
+    *,
+    run: Run | None = None,
+    skip: Iterable[str] = (),
+    keep_first_and_last: bool = False,
+    recurrent: bool = False,
+) -> Conversion:
     """``convert`` to weights and activations of 8 bits, whose ranges are those of the batches; see ``calibrate``.
 
     Layers that the batches do not reach stay float. If it fails, the model is as before.
@@ -218,9 +238,14 @@ def _observing(model: Module) -> Iterator[None]:
 
 
 def _converted(
-    name: str, model: Module, weight: Quantizer | None, activation: Quantizer | None, skip: Iterable[str],
-    keep_first_and_last: bool, recurrent: bool,
-) -> Conversion:  # fmt: skip
+    name: str,
+    model: Module,
+    weight: Quantizer | None,
+    activation: Quantizer | None,
+    skip: Iterable[str],
+    keep_first_and_last: bool,
+    recurrent: bool,
+) -> Conversion:
     """``convert`` under a name."""
     if not isinstance(model, Module):
         raise TypeError(f"{name}: model is {type(model).__name__}, expected a Module")
@@ -301,9 +326,7 @@ def _reason(module: Module, path: str, skipped: list[str], recurrent: bool, owne
     return ""
 
 
-def _change(
-    report: Conversion, path: str, module: Any, weight: Quantizer | None, activation: Quantizer | None
-) -> None:
+def _change(report: Conversion, path: str, module: Any, weight: Quantizer | None, activation: Quantizer | None) -> None:
     """Give the module the class of the low-bit layer, and remember how it was."""
     kind, before = type(module), module.describe()
     members, registries = dict(module.__dict__), (dict(module._parameter_names), dict(module._buffer_names))

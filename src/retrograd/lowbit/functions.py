@@ -116,7 +116,7 @@ def _share(x: np.ndarray, axes: tuple[int, ...]) -> float:
 class MeanScaledSign(Function):
     """y = alpha sign(x) with alpha = mean |x| over ``axes``; is_exact: the gradient goes through alpha, too.
 
-        gx = g alpha where -1 <= x <= 1, else 0, plus sign(x) times the mean of g sign(x)
+    gx = g alpha where -1 <= x <= 1, else 0, plus sign(x) times the mean of g sign(x)
     """
 
     @staticmethod

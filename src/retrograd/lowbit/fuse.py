@@ -35,9 +35,7 @@ from .uniform import LSQ, PACT, DoReFa, Int8
 __all__ = ["PackedMaxPool"]
 
 _POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
-_NOTHING = (
-    nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout
-)  # fmt: skip
+_NOTHING = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 _NEAREST = (Int8, LSQ, DoReFa, PACT)  # quantisers that round to the nearest integer
 _STEEPEST = 0.5  # codes for a sum of 1: an integer bias is then right to half a code
 
@@ -53,9 +51,7 @@ class PackedMaxPool(Module):
         ValueError: input has other codes, or as max_pool1d.
     """
 
-    def __init__(
-        self, kernel: Any, stride: Any, padding: Any, dilation: Any, turned: np.ndarray, element: str
-    ) -> None:  # fmt: skip
+    def __init__(self, kernel: Any, stride: Any, padding: Any, dilation: Any, turned: np.ndarray, element: str) -> None:
         if not isinstance(turned, np.ndarray) or turned.dtype.kind != "b" or turned.ndim != 1:
             kind = type(turned).__name__
             raise TypeError(f"PackedMaxPool: turned is {kind}, needs an array (C,) of bool, which lowbit.pack makes")
@@ -206,9 +202,7 @@ def _thresholded(first: PackedSum, between: list[Any], last: PackedSum) -> tuple
             same = (_values(first, between, middle)[-1] >= 0) == started
             below, above = where(same, middle, below), where(same, above, middle)
         changes = started != ended
-        then = Thresholded(
-            where(changes, above, -(2**31)).to(np.int32).array, where(changes, started, ~started).array
-        )
+        then = Thresholded(where(changes, above, -(2**31)).to(np.int32).array, where(changes, started, ~started).array)
         direction = where(changes, where(started, -1, 1), 0)
         pools = [at for at, module in enumerate(between) if type(module) in _POOLS]
         turned = [(direction * (ends[1][at] - ends[0][at]).sign() < 0).array for at in pools]
@@ -282,9 +276,13 @@ def _replace(between: list[Place], turned: list[np.ndarray], last: PackedSum) ->
         if type(module) in _POOLS:
             ndim = module.ndim
             new: Module = PackedMaxPool(
-                module.kernel_size, module.stride, as_pairs(module.padding, ndim), module.dilation,
-                next(channels), last.arithmetic,
-            )  # fmt: skip
+                module.kernel_size,
+                module.stride,
+                as_pairs(module.padding, ndim),
+                module.dilation,
+                next(channels),
+                last.arithmetic,
+            )
         else:
             new = nn.Identity()
         new.training = False

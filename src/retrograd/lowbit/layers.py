@@ -20,8 +20,15 @@ from .base import LowBit, check_quantizer, with_quantizers
 from .quantizer import Axes, Quantizer, Window, is_sign
 
 __all__ = [
-    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Linear", "Quantize",
-]  # fmt: skip
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "Linear",
+    "Quantize",
+]
 
 Option = Quantizer | None
 
@@ -85,7 +92,6 @@ class _Summing(LowBit):
         view, axes = self._filters(weight)
         parts = quantizer.signs(view, axes) or self._signs_of_levels(view, axes)
         return parts if parts is None or view is weight else (parts[0].reshape(weight.array.shape), parts[1])
-
 
     def _signs_of_levels(self, view: Tensor, axes: Axes) -> tuple[Tensor, Tensor] | None:
         """The parts of a weight whose quantizer declares levels -1 and 1, and no ``signs``; None if it has others."""
@@ -153,9 +159,13 @@ class _Convolution(_Summing):
         def _convolved(self, x: Tensor, w: Tensor, b: Tensor | None, *size: Any, groups: int = 0) -> Tensor: ...
 
     def __init__(
-        self, *args: Any, weight: Option = None, activation: Option = None, output_activation: Activation = None,
+        self,
+        *args: Any,
+        weight: Option = None,
+        activation: Option = None,
+        output_activation: Activation = None,
         **options: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(*args, activation=output_activation, **options)  # type: ignore[call-arg]
         self._quantize(weight, activation)
 

@@ -61,9 +61,12 @@ class PackedModel(Module):
     """
 
     def __init__(
-        self, model: Module, packing: Packing | None = None, classes: Sequence[str] | None = None,
+        self,
+        model: Module,
+        packing: Packing | None = None,
+        classes: Sequence[str] | None = None,
         image: Mapping[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.model, self.packing = model, packing
         self.classes, self.image = checked_classes(classes), checked_image(image)
@@ -89,9 +92,14 @@ class PackedModel(Module):
 
 
 def pack(
-    model: Module, *, skip: Iterable[str] = (), fuse: bool = True, floats: str = "float32",
-    classes: Sequence[str] | None = None, image: Mapping[str, Any] | None = None,
-) -> PackedModel:  # fmt: skip
+    model: Module,
+    *,
+    skip: Iterable[str] = (),
+    fuse: bool = True,
+    floats: str = "float32",
+    classes: Sequence[str] | None = None,
+    image: Mapping[str, Any] | None = None,
+) -> PackedModel:
     """A copy of a model for inference, whose low-bit layers are stored in their bits; the model stays as it is.
 
     weights and input of a layer             arithmetic
@@ -221,10 +229,11 @@ def checked_image(image: Any) -> dict[str, Any] | None:
     if fine:
         mean, std = (each[:channels] if key not in image else each for key, each in (("mean", mean), ("std", std)))
         fine = all(
-            isinstance(each, (list, tuple)) and len(each) == channels
+            isinstance(each, (list, tuple))
+            and len(each) == channels
             and all(type(value) in (int, float) and math.isfinite(value) for value in each)
             for each in (mean, std)
-        )  # fmt: skip
+        )
     if not fine or min(std) <= 0:
         raise ValueError(f"image={image!r} {rule}, one of each for each channel")
     return {"channels": channels, "size": size, "mean": list(map(float, mean)), "std": list(map(float, std))}

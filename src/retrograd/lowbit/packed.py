@@ -235,13 +235,30 @@ class PackedSum(Packed):
             extra = extra if size else form.output_padding
             if form.target_shape is not None:
                 padding, extra = paddings(
-                    name, self.ndim, shape, self.shape, form.stride, padding, extra, form.dilation, wanted, None,
+                    name,
+                    self.ndim,
+                    shape,
+                    self.shape,
+                    form.stride,
+                    padding,
+                    extra,
+                    form.dilation,
+                    wanted,
+                    None,
                     form.target_shape,
-                )  # fmt: skip
+                )
         call = frozen(
-            name, self.ndim, form.stride, padding, form.dilation, self.groups, transposed, extra,
-            padding_mode=form.padding_mode, output_size=wanted,
-        )  # fmt: skip
+            name,
+            self.ndim,
+            form.stride,
+            padding,
+            form.dilation,
+            self.groups,
+            transposed,
+            extra,
+            padding_mode=form.padding_mode,
+            output_size=wanted,
+        )
         return window_of(call, shape, self.shape, None)
 
     def _coded(self, x: Tensor) -> tuple[np.ndarray, int]:

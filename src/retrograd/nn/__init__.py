@@ -39,11 +39,33 @@ from .transformer import *
 from .uninitialized import *
 
 _FAMILIES = (
-    "activation", "attention", "container", "conv_recurrent", "conv_recurrent_cell", "convolution", "deformable",
-    "dropout", "embedding", "group_norm", "lazy", "linear", "loss", "module", "normalization", "padding", "parallel",
-    "parameter_container", "pooling", "rectifier", "recurrent", "recurrent_cell", "recurrent_wrapper", "resolution",
-    "transformer", "uninitialized",
-)  # fmt: skip
+    "activation",
+    "attention",
+    "container",
+    "conv_recurrent",
+    "conv_recurrent_cell",
+    "convolution",
+    "deformable",
+    "dropout",
+    "embedding",
+    "group_norm",
+    "lazy",
+    "linear",
+    "loss",
+    "module",
+    "normalization",
+    "padding",
+    "parallel",
+    "parameter_container",
+    "pooling",
+    "rectifier",
+    "recurrent",
+    "recurrent_cell",
+    "recurrent_wrapper",
+    "resolution",
+    "transformer",
+    "uninitialized",
+)
 __all__ = ["Buffer", "Parameter", "functional", "grad", "init", "utils"]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]
 

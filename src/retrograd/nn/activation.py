@@ -9,9 +9,24 @@ from .layer import Described, layer
 from .module import Module
 
 __all__ = [
-    "CELU", "ELU", "GELU", "GLU", "LogSigmoid", "LogSoftmax", "Mish", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmax2d",
-    "Softmin", "Softplus", "Softsign", "Tanh", "Tanhshrink",
-]  # fmt: skip
+    "CELU",
+    "ELU",
+    "GELU",
+    "GLU",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Mish",
+    "SELU",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softmax2d",
+    "Softmin",
+    "Softplus",
+    "Softsign",
+    "Tanh",
+    "Tanhshrink",
+]
 
 
 class Activation(Described, Module):

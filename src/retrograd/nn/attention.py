@@ -47,10 +47,19 @@ class MultiheadAttention(Module):
     bias_v: Parameter | None
 
     def __init__(
-        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
-        add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         kdim, vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
         check_ints("MultiheadAttention", embed_dim=embed_dim, num_heads=num_heads, kdim=kdim, vdim=vdim)
@@ -86,10 +95,16 @@ class MultiheadAttention(Module):
                 init.xavier_normal_(row)
 
     def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
-        need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
         is_causal: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    ) -> tuple[Tensor, Tensor | None]:
         """(y, weights), with the weights of all heads, or their mean with average_attn_weights.
 
         key_padding_mask: (N, S) or (S,), and attn_mask: (L, S) or (N*H, L, S): bool, True where a key is masked out,
@@ -107,8 +122,13 @@ class MultiheadAttention(Module):
         if self.add_zero_attn:
             more = (*more, (None, None))
         return attend(
-            "MultiheadAttention", (query, key, value),
-            Projections(self.num_heads, own, self.in_proj_bias, more, self.out_proj), self.batch_first,
-            (key_padding_mask, attn_mask), need_weights, average_attn_weights, is_causal,
+            "MultiheadAttention",
+            (query, key, value),
+            Projections(self.num_heads, own, self.in_proj_bias, more, self.out_proj),
+            self.batch_first,
+            (key_padding_mask, attn_mask),
+            need_weights,
+            average_attn_weights,
+            is_causal,
             self.dropout if self.training else 0.0,
-        )  # fmt: skip
+        )

@@ -32,9 +32,16 @@ from .layer import layer
 from .recurrent_wrapper import over_time, sequence
 
 __all__ = [
-    "ConvGRU1d", "ConvGRU2d", "ConvGRU3d", "ConvLSTM1d", "ConvLSTM2d", "ConvLSTM3d", "ConvRNN1d", "ConvRNN2d",
+    "ConvGRU1d",
+    "ConvGRU2d",
+    "ConvGRU3d",
+    "ConvLSTM1d",
+    "ConvLSTM2d",
+    "ConvLSTM3d",
+    "ConvRNN1d",
+    "ConvRNN2d",
     "ConvRNN3d",
-]  # fmt: skip
+]
 
 
 @layer

@@ -31,9 +31,16 @@ from .module import Module
 from .parameter import Parameter, as_float_dtype, empty_weight
 
 __all__ = [
-    "ConvGRUCell1d", "ConvGRUCell2d", "ConvGRUCell3d", "ConvLSTMCell1d", "ConvLSTMCell2d", "ConvLSTMCell3d",
-    "ConvRNNCell1d", "ConvRNNCell2d", "ConvRNNCell3d",
-]  # fmt: skip
+    "ConvGRUCell1d",
+    "ConvGRUCell2d",
+    "ConvGRUCell3d",
+    "ConvLSTMCell1d",
+    "ConvLSTMCell2d",
+    "ConvLSTMCell3d",
+    "ConvRNNCell1d",
+    "ConvRNNCell2d",
+    "ConvRNNCell3d",
+]
 
 
 @layer
@@ -171,10 +178,18 @@ class ConvCell(OverAxes, Module):
         words = [str(self.in_channels), str(self.hidden_channels), f"kernel_size={self.kernel_size}"]
         ones = (1,) * self.ndim
         defaults = {
-            "state_kernel_size": self.kernel_size, "padding": "same", "dilation": ones, "state_dilation": ones,
-            "activation": "tanh", "peephole": False, "reset_after": True, "batch_first": False, "reverse": False,
-            "checkpoint": None, "bias": True,
-        }  # fmt: skip
+            "state_kernel_size": self.kernel_size,
+            "padding": "same",
+            "dilation": ones,
+            "state_dilation": ones,
+            "activation": "tanh",
+            "peephole": False,
+            "reset_after": True,
+            "batch_first": False,
+            "reverse": False,
+            "checkpoint": None,
+            "bias": True,
+        }
         for key, value in defaults.items():
             own = getattr(self, key, value)
             if own != value and not isinstance(own, Module):

@@ -36,10 +36,23 @@ class _Convolution(OverAxes, Module):
     bias: Parameter | None
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Extents, stride: Extents = 1, padding: Padding = 0,
-        dilation: Extents = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
-        dtype: Any = None, *, activation: Activation = None, algorithm: str = "auto", workspace: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Extents,
+        stride: Extents = 1,
+        padding: Padding = 0,
+        dilation: Extents = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        activation: Activation = None,
+        algorithm: str = "auto",
+        workspace: float | None = None,
+    ) -> None:
         super().__init__()
         name = type(self).__name__
         check_ints(name, self.fewest_channels, in_channels=in_channels)
@@ -116,9 +129,17 @@ class _Conv(_Convolution):
     def _convolved(self, x: Tensor, w: Tensor, b: Tensor | None, *, groups: int = 0) -> Tensor:
         """The operator; groups 0: the layer's."""
         return self.run(
-            x, w, b, self.stride, self.padding, self.dilation, groups or self.groups, padding_mode=self.padding_mode,
-            algorithm=self.algorithm, workspace=self.workspace,
-        )  # fmt: skip
+            x,
+            w,
+            b,
+            self.stride,
+            self.padding,
+            self.dilation,
+            groups or self.groups,
+            padding_mode=self.padding_mode,
+            algorithm=self.algorithm,
+            workspace=self.workspace,
+        )
 
 
 class _ConvTranspose(_Convolution):
@@ -133,16 +154,41 @@ class _ConvTranspose(_Convolution):
     transposed = True
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Extents, stride: Extents = 1, padding: Padding = 0,
-        output_padding: Extents = 0, groups: int = 1, bias: bool = True, dilation: Extents = 1,
-        padding_mode: str = "zeros", device: Any = None, dtype: Any = None, *, adj: Extents | None = None,
-        target_shape: Extents | None = None, activation: Activation = None, algorithm: str = "auto",
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Extents,
+        stride: Extents = 1,
+        padding: Padding = 0,
+        output_padding: Extents = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Extents = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        adj: Extents | None = None,
+        target_shape: Extents | None = None,
+        activation: Activation = None,
+        algorithm: str = "auto",
         workspace: float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode,
-            activation=activation, algorithm=algorithm, workspace=workspace, dtype=dtype,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            activation=activation,
+            algorithm=algorithm,
+            workspace=workspace,
+            dtype=dtype,
+        )
         name = type(self).__name__
         try:
             self.output_padding = one_name(output_padding, adj, self.ndim)
@@ -175,10 +221,20 @@ class _ConvTranspose(_Convolution):
         """The operator; groups 0: the layer's."""
         output_padding = self.output_padding if output_size is None else 0
         return self.run(
-            x, w, b, self.stride, self.padding, output_padding, groups or self.groups, self.dilation,
-            padding_mode=self.padding_mode, output_size=output_size, target_shape=self.target_shape,
-            algorithm=self.algorithm, workspace=self.workspace,
-        )  # fmt: skip
+            x,
+            w,
+            b,
+            self.stride,
+            self.padding,
+            output_padding,
+            groups or self.groups,
+            self.dilation,
+            padding_mode=self.padding_mode,
+            output_size=output_size,
+            target_shape=self.target_shape,
+            algorithm=self.algorithm,
+            workspace=self.workspace,
+        )
 
 
 class Conv1d(_Conv, ndim=1):

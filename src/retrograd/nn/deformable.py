@@ -27,20 +27,47 @@ class DeformConv2d(_Convolution, ndim=2):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Extents, stride: Extents = 1, padding: Padding = 0,
-        dilation: Extents = 1, groups: int = 1, bias: bool = True, device: Any = None, dtype: Any = None, *,
-        activation: Activation = None, workspace: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Extents,
+        stride: Extents = 1,
+        padding: Padding = 0,
+        dilation: Extents = 1,
+        groups: int = 1,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        activation: Activation = None,
+        workspace: float | None = None,
+    ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, activation=activation,
-            workspace=workspace, dtype=dtype,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            activation=activation,
+            workspace=workspace,
+            dtype=dtype,
+        )
 
     def forward(self, input: Tensor, offset: Tensor, mask: Tensor | None = None) -> Tensor:
         y = deform_conv2d(
-            input, offset, self.weight, self.bias, self.stride, self.padding, self.dilation, mask,
+            input,
+            offset,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            self.dilation,
+            mask,
             workspace=self.workspace,
-        )  # fmt: skip
+        )
         return self._activated(y)
 
 
@@ -67,15 +94,36 @@ class _WithOffsets(DeformConv2d):
             cls.__doc__ = f"{(cls.__doc__ or '').rstrip()}\n\n    {_WithOffsets.__doc__}"
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Extents = 1, stride: Extents = 1, padding: Padding = 0,
-        dilation: Extents = 1, groups: int = 1, num_deformable_group: int = 1, bias: bool = True,
-        offset_bias: bool = True, device: Any = None, dtype: Any = None, *, activation: Activation = None,
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Extents = 1,
+        stride: Extents = 1,
+        padding: Padding = 0,
+        dilation: Extents = 1,
+        groups: int = 1,
+        num_deformable_group: int = 1,
+        bias: bool = True,
+        offset_bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        activation: Activation = None,
         workspace: float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, activation=activation,
-            workspace=workspace, dtype=dtype,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            activation=activation,
+            workspace=workspace,
+            dtype=dtype,
+        )
         name, count = type(self).__name__, num_deformable_group
         if isinstance(count, bool) or not isinstance(count, int) or count < 1 or in_channels % count:
             raise ValueError(
@@ -90,9 +138,17 @@ class _WithOffsets(DeformConv2d):
                 f"offsets with another convolution, use DeformConv2d"
             )
         self.offset = Conv2d(
-            in_channels, channels, self.kernel_size, self.stride, self.padding, self.dilation, groups, offset_bias,
-            workspace=workspace, dtype=dtype,
-        )  # fmt: skip
+            in_channels,
+            channels,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            groups,
+            offset_bias,
+            workspace=workspace,
+            dtype=dtype,
+        )
         self._reset_offset()
 
     def reset_parameters(self) -> None:

@@ -27,6 +27,7 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
     flags = [(place, p.name) for place, p in enumerate(parameters) if p.annotation in (bool, "bool")]
     placed = next((place for place, p in enumerate(parameters) if p.name == "device"), -1)
     signature = inspect.Signature(parameters)
+
     @functools.wraps(init)
     def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
         for place, name in flags:

@@ -29,11 +29,26 @@ from ..ops.shape.broadcasting import Sum
 from ..specs.geometry import as_tuple
 
 __all__ = [
-    "conv1d_bias", "conv1d_input", "conv1d_weight", "conv2d_bias", "conv2d_input", "conv2d_weight", "conv3d_bias",
-    "conv3d_input", "conv3d_weight", "conv_backward", "conv_transpose1d_bias", "conv_transpose1d_input",
-    "conv_transpose1d_weight", "conv_transpose2d_bias", "conv_transpose2d_input", "conv_transpose2d_weight",
-    "conv_transpose3d_bias", "conv_transpose3d_input", "conv_transpose3d_weight",
-]  # fmt: skip
+    "conv1d_bias",
+    "conv1d_input",
+    "conv1d_weight",
+    "conv2d_bias",
+    "conv2d_input",
+    "conv2d_weight",
+    "conv3d_bias",
+    "conv3d_input",
+    "conv3d_weight",
+    "conv_backward",
+    "conv_transpose1d_bias",
+    "conv_transpose1d_input",
+    "conv_transpose1d_weight",
+    "conv_transpose2d_bias",
+    "conv_transpose2d_input",
+    "conv_transpose2d_weight",
+    "conv_transpose3d_bias",
+    "conv_transpose3d_input",
+    "conv_transpose3d_weight",
+]
 
 
 @operator(records=(Conv, ConvInputGrad, ConvWeightGrad))
@@ -96,38 +111,78 @@ _INPUT, _WEIGHT = (True, False, False), (False, True, False)
 
 
 def _conv_input(
-    name: str, ndim: int, input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1,
-    padding: Padding = 0, dilation: Extent = 1, groups: int = 1, *, algorithm: str = "auto",
+    name: str,
+    ndim: int,
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    algorithm: str = "auto",
     workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     call = frozen(name, ndim, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
     return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
 
 
 def _conv_weight(
-    name: str, ndim: int, input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1,
-    padding: Padding = 0, dilation: Extent = 1, groups: int = 1, *, per_sample: bool = False, algorithm: str = "auto",
+    name: str,
+    ndim: int,
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    per_sample: bool = False,
+    algorithm: str = "auto",
     workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     call = frozen(name, ndim, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
     gradients = conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)
     return gradients[1]  # type: ignore[return-value]
 
 
 def _conv_transpose_input(
-    name: str, ndim: int, input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1,
-    padding: Padding = 0, output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, algorithm: str = "auto",
+    name: str,
+    ndim: int,
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    algorithm: str = "auto",
     workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     call = frozen(name, ndim, stride, padding, dilation, groups, True, output_padding, algorithm, workspace)
     return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
 
 
 def _conv_transpose_weight(
-    name: str, ndim: int, input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1,
-    padding: Padding = 0, output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *,
-    per_sample: bool = False, algorithm: str = "auto", workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+    name: str,
+    ndim: int,
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
     call = frozen(name, ndim, stride, padding, dilation, groups, True, output_padding, algorithm, workspace)
     gradients = conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)
     return gradients[1]  # type: ignore[return-value]
@@ -136,9 +191,17 @@ def _conv_transpose_weight(
 @advised
 @operator(records=ConvInputGrad)
 def conv1d_input(
-    input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
-    dilation: Extent = 1, groups: int = 1, *, algorithm: str = "auto", workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
     """gx[n, c, i] = sum over k and all o, r with o*stride + r*dilation - padding = i of w[k, c, r] g[n, k, o]
 
     Of a convolution over one axis; arguments and what is raised: as ``conv2d_input``.
@@ -146,17 +209,34 @@ def conv1d_input(
     if interpreters and (seen := interpreted(conv1d_input, locals())) is not None:
         return seen
     return _conv_input(
-        "conv1d_input", 1, input_size, weight, grad_output, stride, padding, dilation, groups, algorithm=algorithm,
+        "conv1d_input",
+        1,
+        input_size,
+        weight,
+        grad_output,
+        stride,
+        padding,
+        dilation,
+        groups,
+        algorithm=algorithm,
         workspace=workspace,
-    )  # fmt: skip
+    )
 
 
 @advised
 @operator(records=ConvInputGrad)
 def conv2d_input(
-    input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
-    dilation: Extent = 1, groups: int = 1, *, algorithm: str = "auto", workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
     """gx[n, c, i] = sum over k and all o, r with o*stride + r*dilation - padding = i of w[k, c, r] g[n, k, o]
 
     The gradient of conv2d to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's values are
@@ -170,17 +250,34 @@ def conv2d_input(
     if interpreters and (seen := interpreted(conv2d_input, locals())) is not None:
         return seen
     return _conv_input(
-        "conv2d_input", 2, input_size, weight, grad_output, stride, padding, dilation, groups, algorithm=algorithm,
+        "conv2d_input",
+        2,
+        input_size,
+        weight,
+        grad_output,
+        stride,
+        padding,
+        dilation,
+        groups,
+        algorithm=algorithm,
         workspace=workspace,
-    )  # fmt: skip
+    )
 
 
 @advised
 @operator(records=ConvInputGrad)
 def conv3d_input(
-    input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
-    dilation: Extent = 1, groups: int = 1, *, algorithm: str = "auto", workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
     """gx[n, c, i] = sum over k and all o, r with o*stride + r*dilation - padding = i of w[k, c, r] g[n, k, o]
 
     Of a convolution over three axes; arguments and what is raised: as ``conv2d_input``.
@@ -188,18 +285,35 @@ def conv3d_input(
     if interpreters and (seen := interpreted(conv3d_input, locals())) is not None:
         return seen
     return _conv_input(
-        "conv3d_input", 3, input_size, weight, grad_output, stride, padding, dilation, groups, algorithm=algorithm,
+        "conv3d_input",
+        3,
+        input_size,
+        weight,
+        grad_output,
+        stride,
+        padding,
+        dilation,
+        groups,
+        algorithm=algorithm,
         workspace=workspace,
-    )  # fmt: skip
+    )
 
 
 @advised
 @operator(records=ConvWeightGrad)
 def conv1d_weight(
-    input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
-    dilation: Extent = 1, groups: int = 1, *, per_sample: bool = False, algorithm: str = "auto",
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    per_sample: bool = False,
+    algorithm: str = "auto",
     workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - padding]
 
     Of a convolution over one axis; arguments and what is raised: as ``conv2d_weight``.
@@ -207,18 +321,36 @@ def conv1d_weight(
     if interpreters and (seen := interpreted(conv1d_weight, locals())) is not None:
         return seen
     return _conv_weight(
-        "conv1d_weight", 1, input, weight_size, grad_output, stride, padding, dilation, groups, per_sample=per_sample,
-        algorithm=algorithm, workspace=workspace,
-    )  # fmt: skip
+        "conv1d_weight",
+        1,
+        input,
+        weight_size,
+        grad_output,
+        stride,
+        padding,
+        dilation,
+        groups,
+        per_sample=per_sample,
+        algorithm=algorithm,
+        workspace=workspace,
+    )
 
 
 @advised
 @operator(records=ConvWeightGrad)
 def conv2d_weight(
-    input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
-    dilation: Extent = 1, groups: int = 1, *, per_sample: bool = False, algorithm: str = "auto",
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    per_sample: bool = False,
+    algorithm: str = "auto",
     workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - padding]
 
     The gradient of conv2d to its weight, of shape ``weight_size`` (Co, Ci/groups, *R); the weight's values are
@@ -233,18 +365,36 @@ def conv2d_weight(
     if interpreters and (seen := interpreted(conv2d_weight, locals())) is not None:
         return seen
     return _conv_weight(
-        "conv2d_weight", 2, input, weight_size, grad_output, stride, padding, dilation, groups, per_sample=per_sample,
-        algorithm=algorithm, workspace=workspace,
-    )  # fmt: skip
+        "conv2d_weight",
+        2,
+        input,
+        weight_size,
+        grad_output,
+        stride,
+        padding,
+        dilation,
+        groups,
+        per_sample=per_sample,
+        algorithm=algorithm,
+        workspace=workspace,
+    )
 
 
 @advised
 @operator(records=ConvWeightGrad)
 def conv3d_weight(
-    input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
-    dilation: Extent = 1, groups: int = 1, *, per_sample: bool = False, algorithm: str = "auto",
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    per_sample: bool = False,
+    algorithm: str = "auto",
     workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - padding]
 
     Of a convolution over three axes; arguments and what is raised: as ``conv2d_weight``.
@@ -252,9 +402,19 @@ def conv3d_weight(
     if interpreters and (seen := interpreted(conv3d_weight, locals())) is not None:
         return seen
     return _conv_weight(
-        "conv3d_weight", 3, input, weight_size, grad_output, stride, padding, dilation, groups, per_sample=per_sample,
-        algorithm=algorithm, workspace=workspace,
-    )  # fmt: skip
+        "conv3d_weight",
+        3,
+        input,
+        weight_size,
+        grad_output,
+        stride,
+        padding,
+        dilation,
+        groups,
+        per_sample=per_sample,
+        algorithm=algorithm,
+        workspace=workspace,
+    )
 
 
 @advised
@@ -300,10 +460,18 @@ def conv3d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
 @advised
 @operator(records=Conv)
 def conv_transpose1d_input(
-    input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
-    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, algorithm: str = "auto",
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    algorithm: str = "auto",
     workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """gx[n, c, i] = sum over k, r of w[c, k, r] g[n, k, i*stride + r*dilation - padding]
 
     Of a convolution over one axis; arguments and what is raised: as ``conv_transpose2d_input``.
@@ -311,18 +479,36 @@ def conv_transpose1d_input(
     if interpreters and (seen := interpreted(conv_transpose1d_input, locals())) is not None:
         return seen
     return _conv_transpose_input(
-        "conv_transpose1d_input", 1, input_size, weight, grad_output, stride, padding, output_padding, groups,
-        dilation, algorithm=algorithm, workspace=workspace,
-    )  # fmt: skip
+        "conv_transpose1d_input",
+        1,
+        input_size,
+        weight,
+        grad_output,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+        algorithm=algorithm,
+        workspace=workspace,
+    )
 
 
 @advised
 @operator(records=Conv)
 def conv_transpose2d_input(
-    input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
-    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, algorithm: str = "auto",
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    algorithm: str = "auto",
     workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """gx[n, c, i] = sum over k, r of w[c, k, r] g[n, k, i*stride + r*dilation - padding]
 
     The gradient of conv_transpose2d to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's
@@ -335,18 +521,36 @@ def conv_transpose2d_input(
     if interpreters and (seen := interpreted(conv_transpose2d_input, locals())) is not None:
         return seen
     return _conv_transpose_input(
-        "conv_transpose2d_input", 2, input_size, weight, grad_output, stride, padding, output_padding, groups,
-        dilation, algorithm=algorithm, workspace=workspace,
-    )  # fmt: skip
+        "conv_transpose2d_input",
+        2,
+        input_size,
+        weight,
+        grad_output,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+        algorithm=algorithm,
+        workspace=workspace,
+    )
 
 
 @advised
 @operator(records=Conv)
 def conv_transpose3d_input(
-    input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
-    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, algorithm: str = "auto",
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    algorithm: str = "auto",
     workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """gx[n, c, i] = sum over k, r of w[c, k, r] g[n, k, i*stride + r*dilation - padding]
 
     Of a convolution over three axes; arguments and what is raised: as ``conv_transpose2d_input``.
@@ -354,18 +558,37 @@ def conv_transpose3d_input(
     if interpreters and (seen := interpreted(conv_transpose3d_input, locals())) is not None:
         return seen
     return _conv_transpose_input(
-        "conv_transpose3d_input", 3, input_size, weight, grad_output, stride, padding, output_padding, groups,
-        dilation, algorithm=algorithm, workspace=workspace,
-    )  # fmt: skip
+        "conv_transpose3d_input",
+        3,
+        input_size,
+        weight,
+        grad_output,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+        algorithm=algorithm,
+        workspace=workspace,
+    )
 
 
 @advised
 @operator(records=ConvWeightGrad)
 def conv_transpose1d_weight(
-    input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
-    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, per_sample: bool = False,
-    algorithm: str = "auto", workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
     """gw[c, k, r] = sum over n, i of x[n, c, i] g[n, k, i*stride + r*dilation - padding]
 
     Of a convolution over one axis; arguments and what is raised: as ``conv_transpose2d_weight``.
@@ -373,18 +596,38 @@ def conv_transpose1d_weight(
     if interpreters and (seen := interpreted(conv_transpose1d_weight, locals())) is not None:
         return seen
     return _conv_transpose_weight(
-        "conv_transpose1d_weight", 1, input, weight_size, grad_output, stride, padding, output_padding, groups,
-        dilation, per_sample=per_sample, algorithm=algorithm, workspace=workspace,
-    )  # fmt: skip
+        "conv_transpose1d_weight",
+        1,
+        input,
+        weight_size,
+        grad_output,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+        per_sample=per_sample,
+        algorithm=algorithm,
+        workspace=workspace,
+    )
 
 
 @advised
 @operator(records=ConvWeightGrad)
 def conv_transpose2d_weight(
-    input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
-    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, per_sample: bool = False,
-    algorithm: str = "auto", workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
     """gw[c, k, r] = sum over n, i of x[n, c, i] g[n, k, i*stride + r*dilation - padding]
 
     The gradient of conv_transpose2d to its weight, of shape ``weight_size`` (Ci, Co/groups, *R); the weight's
@@ -399,18 +642,38 @@ def conv_transpose2d_weight(
     if interpreters and (seen := interpreted(conv_transpose2d_weight, locals())) is not None:
         return seen
     return _conv_transpose_weight(
-        "conv_transpose2d_weight", 2, input, weight_size, grad_output, stride, padding, output_padding, groups,
-        dilation, per_sample=per_sample, algorithm=algorithm, workspace=workspace,
-    )  # fmt: skip
+        "conv_transpose2d_weight",
+        2,
+        input,
+        weight_size,
+        grad_output,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+        per_sample=per_sample,
+        algorithm=algorithm,
+        workspace=workspace,
+    )
 
 
 @advised
 @operator(records=ConvWeightGrad)
 def conv_transpose3d_weight(
-    input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1, padding: Padding = 0,
-    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, per_sample: bool = False,
-    algorithm: str = "auto", workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
     """gw[c, k, r] = sum over n, i of x[n, c, i] g[n, k, i*stride + r*dilation - padding]
 
     Of a convolution over three axes; arguments and what is raised: as ``conv_transpose2d_weight``.
@@ -418,9 +681,20 @@ def conv_transpose3d_weight(
     if interpreters and (seen := interpreted(conv_transpose3d_weight, locals())) is not None:
         return seen
     return _conv_transpose_weight(
-        "conv_transpose3d_weight", 3, input, weight_size, grad_output, stride, padding, output_padding, groups,
-        dilation, per_sample=per_sample, algorithm=algorithm, workspace=workspace,
-    )  # fmt: skip
+        "conv_transpose3d_weight",
+        3,
+        input,
+        weight_size,
+        grad_output,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+        per_sample=per_sample,
+        algorithm=algorithm,
+        workspace=workspace,
+    )
 
 
 @advised

@@ -47,9 +47,14 @@ class LayerNorm(_Affine):
     """
 
     def __init__(
-        self, normalized_shape: int | tuple[int, ...] | list[int], eps: float = 1e-5, elementwise_affine: bool = True,
-        bias: bool = True, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        normalized_shape: int | tuple[int, ...] | list[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         self.normalized_shape = _extents("LayerNorm", normalized_shape)
         self.eps = as_epsilon("LayerNorm", eps)
@@ -73,9 +78,13 @@ class RMSNorm(_Affine):
     """
 
     def __init__(
-        self, normalized_shape: int | tuple[int, ...] | list[int], eps: float | None = None,
-        elementwise_affine: bool = True, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        normalized_shape: int | tuple[int, ...] | list[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         self.normalized_shape = _extents("RMSNorm", normalized_shape)
         self.eps = None if eps is None else as_epsilon("RMSNorm", eps)
@@ -98,9 +107,16 @@ class GroupNorm(_Affine):
     """
 
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
-        dtype: Any = None, *, bias: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
         super().__init__()
         check_ints("GroupNorm", num_groups=num_groups, num_channels=num_channels)
         if num_channels % num_groups:

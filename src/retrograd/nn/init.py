@@ -27,11 +27,33 @@ from ..ops.arguments.checks import as_count, as_element, as_real
 from ..ops.random import random
 
 __all__ = [
-    "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal", "kaiming_normal_",
-    "kaiming_uniform", "kaiming_uniform_", "normal", "normal_", "ones_", "orthogonal", "orthogonal_", "sparse",
-    "sparse_", "trunc_normal_", "uniform", "uniform_", "xavier_normal", "xavier_normal_", "xavier_uniform",
-    "xavier_uniform_", "zeros_",
-]  # fmt: skip
+    "calculate_gain",
+    "constant",
+    "constant_",
+    "dirac",
+    "dirac_",
+    "eye",
+    "eye_",
+    "kaiming_normal",
+    "kaiming_normal_",
+    "kaiming_uniform",
+    "kaiming_uniform_",
+    "normal",
+    "normal_",
+    "ones_",
+    "orthogonal",
+    "orthogonal_",
+    "sparse",
+    "sparse_",
+    "trunc_normal_",
+    "uniform",
+    "uniform_",
+    "xavier_normal",
+    "xavier_normal_",
+    "xavier_uniform",
+    "xavier_uniform_",
+    "zeros_",
+]
 
 attach_to_module(__name__)
 AnyTensor = TypeVar("AnyTensor", bound=Tensor)
@@ -153,9 +175,12 @@ def xavier_normal_(tensor: AnyTensor, gain: float = 1.0, generator: np.random.Ge
 
 
 def kaiming_uniform_(
-    tensor: AnyTensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+    tensor: AnyTensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
     generator: np.random.Generator | None = None,
-) -> AnyTensor:  # fmt: skip
+) -> AnyTensor:
     """Fill with draws from U(-bound, bound), bound = calculate_gain(nonlinearity, a) * sqrt(3 / fan).
 
     fan is fan_in or fan_out, depending on mode. Source: He et al. 2015 (arXiv:1502.01852).
@@ -170,9 +195,12 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor: AnyTensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+    tensor: AnyTensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
     generator: np.random.Generator | None = None,
-) -> AnyTensor:  # fmt: skip
+) -> AnyTensor:
     """Fill with draws from N(0, std**2), std = calculate_gain(nonlinearity, a) / sqrt(fan).
 
     fan is fan_in or fan_out, depending on mode. Source: He et al. 2015 (arXiv:1502.01852).
@@ -183,9 +211,13 @@ def kaiming_normal_(
 
 
 def trunc_normal_(
-    tensor: AnyTensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
+    tensor: AnyTensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
     generator: np.random.Generator | None = None,
-) -> AnyTensor:  # fmt: skip
+) -> AnyTensor:
     """Fill with draws from N(mean, std**2) restricted to [a, b]; a and b are values, not multiples of std.
 
     Draws outside are repeated: of the normal distribution, or, where it rarely falls between a and b, of U(a, b),

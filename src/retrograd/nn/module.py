@@ -265,9 +265,14 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
 
     # ------------------------------------------------------------------ inference
     def pack(
-        self, *, skip: Iterable[str] = (), fuse: bool = True, floats: str = "float32",
-        classes: Sequence[str] | None = None, image: Mapping[str, Any] | None = None,
-    ) -> Any:  # fmt: skip
+        self,
+        *,
+        skip: Iterable[str] = (),
+        fuse: bool = True,
+        floats: str = "float32",
+        classes: Sequence[str] | None = None,
+        image: Mapping[str, Any] | None = None,
+    ) -> Any:
         """A copy for inference whose low-bit layers are stored in their bits: ``lowbit.pack``, which explains it."""
         from ..lowbit.pack import pack
 

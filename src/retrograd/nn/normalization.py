@@ -40,9 +40,17 @@ class _ChannelNorm(OverAxes, Module):
             cls.ndims = (ndim + 1, ndim + 2) if cls.unbatched or ndim == 1 else (ndim + 2,)
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
         super().__init__()
         name = type(self).__name__
         check_ints(name, self.fewest_features, num_features=num_features)
@@ -159,9 +167,17 @@ class _InstanceNorm(_ChannelNorm):
     unbatched = True
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = False,
-        track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, bias=bias, dtype=dtype)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -175,9 +191,15 @@ class _InstanceNorm(_ChannelNorm):
                 f"input has {channels} channels, needs num_features={self.num_features}; input.shape={shape}"
             )
         y = instance_norm(
-            input.reshape(1, *shape) if single else input, self.running_mean, self.running_var, self.weight, self.bias,
-            self.training or not self.track_running_stats, self._momentum(), self.eps,
-        )  # fmt: skip
+            input.reshape(1, *shape) if single else input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            self._momentum(),
+            self.eps,
+        )
         return y.reshape(shape) if single else y
 
 

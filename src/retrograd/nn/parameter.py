@@ -122,9 +122,13 @@ def _memory_axes(array: np.ndarray) -> tuple[int, ...]:
 
 
 def _rebuild(
-    kind: type[Parameter], memory: np.ndarray, axes: tuple[int, ...], requires_grad: bool, grad_req: str,
+    kind: type[Parameter],
+    memory: np.ndarray,
+    axes: tuple[int, ...],
+    requires_grad: bool,
+    grad_req: str,
     limits: tuple[float, float] | None = None,
-) -> Parameter:  # fmt: skip
+) -> Parameter:
     memory = memory if memory.flags.writeable else memory.copy()  # as joblib maps it from a file
     parameter = kind(memory.transpose([axes.index(place) for place in range(len(axes))]), requires_grad)
     parameter.grad_req, parameter.limits = grad_req, limits

@@ -13,11 +13,27 @@ from .layer import OverAxes, layer
 from .module import Module
 
 __all__ = [
-    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "FractionalMaxPool2d", "FractionalMaxPool3d",
-    "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d",
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
     "MaxUnpool3d",
-]  # fmt: skip
+]
 
 Extents = int | Sequence[int]
 Padding = int | Sequence[int] | Sequence[tuple[int, int]]
@@ -93,9 +109,13 @@ class _AvgPool(_Pool):
 
 class AvgPool1d(_AvgPool, ndim=1):
     def __init__(
-        self, kernel_size: Extents, stride: Extents | None = None, padding: Padding = 0, ceil_mode: bool = False,
+        self,
+        kernel_size: Extents,
+        stride: Extents | None = None,
+        padding: Padding = 0,
+        ceil_mode: bool = False,
         count_include_pad: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
         for name in self._shown:  # as in PyTorch, this class alone stores tuples
             value = getattr(self, name)

@@ -13,9 +13,18 @@ from .layer import layer
 from .parameter import Parameter, as_float_dtype
 
 __all__ = [
-    "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "PReLU", "RReLU", "ReLU", "ReLU6", "Softshrink",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "LeakyReLU",
+    "PReLU",
+    "RReLU",
+    "ReLU",
+    "ReLU6",
+    "Softshrink",
     "Threshold",
-]  # fmt: skip
+]
 
 
 class ReLU(InPlace):

@@ -27,7 +27,7 @@ from .recurrent_cell import (
     register_weights,
     weights_of,
     words_of_equations,
-)  # fmt: skip
+)
 from .recurrent_stack import Run, run, stack
 from .sequence_layout import time_first
 from .sequence_masks import masks_of, start_sequence
@@ -82,13 +82,31 @@ class RNNBase(Module):
     """
 
     def __init__(
-        self, mode: str, input_size: int, hidden_size: Widths, num_layers: int = 1, bias: bool = True,
-        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: Widths = 0,
-        device: Any = None, dtype: Any = None, *, variational_dropout: float = 0.0, recurrent_dropout: float = 0.0,
-        zoneout: float | tuple[float, float] = 0.0, layer_norm: bool = False, residual: bool = False,
-        return_states: bool = True, return_cells: bool = False, forget_bias: float | None = None,
-        checkpoint: int | str | None = None, algorithm: str = "auto", **equations: Any,
-    ) -> None:  # fmt: skip
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: Widths,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: Widths = 0,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        variational_dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        zoneout: float | tuple[float, float] = 0.0,
+        layer_norm: bool = False,
+        residual: bool = False,
+        return_states: bool = True,
+        return_cells: bool = False,
+        forget_bias: float | None = None,
+        checkpoint: int | str | None = None,
+        algorithm: str = "auto",
+        **equations: Any,
+    ) -> None:
         super().__init__()
         name = type(self).__name__
         if mode not in _MODES:
@@ -120,10 +138,18 @@ class RNNBase(Module):
         self.return_states, self.return_cells, self.forget_bias = return_states, return_cells, forget_bias
         self.checkpoint, self.algorithm = checkpoint, algorithm
         self.layers = stack(
-            name, mode.lower(), input_size, hidden, projected, bidirectional, bias=bias,
-            norm=1e-5 if layer_norm else 0.0, zoneout=pair_of_zoneout(name, mode.lower(), zoneout),
-            recurrent_dropout=recurrent_dropout, **equations,
-        )  # fmt: skip
+            name,
+            mode.lower(),
+            input_size,
+            hidden,
+            projected,
+            bidirectional,
+            bias=bias,
+            norm=1e-5 if layer_norm else 0.0,
+            zoneout=pair_of_zoneout(name, mode.lower(), zoneout),
+            recurrent_dropout=recurrent_dropout,
+            **equations,
+        )
         for spec in self.layers:
             runs_fused(name, spec, algorithm)
         # whether all states have the same width and are returned as one Tensor
@@ -181,13 +207,25 @@ class RNNBase(Module):
         if self.training and (self.variational_dropout or self.layers[0].recurrent_dropout) and start_sequence(self):
             masks = masks_of(self, {})
         options = Run(
-            name, self.training, self.dropout, self.variational_dropout, self.residual, self.checkpoint,
-            self.algorithm, masks,
+            name,
+            self.training,
+            self.dropout,
+            self.variational_dropout,
+            self.residual,
+            self.checkpoint,
+            self.algorithm,
+            masks,
         )
         y, hn, cn, cells = run(
-            options, self.layers, weights, x, layout.sorted_states(h0), layout.sorted_states(c0), ends,
+            options,
+            self.layers,
+            weights,
+            x,
+            layout.sorted_states(h0),
+            layout.sorted_states(c0),
+            ends,
             self.return_cells,
-        )  # fmt: skip
+        )
         result = [layout.restored(y)]
         if self.return_states:
             last = self._joined(layout.unsorted_states(hn), layout.alone)
@@ -243,10 +281,20 @@ class RNNBase(Module):
     def extra_repr(self) -> str:
         words = [str(self.input_size), str(self.hidden_size)]
         words += changed(
-            self, proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0, bidirectional=False,
-            variational_dropout=0, residual=False, return_states=True, return_cells=False, forget_bias=None,
+            self,
+            proj_size=0,
+            num_layers=1,
+            bias=True,
+            batch_first=False,
+            dropout=0,
+            bidirectional=False,
+            variational_dropout=0,
+            residual=False,
+            return_states=True,
+            return_cells=False,
+            forget_bias=None,
             checkpoint=None,
-        )  # fmt: skip
+        )
         return ", ".join([*words, *words_of_equations(self.layers[0], self.algorithm)])
 
 
@@ -259,20 +307,48 @@ class RNN(RNNBase):
     )
 
     def __init__(
-        self, input_size: int, hidden_size: Widths, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
-        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device: Any = None,
-        dtype: Any = None, *, variational_dropout: float = 0.0, recurrent_dropout: float = 0.0, zoneout: float = 0.0,
-        layer_norm: bool = False, residual: bool = False, return_states: bool = True,
-        checkpoint: int | str | None = None, algorithm: str = "auto",
-    ) -> None:  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: Widths,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        variational_dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        zoneout: float = 0.0,
+        layer_norm: bool = False,
+        residual: bool = False,
+        return_states: bool = True,
+        checkpoint: int | str | None = None,
+        algorithm: str = "auto",
+    ) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f'RNN: nonlinearity={nonlinearity!r} must be "tanh" or "relu"')
         super().__init__(
-            f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout,
-            bidirectional, variational_dropout=variational_dropout, recurrent_dropout=recurrent_dropout,
-            zoneout=zoneout, layer_norm=layer_norm, residual=residual, return_states=return_states,
-            checkpoint=checkpoint, algorithm=algorithm, dtype=dtype,
-        )  # fmt: skip
+            f"RNN_{nonlinearity.upper()}",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            variational_dropout=variational_dropout,
+            recurrent_dropout=recurrent_dropout,
+            zoneout=zoneout,
+            layer_norm=layer_norm,
+            residual=residual,
+            return_states=return_states,
+            checkpoint=checkpoint,
+            algorithm=algorithm,
+            dtype=dtype,
+        )
         self.nonlinearity = nonlinearity
 
 
@@ -292,21 +368,59 @@ class LSTM(RNNBase):
     )
 
     def __init__(
-        self, input_size: int, hidden_size: Widths, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: Widths = 0, device: Any = None, dtype: Any = None,
-        *, clip: tuple[float, float] | None = None, clip_nan: bool = False, peephole: bool = False,
-        coupled: bool = False, forget_bias: float | None = None, variational_dropout: float = 0.0,
-        recurrent_dropout: float = 0.0, zoneout: float | tuple[float, float] = 0.0, layer_norm: bool = False,
-        residual: bool = False, return_states: bool = True, return_cells: bool = False,
-        checkpoint: int | str | None = None, algorithm: str = "auto",
-    ) -> None:  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: Widths,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: Widths = 0,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        clip: tuple[float, float] | None = None,
+        clip_nan: bool = False,
+        peephole: bool = False,
+        coupled: bool = False,
+        forget_bias: float | None = None,
+        variational_dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        zoneout: float | tuple[float, float] = 0.0,
+        layer_norm: bool = False,
+        residual: bool = False,
+        return_states: bool = True,
+        return_cells: bool = False,
+        checkpoint: int | str | None = None,
+        algorithm: str = "auto",
+    ) -> None:
         super().__init__(
-            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size,
-            clip=pair_of_clip("LSTM", clip), clip_nan=clip_nan, peephole=peephole, coupled=coupled,
-            forget_bias=forget_bias, variational_dropout=variational_dropout, recurrent_dropout=recurrent_dropout,
-            zoneout=zoneout, layer_norm=layer_norm, residual=residual, return_states=return_states,
-            return_cells=return_cells, checkpoint=checkpoint, algorithm=algorithm, dtype=dtype,
-        )  # fmt: skip
+            "LSTM",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            proj_size,
+            clip=pair_of_clip("LSTM", clip),
+            clip_nan=clip_nan,
+            peephole=peephole,
+            coupled=coupled,
+            forget_bias=forget_bias,
+            variational_dropout=variational_dropout,
+            recurrent_dropout=recurrent_dropout,
+            zoneout=zoneout,
+            layer_norm=layer_norm,
+            residual=residual,
+            return_states=return_states,
+            return_cells=return_cells,
+            checkpoint=checkpoint,
+            algorithm=algorithm,
+            dtype=dtype,
+        )
 
 
 class GRU(RNNBase):
@@ -320,18 +434,47 @@ class GRU(RNNBase):
     )
 
     def __init__(
-        self, input_size: int, hidden_size: Widths, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, device: Any = None, dtype: Any = None, *,
-        reset_after: bool = True, variational_dropout: float = 0.0, recurrent_dropout: float = 0.0,
-        zoneout: float = 0.0, layer_norm: bool = False, residual: bool = False, return_states: bool = True,
-        checkpoint: int | str | None = None, algorithm: str = "auto",
-    ) -> None:  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: Widths,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        reset_after: bool = True,
+        variational_dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        zoneout: float = 0.0,
+        layer_norm: bool = False,
+        residual: bool = False,
+        return_states: bool = True,
+        checkpoint: int | str | None = None,
+        algorithm: str = "auto",
+    ) -> None:
         super().__init__(
-            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
-            reset_after=reset_after, variational_dropout=variational_dropout, recurrent_dropout=recurrent_dropout,
-            zoneout=zoneout, layer_norm=layer_norm, residual=residual, return_states=return_states,
-            checkpoint=checkpoint, algorithm=algorithm, dtype=dtype,
-        )  # fmt: skip
+            "GRU",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            reset_after=reset_after,
+            variational_dropout=variational_dropout,
+            recurrent_dropout=recurrent_dropout,
+            zoneout=zoneout,
+            layer_norm=layer_norm,
+            residual=residual,
+            return_states=return_states,
+            checkpoint=checkpoint,
+            algorithm=algorithm,
+            dtype=dtype,
+        )
 
 
 def _widths(name: str, argument: str, value: Widths, layers: int, least: int = 1) -> tuple[int, ...]:

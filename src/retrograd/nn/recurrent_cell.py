@@ -42,18 +42,35 @@ class RNNCellBase(Module):
     """
 
     def __init__(
-        self, mode: str, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None, *,
-        layer_norm: bool = False, zoneout: float | tuple[float, float] = 0.0, recurrent_dropout: float = 0.0,
-        forget_bias: float | None = None, **equations: Any,
-    ) -> None:  # fmt: skip
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        layer_norm: bool = False,
+        zoneout: float | tuple[float, float] = 0.0,
+        recurrent_dropout: float = 0.0,
+        forget_bias: float | None = None,
+        **equations: Any,
+    ) -> None:
         super().__init__()
         name = type(self).__name__
         check_ints(name, input_size=input_size, hidden_size=hidden_size)
         check_forget_bias(name, forget_bias, bias)
         self.spec: Recurrence = recurrence(
-            name, mode, input_size, hidden_size, bias=bias, norm=1e-5 if layer_norm else 0.0,
-            zoneout=pair_of_zoneout(name, mode, zoneout), recurrent_dropout=recurrent_dropout, **equations,
-        )  # fmt: skip
+            name,
+            mode,
+            input_size,
+            hidden_size,
+            bias=bias,
+            norm=1e-5 if layer_norm else 0.0,
+            zoneout=pair_of_zoneout(name, mode, zoneout),
+            recurrent_dropout=recurrent_dropout,
+            **equations,
+        )
         self.__dict__["_masks"] = {}
         self.input_size, self.hidden_size, self.bias, self.forget_bias = input_size, hidden_size, bias, forget_bias
         self._names = register_weights(self, self.spec, dtype)
@@ -114,9 +131,14 @@ class RNNCellBase(Module):
         weights = self._weights(self._names)
         steps = reshape(input, 1, batch, shape[-1])
         _, h, c, _ = recurrent_layer(
-            steps, reshaped[0], reshaped[1] if spec.cells else None, [weights], spec,
-            masks=self._drawn(steps, states[0] is None), name=name,
-        )  # fmt: skip
+            steps,
+            reshaped[0],
+            reshaped[1] if spec.cells else None,
+            [weights],
+            spec,
+            masks=self._drawn(steps, states[0] is None),
+            name=name,
+        )
         h = reshape(h, *shape[:-1], spec.output)
         return h, None if c is None else reshape(c, *shape[:-1], spec.hidden)
 
@@ -143,15 +165,30 @@ class RNNCell(RNNCellBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None,
-        dtype: Any = None, *, layer_norm: bool = False, zoneout: float = 0.0, recurrent_dropout: float = 0.0,
-    ) -> None:  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        layer_norm: bool = False,
+        zoneout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+    ) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f'RNNCell: nonlinearity={nonlinearity!r} must be "tanh" or "relu"')
         super().__init__(
-            f"rnn_{nonlinearity}", input_size, hidden_size, bias, layer_norm=layer_norm, zoneout=zoneout,
-            recurrent_dropout=recurrent_dropout, dtype=dtype,
-        )  # fmt: skip
+            f"rnn_{nonlinearity}",
+            input_size,
+            hidden_size,
+            bias,
+            layer_norm=layer_norm,
+            zoneout=zoneout,
+            recurrent_dropout=recurrent_dropout,
+            dtype=dtype,
+        )
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
@@ -173,16 +210,39 @@ class LSTMCell(RNNCellBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None, *,
-        proj_size: int = 0, clip: tuple[float, float] | None = None, clip_nan: bool = False, peephole: bool = False,
-        coupled: bool = False, forget_bias: float | None = None, layer_norm: bool = False,
-        zoneout: float | tuple[float, float] = 0.0, recurrent_dropout: float = 0.0,
-    ) -> None:  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        proj_size: int = 0,
+        clip: tuple[float, float] | None = None,
+        clip_nan: bool = False,
+        peephole: bool = False,
+        coupled: bool = False,
+        forget_bias: float | None = None,
+        layer_norm: bool = False,
+        zoneout: float | tuple[float, float] = 0.0,
+        recurrent_dropout: float = 0.0,
+    ) -> None:
         super().__init__(
-            "lstm", input_size, hidden_size, bias, projection=proj_size, clip=pair_of_clip("LSTMCell", clip),
-            clip_nan=clip_nan, peephole=peephole, coupled=coupled, forget_bias=forget_bias, layer_norm=layer_norm,
-            zoneout=zoneout, recurrent_dropout=recurrent_dropout, dtype=dtype,
-        )  # fmt: skip
+            "lstm",
+            input_size,
+            hidden_size,
+            bias,
+            projection=proj_size,
+            clip=pair_of_clip("LSTMCell", clip),
+            clip_nan=clip_nan,
+            peephole=peephole,
+            coupled=coupled,
+            forget_bias=forget_bias,
+            layer_norm=layer_norm,
+            zoneout=zoneout,
+            recurrent_dropout=recurrent_dropout,
+            dtype=dtype,
+        )
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         if hx is not None and (not isinstance(hx, (tuple, list)) or len(hx) != 2):
@@ -206,13 +266,29 @@ class GRUCell(RNNCellBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None, *,
-        reset_after: bool = True, layer_norm: bool = False, zoneout: float = 0.0, recurrent_dropout: float = 0.0,
-    ) -> None:  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        reset_after: bool = True,
+        layer_norm: bool = False,
+        zoneout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+    ) -> None:
         super().__init__(
-            "gru", input_size, hidden_size, bias, reset_after=reset_after, layer_norm=layer_norm, zoneout=zoneout,
-            recurrent_dropout=recurrent_dropout, dtype=dtype,
-        )  # fmt: skip
+            "gru",
+            input_size,
+            hidden_size,
+            bias,
+            reset_after=reset_after,
+            layer_norm=layer_norm,
+            zoneout=zoneout,
+            recurrent_dropout=recurrent_dropout,
+            dtype=dtype,
+        )
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         return self._step(input, [hx])[0]
@@ -294,9 +370,14 @@ def pair_of_zoneout(name: str, mode: str, zoneout: Any) -> tuple[float, float]:
 def words_of_equations(spec: Recurrence, algorithm: str = "auto") -> list[str]:
     """The options of the equations that differ from the defaults, for a repr."""
     defaults = {
-        "clip": None, "clip_nan": False, "peephole": False, "coupled": False, "reset_after": True,
-        "zoneout": (0.0, 0.0), "recurrent_dropout": 0,
-    }  # fmt: skip
+        "clip": None,
+        "clip_nan": False,
+        "peephole": False,
+        "coupled": False,
+        "reset_after": True,
+        "zoneout": (0.0, 0.0),
+        "recurrent_dropout": 0,
+    }
     words = [f"{key}={getattr(spec, key)!r}" for key, default in defaults.items() if getattr(spec, key) != default]
     words += [f"algorithm={algorithm!r}"] if algorithm != "auto" else []
     return [*words, "layer_norm=True"] if spec.norm else words

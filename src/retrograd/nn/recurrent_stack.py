@@ -30,9 +30,14 @@ def parameter_name(field: str, layer: int | None = None, reverse: bool = False) 
 
 
 def stack(
-    name: str, mode: str, input_size: int, hidden: Sequence[int], projection: Sequence[int], bidirectional: bool,
+    name: str,
+    mode: str,
+    input_size: int,
+    hidden: Sequence[int],
+    projection: Sequence[int],
+    bidirectional: bool,
     **options: Any,
-) -> tuple[Recurrence, ...]:  # fmt: skip
+) -> tuple[Recurrence, ...]:
     """The specs of layers of these widths, each reading the output of the one below; options: as for ``recurrence``.
 
     Raises:
@@ -60,9 +65,15 @@ class Run(NamedTuple):
 
 
 def run(
-    options: Run, layers: Sequence[Recurrence], weights: Sequence[Sequence[Weights]], x: Tensor,
-    h0: Sequence[Tensor | None], c0: Sequence[Tensor | None], lengths: Any = None, cells: bool = False,
-) -> tuple[Tensor, list[Tensor], list[Tensor], Tensor | None]:  # fmt: skip
+    options: Run,
+    layers: Sequence[Recurrence],
+    weights: Sequence[Sequence[Weights]],
+    x: Tensor,
+    h0: Sequence[Tensor | None],
+    c0: Sequence[Tensor | None],
+    lengths: Any = None,
+    cells: bool = False,
+) -> tuple[Tensor, list[Tensor], list[Tensor], Tensor | None]:
     """y (T, N, D*O) of the last layer, hn (D, N, O) and cn (D, N, H) of each, and with ``cells`` the last one's cells.
 
     x (T, N, I); weights: per layer, one for each direction; h0, c0: per layer, a state or None.
@@ -84,9 +95,18 @@ def run(
             masks = draw_masks(x, spec, drawn.get(f"recurrent{number}"))
             drawn[f"recurrent{number}"] = masks and masks.recurrent
         y, h, c, states = recurrent_layer(
-            x, h0[number], c0[number], own, spec, lengths, cells and number == last, masks, options.checkpoint,
-            options.algorithm, options.name,
-        )  # fmt: skip
+            x,
+            h0[number],
+            c0[number],
+            own,
+            spec,
+            lengths,
+            cells and number == last,
+            masks,
+            options.checkpoint,
+            options.algorithm,
+            options.name,
+        )
         hn.append(h)
         if c is not None:
             cn.append(c)

@@ -48,9 +48,12 @@ def output_and_state(cell: Any, result: Any) -> tuple[Tensor, Any]:
 
 
 def over_time(
-    step: Callable[[Tensor, Any], tuple[Tensor, Any]], xs: Sequence[Tensor], state: Any, lengths: np.ndarray | None,
+    step: Callable[[Tensor, Any], tuple[Tensor, Any]],
+    xs: Sequence[Tensor],
+    state: Any,
+    lengths: np.ndarray | None,
     reverse: bool,
-) -> tuple[Tensor, Any]:  # fmt: skip
+) -> tuple[Tensor, Any]:
     """step(x, state) -> (y, state) at every time: y (T, N, ...) and the last state.
 
     A sequence that has ended keeps its state, and its y is 0.

@@ -13,9 +13,15 @@ from .layer import Described, layer
 from .module import Module
 
 __all__ = [
-    "ChannelShuffle", "Fold", "PixelShuffle", "PixelUnshuffle", "Unfold", "Upsample", "UpsamplingBilinear2d",
+    "ChannelShuffle",
+    "Fold",
+    "PixelShuffle",
+    "PixelUnshuffle",
+    "Unfold",
+    "Upsample",
+    "UpsamplingBilinear2d",
     "UpsamplingNearest2d",
-]  # fmt: skip
+]
 
 
 @layer

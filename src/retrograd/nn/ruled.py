@@ -90,4 +90,3 @@ def call_with_rule(module: Any, forward: Callable[..., Any], *args: Any, **kwarg
         if members[name] is not None
     ]
     return run_with_rule(module.__dict__["_backward_rule"], type(module).__name__, forward, args, kwargs, own)
-

@@ -159,9 +159,15 @@ class Stated:
             )
 
     def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
-        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
-    ) -> None:  # fmt: skip
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
         """Run the hooks of this module before a state is loaded; one that overrides this may change ``state_dict``."""
         for hook, with_module in _hooks(self, "load_pre"):
             first = (self,) if with_module else ()

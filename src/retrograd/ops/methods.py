@@ -31,9 +31,19 @@ from .special import gamma
 
 # Python's operators of two operands -> the sign of the form in place
 _SIGNS = {
-    "__add__": "+=", "__sub__": "-=", "__mul__": "*=", "__truediv__": "/=", "__pow__": "**=", "__mod__": "%=",
-    "__floordiv__": "//=", "__and__": "&=", "__or__": "|=", "__xor__": "^=", "__lshift__": "<<=", "__rshift__": ">>=",
-}  # fmt: skip
+    "__add__": "+=",
+    "__sub__": "-=",
+    "__mul__": "*=",
+    "__truediv__": "/=",
+    "__pow__": "**=",
+    "__mod__": "%=",
+    "__floordiv__": "//=",
+    "__and__": "&=",
+    "__or__": "|=",
+    "__xor__": "^=",
+    "__lshift__": "<<=",
+    "__rshift__": ">>=",
+}
 _ARITHMETIC = ("add", "sub", "mul", "div")  # changed in place by a kernel where that is not recorded
 
 

@@ -30,9 +30,13 @@ _WITHOUT_GRADIENT = {
     *("may_share_memory", "ndim", "result_type", "shape", "shares_memory", "size"),
 }
 _WRITERS = {
-    "copyto": "tensor.copy_(src)", "fill_diagonal": "tensor.fill_diagonal_(value)", "place": "tensor[mask] = values",
-    "put": "tensor.put_(index, source)", "put_along_axis": "tensor.scatter_(dim, index, src)",
-    "putmask": "tensor.masked_scatter_(mask, source)", "at": "tensor.index_add_(dim, index, source)",
+    "copyto": "tensor.copy_(src)",
+    "fill_diagonal": "tensor.fill_diagonal_(value)",
+    "place": "tensor[mask] = values",
+    "put": "tensor.put_(index, source)",
+    "put_along_axis": "tensor.scatter_(dim, index, src)",
+    "putmask": "tensor.masked_scatter_(mask, source)",
+    "at": "tensor.index_add_(dim, index, source)",
 }
 
 

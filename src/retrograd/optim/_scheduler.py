@@ -150,9 +150,7 @@ class LRScheduler:
             raise ValueError(f"{name} state_dict: expected a dict, got {type(state_dict).__name__}")
         state = {key: value for key, value in state_dict.items() if key not in _PEERS_OWN}
         if state.keys() != own.keys():
-            raise ValueError(
-                f"{name} state_dict: it has the entries {names(state)}, {name} needs {sorted(own)}"
-            )
+            raise ValueError(f"{name} state_dict: it has the entries {names(state)}, {name} needs {sorted(own)}")
         for key in ("base_lrs", "_last_lr"):
             if key in own and isinstance(state[key], list) and len(state[key]) != len(own[key]):
                 raise ValueError(
@@ -207,9 +205,7 @@ class FunctionScheduler(LRScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         state = super().state_dict()
-        state["lr_lambdas"] = [
-            None if _is_function(function) else dict(vars(function)) for function in self.lr_lambdas
-        ]
+        state["lr_lambdas"] = [None if _is_function(function) else dict(vars(function)) for function in self.lr_lambdas]
         return state
 
     def _entries(self) -> dict[str, Check]:

@@ -105,7 +105,13 @@ class Adafactor(Optimizer):
 def _update(p: np.ndarray, g: np.ndarray, state: State, group: Group, names: tuple[str, ...]) -> None:
     least, floor = group["eps"]
     kernels.adafactor_update(
-        (p, g, *[state[name].array for name in names]), step=state["step"], lr=group["lr"],
-        beta2_decay=group["beta2_decay"], least=float(np.finfo(p.dtype).eps) if least is None else least,
-        floor=floor, d=group["d"], weight_decay=group["weight_decay"], maximize=group["maximize"],
-    )  # fmt: skip
+        (p, g, *[state[name].array for name in names]),
+        step=state["step"],
+        lr=group["lr"],
+        beta2_decay=group["beta2_decay"],
+        least=float(np.finfo(p.dtype).eps) if least is None else least,
+        floor=floor,
+        d=group["d"],
+        weight_decay=group["weight_decay"],
+        maximize=group["maximize"],
+    )

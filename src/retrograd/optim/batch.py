@@ -46,9 +46,7 @@ class Batch:
         self._shapes, self._dtypes = list(map(_shape_of, self.arrays)), list(map(_dtype_of, self.arrays))
         self._objects = [*parameters, *self.arrays, *self.states, *chain(*self.columns)]
 
-    def holds(
-        self, formula: Callable[..., Any], parameters: Sequence[Tensor], states: Mapping[Tensor, State]
-    ) -> bool:
+    def holds(self, formula: Callable[..., Any], parameters: Sequence[Tensor], states: Mapping[Tensor, State]) -> bool:
         """Whether these are its parameters, with the same formula, arrays and buffers, all at the same step."""
         if len(parameters) != len(self.parameters) or formula is not self.formula:
             return False

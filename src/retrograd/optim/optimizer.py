@@ -261,9 +261,7 @@ class Optimizer:
     def _collect(self, place: int, group: Group) -> list[tuple[Batch, list[np.ndarray]]]:
         """The parameters of group to update in this step, as batches with their gradients."""
         trained = [
-            parameter
-            for parameter in group["params"]
-            if parameter._grad is not None and parameter._grad_req != "null"
+            parameter for parameter in group["params"] if parameter._grad is not None and parameter._grad_req != "null"
         ]
         if not trained:
             return []

@@ -77,11 +77,7 @@ def require_number(
 ) -> float:
     """Return value as a Python number; raise ValueError unless low <= value < below and value <= upto (not NaN)."""
     found: float = as_number(value) if isinstance(value, np.number) else value
-    if (
-        isinstance(found, bool)
-        or not isinstance(found, (int, float))
-        or not (low <= found < below and found <= upto)
-    ):
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not (low <= found < below and found <= upto):
         limit = f"below {below}" if below < math.inf else f"at most {upto}" if upto < sys.float_info.max else "finite"
         raise ValueError(f"{name}={brief(value)} is invalid; it must be a number of at least {low} and {limit}")
     return found

@@ -96,9 +96,12 @@ class LIFCell(Module):
     """
 
     def __init__(
-        self, decay: float = 0.9, threshold: float = 1.0, reset: str = "subtract",
+        self,
+        decay: float = 0.9,
+        threshold: float = 1.0,
+        reset: str = "subtract",
         surrogate: Callable[..., Any] | str = "fast_sigmoid",
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         for name, value, fits in (("decay", decay, "from 0 to 1"), ("threshold", threshold, "above 0")):
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -51,10 +51,12 @@ def suits(algorithm: str, window: Window, inputs: int, outputs: int, transposed:
         if transposed and phases and window.dilation == (1, 1) and window.groups == 1:
             return True
         return (
-            window.ndim in (2, 3) and window.kernel[-2:] == (3, 3) and window.groups == 1
+            window.ndim in (2, 3)
+            and window.kernel[-2:] == (3, 3)
+            and window.groups == 1
             and max(window.stride) == max(window.dilation) == 1
             and min(*window.output[-2:], *window.input[-2:]) > 1
-        )  # fmt: skip
+        )
     if algorithm == "depthwise":
         return depthwise
     return algorithm != "pointwise" or (window.taps == 1 and not depthwise)

@@ -25,9 +25,17 @@ from operator import index
 from typing import SupportsIndex
 
 __all__ = [
-    "AdaptiveWindow", "Window", "as_pairs", "as_tuple", "conv_padding", "conv_transpose_window", "conv_window",
-    "meets", "pool_window", "shared_padding",
-]  # fmt: skip
+    "AdaptiveWindow",
+    "Window",
+    "as_pairs",
+    "as_tuple",
+    "conv_padding",
+    "conv_transpose_window",
+    "conv_window",
+    "meets",
+    "pool_window",
+    "shared_padding",
+]
 
 _LARGEST = 2**40  # limit of all sizes: a product of two, times the bytes of an element, mostly fits into 64 bits
 PADDING_WORDS = ("valid", "same", "same_upper", "same_lower", "causal")
@@ -175,9 +183,7 @@ def conv_transpose_window(
     pairs = as_pairs(padding, ndim)
     groups = as_tuple(groups, 1, "groups", at_least=1)[0]
     extents = []
-    for axis, (o, r, s, d, p, (lo, hi)) in enumerate(
-        zip(size, kernel, stride, dilation, extra, pairs, strict=True)
-    ):
+    for axis, (o, r, s, d, p, (lo, hi)) in enumerate(zip(size, kernel, stride, dilation, extra, pairs, strict=True)):
         if p >= max(s, d):
             raise ValueError(
                 f"output_padding={p} on axis {axis} must be less than max(stride, dilation) = max({s}, {d}): "

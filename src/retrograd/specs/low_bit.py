@@ -23,14 +23,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 __all__ = [
-    "ELEMENTS", "Filters", "Requantized", "Scaled", "Thresholded", "code_dtype", "codes_of", "fits", "make_filters",
+    "ELEMENTS",
+    "Filters",
+    "Requantized",
+    "Scaled",
+    "Thresholded",
+    "code_dtype",
+    "codes_of",
+    "fits",
+    "make_filters",
     "words_of",
-]  # fmt: skip
+]
 
 ELEMENTS = {"binary": 32, "int8": 4, "int16": 2}  # codes in a word
 _DTYPES: dict[str, np.dtype[Any]] = {
-    "binary": np.dtype(np.uint32), "int8": np.dtype(np.uint8), "int16": np.dtype(np.int16)
-}  # fmt: skip
+    "binary": np.dtype(np.uint32),
+    "int8": np.dtype(np.uint8),
+    "int16": np.dtype(np.int16),
+}
 _LARGEST = {"binary": 1, "int8": 255, "int16": 32768}  # absolute value of what an input is multiplied as
 
 
@@ -104,9 +114,13 @@ def code_dtype(element: str, low: int = 0) -> np.dtype[Any]:
 
 
 def make_filters(
-    element: str, w: np.ndarray, groups: int, transposed: bool, most: int | None,
+    element: str,
+    w: np.ndarray,
+    groups: int,
+    transposed: bool,
+    most: int | None,
     arrange: Callable[[np.ndarray], np.ndarray],
-) -> Filters:  # fmt: skip
+) -> Filters:
     """Filters of ``w``, (Co, Ci/groups, *R) or (Ci, Co/groups, *R) if transposed; ``arrange`` makes its codes of it in
     the first of these shapes.
 

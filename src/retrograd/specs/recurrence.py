@@ -104,11 +104,23 @@ class Recurrence:
 
 @lru_cache(maxsize=4096)
 def recurrence(
-    name: str, mode: str, input: int, hidden: int, *, projection: int = 0, reverse: tuple[bool, ...] = (False,),
-    bias: bool = True, clip: tuple[float | None, float | None] | None = None, clip_nan: bool = False,
-    reset_after: bool = True, peephole: bool = False, coupled: bool = False, norm: float = 0.0,
-    zoneout: tuple[float, float] = (0.0, 0.0), recurrent_dropout: float = 0.0,
-) -> Recurrence:  # fmt: skip
+    name: str,
+    mode: str,
+    input: int,
+    hidden: int,
+    *,
+    projection: int = 0,
+    reverse: tuple[bool, ...] = (False,),
+    bias: bool = True,
+    clip: tuple[float | None, float | None] | None = None,
+    clip_nan: bool = False,
+    reset_after: bool = True,
+    peephole: bool = False,
+    coupled: bool = False,
+    norm: float = 0.0,
+    zoneout: tuple[float, float] = (0.0, 0.0),
+    recurrent_dropout: float = 0.0,
+) -> Recurrence:
     """The checked spec of a layer; messages start with ``name``, the function or layer that was called.
 
     Raises:
@@ -122,9 +134,7 @@ def recurrence(
     if mode != "lstm":
         _only_lstm(name, mode, projection, clip, clip_nan, peephole, coupled, zoneout[0])
     if projection < 0 or projection > hidden:
-        raise ValueError(
-            f"{name}: projection={projection} of {hidden} units must be from 1 to {hidden}, or 0 for none"
-        )
+        raise ValueError(f"{name}: projection={projection} of {hidden} units must be from 1 to {hidden}, or 0 for none")
     if not reset_after and mode != "gru":
         raise ValueError(f"{name}: reset_after=False is an option of GRU, not of mode={mode!r}; leave it True")
     range_of_cells = _clip(name, clip, clip_nan)
@@ -137,18 +147,34 @@ def recurrence(
         if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p < 1:
             raise ValueError(f"{name}: {label} has probability {p!r}; it must be 0 <= p < 1")
     return Recurrence(
-        mode, input, hidden, projection, reverse, bias, range_of_cells, clip_nan, reset_after, peephole, coupled, norm,
-        (float(zoneout[0]), float(zoneout[1])), float(recurrent_dropout),
-    )  # fmt: skip
+        mode,
+        input,
+        hidden,
+        projection,
+        reverse,
+        bias,
+        range_of_cells,
+        clip_nan,
+        reset_after,
+        peephole,
+        coupled,
+        norm,
+        (float(zoneout[0]), float(zoneout[1])),
+        float(recurrent_dropout),
+    )
 
 
 def _only_lstm(
     name: str, mode: str, projection: int, clip: object, clip_nan: bool, peephole: bool, coupled: bool, zoneout: float
 ) -> None:
     used = {
-        "a projection": projection != 0, "clipping of the cell state": clip is not None, "clip_nan": clip_nan,
-        "peepholes": peephole, "coupled gates": coupled, "zoneout of the cell": zoneout != 0,
-    }  # fmt: skip
+        "a projection": projection != 0,
+        "clipping of the cell state": clip is not None,
+        "clip_nan": clip_nan,
+        "peepholes": peephole,
+        "coupled gates": coupled,
+        "zoneout of the cell": zoneout != 0,
+    }
     for label, is_used in used.items():
         if is_used:
             raise ValueError(f"{name}: {label} needs a cell state, mode={mode!r} has none; use LSTM or leave it out")

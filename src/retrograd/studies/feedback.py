@@ -25,11 +25,14 @@ def _network(features: int) -> nn.Sequential:
     """Images -> scores (N, 10): three hidden layers."""
     return nn.Sequential(
         nn.Flatten(),
-        nn.Linear(features, _WIDTH), nn.Tanh(),
-        nn.Linear(_WIDTH, _WIDTH), nn.Tanh(),
-        nn.Linear(_WIDTH, _WIDTH), nn.Tanh(),
+        nn.Linear(features, _WIDTH),
+        nn.Tanh(),
+        nn.Linear(_WIDTH, _WIDTH),
+        nn.Tanh(),
+        nn.Linear(_WIDTH, _WIDTH),
+        nn.Tanh(),
         nn.Linear(_WIDTH, 10),
-    )  # fmt: skip
+    )
 
 
 def _backpropagation(layers: Sequence[Module]) -> None:

@@ -59,17 +59,20 @@ KINDS = {
     FLOAT: _Kind("32-bit weights and activations."),
     "BNN": _Kind(
         "Signs as weights and activations of the inner layers; the first and the last layer stay float (Hubara et al., "
-        "2016).", _BNN, binary=True,
+        "2016).",
+        _BNN,
+        binary=True,
     ),
     "XNOR-Net": _Kind(
         "As BNN, with a scale for each filter and the mean size of the inputs of each window (Rastegari et al., 2016).",
-        _XNOR, binary=True,
+        _XNOR,
+        binary=True,
     ),
     "DeepShift-Q": _Kind(
         "Powers of two as weights, 5 bits each, of float weights; 10-bit activations (Elhoushi et al., 2019).", _Q, _Q
     ),
     "DeepShift-PS": _Kind("As DeepShift-Q, with sign and exponent trained as parameters.", _PS, _PS, rate=4.0),
-}  # fmt: skip
+}
 _INT8_NOTE = (
     f"The float network with 8-bit weights and activations, converted after training; the ranges are those of "
     f"{_CALIBRATION} training images."
@@ -85,12 +88,20 @@ def lenet(kind: _Kind, size: int) -> nn.Sequential:
     activation = (lambda: nn.Hardtanh()) if kind.binary else (lambda: nn.ReLU())
     first, inner = _layers(kind.outer), _layers(kind.inner)
     return nn.Sequential(
-        first["Conv2d"](1, 32, kernel, padding=padding), nn.MaxPool2d(2), nn.BatchNorm2d(32), activation(),
-        inner["Conv2d"](32, 64, kernel, padding=padding), nn.MaxPool2d(2), nn.BatchNorm2d(64), activation(),
+        first["Conv2d"](1, 32, kernel, padding=padding),
+        nn.MaxPool2d(2),
+        nn.BatchNorm2d(32),
+        activation(),
+        inner["Conv2d"](32, 64, kernel, padding=padding),
+        nn.MaxPool2d(2),
+        nn.BatchNorm2d(64),
+        activation(),
         nn.Flatten(),
-        inner["Linear"](64 * extent * extent, hidden), nn.BatchNorm1d(hidden), activation(),
+        inner["Linear"](64 * extent * extent, hidden),
+        nn.BatchNorm1d(hidden),
+        activation(),
         first["Linear"](hidden, 10),
-    )  # fmt: skip
+    )
 
 
 def _layers(options: dict[str, Any] | None) -> dict[str, Callable[..., Module]]:
@@ -196,11 +207,18 @@ def _study(
     whole = figures[FLOAT]
     rows = []
     for name, found in figures.items():
-        rows.append([
-            name, f"{found['accuracy']:.2%}", f"{found['packed_accuracy']:.2%}", str(found["disagreements"]),
-            bytes_text(found["bytes"]), f"1/{whole['bytes'] / found['bytes']:.1f}" if name != FLOAT else "1",
-            f"{1e6 * found['seconds']:.1f} us", f"{whole['seconds'] / found['seconds']:.2f}",
-        ])  # fmt: skip
+        rows.append(
+            [
+                name,
+                f"{found['accuracy']:.2%}",
+                f"{found['packed_accuracy']:.2%}",
+                str(found["disagreements"]),
+                bytes_text(found["bytes"]),
+                f"1/{whole['bytes'] / found['bytes']:.1f}" if name != FLOAT else "1",
+                f"{1e6 * found['seconds']:.1f} us",
+                f"{whole['seconds'] / found['seconds']:.2f}",
+            ]
+        )
     return Study(
         title="One LeNet in few bits",
         subtitle=f"{task.title}, {recipe.epochs} epochs",

@@ -89,9 +89,13 @@ def task_of(name: str) -> ImageTask:
 
 
 def train(
-    model: Module, task: ImageTask, recipe: Recipe, progress: Progress, callbacks: Sequence[Callback] = (),
+    model: Module,
+    task: ImageTask,
+    recipe: Recipe,
+    progress: Progress,
+    callbacks: Sequence[Callback] = (),
     lr: float | None = None,
-) -> History:  # fmt: skip
+) -> History:
     """Train a network by the recipe, on images in an order that the seed alone determines."""
     steps = recipe.epochs * math.ceil(len(task.train) / recipe.batch_size)
 
@@ -102,10 +106,16 @@ def train(
     optimizer = Adam(model.parameters(), lr=recipe.lr if lr is None else lr)
     manual_seed(recipe.seed + 1)
     return fit(
-        model, task.train, epochs=recipe.epochs, batch_size=recipe.batch_size, optimizer=optimizer,
-        held_out=task.held_out, augment=task.augment, progress=progress,
+        model,
+        task.train,
+        epochs=recipe.epochs,
+        batch_size=recipe.batch_size,
+        optimizer=optimizer,
+        held_out=task.held_out,
+        augment=task.augment,
+        progress=progress,
         callbacks=[LRScheduler(LambdaLR(optimizer, rate), every="step"), *callbacks],
-    )  # fmt: skip
+    )
 
 
 def write_study(study: Study, folder: Path) -> Path:

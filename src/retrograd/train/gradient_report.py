@@ -41,9 +41,7 @@ def _row(row: LayerGradients, epochs: Sequence[Sequence[LayerGradients]], angles
     values = [figure(row.norm), share(row.zeros), share(row.not_finite), figure(row.update, RATIO)]
     values += [figure(row.angle, ".1f")] * angles
     kinds = ["n", "n", "n bad" if row.not_finite else "n", "n", "n"]
-    cells = "".join(
-        f'<td class="{kind}">{escape(value)}</td>' for kind, value in zip(kinds, values, strict=False)
-    )
+    cells = "".join(f'<td class="{kind}">{escape(value)}</td>' for kind, value in zip(kinds, values, strict=False))
     name = escape(f"{row.path} {row.kind}".strip())
     return f"<tr><td>{name}</td>{cells}<td>{_line(row.path, epochs)}</td></tr>"
 

@@ -72,9 +72,7 @@ def profile(
     return rows
 
 
-def _run(
-    model: Module, x: Tensor, target: Tensor, loss_of: Callable[[Tensor, Tensor], Tensor]
-) -> list[LayerTime]:
+def _run(model: Module, x: Tensor, target: Tensor, loss_of: Callable[[Tensor, Tensor], Tensor]) -> list[LayerTime]:
     rows: list[LayerTime] = []
     owner: dict[int, LayerTime] = {}  # order of a node -> the layer that created it
     bookkeeping = [0.0, 0.0]  # seconds of this function's own work within forward and backward

@@ -78,9 +78,7 @@ class Trainer(Fit):
             workers=workers,
         )
         if workers is not None:
-            workers.start(
-                self.model, self.optimizer, settings.seed, task.carried, lambda: self.stop_request.number
-            )
+            workers.start(self.model, self.optimizer, settings.seed, task.carried, lambda: self.stop_request.number)
         self.monitor = None if gradients_every is None else GradientMonitor(gradients_every)
         if self.monitor is not None:
             self.callbacks.append(self.monitor)

@@ -24,9 +24,12 @@ def own(shape=(3, 5), dtype=np.float32):
 
 
 COMBINED = {
-    "SUM": sum, "PRODUCT": lambda all_: np.prod(list(all_), axis=0), "MIN": lambda all_: np.min(list(all_), axis=0),
-    "MAX": lambda all_: np.max(list(all_), axis=0), "AVG": lambda all_: np.mean(list(all_), axis=0),
-}  # fmt: skip
+    "SUM": sum,
+    "PRODUCT": lambda all_: np.prod(list(all_), axis=0),
+    "MIN": lambda all_: np.min(list(all_), axis=0),
+    "MAX": lambda all_: np.max(list(all_), axis=0),
+    "AVG": lambda all_: np.mean(list(all_), axis=0),
+}
 
 for dtype in (np.float32, np.float64, np.int64):
     for op, combine in COMBINED.items():
@@ -103,9 +106,7 @@ after, before = (rank + 1) % size, (rank - 1) % size
 if size > 1:
     for shape in ((3, 5), (300, 500)):
         x, y = own(shape), rg.zeros(*shape)
-        works = dist.batch_isend_irecv(
-            [dist.P2POp(dist.isend, x, after), dist.P2POp(dist.irecv, y, before, tag=0)]
-        )
+        works = dist.batch_isend_irecv([dist.P2POp(dist.isend, x, after), dist.P2POp(dist.irecv, y, before, tag=0)])
         for work in works:
             work.wait()
         np.testing.assert_array_equal(y.numpy(), values(before, shape))

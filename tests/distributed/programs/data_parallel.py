@@ -106,8 +106,9 @@ np.testing.assert_allclose(b.grad.numpy() / size, part(a.grad.numpy()).numpy(), 
 # evaluation is the module's own, on any number of samples
 model.eval()
 with rg.no_grad():
-    np.testing.assert_array_equal(model(rg.tensor(x[:1]))["scores"].numpy(),
-                                  model.module(rg.tensor(x[:1]))["scores"].numpy())  # fmt: skip
+    np.testing.assert_array_equal(
+        model(rg.tensor(x[:1]))["scores"].numpy(), model.module(rg.tensor(x[:1]))["scores"].numpy()
+    )
 assert [*model.state_dict()] == [f"module.{name}" for name in plain.state_dict()]
 
 if sys.argv[1] == "shards":
@@ -117,6 +118,8 @@ if sys.argv[1] == "shards":
             model(rg.tensor(x[:0]))
     with pytest.raises(ValueError, match=r"shards=0 must be an int of at least"):
         DistributedDataParallel(Net(), shards=0)
+
+
 # a batch that leaves some shards without samples: one sample in each process
 class Small(nn.Module):
     """With numbers for each sample, and their mean."""

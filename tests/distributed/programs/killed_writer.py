@@ -18,10 +18,16 @@ folder, victim, place, count = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(s
 dist.init_process_group(timeout=60)
 rank, size = dist.get_rank(), dist.get_world_size()
 owner, name = {
-    "record": (zipfile.ZipFile, "open"), "fsync": (os, "fsync"), "replace": (os, "replace"), "unlink": (os, "unlink"),
-    "pieces": (storage, "write_pieces"), "exchange": (storage, "exchange_objects"), "root": (storage, "from_root"),
-    "metadata": (layout, "write_atomically"), "remove": (storage, "remove_others"),
-}[place]  # fmt: skip
+    "record": (zipfile.ZipFile, "open"),
+    "fsync": (os, "fsync"),
+    "replace": (os, "replace"),
+    "unlink": (os, "unlink"),
+    "pieces": (storage, "write_pieces"),
+    "exchange": (storage, "exchange_objects"),
+    "root": (storage, "from_root"),
+    "metadata": (layout, "write_atomically"),
+    "remove": (storage, "remove_others"),
+}[place]
 original, calls = getattr(owner, name), 0
 
 

@@ -15,6 +15,7 @@ class Counting:
         found = getattr(self._comm, name)
         if name not in COUNTED:
             return found
+
         def counted(*arguments):
             Counting.sent += COUNTED[name](self._comm, *arguments)
             return found(*arguments)

@@ -47,8 +47,12 @@ def same(a, b):
 
 
 def memory(optimizer):
-    return sum(value.array.nbytes for entries in optimizer.state.values()
-               for value in entries.values() if isinstance(value, rg.Tensor))  # fmt: skip
+    return sum(
+        value.array.nbytes
+        for entries in optimizer.state.values()
+        for value in entries.values()
+        if isinstance(value, rg.Tensor)
+    )
 
 
 CASES = {

@@ -27,9 +27,7 @@ WINDOW = conv_window(SIZE, KERNEL, *GEOMETRY)
 
 def operands(batch: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """x, w and g of WINDOW."""
-    return (
-        numbers(batch, 4, *SIZE, seed=1), numbers(6, 2, *KERNEL, seed=2), numbers(batch, 6, *WINDOW.output, seed=3)
-    )  # fmt: skip
+    return (numbers(batch, 4, *SIZE, seed=1), numbers(6, 2, *KERNEL, seed=2), numbers(batch, 6, *WINDOW.output, seed=3))
 
 
 def in_chunks() -> list[Options]:
@@ -113,8 +111,10 @@ def test_singa_several_forwards_before_a_backward_and_a_backward_twice() -> None
     inputs = [Tensor(numbers(2, 4, *SIZE, seed=seed)) for seed in (1, 2)]
     first, second = (layer(x) for x in inputs)
     upstream = [Tensor(numbers(*y.shape, seed=seed)) for seed, y in enumerate((first, second), 3)]
-    expected = sum(naive.conv_weight_grad(x.array, g.array, KERNEL, (1, 1), ((0, 0),) * 2, (1, 1), 2)
-                   for x, g in zip(inputs, upstream, strict=True))  # fmt: skip
+    expected = sum(
+        naive.conv_weight_grad(x.array, g.array, KERNEL, (1, 1), ((0, 0),) * 2, (1, 1), 2)
+        for x, g in zip(inputs, upstream, strict=True)
+    )
     for _ in range(2):
         layer.zero_grad()
         first.backward(upstream[0], retain_graph=True)
@@ -126,8 +126,9 @@ def test_singa_without_a_bias_there_is_no_gradient_of_one() -> None:
     """Its first backward made and handed on the gradient of a bias that was not there."""
     x, w, g = operands()
     assert kernels_of_backward(lambda x, w: conv(x, w, None, WINDOW, AUTO), (x, w), {0, 1}) == [
-        "conv_input_grad", "conv_weight_grad",
-    ]  # fmt: skip
+        "conv_input_grad",
+        "conv_weight_grad",
+    ]
     layer = nn.Conv2d(4, 6, KERNEL, bias=False)
     assert [name for name, _ in layer.named_parameters()] == ["weight"]
 
@@ -204,8 +205,10 @@ def test_torch_conv2d_weight_with_groups_and_positions_that_nothing_reads(
     geometry: Any = ((stride, stride), ((1, 1), (1, 1)), (1, 1), groups)
     found = nn.grad.conv2d_weight(x, w.shape, Tensor(g), stride, 1, 1, groups)
     close(found, naive.conv_weight_grad(x.array, g, (3, 3), *geometry))
-    close(nn.grad.conv2d_input(x.shape, w, Tensor(g), stride, 1, 1, groups),
-          naive.conv_input_grad(g, w.array, None, size, *geometry))  # fmt: skip
+    close(
+        nn.grad.conv2d_input(x.shape, w, Tensor(g), stride, 1, 1, groups),
+        naive.conv_input_grad(g, w.array, None, size, *geometry),
+    )
 
 
 def test_torch_conv2d_weight_makes_no_copy_for_each_input_channel() -> None:

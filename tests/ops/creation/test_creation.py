@@ -81,9 +81,13 @@ WINDOWS: dict[str, tuple[dict[str, Any], Any]] = {  # n and N -> the formula, wr
     "hamming": ({}, lambda n, N: 0.54 - 0.46 * np.cos(2 * np.pi * n / N)),
     "hann": ({}, lambda n, N: np.sin(np.pi * n / N) ** 2),
     "kaiser": ({"beta": 3.0}, lambda n, N: np.i0(3 * np.sqrt(1 - (2 * n / N - 1) ** 2)) / np.i0(3.0)),
-    "nuttall": ({}, lambda n, N: sum(
-        a * np.cos(2 * np.pi * k * n / N) for k, a in enumerate((0.3635819, -0.4891775, 0.1365995, -0.0106411)))),
-}  # fmt: skip
+    "nuttall": (
+        {},
+        lambda n, N: sum(
+            a * np.cos(2 * np.pi * k * n / N) for k, a in enumerate((0.3635819, -0.4891775, 0.1365995, -0.0106411))
+        ),
+    ),
+}
 
 
 @pytest.mark.parametrize("name", WINDOWS)

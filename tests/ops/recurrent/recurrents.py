@@ -47,7 +47,10 @@ COMPOSED: dict[str, dict[str, Any]] = {
     "relu, normalised, no bias": {"mode": "rnn_relu", "norm": 1e-3, "bias": False},
     "gru, reset before": {"mode": "gru", "reset_after": False},
     "gru, reset before, normalised, dropout": {
-        "mode": "gru", "reset_after": False, "norm": 1e-2, "recurrent_dropout": 0.5
+        "mode": "gru",
+        "reset_after": False,
+        "norm": 1e-2,
+        "recurrent_dropout": 0.5,
     },
     "lstm, zoneout": {"zoneout": (0.4, 0.3)},
     "lstm, zoneout of the cell, projection": {"zoneout": (0.4, 0.0), "projection": 2},
@@ -57,7 +60,7 @@ COMPOSED: dict[str, dict[str, Any]] = {
     "gru, dropout": {"mode": "gru", "recurrent_dropout": 0.5},
     "lstm, peephole, zoneout, dropout": {"peephole": True, "zoneout": (0.2, 0.2), "recurrent_dropout": 0.3},
     "lstm, composed on request": {"algorithm": "composed"},
-}  # fmt: skip
+}
 
 
 def described(mode: str, input: int = 3, hidden: int = 4, **options: Any) -> Recurrence:
@@ -125,9 +128,16 @@ class Case:
 
 
 def case(
-    what: Recurrence, steps: int = 4, batch: int = 3, lengths: Sequence[int] | None = None, states: bool = True,
-    cells: bool = True, seed: int = 0, masks: bool = False, algorithm: str = "auto",
-) -> Case:  # fmt: skip
+    what: Recurrence,
+    steps: int = 4,
+    batch: int = 3,
+    lengths: Sequence[int] | None = None,
+    states: bool = True,
+    cells: bool = True,
+    seed: int = 0,
+    masks: bool = False,
+    algorithm: str = "auto",
+) -> Case:
     """Small weights, so that no gate is saturated; what is drawn with ``masks`` are those of the options."""
     D, H, out = what.directions, what.hidden, what.output
     shapes = list(enumerate(weight_shapes(what)))

@@ -142,10 +142,9 @@ MEASURED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("options", MEASURED.values(), ids=MEASURED)
 def test_segments_take_memory_like_the_square_root_of_the_steps(options: dict[str, Any]) -> None:
     """Beside y and gx, which are as long as x: four times the steps take about twice the memory."""
+
     def peak(steps: int, checkpoint: Any) -> int:
-        one = of(
-            {"input": 16, "hidden": 16, **options}, steps=steps, batch=32, states=False, cells=False, masks=True
-        )  # fmt: skip
+        one = of({"input": 16, "hidden": 16, **options}, steps=steps, batch=32, states=False, cells=False, masks=True)
         leaves = one.leaves()
         tracemalloc.start()
         y, hn, *_ = one.run(leaves, checkpoint=checkpoint)

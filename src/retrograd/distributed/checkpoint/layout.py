@@ -97,8 +97,10 @@ def write_metadata(folder: Path, checkpoint: Checkpoint) -> None:
     content = {"format": _FORMAT, "version": _VERSION, "state": checkpoint.node, "tensors": tensors}
     data = _text({**content, "sha256": hashlib.sha256(_text(content)).hexdigest()})
     if len(data) > _MOST:
-        raise CheckpointException(f"checkpoint.save: {len(data):,} bytes besides the tensors, the limit is {_MOST:,}; "
-                                  "store many numbers in tensors")
+        raise CheckpointException(
+            f"checkpoint.save: {len(data):,} bytes besides the tensors, the limit is {_MOST:,}; "
+            "store many numbers in tensors"
+        )
     write_atomically(folder / METADATA, lambda file: file.write(data))
 
 
@@ -193,11 +195,14 @@ class Files:
             part, piece = self._part(stored), stored.piece
             expected = (piece.end - piece.first, *shape[1:])
             if part.dtype != dtype or part.shape != expected:
-                raise CheckpointException(f"{self._folder / stored.file}: {piece} is {part.dtype} {part.shape}, "
-                                          f"{METADATA} says {dtype} {expected}")
+                raise CheckpointException(
+                    f"{self._folder / stored.file}: {piece} is {part.dtype} {part.shape}, "
+                    f"{METADATA} says {dtype} {expected}"
+                )
             if _digest(part) != stored.sha256:
-                raise CheckpointException(f"{self._folder / stored.file} was changed after it was written: the SHA-256 "
-                                          f"of {piece} differs")
+                raise CheckpointException(
+                    f"{self._folder / stored.file} was changed after it was written: the SHA-256 of {piece} differs"
+                )
         self._checked.add(name)
 
     def new(self, name: str) -> np.ndarray:

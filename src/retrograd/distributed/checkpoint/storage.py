@@ -28,7 +28,7 @@ from .layout import (
     why_not,
     write_metadata,
     write_pieces,
-)  # fmt: skip
+)
 from .pieces import deal, holders_of
 from .structure import describe, merge
 

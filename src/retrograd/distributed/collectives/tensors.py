@@ -24,10 +24,22 @@ from .collective import Collective, check_list, check_whole, sizes_of
 from .work import Work
 
 __all__ = [
-    "ReduceOp", "all_gather", "all_gather_into_tensor", "all_reduce", "all_to_all", "all_to_all_single", "barrier",
-    "broadcast", "gather", "monitored_barrier", "reduce", "reduce_op", "reduce_scatter", "reduce_scatter_tensor",
+    "ReduceOp",
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "broadcast",
+    "gather",
+    "monitored_barrier",
+    "reduce",
+    "reduce_op",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
     "scatter",
-]  # fmt: skip
+]
 
 
 class ReduceOp:

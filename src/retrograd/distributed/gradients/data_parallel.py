@@ -100,9 +100,12 @@ class DistributedDataParallel(Module):
                 "leave both out"
             )
         for name, flag in (
-            ("find_unused_parameters", find_unused_parameters), ("gradient_as_bucket_view", gradient_as_bucket_view),
-            ("static_graph", static_graph), ("init_sync", init_sync), ("check_reduction", check_reduction),
-        ):  # fmt: skip
+            ("find_unused_parameters", find_unused_parameters),
+            ("gradient_as_bucket_view", gradient_as_bucket_view),
+            ("static_graph", static_graph),
+            ("init_sync", init_sync),
+            ("check_reduction", check_reduction),
+        ):
             as_truth(_NAME, name, flag)
         if dim != 0:
             raise ValueError(f"{_NAME}: dim={dim!r}: samples are along the first axis; pass 0")

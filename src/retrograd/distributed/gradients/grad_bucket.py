@@ -47,8 +47,10 @@ class GradBucket:
     def gradients(self) -> list[Tensor]:
         """The gradient of each parameter: views of ``buffer``."""
         array = self._buffer.array
-        return [wrap(array[place].reshape(parameter.array.shape))
-                for parameter, place in zip(self._parameters, self._places, strict=True)]  # fmt: skip
+        return [
+            wrap(array[place].reshape(parameter.array.shape))
+            for parameter, place in zip(self._parameters, self._places, strict=True)
+        ]
 
 
 class Hooked:

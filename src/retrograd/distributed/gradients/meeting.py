@@ -66,9 +66,9 @@ def total(
     parts: dict[Node, np.ndarray] = {(shard, shard + 1): piece for shard, piece in pieces.items()}
     if group.comm is None:
         return add_up(parts, shards, combine=combine)
-    own = np.stack([
-        add_up(parts, shards, node, combine) for node in subtrees(share(shards, group.size(), group.rank()), shards)
-    ])  # fmt: skip
+    own = np.stack(
+        [add_up(parts, shards, node, combine) for node in subtrees(share(shards, group.size(), group.rank()), shards)]
+    )
     nodes = [subtrees(share(shards, group.size(), rank), shards) for rank in range(group.size())]
     found = np.empty((sum(map(len, nodes)), *own.shape[1:]), own.dtype)
     counts = [len(each) * own[0].size for each in nodes]

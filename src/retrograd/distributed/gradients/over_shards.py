@@ -262,8 +262,9 @@ class Run:
 
     def _whole(self, parts: list[Tensor | None], position: int) -> Tensor:
         leaves = [[leaf for leaf in each if leaf._requires_grad][position] for each in self.leaves]
-        arrays = [np.zeros_like(leaf.array) if part is None else part.array
-                  for part, leaf in zip(parts, leaves, strict=True)]  # fmt: skip
+        arrays = [
+            np.zeros_like(leaf.array) if part is None else part.array for part, leaf in zip(parts, leaves, strict=True)
+        ]
         whole = arrays[0] if self._cuts is None else np.concatenate(arrays)
         return wrap(whole if self.parallel.weight == 1 else whole * whole.dtype.type(1 / self.parallel.weight))
 

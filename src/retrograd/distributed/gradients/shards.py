@@ -38,8 +38,11 @@ def random_state_of(*key: int) -> dict[str, Any]:
     words = blake2b(" ".join(map(str, key)).encode(), digest_size=32).digest()
     state, increment = int.from_bytes(words[:16], "little"), int.from_bytes(words[16:], "little") | 1
     return {
-        "bit_generator": "PCG64", "state": {"state": state, "inc": increment}, "has_uint32": 0, "uinteger": 0,
-    }  # fmt: skip
+        "bit_generator": "PCG64",
+        "state": {"state": state, "inc": increment},
+        "has_uint32": 0,
+        "uinteger": 0,
+    }
 
 
 def tensors_in(value: Any) -> list[Tensor]:

@@ -112,9 +112,9 @@ class SynchronisedNorm(Function):
     def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, meeting: Meeting) -> Gradients:
         """The same in two passes over memory, one for each shard's sums, and one for gx."""
         (want_x, want_w, want_b), M, kind = ctx.needs_input_grad[:3], ctx.count, x.dtype
-        pieces = np.array([
-            kernels.batch_norm_sums(g[cut], x[cut], ctx.mean, ctx.inverse) for cut in meeting.cuts(len(x))
-        ])  # fmt: skip
+        pieces = np.array(
+            [kernels.batch_norm_sums(g[cut], x[cut], ctx.mean, ctx.inverse) for cut in meeting.cuts(len(x))]
+        )
         gb, gw = pieces.sum(0)
         gx = None
         if want_x:
@@ -154,10 +154,19 @@ class SyncBatchNorm(_BatchNorm):
     """
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-        track_running_stats: bool = True, process_group: ProcessGroup | None = None, device: Any = None,
-        dtype: Any = None, *, bias: bool = True, shards: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: ProcessGroup | None = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+        shards: int | None = None,
+    ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         if shards is not None and (isinstance(shards, bool) or not isinstance(shards, int) or shards < 1):
             raise ValueError(f"{_NAME}: shards={shards!r} must be a positive int, or None")
@@ -230,9 +239,14 @@ class SyncBatchNorm(_BatchNorm):
     @classmethod
     def _of(cls, layer: _BatchNorm, process_group: ProcessGroup | None) -> SyncBatchNorm:
         made = cls(
-            layer.num_features, layer.eps, layer.momentum, layer.affine, layer.track_running_stats, process_group,
+            layer.num_features,
+            layer.eps,
+            layer.momentum,
+            layer.affine,
+            layer.track_running_stats,
+            process_group,
             bias=layer.bias is not None,
-        )  # fmt: skip
+        )
         for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
             setattr(made, name, getattr(layer, name))
         made.training = layer.training

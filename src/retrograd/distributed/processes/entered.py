@@ -65,7 +65,7 @@ def difference(rows: np.ndarray) -> str:
 
 
 def ranks_text(ranks: list[int]) -> str:
-    """"rank 3", "ranks 0, 2" or "ranks 0 to 5"."""
+    """ "rank 3", "ranks 0, 2" or "ranks 0 to 5"."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
     if len(ranks) > 2 and ranks == list(range(ranks[0], ranks[-1] + 1)):

@@ -15,12 +15,30 @@ from .threads import share_cores
 from .waiting import as_seconds
 
 __all__ = [
-    "Backend", "GroupMember", "destroy_process_group", "get_backend", "get_default_backend_for_device",
-    "get_global_rank", "get_group_rank", "get_node_local_rank", "get_process_group_ranks", "get_rank", "get_world_size",
-    "group", "init_process_group", "is_available", "is_backend_available", "is_gloo_available", "is_initialized",
-    "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
+    "Backend",
+    "GroupMember",
+    "destroy_process_group",
+    "get_backend",
+    "get_default_backend_for_device",
+    "get_global_rank",
+    "get_group_rank",
+    "get_node_local_rank",
+    "get_process_group_ranks",
+    "get_rank",
+    "get_world_size",
+    "group",
+    "init_process_group",
+    "is_available",
+    "is_backend_available",
+    "is_gloo_available",
+    "is_initialized",
+    "is_mpi_available",
+    "is_nccl_available",
+    "is_torchelastic_launched",
+    "is_ucc_available",
+    "is_xccl_available",
     "new_group",
-]  # fmt: skip
+]
 
 _BACKENDS = ("mpi", "gloo", "cpu:gloo", "cpu:mpi")  # whoever asks for gloo means the CPU
 

@@ -47,8 +47,10 @@ class Carried:
         """
         for name, axis, tensor in zip(self._names, self._axes, self._tensors, strict=True):
             if batch.samples > tensor.array.shape[axis]:
-                raise ValueError(f"carried buffer {name} has {tensor.array.shape[axis]} entries along axis {axis}, and "
-                                 f"the batch {batch.samples} samples")
+                raise ValueError(
+                    f"carried buffer {name} has {tensor.array.shape[axis]} entries along axis {axis}, and "
+                    f"the batch {batch.samples} samples"
+                )
         cuts = np.concatenate([[0], np.cumsum(batch.sizes)])
         self._left = {}
         under_way = 0

@@ -66,14 +66,22 @@ class ShardedLoader(DataLoader):
         if generator is None and seed is None:
             seed = 0
         super().__init__(
-            dataset, batch_size, shuffle, sampler, collate_fn=collate_fn, drop_last=drop_last, generator=generator,
+            dataset,
+            batch_size,
+            shuffle,
+            sampler,
+            collate_fn=collate_fn,
+            drop_last=drop_last,
+            generator=generator,
             seed=seed,
-        )  # fmt: skip
+        )
         self.shards = shards
         found = world()
         if found is not None and hasattr(dataset, "__len__") and len(dataset) < found[0] > 1:
-            raise ValueError(f"ShardedLoader: there are more processes than samples, {found[0]} and {len(dataset)}; "
-                             f"start at most {max(len(dataset), 1)}")
+            raise ValueError(
+                f"ShardedLoader: there are more processes than samples, {found[0]} and {len(dataset)}; "
+                f"start at most {max(len(dataset), 1)}"
+            )
 
     def __iter__(self) -> Iterator[ShardedBatch]:
         order, seed, _ = self._order()

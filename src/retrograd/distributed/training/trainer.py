@@ -162,17 +162,13 @@ class ShardedTrainer:
         Raises:
             As checkpoint.save, and ``together``.
         """
-        self.together(
-            lambda group: checkpoints.save(state_dict, checkpoint_id=checkpoint_id, process_group=group)
-        )
+        self.together(lambda group: checkpoints.save(state_dict, checkpoint_id=checkpoint_id, process_group=group))
 
     # ---- one attempt ---------------------------------------------------------------------------------------------
 
     _average: BufferAverage | None = None
 
-    def _attempt_all(
-        self, batch: ShardedBatch, loss: Callable[..., Any]
-    ) -> tuple[list[np.ndarray | None], np.ndarray]:
+    def _attempt_all(self, batch: ShardedBatch, loss: Callable[..., Any]) -> tuple[list[np.ndarray | None], np.ndarray]:
         """An attempt, with the states that are carried from batch to batch."""
         if self._carried is None:
             return self._attempt(batch, loss)

@@ -217,7 +217,7 @@ def _link(pieces: Sequence[Sequence[Point]], found: Walk, link: tuple[int, int],
         f'<g class="rg-link" data-from="{start + first}" data-to="{to}" fill="none" stroke-width="1.8">'
         f'<path class="rg-forward" d="{_curve(pieces, -_APART, 0.0, _TIP)}"/>'
         f'<path class="rg-backward" d="{_curve(pieces, _APART, _TIP, 0.0)}"/>'
-        f'{_tip("rg-down", other_x - _APART, other_y, 0.0, 1.0)}{_tip("rg-up", x + _APART, y, 0.0, -1.0)}</g>'
+        f"{_tip('rg-down', other_x - _APART, other_y, 0.0, 1.0)}{_tip('rg-up', x + _APART, y, 0.0, -1.0)}</g>"
     )
 
 

@@ -219,9 +219,7 @@ def _spread(row: Sequence[_Item], wanted: Sequence[float]) -> None:
 # ---- the page ------------------------------------------------------------------------------------------------
 
 
-def _page(
-    boxes: Sequence[Box], rows: Sequence[Sequence[_Item]], chains: dict[int, list[_Item]]
-) -> Layout:
+def _page(boxes: Sequence[Box], rows: Sequence[Sequence[_Item]], chains: dict[int, list[_Item]]) -> Layout:
     """Cut the layers into columns, and move everything to its place on the page."""
     heights = [max((item.height for item in row), default=0.0) for row in rows]
     crossing = [sum(len(item.below) for item in row) for row in rows]  # links from each layer to the next

@@ -31,14 +31,29 @@ _TABLE = {
 }
 _FOUND = ("pointwise", "quantizers", "binary")  # files whose operators are found in the library
 _ALIASES = {
-    "conv": "conv2d", "convolution": "conv2d", "conv_transpose": "conv_transpose2d", "deconv": "conv_transpose2d",
-    "convtranspose": "conv_transpose2d", "dense": "linear", "fully_connected": "linear", "matmul": "linear",
-    "max_pool": "max_pool2d", "avg_pool": "avg_pool2d", "maxpool": "max_pool2d", "avgpool": "avg_pool2d",
-    "adaptive_avg_pool": "adaptive_avg_pool2d", "adaptive_max_pool": "adaptive_max_pool2d", "batchnorm": "batch_norm",
-    "instancenorm": "instance_norm", "rnn": "rnn_tanh", "attention": "scaled_dot_product_attention",
-    "softmax_cross_entropy": "cross_entropy", "crossentropyloss": "cross_entropy", "swish": "silu",
+    "conv": "conv2d",
+    "convolution": "conv2d",
+    "conv_transpose": "conv_transpose2d",
+    "deconv": "conv_transpose2d",
+    "convtranspose": "conv_transpose2d",
+    "dense": "linear",
+    "fully_connected": "linear",
+    "matmul": "linear",
+    "max_pool": "max_pool2d",
+    "avg_pool": "avg_pool2d",
+    "maxpool": "max_pool2d",
+    "avgpool": "avg_pool2d",
+    "adaptive_avg_pool": "adaptive_avg_pool2d",
+    "adaptive_max_pool": "adaptive_max_pool2d",
+    "batchnorm": "batch_norm",
+    "instancenorm": "instance_norm",
+    "rnn": "rnn_tanh",
+    "attention": "scaled_dot_product_attention",
+    "softmax_cross_entropy": "cross_entropy",
+    "crossentropyloss": "cross_entropy",
+    "swish": "silu",
     "bcewithlogitsloss": "binary_cross_entropy_with_logits",
-}  # fmt: skip
+}
 
 
 @cache

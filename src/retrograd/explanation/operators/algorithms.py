@@ -56,9 +56,7 @@ def algorithms_of(window: Window, arrays: Arrays) -> list[Algorithm]:
     return found
 
 
-def _algorithms(
-    group: str, calls: dict[str, Callable[[], Any]], costs: dict[str, Cost] | None
-) -> list[Algorithm]:
+def _algorithms(group: str, calls: dict[str, Callable[[], Any]], costs: dict[str, Cost] | None) -> list[Algorithm]:
     return [
         Algorithm(name, group, _ABOUT[group], _RESULTS[name], call, costs[name] if costs else None)
         for name, call in calls.items()

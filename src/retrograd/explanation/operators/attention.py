@@ -57,8 +57,10 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
     defaults = {"is_causal": False, "scale": None}
     given = arguments(_NAME, options, defaults, _SETTINGS)
     if not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
-        raise ValueError(f"explain: {_NAME} is taken apart for equal leading axes; these are "
-                         f"{q.shape[:-2]}, {k.shape[:-2]} and {v.shape[:-2]}")  # fmt: skip
+        raise ValueError(
+            f"explain: {_NAME} is taken apart for equal leading axes; these are "
+            f"{q.shape[:-2]}, {k.shape[:-2]} and {v.shape[:-2]}"
+        )
     scale = 1 / np.sqrt(q.shape[-1]) if given["scale"] is None else given["scale"]
     lead = leading(q.ndim - 2)
     axes = {"q": f"{lead}le", "k": f"{lead}se", "v": f"{lead}sd", "s": f"{lead}ls", "y": f"{lead}ld", "dot": f"{lead}l"}
@@ -74,8 +76,12 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
         # axes along which the mask is the same for all have letters of their own
         extents |= {letter: 1 for letter in axes["attn_mask"] if letter not in extents}
     axes |= {f"g{each}": axes[each] for each in "qkvspy"}
-    equations = Equations(_TEXTS, axes if adds else {each: axes[each] for each in axes if each != "attn_mask"}, extents,
-                          {"scale": float(scale)})  # fmt: skip
+    equations = Equations(
+        _TEXTS,
+        axes if adds else {each: axes[each] for each in axes if each != "attn_mask"},
+        extents,
+        {"scale": float(scale)},
+    )
 
     def inner(arrays: Arrays) -> dict[str, Array]:
         q, k, v, gy = (arrays[each].astype(np.float64) for each in ("q", "k", "v", "gy"))
@@ -98,8 +104,9 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
             "dot": (dot, "the sum of gp · p: what all scores of a query lose together, since p adds up to 1"),
             "gs": (p * (gp - dot[..., np.newaxis]), "how much the loss grows with each score"),
         }
-        return {each: Array(values, axes[each], "inner", about)
-                for each, (values, about) in found.items() if each in axes}  # fmt: skip
+        return {
+            each: Array(values, axes[each], "inner", about) for each, (values, about) in found.items() if each in axes
+        }
 
     operands = {each: inputs[each] for each in _TENSORS if each in inputs}
     about = {
@@ -132,8 +139,10 @@ def _axes_of_mask(shape: tuple[int, ...], scores: str, extents: Mapping[str, int
     if len(letters) != len(shape) or not all(fits):
         wanted = ", ".join(str(extents[letter]) for letter in scores)
         raise ValueError(f"explain: attn_mask has the shape {shape}, and the scores ({wanted}); it must fit them")
-    return "".join(letter if extent == extents[letter] else "abcfghij"[place]
-                   for place, (extent, letter) in enumerate(zip(shape, letters, strict=True)))  # fmt: skip
+    return "".join(
+        letter if extent == extents[letter] else "abcfghij"[place]
+        for place, (extent, letter) in enumerate(zip(shape, letters, strict=True))
+    )
 
 
 _TENSORS = ("q", "k", "v", "attn_mask")

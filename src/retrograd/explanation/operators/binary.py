@@ -79,7 +79,7 @@ _TABLE = {
         for each in ALL
         if len(domains := each.domains) == 2
     },
-}  # fmt: skip
+}
 
 
 def _operator(name: str, row: _Row) -> Operator:
@@ -93,8 +93,10 @@ def _operator(name: str, row: _Row) -> Operator:
         arguments(name, options, {}, _SETTINGS)
         a, b = inputs["a"], inputs["b"]
         if np.broadcast_shapes(a.shape, b.shape) != a.shape:
-            raise ValueError(f"explain: {name} is taken apart where b has the shape of a, or is repeated to it; "
-                             f"these are {a.shape} and {b.shape}")  # fmt: skip
+            raise ValueError(
+                f"explain: {name} is taken apart where b has the shape of a, or is repeated to it; "
+                f"these are {a.shape} and {b.shape}"
+            )
         about = {"a": "the first operand", "b": "the second operand"}
         source = call_text(f"rg.{row.name or name}", inputs, {})
         found = jacobian_case(name, row.function, inputs, source, True, about)

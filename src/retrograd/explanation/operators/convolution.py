@@ -77,9 +77,14 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
     x, w = inputs["x"], inputs["w"]
     if transposed:
         window = conv_transpose_window(
-            x.shape[2:], w.shape[2:], frozen(given["stride"]), frozen(given["padding"]),
-            frozen(extra.get("output_padding", 0)), frozen(given["dilation"]), given["groups"],
-        )  # fmt: skip
+            x.shape[2:],
+            w.shape[2:],
+            frozen(given["stride"]),
+            frozen(given["padding"]),
+            frozen(extra.get("output_padding", 0)),
+            frozen(given["dilation"]),
+            given["groups"],
+        )
     else:
         window = _window(x.shape[2:], w.shape[2:], **{key: frozen(value) for key, value in given.items()})
     space, taps = _SPACE[ndim], _TAPS[ndim]
@@ -171,8 +176,9 @@ def _results_of_bias(shape: tuple[int, ...], entry: int | None) -> np.ndarray:
 def _formulas(ndim: int, transposed: bool, bias: bool) -> dict[str, str]:
     space, taps = ", ".join(_SPACE[ndim]), ", ".join(_TAPS[ndim])
     outputs = ", ".join({1: "o", 2: "po", 3: "mpo"}[ndim])
-    reads = ", ".join(f"{o}·stride + {r}·dilation − padding"
-                      for o, r in zip(outputs.split(", "), _TAPS[ndim], strict=True))  # fmt: skip
+    reads = ", ".join(
+        f"{o}·stride + {r}·dilation − padding" for o, r in zip(outputs.split(", "), _TAPS[ndim], strict=True)
+    )
     plus = " + b[k]" if bias else ""
     if transposed:
         return {

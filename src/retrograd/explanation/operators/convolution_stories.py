@@ -47,16 +47,21 @@ def _of_weight(transposed: bool, arrays: Arrays, sums: Sums) -> Story | None:
             f"gw, in books dW or ∂L/∂w, says how much the loss grows with each weight. Take one: {w} = "
             f"{said(arrays['w'].flat[at])}. The forward pass uses it {_times(len(rows))}: multiplied by an entry of "
             f"x, and added to an entry of y. These light up.{of_them}",
-            "entries", "w", at, into="y",
+            "entries",
+            "w",
+            at,
+            into="y",
         ),
         Step(f"One of these uses. {_one_use(arrays, 'w', at, 'x', x, gy)}", "entries", "gw", at, product=number),
         Step(
             f"Every use counts, so they are added up: Σ gy · x = {said(arrays['gw'].flat[at])}. This is the gradient "
             f"of {w}. The last line of the list checks it without any of this: w is made larger and smaller, and the "
             "forward pass runs again.",
-            "entries", "gw", at,
+            "entries",
+            "gw",
+            at,
         ),
-    ]  # fmt: skip
+    ]
     if "dW_row" not in arrays:
         return Story("Why is dW a sum of gy · x?", tuple(steps))
     _, filters, entries = arrays["dW_row"].shape
@@ -65,9 +70,9 @@ def _of_weight(transposed: bool, arrays: Arrays, sums: Sums) -> Story | None:
     other = "X_row" if transposed else "G_row"
     columns, reads, rest = (
         ("G_col", "the gy of all that one x was added to", "the x of this channel")
-        if transposed else
-        ("X_col", "all that one output reads", "the gy of this filter")
-    )  # fmt: skip
+        if transposed
+        else ("X_col", "all that one output reads", "the gy of this filter")
+    )
     meets = "the gy of all that one weight made" if transposed else "all that one weight meets"
     brief = other[0]
     steps += [
@@ -76,15 +81,19 @@ def _of_weight(transposed: bool, arrays: Arrays, sums: Sums) -> Story | None:
             f"of {w}, lights up ({columns} is drawn on its side, ᵀ: the row stands upright), and row {row} of "
             f"{other}, {rest} in the same order. Multiplied entry by entry and added up: "
             f"{said(arrays['gw'].flat[at])} again.",
-            "matrices", "dW_row", at,
+            "matrices",
+            "dW_row",
+            at,
         ),
         Step(
             f"Every other entry of dW likewise: a row of {brief} times a row of {columns}. But a product of matrices "
             f"takes rows times columns, and so {columns} has to lie on its side: {product}."
             + ("" if transposed else " In C++ this reads `dw += Mult(grad_b, col_data.T())`."),
-            "matrices", "dW_row", at,
+            "matrices",
+            "dW_row",
+            at,
         ),
-    ]  # fmt: skip
+    ]
     return Story(f"Why is {product}?", tuple(steps))
 
 
@@ -101,19 +110,22 @@ def _of_input(window: Window, transposed: bool, arrays: Arrays, sums: Sums) -> S
     first = (
         f"{x} = {said(arrays['x'].flat[at])} is multiplied by every tap of its kernels, and the products are added to "
         f"{len(rows)} entries of y, which light up: like a stamp, which moves on by the stride for the next x."
-        if transposed else
-        f"gx, in books dX or ∂L/∂x, says how much the loss grows with each entry of x. Take one: {x} = "
+        if transposed
+        else f"gx, in books dX or ∂L/∂x, says how much the loss grows with each entry of x. Take one: {x} = "
         f"{said(arrays['x'].flat[at])}. While the kernels slide over x it is under them {_times(len(rows))}: so many "
         "entries of y were made with it. These light up."
-    )  # fmt: skip
+    )
     steps = [
         Step(first, "entries", "x", at, into="y"),
         Step(
             f"One of these uses. {_one_use(arrays, 'x', at, 'w', w, gy)} All {len(rows)} together: {total}.",
-            "entries", "gx", at, product=number,
+            "entries",
+            "gx",
+            at,
+            product=number,
         ),
         _met(window, transposed, arrays, at, gy, w, number),
-    ]  # fmt: skip
+    ]
     same = _by_the_other(window, transposed, arrays)
     if same:
         steps.append(Step(same, "entries", "gx", at))
@@ -124,9 +136,11 @@ def _of_input(window: Window, transposed: bool, arrays: Arrays, sums: Sums) -> S
                 "Why “transposed”? As matrices the forward pass is Y_row = W_row · X_col. Backwards, each column of "
                 "G_row is multiplied by the same matrix on its side: dX_col = W_rowᵀ · G_row. It says what each "
                 "output sends back to each x that it read; col2im adds up what arrives at the same x.",
-                "matrices", "dX_col", entry,
+                "matrices",
+                "dX_col",
+                entry,
             )
-        )  # fmt: skip
+        )
     elif "dX_row" in arrays:
         groups, channels, _ = arrays["dX_row"].shape
         places = np.arange(arrays["x"].size).reshape(len(arrays["x"]), groups, channels, -1).transpose(1, 2, 0, 3)
@@ -134,9 +148,11 @@ def _of_input(window: Window, transposed: bool, arrays: Arrays, sums: Sums) -> S
             Step(
                 "As matrices: a column of G_col is the window of gy that belongs to one x, for all filters. dX_row = "
                 "W_row · G_col multiplies it by the kernels, as the forward pass of an ordinary convolution does.",
-                "matrices", "dX_row", int((places.ravel() == at).argmax()),
+                "matrices",
+                "dX_row",
+                int((places.ravel() == at).argmax()),
             )
-        )  # fmt: skip
+        )
     question = "Why is dX a plain convolution of gy?" if transposed else "Why is dX a transposed convolution?"
     return Story(question, tuple(steps))
 
@@ -172,12 +188,17 @@ def _met(window: Window, transposed: bool, arrays: Arrays, at: int, gy: int, w: 
     patch = np.zeros_like(kernel)
     for taps in np.ndindex(*window.kernel):
         if transposed:  # x is at an output of the window, and gy along its input
-            found = [o * s + r * d - low for o, r, s, d, (low, _) in
-                     zip(place, taps, window.stride, window.dilation, window.padding, strict=True)]  # fmt: skip
+            found = [
+                o * s + r * d - low
+                for o, r, s, d, (low, _) in zip(
+                    place, taps, window.stride, window.dilation, window.padding, strict=True
+                )
+            ]
             steps = (1,) * window.ndim
         else:
-            found = [i - r * d + low for i, r, d, (low, _) in
-                     zip(place, taps, window.dilation, window.padding, strict=True)]  # fmt: skip
+            found = [
+                i - r * d + low for i, r, d, (low, _) in zip(place, taps, window.dilation, window.padding, strict=True)
+            ]
             steps = window.stride
         o = [i // s for i, s in zip(found, steps, strict=True)]
         exact = all(i % s == 0 for i, s in zip(found, steps, strict=True))
@@ -211,9 +232,11 @@ def _by_the_other(window: Window, transposed: bool, arrays: Arrays) -> str:
         return ""
     name = f"conv{window.ndim}d" if transposed else f"conv_transpose{window.ndim}d"
     options = {
-        "stride": (window.stride, 1), "padding": (tuple(low for low, _ in window.padding), 0),
-        "dilation": (window.dilation, 1), "groups": (window.groups, 1),
-    }  # fmt: skip
+        "stride": (window.stride, 1),
+        "padding": (tuple(low for low, _ in window.padding), 0),
+        "dilation": (window.dilation, 1),
+        "groups": (window.groups, 1),
+    }
     given = {key: value for key, (value, usual) in options.items() if value not in (usual, (usual,) * window.ndim)}
     if not transposed:
         rest = tuple(

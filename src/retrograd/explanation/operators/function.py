@@ -70,8 +70,11 @@ def _curve(case: Case, inputs: Arrays) -> Curve | None:
 def _names(call: Callable[..., Any], count: int) -> list[str]:
     """Names of the inputs: the parameters', if they do not collide with those of result and gradients."""
     try:
-        parameters = [each.name for each in inspect.signature(call).parameters.values()
-                      if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]  # fmt: skip
+        parameters = [
+            each.name
+            for each in inspect.signature(call).parameters.values()
+            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        ]
     except (TypeError, ValueError):
         parameters = []
     plain = ["x", *(f"x{place + 1}" for place in range(1, count))]
@@ -114,9 +117,7 @@ def jacobian_case(
     for each, matrix in matrices.items():
         array, end = inputs[each], f"_{each}" if len(matrices) > 1 else ""
         entries = np.arange(matrix.size)
-        if pointwise or (
-            array.shape == shape and np.count_nonzero(matrix) == np.count_nonzero(matrix.diagonal())
-        ):
+        if pointwise or (array.shape == shape and np.count_nonzero(matrix) == np.count_nonzero(matrix.diagonal())):
             own = f"slope{end}"
             what = f"{slope}; the backward is {words}" if words and len(matrices) == 1 else slope
             inner[own] = Array((matrix if pointwise else matrix.diagonal()).reshape(shape), _axes(shape), "inner", what)
@@ -139,8 +140,10 @@ def jacobian_case(
     return Case(
         name=name,
         call=call,
-        inputs={each: Array(array, _axes(array.shape), "input", of_inputs.get(each, "an input"))
-                for each, array in inputs.items()},
+        inputs={
+            each: Array(array, _axes(array.shape), "input", of_inputs.get(each, "an input"))
+            for each, array in inputs.items()
+        },
         output=(_axes(shape), "the result"),
         sums=lambda arrays: sums,
         formulas=formulas,
@@ -150,7 +153,7 @@ def jacobian_case(
         inner=lambda arrays: inner,
         exact=exact,
         curve=curve,
-    )  # fmt: skip
+    )
 
 
 def _axes(shape: tuple[int, ...]) -> str:

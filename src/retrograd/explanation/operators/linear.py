@@ -46,16 +46,19 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
             "gw = gy * x",
             "gb = gy",
         ),
-        {name: axes[name] for name in inputs} | {f"g{name}": axes[name] for name in inputs}
+        {name: axes[name] for name in inputs}
+        | {f"g{name}": axes[name] for name in inputs}
         | dict.fromkeys(("y", "gy"), f"{lead}k"),
         dict(zip(f"{lead}ck", (*x.shape, w.shape[0]), strict=True)),
-    )  # fmt: skip
+    )
     as_matrices = 0 < x.size * len(w) <= _MOST_AS_MATRICES
     return Case(
         name="linear",
         call=linear,
-        inputs={name: Array(array, axes[name], "input" if name == "x" else "weight", about[name])
-                for name, array in inputs.items()},
+        inputs={
+            name: Array(array, axes[name], "input" if name == "x" else "weight", about[name])
+            for name, array in inputs.items()
+        },
         output=(f"{lead}k", "the result"),
         sums=lambda arrays: equations.sums | (sums_of_linear(arrays) if as_matrices else {}),
         inner=lambda arrays: linear_matrices(arrays) if as_matrices else {},
@@ -63,7 +66,7 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
         source=call_text("F.linear", inputs, {}),
         step=1.0,
         rules={"x": "g @ w", "w": "g.T @ x", "b": "sum(g, 0)"} if x.ndim == 2 else {},
-    )  # fmt: skip
+    )
 
 
 OPERATORS = {"linear": Operator("linear", ("x", "w"), ("b",), _SETTINGS, _example, _case)}

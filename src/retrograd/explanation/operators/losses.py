@@ -104,7 +104,10 @@ OPERATORS = {
             ("2 * (x - t)", "-2 * (x - t)"),
         ),
         _operator(
-            "l1_loss", ("y = 1/N * s * d", "d = x - t", "gx = 1/N * s * gy", "gt = -1/N * s * gy"), _absolute, False,
+            "l1_loss",
+            ("y = 1/N * s * d", "d = x - t", "gx = 1/N * s * gy", "gt = -1/N * s * gy"),
+            _absolute,
+            False,
             ("sign(x - t)", "-sign(x - t)"),
         ),
         _operator(

@@ -30,9 +30,14 @@ from ..measure import Arrays
 from ..sums import Products, along, convolution, einsum
 
 __all__ = [
-    "NAMES", "linear_matrices", "matrices", "sums_of_linear", "sums_of_matrices", "sums_of_transposed",
+    "NAMES",
+    "linear_matrices",
+    "matrices",
+    "sums_of_linear",
+    "sums_of_matrices",
+    "sums_of_transposed",
     "transposed_matrices",
-]  # fmt: skip
+]
 
 NAMES = "W_row", "X_col", "Y_row", "G_row", "dW_row", "dX_col", "col2im"
 _TRANSPOSED = "W_row", "X_row", "Y_col", "col2im", "G_col", "dW_row", "dX_row"
@@ -159,9 +164,7 @@ def _copied(arrays: Arrays, source: str, index: np.ndarray, axes: str, about: st
     return Array(values, axes, role, about, view="matrices", copies=(source, index))
 
 
-def _image(
-    values: np.ndarray, source: str, lead: str, about: str, padding: tuple[tuple[int, int], ...] = ()
-) -> Array:
+def _image(values: np.ndarray, source: str, lead: str, about: str, padding: tuple[tuple[int, int], ...] = ()) -> Array:
     axes = lead + "dhw"[5 - values.ndim :]
     return Array(values, axes, "inner", about, padding, "matrices", (source, _all(values)))
 

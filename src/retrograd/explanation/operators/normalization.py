@@ -112,8 +112,9 @@ def _inner(layout: _Layout, eps: float, centred: bool, arrays: Arrays) -> dict[s
     if not centred:
         del of_statistics["mean"], of_statistics["mean_g"]
     shape = arrays["x"].shape
-    found = {name: Array(values.reshape(shape), layout.shown, "inner", about)
-             for name, (values, about) in like_x.items()}  # fmt: skip
+    found = {
+        name: Array(values.reshape(shape), layout.shown, "inner", about) for name, (values, about) in like_x.items()
+    }
     for name, (values, about) in of_statistics.items():
         kept = tuple(layout.extents[letter] for letter in layout.statistics)
         found[name] = Array(values.reshape(kept), layout.statistics, "inner", about)
@@ -122,14 +123,21 @@ def _inner(layout: _Layout, eps: float, centred: bool, arrays: Arrays) -> dict[s
 
 def _beside(w: np.ndarray, layout: _Layout) -> np.ndarray:
     """w in the axes of x."""
-    return w.astype(np.float64).reshape([layout.extents[letter] if letter in layout.weight else 1
-                                         for letter in layout.axes])  # fmt: skip
+    return w.astype(np.float64).reshape(
+        [layout.extents[letter] if letter in layout.weight else 1 for letter in layout.axes]
+    )
 
 
 def _case(
-    name: str, layout: _Layout, call: Callable[..., Tensor], source: str, inputs: Arrays, eps: float,
-    texts: Sequence[str] = _TEXTS, inner: Callable[[Arrays], dict[str, Array]] | None = None,
-) -> Case:  # fmt: skip
+    name: str,
+    layout: _Layout,
+    call: Callable[..., Tensor],
+    source: str,
+    inputs: Arrays,
+    eps: float,
+    texts: Sequence[str] = _TEXTS,
+    inner: Callable[[Arrays], dict[str, Array]] | None = None,
+) -> Case:
     centred = name != "rms_norm"
     weight = "c" if layout.weight == "gc" else layout.weight
     axes = dict.fromkeys(("x", "y", "gx", "gy", "xhat", "gxhat"), layout.axes)
@@ -220,9 +228,15 @@ def _fixed_batch_norm(inputs: Arrays, statistics: list[np.ndarray], eps: float) 
     layout = _channels(inputs["x"], None, True)
     texts = ", ".join(f"rg.tensor({each.tolist()}, dtype=x.dtype)" for each in statistics)
     case = _case(
-        "batch_norm", layout, call, f"F.batch_norm(x, mean, var, {_named(inputs)}".rstrip(", ") + ")", inputs, eps,
-        _FIXED, inner,
-    )  # fmt: skip
+        "batch_norm",
+        layout,
+        call,
+        f"F.batch_norm(x, mean, var, {_named(inputs)}".rstrip(", ") + ")",
+        inputs,
+        eps,
+        _FIXED,
+        inner,
+    )
     return replace(case, program=f"F.batch_norm(x, {texts}, {_named(inputs)}".rstrip(", ") + ")")
 
 

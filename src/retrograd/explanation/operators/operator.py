@@ -43,8 +43,9 @@ class Operator:
             if value not in known[name].choices:
                 choices = ", ".join(map(str, known[name].choices))
                 raise ValueError(f"explain: {name}={value!r} must be one of {choices}")
-        settings = tuple(replace(each, value=given.get(each.name, each.value), default=each.value)
-                         for each in self.settings)  # fmt: skip
+        settings = tuple(
+            replace(each, value=given.get(each.name, each.value), default=each.value) for each in self.settings
+        )
         options = {each.name: each.value for each in settings}
         case = self.case(self.example(options), options)
         y = gradients(case.call, {name: array.values for name, array in case.inputs.items()}, None, "compiled")["y"]
@@ -73,8 +74,10 @@ def arguments(
         known = ", ".join(defaults) or "none"
         raise ValueError(f"explain: {name} with {', '.join(sorted(unknown))} cannot be taken apart; known are: {known}")
     words = {"True": True, "False": False}
-    return {key: words.get(value, value) if isinstance(value := options.get(key, default), str) else value
-            for key, default in defaults.items()}  # fmt: skip
+    return {
+        key: words.get(value, value) if isinstance(value := options.get(key, default), str) else value
+        for key, default in defaults.items()
+    }
 
 
 def differing(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

@@ -66,7 +66,16 @@ _TABLE = {
     **{
         name: _Row(getattr(F, name))
         for name in (
-            "relu", "relu6", "silu", "mish", "softsign", "tanhshrink", "logsigmoid", "selu", "hardsigmoid", "hardswish",
+            "relu",
+            "relu6",
+            "silu",
+            "mish",
+            "softsign",
+            "tanhshrink",
+            "logsigmoid",
+            "selu",
+            "hardsigmoid",
+            "hardswish",
         )
     },
     "gelu": _Row(F.gelu, (Setting("approximate", "none", ("none", "tanh"), "by erf, or by tanh"),)),
@@ -134,7 +143,7 @@ _TABLE = {
         for each in ALL
         if len(each.domains) == 1
     },
-}  # fmt: skip
+}
 
 
 def _operator(name: str, row: _Row) -> Operator:

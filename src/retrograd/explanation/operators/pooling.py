@@ -73,9 +73,14 @@ def _mean_products(
 
 
 def _rows(
-    taps: Sequence[_Taps], shape: Sequence[int], padding: _PAIRS, kind: str, chosen: np.ndarray, target: str,
+    taps: Sequence[_Taps],
+    shape: Sequence[int],
+    padding: _PAIRS,
+    kind: str,
+    chosen: np.ndarray,
+    target: str,
     entry: int | None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """The pairs of an output that is chosen and of an entry of x in its window; of one entry of the target, or all.
 
     kind: whether the padding is among them, as ``_Taps`` has it; chosen: (*outputs)
@@ -147,8 +152,9 @@ def _case(name: str, ndim: int, settings: tuple[Setting, ...], inputs: Arrays, o
             return _mean_products([_divided(*each) for each in sizes], x.shape, padding, False, None)
         kernel = as_tuple(given["kernel_size"], ndim, "kernel_size", at_least=1)
         stride = kernel if given["stride"] is None else as_tuple(given["stride"], ndim, "stride", at_least=1)
-        taps = [_windows(i, o, r, s, 1, pair)
-                for (i, o), r, s, pair in zip(sizes, kernel, stride, padding, strict=True)]  # fmt: skip
+        taps = [
+            _windows(i, o, r, s, 1, pair) for (i, o), r, s, pair in zip(sizes, kernel, stride, padding, strict=True)
+        ]
         return _mean_products(taps, x.shape, padding, given["count_include_pad"], given.get("divisor_override"))
 
     return Case(

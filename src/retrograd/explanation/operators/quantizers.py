@@ -90,9 +90,17 @@ def _operator(name: str, row: _Row) -> Operator:
         about = {"x": "the weights" if of_weights else "the input", **_ABOUT}
         curve = Curve(lambda x: call(x, *_beside(names, learned, x)), *row.domain)
         return jacobian_case(
-            name, call, inputs | learned, f"{short}({', '.join(inputs)})", False, about, curve, _SLOPE, program,
+            name,
+            call,
+            inputs | learned,
+            f"{short}({', '.join(inputs)})",
+            False,
+            about,
+            curve,
+            _SLOPE,
+            program,
             "from retrograd import lowbit\n",
-        )  # fmt: skip
+        )
 
     return Operator(name, names, _LEARNED.get(name, ()), settings, example, case)
 
@@ -131,9 +139,7 @@ def _call(quantizer: Quantizer, of_weights: bool, own: dict[str, Tensor], names:
     return call
 
 
-def _given(
-    quantizer: Quantizer, of_weights: bool, inputs: Arrays, own: dict[str, Tensor], learned: Arrays
-) -> str:
+def _given(quantizer: Quantizer, of_weights: bool, inputs: Arrays, own: dict[str, Tensor], learned: Arrays) -> str:
     """What the quantiser's method is called with, as Python."""
     names = [*learned, *inputs] if quantizer.replaces_weight else [*learned]
     kept = {each: each if each in learned else f"rg.tensor({tensor.array})" for each, tensor in own.items()}

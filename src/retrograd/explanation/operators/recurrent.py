@@ -136,8 +136,10 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
         return recurrent_layer(x, given.get("h0"), given.get("c0"), (weights,), spec, name=name)[0]
 
     def inner(arrays: Arrays) -> dict[str, Array]:
-        found = {each: Array(values, "tnh", "inner", cell.about[each], view="time")
-                 for each, values in unrolled(cell, arrays).items()}  # fmt: skip
+        found = {
+            each: Array(values, "tnh", "inner", cell.about[each], view="time")
+            for each, values in unrolled(cell, arrays).items()
+        }
         y = arrays["y"]
         return found | {"h": replace(found["h"], copies=("y", np.arange(y.size).reshape(y.shape)))}
 
@@ -156,8 +158,10 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
     return Case(
         name=name,
         call=call,
-        inputs={each: Array(array, shown[each], "input" if each in ("x", *_STATES) else "weight", about[each])
-                for each, array in inputs.items()},
+        inputs={
+            each: Array(array, shown[each], "input" if each in ("x", *_STATES) else "weight", about[each])
+            for each, array in inputs.items()
+        },
         output=("tnh", "the output h of every step"),
         sums=sums,
         formulas=equations.formulas | ({"road": road} if cell.road else {}),
@@ -168,15 +172,20 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
         faults=mistakes.recurrent(name),
         stories=lambda arrays, sums: stories(cell, arrays, sums),
         diagram=DIAGRAMS[name].to_dict(),
-    )  # fmt: skip
+    )
 
 
 def _road(gate: str, steps: int, size: int) -> dict[str, list[Products]]:
     """The product of the gates of all later steps; of none at the last step, where it is 1."""
     entries = np.arange(size)
-    return {"road": [along(t * size + entries, (gate,) * (steps - 1 - t),
-                           [later * size + entries for later in range(t + 1, steps)])
-                     for t in range(steps)]}  # fmt: skip
+    return {
+        "road": [
+            along(
+                t * size + entries, (gate,) * (steps - 1 - t), [later * size + entries for later in range(t + 1, steps)]
+            )
+            for t in range(steps)
+        ]
+    }
 
 
 def _settings(name: str) -> tuple[Setting, ...]:

@@ -30,8 +30,10 @@ def _over_a_gate(cell: Cell, arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
     gradient, gates, road = arrays[f"g{state}"], arrays[gate], arrays["road"]
     last, size = len(road) - 1, road[0].size
     unit = int(np.abs(road[0]).argmin())  # the sequence and unit where least is left
-    names = {name: [label(name, t * size + unit, road.shape) for t in range(last + 1)]
-             for name in (state, f"g{state}", gate, "road")}  # fmt: skip
+    names = {
+        name: [label(name, t * size + unit, road.shape) for t in range(last + 1)]
+        for name in (state, f"g{state}", gate, "road")
+    }
     own, now = names[f"g{state}"], gates.reshape(last + 1, -1)[:, unit]
     value = gradient.reshape(last + 1, -1)[:, unit]
     number = _number(sums[f"g{state}"], unit, gate)
@@ -50,27 +52,37 @@ def _over_a_gate(cell: Cell, arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
             f"adds up the paths back from the loss: {over}the marked one along the states. Step 1 keeps "
             f"{names[gate][1]} = {said(now[1])} of the state before, so of its own gradient {own[1]} = "
             f"{said(value[1])} it hands back this share: {said(value[1] * now[1])}.",
-            "time", f"g{state}", unit, product=number,
+            "time",
+            f"g{state}",
+            unit,
+            product=number,
         ),
         Step(
             f"{own[1]} got its share of the gradient of step 2 in the same way, and so on from the last step. Along "
             f"this road each step multiplies by its own {gate}: {names['road'][0]} = {product} = {said(left)}. Of a "
             f"gradient at the last step {_percent(left)} is left at the first.",
-            "time", "road", unit,
+            "time",
+            "road",
+            unit,
         ),
         Step(
             f"It fades most where {gate} is smallest: at step {worst}, {names[gate][worst]} = {said(now[worst])}, and "
             f"{_percent(1 - abs(now[worst]))} is lost in this one step. {kept} That is what the state is for.",
-            "time", gate, place, into=f"g{state}",
+            "time",
+            gate,
+            place,
+            into=f"g{state}",
         ),
         Step(
             f"All other paths to earlier steps lead through a gate, as {label(f'ga_{gate}', place, road.shape)}: "
             f"there they are multiplied by the slope of a sigmoid, never above 1/4 and here {slope} = "
             f"{said(arrays[f'slope_{gate}'].flat[place])}, or by that of tanh, never above 1, and then by weights "
             "w_hh. Over many steps only the road along the states lasts.",
-            "time", f"ga_{gate}", place,
+            "time",
+            f"ga_{gate}",
+            place,
         ),
-    )  # fmt: skip
+    )
 
 
 def _over_the_weights(arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
@@ -88,21 +100,28 @@ def _over_the_weights(arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
             f"How much does the loss depend on the output of the first step? {label('gh', unit, gh.shape)} is what "
             "gy says of it, and what the next step sends back: for each unit its ga, times the weight w_hh over "
             "which it read this output. There is no other way to the past.",
-            "time", "gh", unit, product=number,
+            "time",
+            "gh",
+            unit,
+            product=number,
         ),
         Step(
             f"On this way every step first multiplies by the slope of the function: {before} is gh times "
             f"{label('slope', place, slope.shape)} = {said(flat[worst, unit])}. Where a unit is saturated the slope "
             "is near 0, and nothing passes: here it fades.",
-            "time", "ga", place,
+            "time",
+            "ga",
+            place,
         ),
         Step(
             "Slopes are at most 1. So from step to step the gradient is multiplied by w_hh and by numbers below 1: "
             "with small weights it fades, with large ones it may explode. The lengths of gh, from the last step "
             f"back to the first: {', '.join(said(each) for each in reversed(norms))}.",
-            "time", "gh", unit,
+            "time",
+            "gh",
+            unit,
         ),
-    )  # fmt: skip
+    )
 
 
 def _number(products: Sequence[Products], at: int, factor: str) -> int | None:

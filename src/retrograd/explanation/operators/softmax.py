@@ -46,9 +46,15 @@ def _along(
         axes, kept = f"{letters[:dim]}k{letters[dim:]}", letters
 
         def made(arrays: Arrays) -> dict[str, Array]:
-            return {each: Array(values if values.shape == x.shape else values.squeeze(dim),
-                                axes if values.shape == x.shape else kept, "inner", about)
-                    for each, (values, about) in inner(arrays, dim).items()}  # fmt: skip
+            return {
+                each: Array(
+                    values if values.shape == x.shape else values.squeeze(dim),
+                    axes if values.shape == x.shape else kept,
+                    "inner",
+                    about,
+                )
+                for each, (values, about) in inner(arrays, dim).items()
+            }
 
         shapes = dict.fromkeys(("x", "y", "gx", "gy", "p", "e"), axes)
         shapes |= dict.fromkeys(("inverse", "dot", "logsum", "total"), kept)

@@ -72,8 +72,10 @@ def unrolled(cell: Cell, arrays: Arrays) -> Arrays:
         through = np.sum([gradients[f"g{of_h}"] @ w for (_, of_h), w in zip(cell.sums, rows, strict=True)], 0)
         later["h"] = later["h"] + through if "h" in later else through
         found.append(gradients | {"gh": gh})
-    forward, backward = ({name: np.stack([step[name] for step in steps]) for name in steps[0] if name in cell.about}
-                         for steps in (values, found[::-1]))  # fmt: skip
+    forward, backward = (
+        {name: np.stack([step[name] for step in steps]) for name in steps[0] if name in cell.about}
+        for steps in (values, found[::-1])
+    )
     made = forward | backward | _road(cell, forward)
     return {name: made[name] for name in cell.about}
 
@@ -197,10 +199,22 @@ CELLS = {
     "rnn_tanh": _rnn(_tanh, "tanh"),
     "rnn_relu": _rnn(_relu, "relu"),
     "lstm": Cell(
-        ("i", "f", "g", "o"), tuple((f"a_{gate}", f"a_{gate}") for gate in "ifgo"), _lstm, _lstm_back, _LSTM_TEXTS,
-        _LSTM_ABOUT, "f", ("h", "c"),
+        ("i", "f", "g", "o"),
+        tuple((f"a_{gate}", f"a_{gate}") for gate in "ifgo"),
+        _lstm,
+        _lstm_back,
+        _LSTM_TEXTS,
+        _LSTM_ABOUT,
+        "f",
+        ("h", "c"),
     ),
     "gru": Cell(
-        ("r", "z", "n"), (("a_r", "a_r"), ("a_z", "a_z"), ("a_n", "m")), _gru, _gru_back, _GRU_TEXTS, _GRU_ABOUT, "z",
+        ("r", "z", "n"),
+        (("a_r", "a_r"), ("a_z", "a_z"), ("a_n", "m")),
+        _gru,
+        _gru_back,
+        _GRU_TEXTS,
+        _GRU_ABOUT,
+        "z",
     ),
-}  # fmt: skip
+}

@@ -1,13 +1,13 @@
 """What the server answers about a model: its map, and of one layer the part that the page shows.
 
-    GET /api/model                                    the map of the layers
-    GET /api/layer?layer=features.3                   a small layer's document; else its arrays without their entries
-    GET /api/traces?layer=...                         the code of a small layer that ran, line by line
-    GET /api/block?layer=...&array=gw&start=0,2,0,0   a part of an array, as large as its window
-    GET /api/taken?layer=...&array=gw&index=17        an entry (its flat index) and its 200 largest products
-    GET /api/through_time?layer=...&sequence=0&unit=2&input=0   one unit of a recurrent layer at every step
-    GET /api/numerical?layer=...&array=gw&index=17    its central difference
-    GET /api/road?layer=...&array=gw&index=17         the largest products from this entry to the loss
+GET /api/model                                    the map of the layers
+GET /api/layer?layer=features.3                   a small layer's document; else its arrays without their entries
+GET /api/traces?layer=...                         the code of a small layer that ran, line by line
+GET /api/block?layer=...&array=gw&start=0,2,0,0   a part of an array, as large as its window
+GET /api/taken?layer=...&array=gw&index=17        an entry (its flat index) and its 200 largest products
+GET /api/through_time?layer=...&sequence=0&unit=2&input=0   one unit of a recurrent layer at every step
+GET /api/numerical?layer=...&array=gw&index=17    its central difference
+GET /api/road?layer=...&array=gw&index=17         the largest products from this entry to the loss
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What the server answers about operators: documents of examples with the settings that the reader chooses.
 
-    GET /api/explanation?operator=conv2d&stride=2     the document with these settings, see document.py
-        ...&typed=g*(abs(x)<=1)                       with this gradient in place of the function's own, see typed.py
-    GET /api/traces?operator=...                      its code that ran, line by line
-    GET /api/faults?operator=...                      its failure lab
+GET /api/explanation?operator=conv2d&stride=2     the document with these settings, see document.py
+    ...&typed=g*(abs(x)<=1)                       with this gradient in place of the function's own, see typed.py
+GET /api/traces?operator=...                      its code that ran, line by line
+GET /api/faults?operator=...                      its failure lab
 """
 
 from __future__ import annotations
@@ -44,8 +44,11 @@ def answers_of(first: Operator) -> dict[str, Callable[[Query], dict[str, Any]]]:
 
         return to
 
-    return {"explanation": answer(lambda each: as_dict(each, whole=False)), "traces": answer(traces),
-            "faults": answer(faults)}  # fmt: skip
+    return {
+        "explanation": answer(lambda each: as_dict(each, whole=False)),
+        "traces": answer(traces),
+        "faults": answer(faults),
+    }
 
 
 def answers_about(explanation: Explanation) -> dict[str, Callable[[Query], dict[str, Any]]]:

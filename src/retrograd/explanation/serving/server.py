@@ -44,9 +44,14 @@ def serve(subject: Subject, host: str, port: int, opened: Callable[[str], None])
         # the guard counts connections: uvicorn's own limit_concurrency answers 503, without a sentence
         config = uvicorn.Config(
             application(token, hosts, *_of(subject), connections=lambda: len(server.server_state.connections)),
-            log_level="error", access_log=False, server_header=False, lifespan="off", ws="none", timeout_keep_alive=5,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            ws="none",
+            timeout_keep_alive=5,
             timeout_graceful_shutdown=1,
-        )  # fmt: skip
+        )
         server = _Announcing(config, lambda: opened(f"http://{shown}:{port}/?token={token}"))
         if isinstance(subject, Operator):
             threading.Thread(target=_warm, args=(subject,), daemon=True).start()

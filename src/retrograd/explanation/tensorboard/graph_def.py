@@ -36,8 +36,10 @@ def graph_def(model: Module, inputs: Any) -> Any:
     with _evaluating(model), enable_grad():
         result = _first(model(*given))
     if result is None:
-        raise ValueError("add_graph: no result of the model takes a gradient, so no graph is recorded; unfreeze a "
-                         "parameter, or pass a floating-point input")
+        raise ValueError(
+            "add_graph: no result of the model takes a gradient, so no graph is recorded; unfreeze a "
+            "parameter, or pass a floating-point input"
+        )
     return _converted(walk(result, names, _MOST))
 
 

@@ -30,9 +30,14 @@ class SummaryWriter:
     """
 
     def __init__(
-        self, log_dir: Any = None, comment: str = "", purge_step: int | None = None, max_queue: int = 10,
-        flush_secs: int = 120, filename_suffix: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        log_dir: Any = None,
+        comment: str = "",
+        purge_step: int | None = None,
+        max_queue: int = 10,
+        flush_secs: int = 120,
+        filename_suffix: str = "",
+    ) -> None:
         place = None if log_dir is None else str(log_dir)
         self._writer = _package().SummaryWriter(place, comment, purge_step, max_queue, flush_secs, filename_suffix)
         self.log_dir = str(self._writer.logdir)
@@ -46,9 +51,14 @@ class SummaryWriter:
         getattr(self._writer, method)(*[_plain(value) for value in args], **plain)
 
     def add_scalar(
-        self, tag: str, scalar_value: Any, global_step: int | None = None, walltime: float | None = None,
-        new_style: bool = False, double_precision: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        tag: str,
+        scalar_value: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        new_style: bool = False,
+        double_precision: bool = False,
+    ) -> None:
         """A number, as a point of a curve.
 
         Raises:
@@ -62,45 +72,88 @@ class SummaryWriter:
         self._send("add_scalar", tag, scalar_value, global_step, walltime)
 
     def add_scalars(
-        self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: int | None = None,
+        self,
+        main_tag: str,
+        tag_scalar_dict: dict[str, Any],
+        global_step: int | None = None,
         walltime: float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Numbers {tag: value}, as curves in one diagram."""
         self._send("add_scalars", main_tag, tag_scalar_dict, global_step, walltime)
 
     def add_histogram(
-        self, tag: str, values: Any, global_step: int | None = None, bins: str = "tensorflow",
-        walltime: float | None = None, max_bins: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        tag: str,
+        values: Any,
+        global_step: int | None = None,
+        bins: str = "tensorflow",
+        walltime: float | None = None,
+        max_bins: int | None = None,
+    ) -> None:
         """The distribution of values, a Tensor or array."""
         self._send("add_histogram", tag, values, global_step, bins, walltime, max_bins)
 
     def add_histogram_raw(
-        self, tag: str, min: Any, max: Any, num: Any, sum: Any, sum_squares: Any, bucket_limits: Any,
-        bucket_counts: Any, global_step: int | None = None, walltime: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        tag: str,
+        min: Any,
+        max: Any,
+        num: Any,
+        sum: Any,
+        sum_squares: Any,
+        bucket_limits: Any,
+        bucket_counts: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
         """A distribution that was counted elsewhere."""
-        self._send("add_histogram_raw", tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts,
-                   global_step, walltime)  # fmt: skip
+        self._send(
+            "add_histogram_raw",
+            tag,
+            min,
+            max,
+            num,
+            sum,
+            sum_squares,
+            bucket_limits,
+            bucket_counts,
+            global_step,
+            walltime,
+        )
 
     def add_image(
-        self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
         dataformats: str = "CHW",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """An image of uint8, or of floats from 0 to 1, with the axes that dataformats names."""
         self._send("add_image", tag, img_tensor, global_step, walltime, dataformats)
 
     def add_images(
-        self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
         dataformats: str = "NCHW",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Images side by side."""
         self._send("add_images", tag, img_tensor, global_step, walltime, dataformats)
 
     def add_image_with_boxes(
-        self, tag: str, img_tensor: Any, box_tensor: Any, global_step: int | None = None,
-        walltime: float | None = None, rescale: float = 1, dataformats: str = "CHW", labels: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        tag: str,
+        img_tensor: Any,
+        box_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        rescale: float = 1,
+        dataformats: str = "CHW",
+        labels: Any = None,
+    ) -> None:
         """An image and boxes (N, 4), xmin, ymin, xmax, ymax, in it.
 
         Raises:
@@ -123,9 +176,13 @@ class SummaryWriter:
         self._send("add_video", tag, vid_tensor, global_step, fps, walltime)
 
     def add_audio(
-        self, tag: str, snd_tensor: Any, global_step: int | None = None, sample_rate: int = 44100,
+        self,
+        tag: str,
+        snd_tensor: Any,
+        global_step: int | None = None,
+        sample_rate: int = 44100,
         walltime: float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A sound (1, L) of values from -1 to 1; needs soundfile."""
         self._send("add_audio", tag, snd_tensor, global_step, sample_rate, walltime)
 
@@ -136,23 +193,40 @@ class SummaryWriter:
         self._send("add_text", tag, text_string, global_step, walltime)
 
     def add_embedding(
-        self, mat: Any, metadata: Any = None, label_img: Any = None, global_step: int | None = None,
-        tag: str = "default", metadata_header: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        mat: Any,
+        metadata: Any = None,
+        label_img: Any = None,
+        global_step: int | None = None,
+        tag: str = "default",
+        metadata_header: Any = None,
+    ) -> None:
         """Points (N, D) for the projector, with a label and an image each."""
         self._send("add_embedding", mat, metadata, label_img, global_step, tag, metadata_header)
 
     def add_pr_curve(
-        self, tag: str, labels: Any, predictions: Any, global_step: int | None = None, num_thresholds: int = 127,
-        weights: Any = None, walltime: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        tag: str,
+        labels: Any,
+        predictions: Any,
+        global_step: int | None = None,
+        num_thresholds: int = 127,
+        weights: Any = None,
+        walltime: float | None = None,
+    ) -> None:
         """Precision over recall, of labels 0 and 1 and predicted probabilities."""
         self._send("add_pr_curve", tag, labels, predictions, global_step, num_thresholds, weights, walltime)
 
     def add_mesh(
-        self, tag: str, vertices: Any, colors: Any = None, faces: Any = None, config_dict: Any = None,
-        global_step: int | None = None, walltime: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        tag: str,
+        vertices: Any,
+        colors: Any = None,
+        faces: Any = None,
+        config_dict: Any = None,
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
         """Points or triangles in space: vertices (N, V, 3), colors (N, V, 3), faces (N, F, 3)."""
         self._send("add_mesh", tag, vertices, colors, faces, config_dict, global_step, walltime)
 
@@ -161,9 +235,13 @@ class SummaryWriter:
         self._send("add_custom_scalars", layout)
 
     def add_hparams(
-        self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any], hparam_domain_discrete: Any = None,
-        run_name: str | None = None, global_step: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        hparam_dict: dict[str, Any],
+        metric_dict: dict[str, Any],
+        hparam_domain_discrete: Any = None,
+        run_name: str | None = None,
+        global_step: int | None = None,
+    ) -> None:
         """Options of a run and what it reached, for the page that compares runs.
 
         Raises:
@@ -172,8 +250,10 @@ class SummaryWriter:
         if hparam_domain_discrete is not None:
             raise ValueError("add_hparams: hparam_domain_discrete is not supported; leave it out")
         numbers = {name: np.asarray(value).item() for name, value in _plain(metric_dict).items()}
-        plain = {name: value.item() if isinstance(value, (np.ndarray, np.generic)) and np.size(value) == 1 else value
-                 for name, value in _plain(hparam_dict).items()}  # fmt: skip
+        plain = {
+            name: value.item() if isinstance(value, (np.ndarray, np.generic)) and np.size(value) == 1 else value
+            for name, value in _plain(hparam_dict).items()
+        }
         self._send("add_hparams", plain, numbers, run_name, global_step)
 
     def add_graph(

@@ -40,8 +40,16 @@ class Archive:
             with zipfile.ZipFile(file) as archive:
                 members = archive.infolist()
                 start = archive.start_dir
-        except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError, struct.error,
-                UnicodeError, IndexError) as error:  # fmt: skip
+        except (
+            zipfile.BadZipFile,
+            NotImplementedError,
+            ValueError,
+            OverflowError,
+            EOFError,
+            struct.error,
+            UnicodeError,
+            IndexError,
+        ) as error:
             raise Refused(f"its zip container was cut off or damaged: {reason(error)}") from error
         pickles = [member.filename for member in members if member.filename.endswith("/data.pkl")]
         if any(member.filename.endswith("/constants.pkl") for member in members):
@@ -55,8 +63,10 @@ class Archive:
             name = member.filename
             what = f"its record {brief(name)}"
             if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
-                raise Refused(f"{what} is compressed; PyTorch stores records as they are, so pack the file anew "
-                              "without compression")
+                raise Refused(
+                    f"{what} is compressed; PyTorch stores records as they are, so pack the file anew "
+                    "without compression"
+                )
             if member.flag_bits & 1:
                 raise Refused(f"{what} is encrypted")
             if member.header_offset < end:

@@ -24,7 +24,7 @@ class StoredNumbers:
 
     def cuda(self, *args: Any, **kwargs: Any) -> StoredNumbers:
         """Raises:
-            RuntimeError: there is no such device.
+        RuntimeError: there is no such device.
         """
         raise RuntimeError("load: map_location moves a storage to CUDA, but there is one device, the CPU; use 'cpu'")
 
@@ -52,8 +52,9 @@ def checked_location(map_location: Any) -> Callable[[str, int], None]:
             storage = StoredNumbers(nbytes)
             moved = map_location(storage, location)
             if moved is not None and moved is not storage:
-                raise TypeError(f"load: map_location returned {type(moved).__name__}, expected the storage it was "
-                                "given, or None")
+                raise TypeError(
+                    f"load: map_location returned {type(moved).__name__}, expected the storage it was given, or None"
+                )
 
         return ask
     if not isinstance(map_location, (str, device)):

@@ -37,9 +37,7 @@ class Machine:
     budget: the most bytes that calls may copy: a short pickle can ask for the same large copy again and again.
     """
 
-    def __init__(
-        self, content: bytes | mmap, start: int, persistent: _Persistent, encoding: str, budget: int
-    ) -> None:
+    def __init__(self, content: bytes | mmap, start: int, persistent: _Persistent, encoding: str, budget: int) -> None:
         self.content, self.place, self.budget = content, start, budget
         self.persistent, self.encoding = persistent, encoding
         self.stack: list[Any] = []
@@ -83,8 +81,10 @@ class Machine:
     def take(self, count: int) -> bytes:
         start, end = self.place, self.place + count
         if end > len(self.content):
-            raise Refused(f"its pickle was cut off: it asks for {count:,} bytes at {start}, there are "
-                          f"{len(self.content) - start:,}")
+            raise Refused(
+                f"its pickle was cut off: it asks for {count:,} bytes at {start}, there are "
+                f"{len(self.content) - start:,}"
+            )
         self.place = end
         return self.content[start:end]
 
@@ -341,36 +341,72 @@ def _value(value: Any) -> Callable[[Machine], None]:
 _OPERATIONS: dict[int, Callable[[Machine], Any]] = {
     ord(code): operation
     for code, operation in {
-        "\x80": _protocol, "\x95": lambda m: m.take(8),  # FRAME
-        "(": _mark, "0": _pop, "1": Machine.above_mark, "2": lambda m: m.push(m.stack[-1]),
-        "N": _value(None), "\x88": _value(True), "\x89": _value(False),
-        "I": _text_int, "L": _text_int, "J": lambda m: m.push(m.number("<i")), "K": lambda m: m.push(m.number("<B")),
+        "\x80": _protocol,
+        "\x95": lambda m: m.take(8),  # FRAME
+        "(": _mark,
+        "0": _pop,
+        "1": Machine.above_mark,
+        "2": lambda m: m.push(m.stack[-1]),
+        "N": _value(None),
+        "\x88": _value(True),
+        "\x89": _value(False),
+        "I": _text_int,
+        "L": _text_int,
+        "J": lambda m: m.push(m.number("<i")),
+        "K": lambda m: m.push(m.number("<B")),
         "M": lambda m: m.push(m.number("<H")),
         "\x8a": lambda m: m.push(_integer(m.take(m.number("<B")))),
         "\x8b": lambda m: m.push(_integer(m.take(m.number("<I")))),
-        "F": lambda m: m.push(float(m.line())), "G": lambda m: m.push(m.number(">d")),
-        "S": _quoted, "T": lambda m: _string(m, m.take(m.number("<I"))),
+        "F": lambda m: m.push(float(m.line())),
+        "G": lambda m: m.push(m.number(">d")),
+        "S": _quoted,
+        "T": lambda m: _string(m, m.take(m.number("<I"))),
         "U": lambda m: _string(m, m.take(m.number("<B"))),
         "V": lambda m: m.push(m.line().decode("raw-unicode-escape")),
         "X": lambda m: m.push(str(m.take(m.number("<I")), "utf-8", "surrogatepass")),
         "\x8c": lambda m: m.push(str(m.take(m.number("<B")), "utf-8", "surrogatepass")),
         "\x8d": lambda m: m.push(str(m.take(m.number("<Q")), "utf-8", "surrogatepass")),
-        "B": lambda m: m.push(m.take(m.number("<I"))), "C": lambda m: m.push(m.take(m.number("<B"))),
+        "B": lambda m: m.push(m.take(m.number("<I"))),
+        "C": lambda m: m.push(m.take(m.number("<B"))),
         "\x8e": lambda m: m.push(m.take(m.number("<Q"))),
         "\x96": lambda m: m.push(bytearray(m.take(m.number("<Q")))),
-        ")": lambda m: m.push(()), "t": lambda m: m.push(tuple(m.above_mark())),
-        "\x85": _tuple(1), "\x86": _tuple(2), "\x87": _tuple(3),
-        "]": lambda m: m.push([]), "l": lambda m: m.push(m.above_mark()), "a": _append, "e": _appends,
-        "}": lambda m: m.push({}), "d": _dict, "s": _set_item, "u": _set_items,
-        "\x8f": lambda m: m.push(set()), "\x90": _add_items,
+        ")": lambda m: m.push(()),
+        "t": lambda m: m.push(tuple(m.above_mark())),
+        "\x85": _tuple(1),
+        "\x86": _tuple(2),
+        "\x87": _tuple(3),
+        "]": lambda m: m.push([]),
+        "l": lambda m: m.push(m.above_mark()),
+        "a": _append,
+        "e": _appends,
+        "}": lambda m: m.push({}),
+        "d": _dict,
+        "s": _set_item,
+        "u": _set_items,
+        "\x8f": lambda m: m.push(set()),
+        "\x90": _add_items,
         "\x91": lambda m: m.push(frozenset(map(checked_key, m.above_mark()))),
-        "p": _put_text, "q": lambda m: m.put(m.number("<B")), "r": lambda m: m.put(m.number("<I")),
+        "p": _put_text,
+        "q": lambda m: m.put(m.number("<B")),
+        "r": lambda m: m.put(m.number("<I")),
         "\x94": lambda m: m.put(len(m.memo)),
-        "g": _get_text, "h": lambda m: m.get(m.number("<B")), "j": lambda m: m.get(m.number("<I")),
-        "c": _global, "\x93": _stack_global, "i": _instance, "o": _refuse("the operation OBJ, a call of a class"),
-        "R": Machine.reduce, "\x81": Machine.new, "\x92": Machine.new_ex, "b": Machine.build, "Q": _persistent,
-        "P": _refuse("a persistent id in text"), "\x82": _refuse("copyreg's extensions"),
-        "\x83": _refuse("copyreg's extensions"), "\x84": _refuse("copyreg's extensions"),
-        "\x97": _refuse("a buffer outside of it"), "\x98": _refuse("a buffer outside of it"),
+        "g": _get_text,
+        "h": lambda m: m.get(m.number("<B")),
+        "j": lambda m: m.get(m.number("<I")),
+        "c": _global,
+        "\x93": _stack_global,
+        "i": _instance,
+        "o": _refuse("the operation OBJ, a call of a class"),
+        "R": Machine.reduce,
+        "\x81": Machine.new,
+        "\x92": Machine.new_ex,
+        "b": Machine.build,
+        "Q": _persistent,
+        "P": _refuse("a persistent id in text"),
+        "\x82": _refuse("copyreg's extensions"),
+        "\x83": _refuse("copyreg's extensions"),
+        "\x84": _refuse("copyreg's extensions"),
+        "\x97": _refuse("a buffer outside of it"),
+        "\x98": _refuse("a buffer outside of it"),
     }.items()
-}  # fmt: skip
+}

@@ -20,20 +20,42 @@ from .values import Name, Pending, checked_key
 
 __all__ = ["CALLS", "name_of"]
 
-_DTYPES = {f"torch.{name}": np.dtype(name) for name in (
-    "float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"
-)}  # fmt: skip
-_SYNONYMS = {"torch.double": "float64", "torch.float": "float32", "torch.half": "float16", "torch.long": "int64",
-             "torch.int": "int32", "torch.short": "int16"}  # fmt: skip
+_DTYPES = {
+    f"torch.{name}": np.dtype(name)
+    for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
+}
+_SYNONYMS = {
+    "torch.double": "float64",
+    "torch.float": "float32",
+    "torch.half": "float16",
+    "torch.long": "int64",
+    "torch.int": "int32",
+    "torch.short": "int16",
+}
 _VALUES: dict[str, Any] = {**_DTYPES, **{name: np.dtype(dtype) for name, dtype in _SYNONYMS.items()}}
 
 # classes that stand for themselves in the arguments of calls
 _CLASSES = {
-    "torch.Tensor", "torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer", "numpy.ndarray", "builtins.int",
-    "builtins.float", "builtins.str", "torch.bfloat16", "torch.uint16", "torch.uint32", "torch.uint64",
-}  # fmt: skip
-_FACTORIES = {"builtins.list": list, "builtins.dict": dict, "builtins.set": set, "builtins.int": int,
-              "builtins.float": float, "builtins.str": str}  # fmt: skip
+    "torch.Tensor",
+    "torch.nn.parameter.Parameter",
+    "torch.nn.parameter.Buffer",
+    "numpy.ndarray",
+    "builtins.int",
+    "builtins.float",
+    "builtins.str",
+    "torch.bfloat16",
+    "torch.uint16",
+    "torch.uint32",
+    "torch.uint64",
+}
+_FACTORIES = {
+    "builtins.list": list,
+    "builtins.dict": dict,
+    "builtins.set": set,
+    "builtins.int": int,
+    "builtins.float": float,
+    "builtins.str": str,
+}
 
 _WHY = (
     ("torch.Complex", "complex numbers; save torch.view_as_real(x)"),
@@ -65,9 +87,11 @@ def name_of(module: str, name: str) -> Any:
         return Name(text)
     why = next((why for start, why in _WHY if text.startswith(start)), None)
     if why is None:
-        raise Refused(f"it holds {brief(text)[1:-1]}; restoring it would run code. Only tensors, numbers, strings, "
-                      f"lists, tuples, sets and dicts are read: in PyTorch, load the file and save these alone, such "
-                      f"as torch.save(model.state_dict(), path)")
+        raise Refused(
+            f"it holds {brief(text)[1:-1]}; restoring it would run code. Only tensors, numbers, strings, "
+            f"lists, tuples, sets and dicts are read: in PyTorch, load the file and save these alone, such "
+            f"as torch.save(model.state_dict(), path)"
+        )
     raise Refused(f"it holds {brief(text)[1:-1]}, {why}")
 
 

@@ -20,8 +20,17 @@ from .shared import Placed, place_all
 
 __all__ = ["Pickler"]
 
-_STORAGES = {"float64": "Double", "float32": "Float", "float16": "Half", "int64": "Long", "int32": "Int",
-             "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool"}  # fmt: skip
+_STORAGES = {
+    "float64": "Double",
+    "float32": "Float",
+    "float16": "Half",
+    "int64": "Long",
+    "int32": "Int",
+    "int16": "Short",
+    "int8": "Char",
+    "uint8": "Byte",
+    "bool": "Bool",
+}
 _FACTORIES: dict[Any, str] = {list: "list", dict: "dict", set: "set", int: "int", float: "float", str: "str"}
 _BATCH = 1000  # entries between a mark and what adds them
 
@@ -317,10 +326,17 @@ class Pickler:
 
 
 _CONTAINERS: dict[type, Any] = {
-    list: Pickler._list, tuple: Pickler._tuple, Size: Pickler._tuple, dict: Pickler._dict,
-    Namespace: Pickler._namespace, OrderedDict: Pickler._ordered, Counter: Pickler._counter,
-    defaultdict: Pickler._default, set: Pickler._set, frozenset: Pickler._set,
-}  # fmt: skip
+    list: Pickler._list,
+    tuple: Pickler._tuple,
+    Size: Pickler._tuple,
+    dict: Pickler._dict,
+    Namespace: Pickler._namespace,
+    OrderedDict: Pickler._ordered,
+    Counter: Pickler._counter,
+    defaultdict: Pickler._default,
+    set: Pickler._set,
+    frozenset: Pickler._set,
+}
 
 
 def _find_tensors(value: Any, found: dict[int, np.ndarray], seen: set[int]) -> None:

@@ -34,9 +34,14 @@ _OTHERS = (
 
 
 def load(
-    f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = True,
-    mmap: bool | None = None, encoding: str = "utf-8",
-) -> Any:  # fmt: skip
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = True,
+    mmap: bool | None = None,
+    encoding: str = "utf-8",
+) -> Any:
     """The object in a file of torch.save (of any PyTorch since 0.4) or ``retrograd.save``.
 
     Nothing in the file is executed. It may hold tensors, parameters, numbers, strings, bytes, None, lists, tuples,
@@ -143,8 +148,10 @@ def _read_archive(archive: Archive, check: Callable[[str, int], None], encoding:
             data = archive.record(f"data/{key}")
             width = bytes_of(dtype)
             if data.size != count * width:
-                raise Refused(f"its record 'data/{brief(key)[1:-1]}' has {data.size:,} bytes, the object asks for "
-                              f"{count:,} numbers of {width}")
+                raise Refused(
+                    f"its record 'data/{brief(key)[1:-1]}' has {data.size:,} bytes, the object asks for "
+                    f"{count:,} numbers of {width}"
+                )
             places.append((str(location), data.size))
             storages[key] = Storage(data, dtype, order == b"big")
         if storages[key].dtype != dtype:

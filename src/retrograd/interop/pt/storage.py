@@ -15,9 +15,18 @@ __all__ = ["BFLOAT16", "DTYPES", "UNTYPED", "Storage", "bytes_of"]
 
 BFLOAT16, UNTYPED = "bfloat16", "untyped"
 _LEGACY = {
-    "Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": BFLOAT16, "Long": "int64", "Int": "int32",
-    "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool", "Untyped": UNTYPED,
-}  # fmt: skip
+    "Double": "float64",
+    "Float": "float32",
+    "Half": "float16",
+    "BFloat16": BFLOAT16,
+    "Long": "int64",
+    "Int": "int32",
+    "Short": "int16",
+    "Char": "int8",
+    "Byte": "uint8",
+    "Bool": "bool",
+    "Untyped": UNTYPED,
+}
 
 # a storage's class -> the dtype of its numbers
 DTYPES = {

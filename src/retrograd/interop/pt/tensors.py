@@ -35,9 +35,14 @@ def _tensor(array: np.ndarray, requires_grad: Any) -> Tensor:
 
 
 def _rebuild_tensor(
-    storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False, hooks: Any = None,
+    storage: Any,
+    offset: Any,
+    size: Any,
+    stride: Any,
+    requires_grad: Any = False,
+    hooks: Any = None,
     metadata: Any = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     found = _storage(storage)
     if metadata:
         raise Refused("a tensor is a lazy conjugate or negative; save x.resolve_conj().resolve_neg()")

@@ -24,9 +24,12 @@ _ALIGNMENT = 64  # of the numbers in the file, so that they can be mapped into m
 
 
 def save(
-    obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2,
+    obj: Any,
+    f: Any,
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
     _use_new_zipfile_serialization: bool = True,
-) -> None:  # fmt: skip
+) -> None:
     """Write tensors, numbers, strings, bytes, None, and lists, tuples, sets and dicts of them, as torch.save does.
 
     ``load`` reads the file, and so does torch.load(weights_only=True); frozensets, defaultdicts, argparse.Namespaces
@@ -48,13 +51,16 @@ def save(
     if isinstance(pickle_protocol, bool) or pickle_protocol not in (2, 3, 4, 5):
         raise ValueError(f"save: pickle_protocol={brief(pickle_protocol)} must be 2, 3, 4 or 5")
     if _use_new_zipfile_serialization is not True:
-        raise ValueError("save: _use_new_zipfile_serialization must be True: the zip form, which PyTorch reads since "
-                         "1.6, is the only one that is written")
+        raise ValueError(
+            "save: _use_new_zipfile_serialization must be True: the zip form, which PyTorch reads since "
+            "1.6, is the only one that is written"
+        )
     if isinstance(obj, Module):
         warnings.warn(
             f"save: of the {type(obj).__name__} its state_dict() is written, since a file without code cannot restore "
-            "a whole model; load it by model.load_state_dict(retrograd.load(path)) into a new one", stacklevel=2,
-        )  # fmt: skip
+            "a whole model; load it by model.load_state_dict(retrograd.load(path)) into a new one",
+            stacklevel=2,
+        )
         obj = obj.state_dict()
     pickler = Pickler()
     content = pickler.pickled(obj)

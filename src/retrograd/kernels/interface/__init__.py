@@ -23,6 +23,4 @@ class Interface(Layers, Training, Numeric, Memory, Indexing, LinearAlgebra):
     """The kernels. x is the input, w a weight, g the gradient to the result; gx, gw, ... are gradients."""
 
 
-KERNELS.update(
-    {name: Kernel(name, formula, elementwise(formula)) for name, formula in (POINTWISE | FUSED).items()}
-)
+KERNELS.update({name: Kernel(name, formula, elementwise(formula)) for name, formula in (POINTWISE | FUSED).items()})

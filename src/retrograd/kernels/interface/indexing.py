@@ -83,9 +83,7 @@ class Indexing:
         """The products of two sparse matrices and x, along an axis and the next one."""
 
     @declare(
-        lambda indices, columns, starts, weights: (
-            Spec((columns + 1,), INT64), indices._replace(dtype=INT64), weights
-        )
+        lambda indices, columns, starts, weights: (Spec((columns + 1,), INT64), indices._replace(dtype=INT64), weights)
     )
     def csr_transpose(
         self, indices: Array, columns: int, starts: Array | None, weights: Array | None
@@ -234,7 +232,8 @@ class Indexing:
 
     @declare(
         lambda x, starts: (
-            Spec((starts.shape[0] - 1, x.shape[1]), x.dtype), Spec((starts.shape[0] - 1, x.shape[1]), INT64)
+            Spec((starts.shape[0] - 1, x.shape[1]), x.dtype),
+            Spec((starts.shape[0] - 1, x.shape[1]), INT64),
         )
     )
     def bag_max(self, x: Array, starts: Array) -> Pair:

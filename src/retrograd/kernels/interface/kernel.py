@@ -80,9 +80,14 @@ class Kernel:
     """
 
     def __init__(
-        self, name: str, text: Callable[..., Any], spec: Callable[..., Any] | None, writes: str = "", changes: str = "",
+        self,
+        name: str,
+        text: Callable[..., Any],
+        spec: Callable[..., Any] | None,
+        writes: str = "",
+        changes: str = "",
         host: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name, self.text, self.spec, self.host = name, text, spec, host
         self.writes, self.changes = writes, changes
         self.__doc__ = text.__doc__ or f"The gradients of ``{name.removesuffix('_grad')}``, those that are wanted."

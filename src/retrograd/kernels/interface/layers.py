@@ -59,37 +59,44 @@ class Layers:
         """y[n, co, o] = bias[co] + sum over ci, r of x[n, ci, i] w[co, ci, r], i = o stride + r dilation - padding."""
 
     @declare(
-        lambda g, w, bias, window, options=AUTO: Spec(
-            (g.shape[0], w.shape[1] * window.groups, *window.input), g.dtype
-        )
+        lambda g, w, bias, window, options=AUTO: Spec((g.shape[0], w.shape[1] * window.groups, *window.input), g.dtype)
     )
     def conv_input_grad(self, g: Array, w: Array, bias: Array | None, window: Window, options: Options = AUTO) -> Array:
         """gx[n, ci, i] = bias[ci] + sum over co, r of g[n, co, o] w[co, ci, r]: a transposed convolution."""
 
     @declare(
-        lambda x, g, window, options=AUTO: Spec(
-            (g.shape[1], x.shape[1] // window.groups, *window.kernel), x.dtype
-        )
+        lambda x, g, window, options=AUTO: Spec((g.shape[1], x.shape[1] // window.groups, *window.kernel), x.dtype)
     )
     def conv_weight_grad(self, x: Array, g: Array, window: Window, options: Options = AUTO) -> Array:
         """gw[co, ci, r] = sum over n, o of x[n, ci, i] g[n, co, o]."""
 
     @declare(
-        lambda x, offset, mask, w, bias, window, workspace=None: Spec(
-            (x.shape[0], w.shape[0], *window.output), x.dtype
-        )
+        lambda x, offset, mask, w, bias, window, workspace=None: Spec((x.shape[0], w.shape[0], *window.output), x.dtype)
     )
     def deform_conv(
-        self, x: Array, offset: Array, mask: Array | None, w: Array, bias: Array | None, window: Window,
+        self,
+        x: Array,
+        offset: Array,
+        mask: Array | None,
+        w: Array,
+        bias: Array | None,
+        window: Window,
         workspace: int | None = None,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """A convolution that reads x at offsets between its positions, times a mask."""
 
     @declare(lambda g, x, offset, mask, w, window, wanted, workspace=None: only(wanted, x, offset, mask))
     def deform_conv_grad(
-        self, g: Array, x: Array, offset: Array, mask: Array | None, w: Array, window: Window, wanted: Wanted,
+        self,
+        g: Array,
+        x: Array,
+        offset: Array,
+        mask: Array | None,
+        w: Array,
+        window: Window,
+        wanted: Wanted,
         workspace: int | None = None,
-    ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
+    ) -> tuple[Array | None, Array | None, Array | None]:
         """The gradients of ``deform_conv`` to x, the offsets and the mask."""
 
     @declare(
@@ -122,7 +129,8 @@ class Layers:
 
     @declare(
         lambda q, k, v, bias, scale, causal: (
-            q._replace(shape=(*q.shape[:3], v.shape[3])), q._replace(shape=q.shape[:3])
+            q._replace(shape=(*q.shape[:3], v.shape[3])),
+            q._replace(shape=q.shape[:3]),
         )
     )
     def attention(self, q: Array, k: Array, v: Array, bias: Array | None, scale: float, causal: bool) -> Pair:
@@ -130,16 +138,32 @@ class Layers:
 
     @declare(lambda g, q, k, v, y, log_sum, bias, scale, causal, wanted: only(wanted, q, k, v))
     def attention_grad(
-        self, g: Array, q: Array, k: Array, v: Array, y: Array, log_sum: Array, bias: Array | None, scale: float,
-        causal: bool, wanted: Wanted,
-    ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
+        self,
+        g: Array,
+        q: Array,
+        k: Array,
+        v: Array,
+        y: Array,
+        log_sum: Array,
+        bias: Array | None,
+        scale: float,
+        causal: bool,
+        wanted: Wanted,
+    ) -> tuple[Array | None, Array | None, Array | None]:
         """The gradients of ``attention`` to q, k and v."""
 
     @declare(None, host="what it saves for the gradient has a form of its own in each kernel set")
     def recurrent(
-        self, x: Array, h0: Array | None, c0: Array | None, weights: Sequence[Weights], lengths: Array | None,
-        spec: Recurrence, save: bool, cells: bool,
-    ) -> tuple[Array, Array, Array | None, Array | None, Any]:  # fmt: skip
+        self,
+        x: Array,
+        h0: Array | None,
+        c0: Array | None,
+        weights: Sequence[Weights],
+        lengths: Array | None,
+        spec: Recurrence,
+        save: bool,
+        cells: bool,
+    ) -> tuple[Array, Array, Array | None, Array | None, Any]:
         """One layer of an RNN, LSTM or GRU: y, the last h and c, all cell states, and what the gradient needs."""
 
     @declare(
@@ -151,10 +175,21 @@ class Layers:
         )
     )
     def recurrent_grad(
-        self, gy: Array | None, ghn: Array | None, gcn: Array | None, gcells: Array | None, x: Array,
-        h0: Array | None, c0: Array | None, weights: Sequence[Weights], lengths: Array | None, spec: Recurrence,
-        saved: Any, wanted: tuple[bool, bool, bool, bool], last: bool = False,
-    ) -> tuple[Array | None, Array | None, Array | None, list[Weights] | None]:  # fmt: skip
+        self,
+        gy: Array | None,
+        ghn: Array | None,
+        gcn: Array | None,
+        gcells: Array | None,
+        x: Array,
+        h0: Array | None,
+        c0: Array | None,
+        weights: Sequence[Weights],
+        lengths: Array | None,
+        spec: Recurrence,
+        saved: Any,
+        wanted: tuple[bool, bool, bool, bool],
+        last: bool = False,
+    ) -> tuple[Array | None, Array | None, Array | None, list[Weights] | None]:
         """The gradients of ``recurrent`` to x, h0, c0 and the weights."""
 
     @declare(lambda lengths, steps: Spec((steps, *lengths.shape, 1), BOOL))
@@ -232,9 +267,7 @@ class Layers:
         """(x - mean) / sqrt(variance + eps) weight + bias by group of channels; mean and 1 / deviation."""
 
     @declare(lambda g, x, groups, weight, mean, inverse: (x, weight, weight))
-    def group_norm_grad(
-        self, g: Array, x: Array, groups: int, weight: Array, mean: Array, inverse: Array
-    ) -> Three:
+    def group_norm_grad(self, g: Array, x: Array, groups: int, weight: Array, mean: Array, inverse: Array) -> Three:
         """The gradients of ``group_norm`` to x, weight and bias."""
 
     # ---- pooling

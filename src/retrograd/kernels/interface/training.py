@@ -43,7 +43,8 @@ class Training:
 
     @declare(
         lambda x, labels, smoothing, ignored=-1, weight=None: (
-            *[x._replace(shape=labels.shape)] * 3, x._replace(shape=(3,))
+            *[x._replace(shape=labels.shape)] * 3,
+            x._replace(shape=(3,)),
         )
     )
     def cross_entropy(
@@ -53,9 +54,17 @@ class Training:
 
     @declare(lambda g, x, labels, smoothing, tops, logs, ignored=-1, weight=None, factor=1.0: x)
     def cross_entropy_grad(
-        self, g: Array, x: Array, labels: Array, smoothing: float, tops: Array, logs: Array, ignored: int = -1,
-        weight: Array | None = None, factor: float = 1.0,
-    ) -> Array:  # fmt: skip
+        self,
+        g: Array,
+        x: Array,
+        labels: Array,
+        smoothing: float,
+        tops: Array,
+        logs: Array,
+        ignored: int = -1,
+        weight: Array | None = None,
+        factor: float = 1.0,
+    ) -> Array:
         """factor g w[label] (softmax(x) - smoothed label)."""
 
     @declare(_losses)
@@ -68,9 +77,7 @@ class Training:
     ) -> Array:
         """-factor g w[label] at the label, else 0."""
 
-    @declare(
-        lambda name, operands, numbers, factor: operands[0] if factor is None else operands[0]._replace(shape=())
-    )
+    @declare(lambda name, operands, numbers, factor: operands[0] if factor is None else operands[0]._replace(shape=()))
     def element_loss(
         self, name: str, operands: tuple[Array, ...], numbers: tuple[float, ...], factor: float | None
     ) -> Array:
@@ -78,9 +85,14 @@ class Training:
 
     @declare(lambda name, of, g, operands, numbers, factor: operands[0])
     def element_loss_grad(
-        self, name: str, of: int, g: Array, operands: tuple[Array, ...], numbers: tuple[float, ...],
+        self,
+        name: str,
+        of: int,
+        g: Array,
+        operands: tuple[Array, ...],
+        numbers: tuple[float, ...],
         factor: float | None,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """The gradient of ``element_loss`` to its operand ``of``."""
 
     @declare(lambda x, labels, p, margin: x._replace(shape=x.shape[:1]))
@@ -105,13 +117,19 @@ class Training:
     ) -> Pair:
         """The negative logarithm of the probability of each target, and what the gradient needs."""
 
-    @declare(
-        lambda g, log_probs, targets, input_lengths, target_lengths, blank, loss, alpha, zero_infinity: log_probs
-    )
+    @declare(lambda g, log_probs, targets, input_lengths, target_lengths, blank, loss, alpha, zero_infinity: log_probs)
     def ctc_loss_grad(
-        self, g: Array, log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int,
-        loss: Array, alpha: Array, zero_infinity: bool,
-    ) -> Array:  # fmt: skip
+        self,
+        g: Array,
+        log_probs: Array,
+        targets: Array,
+        input_lengths: Array,
+        target_lengths: Array,
+        blank: int,
+        loss: Array,
+        alpha: Array,
+        zero_infinity: bool,
+    ) -> Array:
         """The gradient of ``ctc_loss``."""
 
     @declare(lambda x, axis: along(x, axis, x.shape[axis] // 2))
@@ -171,13 +189,9 @@ class Training:
         """Which entries are the label's, and which others have a slope above 0."""
 
     @declare(
-        lambda cosine, targets, margin, dtype: (
-            Spec(np.broadcast_shapes(cosine.shape, targets.shape), dtype),
-        ) * 2
+        lambda cosine, targets, margin, dtype: (Spec(np.broadcast_shapes(cosine.shape, targets.shape), dtype),) * 2
     )
-    def cosine_embedding_slopes(
-        self, cosine: Array, targets: Array, margin: float, dtype: np.dtype[Any]
-    ) -> Pair:
+    def cosine_embedding_slopes(self, cosine: Array, targets: Array, margin: float, dtype: np.dtype[Any]) -> Pair:
         """The slope and the start of the loss, which is piecewise linear in the cosine."""
 
     @declare(lambda mask, yes, no, dtype: mask._replace(dtype=dtype))
@@ -194,15 +208,11 @@ class Training:
 
     # ---- random choices
 
-    @declare(
-        lambda noise, mean, std, dtype: Spec(np.broadcast_shapes(noise.shape, mean.shape, std.shape), dtype)
-    )
+    @declare(lambda noise, mean, std, dtype: Spec(np.broadcast_shapes(noise.shape, mean.shape, std.shape), dtype))
     def scaled_noise(self, noise: Array, mean: Array, std: Array, dtype: np.dtype[Any]) -> Array:
         """noise std + mean."""
 
-    @declare(
-        lambda uniform, probability, dtype: Spec(np.broadcast_shapes(uniform.shape, probability.shape), dtype)
-    )
+    @declare(lambda uniform, probability, dtype: Spec(np.broadcast_shapes(uniform.shape, probability.shape), dtype))
     def bernoulli(self, uniform: Array, probability: Array, dtype: np.dtype[Any]) -> Array:
         """1 where uniform numbers are below a probability, else 0."""
 
@@ -237,9 +247,7 @@ class Training:
         """Where all elements of the last axes are true."""
 
     @declare(lambda x, low, high, with_low, with_high, whole: Spec(_together(x, low, high), BOOL))
-    def within_bounds(
-        self, x: Array, low: Bound, high: Bound, with_low: bool, with_high: bool, whole: bool
-    ) -> Array:
+    def within_bounds(self, x: Array, low: Bound, high: Bound, with_low: bool, with_high: bool, whole: bool) -> Array:
         """Where x is between two bounds, and perhaps a whole number."""
 
     @declare(lambda x: x._replace(dtype=BOOL))
@@ -273,18 +281,27 @@ class Training:
     # ---- optimizers
     @declare(lambda formula, *columns, keep=None, **numbers: None, changes="*columns")
     def update(
-        self, formula: Callable[..., Any], *columns: Sequence[Array], keep: dict[str, Any] | None = None,
+        self,
+        formula: Callable[..., Any],
+        *columns: Sequence[Array],
+        keep: dict[str, Any] | None = None,
         **numbers: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """An optimizer's formula over lists of parameters, gradients and states, which it overwrites."""
 
-    @declare(
-        lambda columns, step, lr, beta2_decay, least, floor, d, weight_decay, maximize: None, changes="columns"
-    )
+    @declare(lambda columns, step, lr, beta2_decay, least, floor, d, weight_decay, maximize: None, changes="columns")
     def adafactor_update(
-        self, columns: Sequence[Array], step: int, lr: float, beta2_decay: float, least: float, floor: float, d: float,
-        weight_decay: float, maximize: bool,
-    ) -> None:  # fmt: skip
+        self,
+        columns: Sequence[Array],
+        step: int,
+        lr: float,
+        beta2_decay: float,
+        least: float,
+        floor: float,
+        d: float,
+        weight_decay: float,
+        maximize: bool,
+    ) -> None:
         """Adafactor's update of a parameter and its mean squares."""
 
     @declare(lambda g, previous, direction, step: (g, g))
@@ -322,9 +339,7 @@ class Training:
     # ---- gradients of each sample
 
     @declare(lambda g, indices, shape, padding: g._replace(shape=(indices.shape[0], *shape)))
-    def embedding_sample_grad(
-        self, g: Array, indices: Array, shape: tuple[int, ...], padding: int | None
-    ) -> Array:
+    def embedding_sample_grad(self, g: Array, indices: Array, shape: tuple[int, ...], padding: int | None) -> Array:
         """The gradient to an embedding's weight of each sample."""
 
     @declare(None, host="it is a truth value")
@@ -335,9 +350,15 @@ class Training:
 
     @declare(lambda draw, shape, dtype, mean, std, low, high: Spec(shape, np.dtype(dtype)))
     def truncated_normal(
-        self, draw: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], mean: float, std: float,
-        low: float, high: float,
-    ) -> Array:  # fmt: skip
+        self,
+        draw: np.random.Generator,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        mean: float,
+        std: float,
+        low: float,
+        high: float,
+    ) -> Array:
         """Draws from a normal distribution between two numbers."""
 
     @declare(lambda y, groups: None, writes="y")
@@ -389,13 +410,17 @@ class Training:
     def sign_bits(self, x: Array, groups: int = 1) -> Array:
         """The signs of x as bits in words of 32."""
 
-    @declare(
-        lambda x, scale, zero_point=0, low=0, high=255, element="int8", groups=1: _packed(x, element, groups, low)
-    )
+    @declare(lambda x, scale, zero_point=0, low=0, high=255, element="int8", groups=1: _packed(x, element, groups, low))
     def quantize_codes(
-        self, x: Array, scale: float, zero_point: int = 0, low: int = 0, high: int = 255, element: str = "int8",
+        self,
+        x: Array,
+        scale: float,
+        zero_point: int = 0,
+        low: int = 0,
+        high: int = 255,
+        element: str = "int8",
         groups: int = 1,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """clip(round(x / scale) + zero_point, low, high) in words of 32 bits."""
 
     @declare(None, host="filters have a form of their own in each kernel set")
@@ -406,9 +431,13 @@ class Training:
 
     @declare(None, host="what becomes of the sums decides their type")
     def lowbit_conv(
-        self, x: Array, filters: Filters, window: Window, then: Scaled | Thresholded | Requantized | None = None,
+        self,
+        x: Array,
+        filters: Filters,
+        window: Window,
+        then: Scaled | Thresholded | Requantized | None = None,
         zero_point: int = 0,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """The convolution of codes with filters."""
 
     @declare(lambda channels, element: Spec((codes_of(element, channels.shape[0]),), code_dtype(element)))

@@ -38,9 +38,17 @@ def attention(
 
 @ieee
 def attention_grad(
-    g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, y: np.ndarray, log_sum: np.ndarray,
-    bias: np.ndarray | None, scale: float, causal: bool, wanted: tuple[bool, bool, bool],
-) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:  # fmt: skip
+    g: np.ndarray,
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    y: np.ndarray,
+    log_sum: np.ndarray,
+    bias: np.ndarray | None,
+    scale: float,
+    causal: bool,
+    wanted: tuple[bool, bool, bool],
+) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
     """The gradients of ``attention`` to q, k and v; None unless ``wanted``.
 
     With p = exp(scale q kT + bias - log_sum) and d = p (g vT - sum of g y):

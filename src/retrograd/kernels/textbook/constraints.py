@@ -26,9 +26,7 @@ def all_of_event(mask: np.ndarray, count: int) -> np.ndarray:
     return np.asarray(mask.all(tuple(range(mask.ndim - count, mask.ndim))), like=mask)
 
 
-def within_bounds(
-    x: np.ndarray, low: Bound, high: Bound, with_low: bool, with_high: bool, whole: bool
-) -> np.ndarray:
+def within_bounds(x: np.ndarray, low: Bound, high: Bound, with_low: bool, with_high: bool, whole: bool) -> np.ndarray:
     """Where x is between low and high, one of which may be None for no bound, and whole if that is asked for.
 
     with_low, with_high: the bound itself is inside. NaN is never inside.

@@ -36,9 +36,7 @@ __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 
 
 @ieee
-def conv(
-    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
-) -> np.ndarray:
+def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO) -> np.ndarray:
     """y[n, k, o] = bias[k] + sum over c, r of x[n, c, o*stride + r*dilation - lo] w[k, c, r]
 
     x (N, Ci, *I), w (Co, Ci//groups, *R), bias (Co,) or None  ->  (N, Co, *O)

@@ -35,9 +35,16 @@ def cross_entropy(
 
 @ieee
 def cross_entropy_grad(
-    g: np.ndarray, x: np.ndarray, labels: np.ndarray, smoothing: float, tops: np.ndarray, logs: np.ndarray,
-    ignored: int = -1, weight: np.ndarray | None = None, factor: float = 1.0,
-) -> np.ndarray:  # fmt: skip
+    g: np.ndarray,
+    x: np.ndarray,
+    labels: np.ndarray,
+    smoothing: float,
+    tops: np.ndarray,
+    logs: np.ndarray,
+    ignored: int = -1,
+    weight: np.ndarray | None = None,
+    factor: float = 1.0,
+) -> np.ndarray:
     """gx = factor g w[label] (p - e / C - (1 - e where the class is the label)), 0 at ignored positions.
 
     labels, tops, logs (N, *D), the last two from ``cross_entropy``; g (N, *D) or (); x, gx (N, C, *D)
@@ -65,9 +72,13 @@ def nll_loss(
 
 @ieee
 def nll_loss_grad(
-    g: np.ndarray, x: np.ndarray, labels: np.ndarray, ignored: int = -1, weight: np.ndarray | None = None,
+    g: np.ndarray,
+    x: np.ndarray,
+    labels: np.ndarray,
+    ignored: int = -1,
+    weight: np.ndarray | None = None,
     factor: float = 1.0,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """gx[n, label, d] = -factor g[n, d] w[label], label = labels[n, d], and 0 elsewhere; g (N, *D) or ()
 
     Of x (N, C, *D) only the memory order is used.
@@ -87,9 +98,7 @@ def _weights(
     return counts, np.where(counts, np.append(weight, 0)[np.where(counts, labels, -1)], 0).astype(x.dtype)
 
 
-def _sums(
-    loss: np.ndarray, weights: np.ndarray, counts: np.ndarray, labels: np.ndarray, ignored: int
-) -> np.ndarray:
+def _sums(loss: np.ndarray, weights: np.ndarray, counts: np.ndarray, labels: np.ndarray, ignored: int) -> np.ndarray:
     return np.array([loss.sum(), weights.sum(), (~counts & (labels != ignored)).sum()], loss.dtype, like=loss)
 
 

@@ -48,9 +48,14 @@ class _Corner(NamedTuple):
 
 @ieee
 def deform_conv(
-    x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, w: np.ndarray, bias: np.ndarray | None, window: Window,
+    x: np.ndarray,
+    offset: np.ndarray,
+    mask: np.ndarray | None,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    window: Window,
     workspace: int | None = None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """y[n, k, o] = bias[k] + sum over c, r of w[k, c, r] m[n, d, r, o] s(x[n, c], p)
 
     x (N, Ci, *I), offset (N, D*R*axes, *O), mask (N, D*R, *O) or None, w (Co, Ci//groups, *R)  ->  (N, Co, *O)
@@ -68,9 +73,15 @@ def deform_conv(
 
 @ieee
 def deform_conv_grad(
-    g: np.ndarray, x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, w: np.ndarray, window: Window,
-    wanted: tuple[bool, bool, bool], workspace: int | None = None,
-) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:  # fmt: skip
+    g: np.ndarray,
+    x: np.ndarray,
+    offset: np.ndarray,
+    mask: np.ndarray | None,
+    w: np.ndarray,
+    window: Window,
+    wanted: tuple[bool, bool, bool],
+    workspace: int | None = None,
+) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
     """The gradients of deform_conv to x, offset and mask; None unless ``wanted``.
 
     g (N, Co, *O)  ->  (N, Ci, *I), (N, D*R*axes, *O), (N, D*R, *O)
@@ -105,9 +116,13 @@ def deform_conv_grad(
 
 @ieee
 def deform_conv_weight_grad(
-    x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, g: np.ndarray, window: Window,
+    x: np.ndarray,
+    offset: np.ndarray,
+    mask: np.ndarray | None,
+    g: np.ndarray,
+    window: Window,
     workspace: int | None = None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """gw[k, c, r] = sum over n, o of g[n, k, o] m[n, d, r, o] s(x[n, c], p)
 
     x (N, Ci, *I), offset (N, D*R*axes, *O), mask (N, D*R, *O) or None, g (N, Co, *O)  ->  (Co, Ci//groups, *R)

@@ -7,9 +7,16 @@ import numpy as np
 from .ieee import ieee
 
 __all__ = [
-    "is_zero", "largest", "largest_slope", "pair_indices", "row_combination", "row_products", "row_squares",
-    "short_lengths", "signum",
-]  # fmt: skip
+    "is_zero",
+    "largest",
+    "largest_slope",
+    "pair_indices",
+    "row_combination",
+    "row_products",
+    "row_squares",
+    "short_lengths",
+    "signum",
+]
 
 
 @ieee

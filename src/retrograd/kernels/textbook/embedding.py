@@ -9,9 +9,16 @@ import numpy as np
 from .ieee import ieee
 
 __all__ = [
-    "bag_max", "bag_max_grad", "bag_shares", "embedding_factors", "inverse_rows", "long_rows", "one_hot", "scale_rows",
+    "bag_max",
+    "bag_max_grad",
+    "bag_shares",
+    "embedding_factors",
+    "inverse_rows",
+    "long_rows",
+    "one_hot",
+    "scale_rows",
     "without_padding",
-]  # fmt: skip
+]
 
 
 def bag_max(x: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -57,9 +64,7 @@ def embedding_factors(
     return factors.astype(dtype, copy=False)
 
 
-def without_padding(
-    indices: np.ndarray, starts: np.ndarray, padding: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def without_padding(indices: np.ndarray, starts: np.ndarray, padding: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The entries of bags that are not ``padding``, where the bags start among them, and where the entries were."""
     kept = np.flatnonzero(indices != padding)
     return indices[kept], np.searchsorted(kept, starts), kept

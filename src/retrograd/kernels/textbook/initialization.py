@@ -21,9 +21,14 @@ __all__ = [
 
 @ieee
 def truncated_normal(
-    draw: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], mean: float, std: float, low: float,
+    draw: np.random.Generator,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    mean: float,
+    std: float,
+    low: float,
     high: float,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Draws from N(mean, std**2) between low and high; those outside are repeated.
 
     Where the normal distribution rarely falls between them, uniform draws are accepted in proportion to the density.

@@ -33,9 +33,14 @@ def sign_bits(x: np.ndarray, groups: int = 1) -> np.ndarray:
 
 @ieee
 def quantize_codes(
-    x: np.ndarray, scale: float, zero_point: int = 0, low: int = 0, high: int = 255, element: str = "int8",
+    x: np.ndarray,
+    scale: float,
+    zero_point: int = 0,
+    low: int = 0,
+    high: int = 255,
+    element: str = "int8",
     groups: int = 1,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """codes = clip(round(x / scale) + zero_point, low, high), halves to the even number; NaN becomes ``low``.
 
     x (N, C, *S)  ->  (N, *S, groups*K), K = C/groups rounded up to whole words; uint8, int8 if ``low`` is negative, or
@@ -61,9 +66,12 @@ def lowbit_filters(
 
 
 def lowbit_conv(
-    x: np.ndarray, filters: Filters, window: Window, then: Scaled | Thresholded | Requantized | None = None,
+    x: np.ndarray,
+    filters: Filters,
+    window: Window,
+    then: Scaled | Thresholded | Requantized | None = None,
     zero_point: int = 0,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """The convolution of codes with filters; ``then`` says what becomes of its sums.
 
     x (N, *I, groups*K) codes, (N, *O, groups*K) of a transposed convolution, whose result is (N, Co, *I)  ->

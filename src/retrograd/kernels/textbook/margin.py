@@ -9,9 +9,13 @@ import numpy as np
 from .ieee import ieee
 
 __all__ = [
-    "cosine_embedding_slopes", "multi_margin_loss", "multi_margin_loss_slopes", "multi_margin_masks",
-    "multilabel_margin_loss", "multilabel_margin_loss_slopes",
-]  # fmt: skip
+    "cosine_embedding_slopes",
+    "multi_margin_loss",
+    "multi_margin_loss_slopes",
+    "multi_margin_masks",
+    "multilabel_margin_loss",
+    "multilabel_margin_loss_slopes",
+]
 
 
 @ieee

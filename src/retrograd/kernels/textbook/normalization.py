@@ -11,9 +11,15 @@ from ...formulas.normalization import about_mean_grad, affine, input_grad, inver
 from .ieee import ieee
 
 __all__ = [
-    "batch_norm", "batch_norm_grad", "batch_norm_input_grad", "batch_norm_sums", "channel_affine", "channel_band",
-    "fixed_scale", "instance_statistics",
-]  # fmt: skip
+    "batch_norm",
+    "batch_norm_grad",
+    "batch_norm_input_grad",
+    "batch_norm_sums",
+    "channel_affine",
+    "channel_band",
+    "fixed_scale",
+    "instance_statistics",
+]
 
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -30,9 +36,7 @@ def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) 
 
 
 @ieee
-def batch_norm_grad(
-    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray
-) -> Three:
+def batch_norm_grad(g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray) -> Three:
     """The gradients of batch_norm to x, weight and bias; with z = (x - mean) inverse, inverse = 1 / deviation:
 
         gbias = sum g
@@ -99,9 +103,7 @@ def batch_norm_input_grad(
 
 
 @ieee
-def channel_affine(
-    x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np.ndarray | None = None
-) -> np.ndarray:
+def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np.ndarray | None = None) -> np.ndarray:
     """y[:, c] = (x[:, c] - mean[c]) * scale[c] + shift[c]: batch normalisation by given statistics; without a mean it
     is 0
 
@@ -123,9 +125,15 @@ def normalised(
 
 
 def normalised_grad(
-    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray, axes: tuple[int, ...],
-    outer: tuple[int, ...], centred: bool = True,
-) -> Three:  # fmt: skip
+    g: np.ndarray,
+    x: np.ndarray,
+    weight: np.ndarray,
+    mean: np.ndarray,
+    inverse: np.ndarray,
+    axes: tuple[int, ...],
+    outer: tuple[int, ...],
+    centred: bool = True,
+) -> Three:
     """The gradients to x, weight and bias; those of weight and bias are sums over ``outer``."""
     z, h = standardised(x, mean, inverse), g * weight
     mean_h = h.mean(axes, keepdims=True) if centred else 0.0

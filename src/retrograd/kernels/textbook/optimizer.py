@@ -82,9 +82,16 @@ def curvature_pair(
 
 @ieee
 def adafactor_update(
-    columns: Arrays, step: int, lr: float, beta2_decay: float, least: float, floor: float, d: float,
-    weight_decay: float, maximize: bool,
-) -> None:  # fmt: skip
+    columns: Arrays,
+    step: int,
+    lr: float,
+    beta2_decay: float,
+    least: float,
+    floor: float,
+    d: float,
+    weight_decay: float,
+    maximize: bool,
+) -> None:
     """Adafactor's update of one parameter, in place; ``optim.Adafactor`` states the formulas.
 
     columns: parameter and gradient (*S, m, n), and the mean squares of rows (*S, m, 1) and of columns (*S, 1, n); or

@@ -19,14 +19,31 @@ def _truncated_quotient(x: np.ndarray, y: np.ndarray) -> Any:
 
 # NumPy's functions of integers and truth values, which are exact and take no steps between
 _OF_INTEGERS: dict[str, Callable[..., Any]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative,
-    "abs": np.abs, "sign": np.sign, "relu": lambda x: np.maximum(x, 0),
-    "ceil": np.positive, "floor": np.positive, "trunc": np.positive,
-    "maximum": np.maximum, "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin, "where": np.where,
-    "fmod": np.fmod, "remainder": np.remainder, "floor_divide": np.floor_divide, "trunc_divide": _truncated_quotient,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "neg": np.negative,
+    "abs": np.abs,
+    "sign": np.sign,
+    "relu": lambda x: np.maximum(x, 0),
+    "ceil": np.positive,
+    "floor": np.positive,
+    "trunc": np.positive,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "fmax": np.fmax,
+    "fmin": np.fmin,
+    "where": np.where,
+    "fmod": np.fmod,
+    "remainder": np.remainder,
+    "floor_divide": np.floor_divide,
+    "trunc_divide": _truncated_quotient,
     "pow": np.power,
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
-}  # fmt: skip
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+}
 
 
 def _kind(arrays: tuple[Any, ...]) -> Any:

@@ -17,9 +17,15 @@ from .ieee import ieee
 from .taps import crop, pad, padded_extents, taps
 
 __all__ = [
-    "avg_pool", "avg_pool_grad", "max_pool", "max_pool_gather", "max_pool_grad", "max_unpool", "window_counts",
+    "avg_pool",
+    "avg_pool_grad",
+    "max_pool",
+    "max_pool_gather",
+    "max_pool_grad",
+    "max_unpool",
+    "window_counts",
     "window_factors",
-]  # fmt: skip
+]
 
 
 @ieee

@@ -52,9 +52,15 @@ class Saved(NamedTuple):
 
 @ieee
 def recurrent(
-    x: np.ndarray, h0: np.ndarray | None, c0: np.ndarray | None, weights: Sequence[Weights],
-    lengths: np.ndarray | None, spec: Recurrence, save: bool, cells: bool,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, list[Saved] | None]:  # fmt: skip
+    x: np.ndarray,
+    h0: np.ndarray | None,
+    c0: np.ndarray | None,
+    weights: Sequence[Weights],
+    lengths: np.ndarray | None,
+    spec: Recurrence,
+    save: bool,
+    cells: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, list[Saved] | None]:
     """y (T, N, D*O), hn (D, N, O), cn (D, N, H) or None, all cell states (T, N, D*H) or None, and Saved or None.
 
     x (T, N, I), h0 (D, N, O) and c0 (D, N, H) or None for zeros, one Weights for each direction, lengths (N,), 1 to T,
@@ -63,10 +69,16 @@ def recurrent(
     active = _active(x, lengths)
     x = np.where(active, x, 0)  # after the end of a sequence x may be anything, even NaN
     done = [
-        _forward(_in_order(x, back), _first(h0, d, x, spec.output), _first(c0, d, x, spec.hidden), weights[d],
-                 _in_order(active, back), spec)
+        _forward(
+            _in_order(x, back),
+            _first(h0, d, x, spec.output),
+            _first(c0, d, x, spec.hidden),
+            weights[d],
+            _in_order(active, back),
+            spec,
+        )
         for d, back in enumerate(spec.reverse)
-    ]  # fmt: skip
+    ]
     pairs = list(zip(done, spec.reverse, strict=True))
     y = np.concatenate([_in_order(saved.h[1:], back) for saved, back in pairs], -1)
     hn, cn, states = np.stack([saved.h[-1] for saved in done]), None, None
@@ -77,9 +89,7 @@ def recurrent(
     return np.where(active, y, 0), hn, cn, states, done if save else None
 
 
-def _forward(
-    x: np.ndarray, h: np.ndarray, c: np.ndarray, w: Weights, active: np.ndarray, spec: Recurrence
-) -> Saved:  # fmt: skip
+def _forward(x: np.ndarray, h: np.ndarray, c: np.ndarray, w: Weights, active: np.ndarray, spec: Recurrence) -> Saved:
     hs, cs, gates, projected = [h], [c], [], []
     clip = partial(limited, limits=spec.clip, nan_to_high=spec.clip_nan, clamp=clamp)
     for now, ax in zip(active, _affine(x, w.w_ih, w.b_ih), strict=True):
@@ -106,11 +116,20 @@ def _forward(
 
 @ieee
 def recurrent_grad(
-    gy: np.ndarray | None, ghn: np.ndarray | None, gcn: np.ndarray | None, gcells: np.ndarray | None,
-    x: np.ndarray, h0: np.ndarray | None, c0: np.ndarray | None, weights: Sequence[Weights],
-    lengths: np.ndarray | None, spec: Recurrence, saved: list[Saved], wanted: tuple[bool, bool, bool, bool],
+    gy: np.ndarray | None,
+    ghn: np.ndarray | None,
+    gcn: np.ndarray | None,
+    gcells: np.ndarray | None,
+    x: np.ndarray,
+    h0: np.ndarray | None,
+    c0: np.ndarray | None,
+    weights: Sequence[Weights],
+    lengths: np.ndarray | None,
+    spec: Recurrence,
+    saved: list[Saved],
+    wanted: tuple[bool, bool, bool, bool],
     last: bool = False,
-) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None, list[Weights] | None]:  # fmt: skip
+) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None, list[Weights] | None]:
     """The gradients to x, h0, c0 and the weights; None for those that are not wanted.
 
     last: ``saved`` will not be read again and may be overwritten; unused here.
@@ -141,9 +160,15 @@ def recurrent_grad(
 
 
 def _backward(
-    gy: np.ndarray, gh: np.ndarray, gcells: np.ndarray, gc: np.ndarray, w: Weights, saved: Saved, active: np.ndarray,
+    gy: np.ndarray,
+    gh: np.ndarray,
+    gcells: np.ndarray,
+    gc: np.ndarray,
+    w: Weights,
+    saved: Saved,
+    active: np.ndarray,
     spec: Recurrence,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The gradients to ax and ah of all steps (T, N, G*H), to the first h and c, and to W_hr."""
     gaxs, gahs = [], []
     gw_hr: Any = 0
@@ -178,7 +203,7 @@ def _backward(
 
 def _weight_grads(
     gax: np.ndarray, gah: np.ndarray, x: np.ndarray, w: Weights, saved: Saved, gw_hr: np.ndarray, spec: Recurrence
-) -> Weights:  # fmt: skip
+) -> Weights:
     peephole = None
     if w.peephole is not None:
         sums = np.split(gax, spec.gates, -1)

@@ -22,9 +22,7 @@ def nearest_indices(extent: int, target: int, step: float, centered: bool) -> np
     return np.minimum(np.floor(at).astype(np.int64), extent - 1)
 
 
-def interpolation_matrix(
-    mode: str, extent: int, target: int, step: float, align_corners: bool, antialias: bool
-) -> Csr:
+def interpolation_matrix(mode: str, extent: int, target: int, step: float, align_corners: bool, antialias: bool) -> Csr:
     """The weights (target, extent) of one axis as a matrix with compressed rows: starts, indices, weights.
 
     mode: "area", "linear" or "cubic". starts (target + 1,) and indices (K,) int64, weights (K,) float64; weights of 0
@@ -73,9 +71,7 @@ def _dense(indices: np.ndarray, weights: np.ndarray) -> Csr:
     return np.concatenate([[0], np.cumsum(kept.sum(1))]), indices[kept], weights[kept]
 
 
-def _rows(
-    first: np.ndarray, counts: np.ndarray, weights: Callable[[np.ndarray, np.ndarray], np.ndarray]
-) -> Csr:
+def _rows(first: np.ndarray, counts: np.ndarray, weights: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Csr:
     """A matrix from adjacent entries in each row, with ``weights`` of row and column."""
     starts = np.concatenate([[0], np.cumsum(counts)])
     rows = np.repeat(np.arange(first.size, like=first), counts)

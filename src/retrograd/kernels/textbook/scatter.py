@@ -12,9 +12,21 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "coordinates", "floor_mean", "gather", "last_writes", "normalize_index", "put", "put_into", "ravel_multi_index",
-    "scatter_add", "scatter_count", "scatter_extreme", "scatter_turns", "take", "unravel_index",
-]  # fmt: skip
+    "coordinates",
+    "floor_mean",
+    "gather",
+    "last_writes",
+    "normalize_index",
+    "put",
+    "put_into",
+    "ravel_multi_index",
+    "scatter_add",
+    "scatter_count",
+    "scatter_extreme",
+    "scatter_turns",
+    "take",
+    "unravel_index",
+]
 
 Places = tuple[tuple[Any, ...] | None, tuple[int, ...], tuple[np.ndarray, ...]]
 

@@ -9,9 +9,15 @@ from .ieee import ieee
 from .lapack import first_refused, none_refused
 
 __all__ = [
-    "cofactors", "determinant", "inverse", "log_determinant", "pseudo_inverse", "singular_matrices", "singular_rank",
+    "cofactors",
+    "determinant",
+    "inverse",
+    "log_determinant",
+    "pseudo_inverse",
+    "singular_matrices",
+    "singular_rank",
     "solve",
-]  # fmt: skip
+]
 
 
 def inverse(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

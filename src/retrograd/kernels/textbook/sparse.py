@@ -31,9 +31,7 @@ def lines(x: np.ndarray, indices: np.ndarray, axis: int, filling: float = 0.0) -
 
 
 @ieee
-def csr_product(
-    x: np.ndarray, axis: int, starts: np.ndarray, indices: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
+def csr_product(x: np.ndarray, axis: int, starts: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """y[..., r, ...] = sum over k in [starts[r], starts[r+1]) of weights[k] x[..., indices[k], ...] along ``axis``
 
     The matrix has compressed rows (CSR): starts (R+1,) and indices (K,) of int64, weights (K,) of x's type.

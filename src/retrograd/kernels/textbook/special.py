@@ -15,14 +15,37 @@ import numpy as np
 from ...formulas.primitive import beside
 
 __all__ = [
-    "bessel_gap", "entr", "erfinv", "gamma_density", "hazard", "hazard_excess", "i0", "i0e", "i1", "i1e", "igamma",
-    "log_gamma", "log_ndtr", "ndtri", "polygamma", "zeta",
-]  # fmt: skip
+    "bessel_gap",
+    "entr",
+    "erfinv",
+    "gamma_density",
+    "hazard",
+    "hazard_excess",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "igamma",
+    "log_gamma",
+    "log_ndtr",
+    "ndtri",
+    "polygamma",
+    "zeta",
+]
 
 # B(2j) / (2j)!, for the Euler-Maclaurin formula
 _BERNOULLI = (
-    1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330,
-)  # fmt: skip
+    1 / 6,
+    -1 / 30,
+    1 / 42,
+    -1 / 30,
+    5 / 66,
+    -691 / 2730,
+    7 / 6,
+    -3617 / 510,
+    43867 / 798,
+    -174611 / 330,
+)
 _FAR = 12.0  # from here on, the asymptotic expansions have the precision of float64
 _STEPS = 2000  # of series and continued fractions, which end when nothing changes any more
 _LARGE = 1e4  # from here on, the incomplete gamma functions have a uniform expansion

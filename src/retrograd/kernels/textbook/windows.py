@@ -11,9 +11,14 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "cosine_window", "exponential_window", "gaussian_window", "kaiser_window", "sine_window", "triangular_window",
+    "cosine_window",
+    "exponential_window",
+    "gaussian_window",
+    "kaiser_window",
+    "sine_window",
+    "triangular_window",
     "window_function",
-]  # fmt: skip
+]
 
 
 def triangular_window(count: int, last: int, dtype: np.dtype[Any]) -> np.ndarray:

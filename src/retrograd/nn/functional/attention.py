@@ -43,13 +43,32 @@ class Projections(NamedTuple):
 
 @operator
 def multi_head_attention_forward(
-    query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: Optional,
-    in_proj_bias: Optional, bias_k: Optional, bias_v: Optional, add_zero_attn: bool, dropout_p: float,
-    out_proj_weight: Tensor, out_proj_bias: Optional, training: bool = True, key_padding_mask: Optional = None,
-    need_weights: bool = True, attn_mask: Optional = None, use_separate_proj_weight: bool = False,
-    q_proj_weight: Optional = None, k_proj_weight: Optional = None, v_proj_weight: Optional = None,
-    static_k: Optional = None, static_v: Optional = None, average_attn_weights: bool = True, is_causal: bool = False,
-) -> tuple[Tensor, Optional]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Optional,
+    in_proj_bias: Optional,
+    bias_k: Optional,
+    bias_v: Optional,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Optional,
+    training: bool = True,
+    key_padding_mask: Optional = None,
+    need_weights: bool = True,
+    attn_mask: Optional = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Optional = None,
+    k_proj_weight: Optional = None,
+    v_proj_weight: Optional = None,
+    static_k: Optional = None,
+    static_v: Optional = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Optional]:
     """``nn.MultiheadAttention`` as a function of its weights; query (L, N, E), key (S, N, kdim), value (S, N, vdim).
 
     in_proj_weight: (3E, E), or with use_separate_proj_weight q_proj_weight (E, E), k_proj_weight (E, kdim) and
@@ -87,19 +106,37 @@ def multi_head_attention_forward(
     if as_truth(name, "add_zero_attn", add_zero_attn):
         more.append((None, None))
     parts = Projections(
-        num_heads, tuple(weights), in_proj_bias, tuple(more), lambda y: linear(y, out_proj_weight, out_proj_bias),
+        num_heads,
+        tuple(weights),
+        in_proj_bias,
+        tuple(more),
+        lambda y: linear(y, out_proj_weight, out_proj_bias),
         (static_k, static_v),
-    )  # fmt: skip
+    )
     return attend(
-        name, (query, key, value), parts, False, (key_padding_mask, attn_mask), need_weights, average_attn_weights,
-        is_causal, dropout_p if training else 0.0,
-    )  # fmt: skip
+        name,
+        (query, key, value),
+        parts,
+        False,
+        (key_padding_mask, attn_mask),
+        need_weights,
+        average_attn_weights,
+        is_causal,
+        dropout_p if training else 0.0,
+    )
 
 
 def attend(
-    name: str, inputs: tuple[Tensor, Tensor, Tensor], parts: Projections, batch_first: bool,
-    masks: tuple[Optional, Optional], need_weights: bool, average: bool, is_causal: bool, dropout_p: float,
-) -> tuple[Tensor, Optional]:  # fmt: skip
+    name: str,
+    inputs: tuple[Tensor, Tensor, Tensor],
+    parts: Projections,
+    batch_first: bool,
+    masks: tuple[Optional, Optional],
+    need_weights: bool,
+    average: bool,
+    is_causal: bool,
+    dropout_p: float,
+) -> tuple[Tensor, Optional]:
     """(y, weights) of query, key and value; ``masks`` for the padding of keys, and for pairs of query and key.
 
     Raises: as ``multi_head_attention_forward``.

@@ -24,10 +24,18 @@ __all__ = [
 @advised
 @operator(records=Conv, dtypes="if")
 def conv1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
-    dilation: Extent = 1, groups: int = 1, *, padding_mode: str = "zeros", algorithm: str = "auto",
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    padding_mode: str = "zeros",
+    algorithm: str = "auto",
     workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Convolution over one axis, input (N, Ci, I):
 
     y[n, co, o] = bias[co] + sum x[n, ci, o*stride + r*dilation - padding] * weight[co, ci, r]
@@ -46,10 +54,18 @@ def conv1d(
 @advised
 @operator(records=Conv, dtypes="if")
 def conv2d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
-    dilation: Extent = 1, groups: int = 1, *, padding_mode: str = "zeros", algorithm: str = "auto",
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    padding_mode: str = "zeros",
+    algorithm: str = "auto",
     workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Convolution over two axes, input (N, Ci, H, W):
 
     y[n, co, o] = bias[co] + sum x[n, ci, o*stride + r*dilation - padding] * weight[co, ci, r]
@@ -86,10 +102,18 @@ def conv2d(
 @advised
 @operator(records=Conv, dtypes="if")
 def conv3d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
-    dilation: Extent = 1, groups: int = 1, *, padding_mode: str = "zeros", algorithm: str = "auto",
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    padding_mode: str = "zeros",
+    algorithm: str = "auto",
     workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Convolution over three axes, input (N, Ci, D, H, W):
 
     y[n, co, o] = bias[co] + sum x[n, ci, o*stride + r*dilation - padding] * weight[co, ci, r]
@@ -108,11 +132,22 @@ def conv3d(
 @advised
 @operator(records=ConvInputGrad, dtypes="if")
 def conv_transpose1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
-    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, padding_mode: str = "zeros",
-    output_size: Sequence[int] | None = None, adj: Extent | None = None, target_shape: Extent | None = None,
-    algorithm: str = "auto", workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    padding_mode: str = "zeros",
+    output_size: Sequence[int] | None = None,
+    adj: Extent | None = None,
+    target_shape: Extent | None = None,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
     """Transposed convolution over one axis, input (N, Ci, I):
 
     y[n, co, i*stride + r*dilation - padding] += x[n, ci, i] * weight[ci, co, r], then + bias[co]
@@ -125,19 +160,44 @@ def conv_transpose1d(
     if interpreters and (seen := interpreted(conv_transpose1d, locals())) is not None:
         return seen
     return conv_transpose_nd(
-        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation, padding_mode,
-        output_size, adj, target_shape, algorithm, workspace,
-    )  # fmt: skip
+        "conv_transpose1d",
+        1,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+        padding_mode,
+        output_size,
+        adj,
+        target_shape,
+        algorithm,
+        workspace,
+    )
 
 
 @advised
 @operator(records=ConvInputGrad, dtypes="if")
 def conv_transpose2d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
-    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, padding_mode: str = "zeros",
-    output_size: Sequence[int] | None = None, adj: Extent | None = None, target_shape: Extent | None = None,
-    algorithm: str = "auto", workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    padding_mode: str = "zeros",
+    output_size: Sequence[int] | None = None,
+    adj: Extent | None = None,
+    target_shape: Extent | None = None,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
     """Transposed convolution over two axes, input (N, Ci, H, W):
 
     y[n, co, i*stride + r*dilation - padding] += x[n, ci, i] * weight[ci, co, r], then + bias[co]
@@ -166,19 +226,44 @@ def conv_transpose2d(
     if interpreters and (seen := interpreted(conv_transpose2d, locals())) is not None:
         return seen
     return conv_transpose_nd(
-        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation, padding_mode,
-        output_size, adj, target_shape, algorithm, workspace,
-    )  # fmt: skip
+        "conv_transpose2d",
+        2,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+        padding_mode,
+        output_size,
+        adj,
+        target_shape,
+        algorithm,
+        workspace,
+    )
 
 
 @advised
 @operator(records=ConvInputGrad, dtypes="if")
 def conv_transpose3d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1, padding: Padding = 0,
-    output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, padding_mode: str = "zeros",
-    output_size: Sequence[int] | None = None, adj: Extent | None = None, target_shape: Extent | None = None,
-    algorithm: str = "auto", workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    padding_mode: str = "zeros",
+    output_size: Sequence[int] | None = None,
+    adj: Extent | None = None,
+    target_shape: Extent | None = None,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
     """Transposed convolution over three axes, input (N, Ci, D, H, W):
 
     y[n, co, i*stride + r*dilation - padding] += x[n, ci, i] * weight[ci, co, r], then + bias[co]
@@ -191,6 +276,20 @@ def conv_transpose3d(
     if interpreters and (seen := interpreted(conv_transpose3d, locals())) is not None:
         return seen
     return conv_transpose_nd(
-        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation, padding_mode,
-        output_size, adj, target_shape, algorithm, workspace,
-    )  # fmt: skip
+        "conv_transpose3d",
+        3,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+        padding_mode,
+        output_size,
+        adj,
+        target_shape,
+        algorithm,
+        workspace,
+    )

@@ -43,9 +43,14 @@ __all__ = [
 @advised
 @operator(records=MaxPool, dtypes="if")
 def max_pool1d(
-    input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, dilation: Extent = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
+    input: Tensor,
+    kernel_size: Extent,
+    stride: Extent | None = None,
+    padding: Pairs = 0,
+    dilation: Extent = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """The largest element of each window over one axis (the first of equal ones); padding is never it, NaN always is.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
@@ -62,9 +67,14 @@ def max_pool1d(
 @advised
 @operator(records=MaxPool, dtypes="if")
 def max_pool2d(
-    input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, dilation: Extent = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
+    input: Tensor,
+    kernel_size: Extent,
+    stride: Extent | None = None,
+    padding: Pairs = 0,
+    dilation: Extent = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """The largest element of each window over two axes (the first of equal ones); padding is never it, NaN always is.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
@@ -83,9 +93,14 @@ def max_pool2d(
 @advised
 @operator(records=MaxPool, dtypes="if")
 def max_pool3d(
-    input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, dilation: Extent = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
+    input: Tensor,
+    kernel_size: Extent,
+    stride: Extent | None = None,
+    padding: Pairs = 0,
+    dilation: Extent = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """The largest element of each window over three axes (the first of equal ones); padding is never it, NaN always is.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
@@ -102,9 +117,13 @@ def max_pool3d(
 @advised
 @operator(records=AvgPool, dtypes="if")
 def avg_pool1d(
-    input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, ceil_mode: bool = False,
+    input: Tensor,
+    kernel_size: Extent,
+    stride: Extent | None = None,
+    padding: Pairs = 0,
+    ceil_mode: bool = False,
     count_include_pad: bool = True,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The mean of each window over one axis.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O)
@@ -120,9 +139,14 @@ def avg_pool1d(
 @advised
 @operator(records=AvgPool, dtypes="if")
 def avg_pool2d(
-    input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    kernel_size: Extent,
+    stride: Extent | None = None,
+    padding: Pairs = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
     """The mean of each window over two axes.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O)
@@ -138,16 +162,29 @@ def avg_pool2d(
     if interpreters and (seen := interpreted(avg_pool2d, locals())) is not None:
         return seen
     return avg_pool_nd(
-        "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override,
-    )  # fmt: skip
+        "avg_pool2d",
+        2,
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )
 
 
 @advised
 @operator(records=AvgPool, dtypes="if")
 def avg_pool3d(
-    input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    kernel_size: Extent,
+    stride: Extent | None = None,
+    padding: Pairs = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
     """The mean of each window over three axes.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O)
@@ -158,8 +195,16 @@ def avg_pool3d(
     if interpreters and (seen := interpreted(avg_pool3d, locals())) is not None:
         return seen
     return avg_pool_nd(
-        "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override,
-    )  # fmt: skip
+        "avg_pool3d",
+        3,
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )
 
 
 @advised
@@ -254,8 +299,12 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
 @advised
 @operator(dtypes="bif")
 def lp_pool1d(
-    input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None, ceil_mode: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    norm_type: float,
+    kernel_size: Extent,
+    stride: Extent | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
     """The norm (sum of input**p)**(1/p) of each window over one axis, p = norm_type; p = inf: the largest |input|.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O), O = (I - R)//stride + 1, rounded up with ``ceil_mode``: a
@@ -271,8 +320,12 @@ def lp_pool1d(
 @advised
 @operator(dtypes="bif")
 def lp_pool2d(
-    input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None, ceil_mode: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    norm_type: float,
+    kernel_size: Extent,
+    stride: Extent | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
     """The norm (sum of input**p)**(1/p) of each window over two axes, p = norm_type; p = inf: the largest |input|.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O), O = (I - R)//stride + 1, rounded up with ``ceil_mode``: a
@@ -290,8 +343,12 @@ def lp_pool2d(
 @advised
 @operator(dtypes="bif")
 def lp_pool3d(
-    input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None, ceil_mode: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    norm_type: float,
+    kernel_size: Extent,
+    stride: Extent | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
     """The norm (sum of input**p)**(1/p) of each window over three axes, p = norm_type; p = inf: the largest |input|.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O), O = (I - R)//stride + 1, rounded up with ``ceil_mode``: a
@@ -307,10 +364,13 @@ def lp_pool3d(
 @advised
 @operator(records=MaxPool)
 def fractional_max_pool2d(
-    input: Tensor, kernel_size: Extent, output_size: Extent | None = None,
-    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    input: Tensor,
+    kernel_size: Extent,
+    output_size: Extent | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
     _random_samples: Tensor | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """The largest element of each of O windows over two axes, at random places that cover the input evenly.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
@@ -329,17 +389,27 @@ def fractional_max_pool2d(
     if interpreters and (seen := interpreted(fractional_max_pool2d, locals())) is not None:
         return seen
     return fractional_max_pool_nd(
-        "fractional_max_pool2d", 2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples,
-    )  # fmt: skip
+        "fractional_max_pool2d",
+        2,
+        input,
+        kernel_size,
+        output_size,
+        output_ratio,
+        return_indices,
+        _random_samples,
+    )
 
 
 @advised
 @operator(records=MaxPool)
 def fractional_max_pool3d(
-    input: Tensor, kernel_size: Extent, output_size: Extent | None = None,
-    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    input: Tensor,
+    kernel_size: Extent,
+    output_size: Extent | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
     _random_samples: Tensor | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """The largest element of each of O windows over three axes, at random places that cover the input evenly.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
@@ -351,16 +421,27 @@ def fractional_max_pool3d(
     if interpreters and (seen := interpreted(fractional_max_pool3d, locals())) is not None:
         return seen
     return fractional_max_pool_nd(
-        "fractional_max_pool3d", 3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples,
-    )  # fmt: skip
+        "fractional_max_pool3d",
+        3,
+        input,
+        kernel_size,
+        output_size,
+        output_ratio,
+        return_indices,
+        _random_samples,
+    )
 
 
 @advised
 @operator
 def max_unpool1d(
-    input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Extent = 0,
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Extent,
+    stride: Extent | None = None,
+    padding: Extent = 0,
     output_size: Sequence[int] | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Zeros with the elements of input at the positions ``max_pool1d(..., return_indices=True)`` took them from.
 
     input, indices (N, C, *O) or (C, *O) -> (N, C, *I) or (C, *I), I = (O - 1)*stride + kernel_size - 2*padding on
@@ -377,9 +458,13 @@ def max_unpool1d(
 @advised
 @operator
 def max_unpool2d(
-    input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Extent = 0,
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Extent,
+    stride: Extent | None = None,
+    padding: Extent = 0,
     output_size: Sequence[int] | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Zeros with the elements of input at the positions ``max_pool2d(..., return_indices=True)`` took them from.
 
     input, indices (N, C, *O) or (C, *O) -> (N, C, *I) or (C, *I), I = (O - 1)*stride + kernel_size - 2*padding on
@@ -398,9 +483,13 @@ def max_unpool2d(
 @advised
 @operator
 def max_unpool3d(
-    input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Extent = 0,
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Extent,
+    stride: Extent | None = None,
+    padding: Extent = 0,
     output_size: Sequence[int] | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Zeros with the elements of input at the positions ``max_pool3d(..., return_indices=True)`` took them from.
 
     input, indices (N, C, *O) or (C, *O) -> (N, C, *I) or (C, *I), I = (O - 1)*stride + kernel_size - 2*padding on

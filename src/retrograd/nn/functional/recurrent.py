@@ -26,12 +26,24 @@ __all__ = ["rnn"]
 
 @operator
 def rnn(
-    data: Tensor, parameters: Tensor, state: Tensor, state_cell: Tensor | None = None,
-    sequence_length: Any = None, *, mode: str, state_size: int, num_layers: int = 1, bidirectional: bool = False,
-    p: float = 0.0, state_outputs: bool = False, projection_size: int | None = None,
-    lstm_state_clip_min: float | None = None, lstm_state_clip_max: float | None = None,
-    lstm_state_clip_nan: bool = False, training: bool = True,
-) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
+    data: Tensor,
+    parameters: Tensor,
+    state: Tensor,
+    state_cell: Tensor | None = None,
+    sequence_length: Any = None,
+    *,
+    mode: str,
+    state_size: int,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    p: float = 0.0,
+    state_outputs: bool = False,
+    projection_size: int | None = None,
+    lstm_state_clip_min: float | None = None,
+    lstm_state_clip_max: float | None = None,
+    lstm_state_clip_nan: bool = False,
+    training: bool = True,
+) -> Tensor | tuple[Tensor, ...]:
     """MXNet's RNN operator: y, or with state_outputs (y, hn), for an LSTM (y, hn, cn).
 
     T steps, N sequences, I inputs, H state_size, O projection_size or H, L layers, D directions:
@@ -65,9 +77,16 @@ def rnn(
         raise ValueError(f"rnn: p={p} must be a probability, 0 <= p < 1")
     clip = (lstm_state_clip_min, lstm_state_clip_max)
     layers = packed_stack(
-        "rnn", mode, data.array.shape[2], state_size, num_layers, bidirectional, projection_size,
-        clip=None if clip == (None, None) else clip, clip_nan=lstm_state_clip_nan,
-    )  # fmt: skip
+        "rnn",
+        mode,
+        data.array.shape[2],
+        state_size,
+        num_layers,
+        bidirectional,
+        projection_size,
+        clip=None if clip == (None, None) else clip,
+        clip_nan=lstm_state_clip_nan,
+    )
     weights = _unpacked(parameters, layers)
     lstm = mode == "lstm"
     if state_cell is not None and not lstm:
@@ -117,9 +136,15 @@ def packed_layout(layers: Sequence[Recurrence]) -> list[Parameter]:
 
 
 def packed_stack(
-    name: str, mode: str, input_size: int, state_size: int, num_layers: int, bidirectional: bool,
-    projection_size: int | None, **options: Any,
-) -> tuple[Recurrence, ...]:  # fmt: skip
+    name: str,
+    mode: str,
+    input_size: int,
+    state_size: int,
+    num_layers: int,
+    bidirectional: bool,
+    projection_size: int | None,
+    **options: Any,
+) -> tuple[Recurrence, ...]:
     """The specs of the layers of MXNet's operator.
 
     Raises:

@@ -26,9 +26,12 @@ class CTCLoss(Loss):
     _older = ()
 
     def forward(
-        self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int],
+        self,
+        log_probs: Tensor,
+        targets: Tensor,
+        input_lengths: Tensor | Sequence[int],
         target_lengths: Tensor | Sequence[int],
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         return ctc_loss(
             log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
         )

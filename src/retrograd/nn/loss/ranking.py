@@ -17,9 +17,12 @@ from ..layer import layer
 from .base import Loss
 
 __all__ = [
-    "CosineEmbeddingLoss", "HingeEmbeddingLoss", "MarginRankingLoss", "TripletMarginLoss",
+    "CosineEmbeddingLoss",
+    "HingeEmbeddingLoss",
+    "MarginRankingLoss",
+    "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
-]  # fmt: skip
+]
 
 
 @layer
@@ -99,6 +102,11 @@ class TripletMarginWithDistanceLoss(Loss):
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return triplet_margin_with_distance_loss(
-            anchor, positive, negative, distance_function=self.distance_function, margin=self.margin, swap=self.swap,
+            anchor,
+            positive,
+            negative,
+            distance_function=self.distance_function,
+            margin=self.margin,
+            swap=self.swap,
             reduction=self.reduction,
-        )  # fmt: skip
+        )

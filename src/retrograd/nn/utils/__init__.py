@@ -11,9 +11,21 @@ from .spectral_norm import remove_spectral_norm, spectral_norm
 from .weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
-    "parameters_to_vector", "parametrizations", "parametrize", "per_sample_gradients", "register_per_sample_rule",
-    "remove_spectral_norm", "remove_weight_norm", "rnn", "skip_init", "spectral_norm", "tuples",
-    "vector_to_parameters", "weight_norm", *clip_grad.__all__, *fusion.__all__,
-]  # fmt: skip
+    "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "per_sample_gradients",
+    "register_per_sample_rule",
+    "remove_spectral_norm",
+    "remove_weight_norm",
+    "rnn",
+    "skip_init",
+    "spectral_norm",
+    "tuples",
+    "vector_to_parameters",
+    "weight_norm",
+    *clip_grad.__all__,
+    *fusion.__all__,
+]
 
 attach_to_module(__name__)

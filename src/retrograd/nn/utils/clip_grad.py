@@ -17,14 +17,21 @@ from ...kernel_set import kernels
 from ...ops.arguments.checks import as_list, as_real, as_truth, is_number
 
 __all__ = [
-    "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm",
-]  # fmt: skip
+    "clip_grad_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+]
 
 
 def clip_grad_norm_(
-    parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
     foreach: bool | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Multiply all gradients, in place, by min(1, max_norm / (norm + 1e-6)); return the old norm, a 0-d Tensor.
 
     The norm is that of one vector of all elements of all gradients: the norm_type-th root of the sum of their absolute
@@ -44,18 +51,23 @@ def clip_grad_norm_(
 
 
 def clip_grad_norm(
-    parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
     foreach: bool | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """``clip_grad_norm_`` under its old name, with a FutureWarning."""
     warnings.warn("nn.utils.clip_grad_norm is now deprecated in favor of clip_grad_norm_.", FutureWarning, stacklevel=2)
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def get_total_norm(
-    tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
     foreach: bool | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The norm of all elements of the tensors as one vector, a 0-d Tensor; see ``clip_grad_norm_``.
 
     Raises:
@@ -115,9 +127,7 @@ def _as_tensor(norm: float, arrays: list[np.ndarray]) -> Tensor:
     return Tensor(from_host(norm, dtype))
 
 
-def clip_grad_value_(
-    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
-) -> None:
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Clip every element of every gradient, in place, to [-clip_value, clip_value]. NaN stays NaN.
 
     foreach: without meaning here.

@@ -40,9 +40,15 @@ def fuse_conv_bn_eval(conv: AnyModule, bn: Module, transpose: bool = False) -> A
 
 
 def fuse_conv_bn_weights(
-    conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None,
-    bn_b: Tensor | None, transpose: bool = False,
-) -> Weights:  # fmt: skip
+    conv_w: Tensor,
+    conv_b: Tensor | None,
+    bn_rm: Tensor,
+    bn_rv: Tensor,
+    bn_eps: float,
+    bn_w: Tensor | None,
+    bn_b: Tensor | None,
+    transpose: bool = False,
+) -> Weights:
     """weight * scale and (bias - mean) * scale + bn_b, scale = bn_w / sqrt(var + eps) per output channel."""
     name = "fuse_conv_bn_weights"
     require_float(name, conv_w, "conv_w")
@@ -73,9 +79,14 @@ def fuse_linear_bn_eval(linear: AnyModule, bn: Module) -> AnyModule:
 
 
 def fuse_linear_bn_weights(
-    linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None,
+    linear_w: Tensor,
+    linear_b: Tensor | None,
+    bn_rm: Tensor,
+    bn_rv: Tensor,
+    bn_eps: float,
+    bn_w: Tensor | None,
     bn_b: Tensor | None,
-) -> Weights:  # fmt: skip
+) -> Weights:
     """As ``fuse_conv_bn_weights``, of a linear layer's weight."""
     return _folded("fuse_linear_bn_weights", linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, (-1, 1))
 
@@ -92,9 +103,16 @@ def _copied(name: str, layer: AnyModule, bn: Any) -> AnyModule:
 
 
 def _folded(
-    name: str, weight: Tensor, bias: Tensor | None, mean: Tensor, var: Tensor, eps: float, scale: Tensor | None,
-    shift: Tensor | None, channels: tuple[int, ...],
-) -> Weights:  # fmt: skip
+    name: str,
+    weight: Tensor,
+    bias: Tensor | None,
+    mean: Tensor,
+    var: Tensor,
+    eps: float,
+    scale: Tensor | None,
+    shift: Tensor | None,
+    channels: tuple[int, ...],
+) -> Weights:
     for label, value in (("weight", weight), ("running mean", mean), ("running variance", var)):
         require_float(name, value, label)
     for label, given in (("bias", bias), ("bn_w", scale), ("bn_b", shift)):

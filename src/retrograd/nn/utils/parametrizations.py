@@ -74,7 +74,7 @@ def orthogonal(
     if orthogonal_map is None:
         orthogonal_map = "matrix_exp" if shape[-2] == shape[-1] else "householder"
     if orthogonal_map not in _MAPS:
-        raise ValueError(f'orthogonal: orthogonal_map={orthogonal_map!r} is none of {", ".join(map(repr, _MAPS))}')
+        raise ValueError(f"orthogonal: orthogonal_map={orthogonal_map!r} is none of {', '.join(map(repr, _MAPS))}")
     return register_parametrization(module, name, _Orthogonal(shape, orthogonal_map, use_trivialization))
 
 
@@ -172,7 +172,7 @@ class _Orthogonal(Module):
         if self.orthogonal_map != "householder":
             raise NotImplementedError(
                 f"orthogonal: a weight cannot be assigned to the map {self.orthogonal_map!r} without "
-                'use_trivialization, because that map has no simple inverse; take use_trivialization=True or the map '
+                "use_trivialization, because that map has no simple inverse; take use_trivialization=True or the map "
                 '"householder"'
             )
         a, tau = (each.array for each in geqrf(Tensor(kernels.reshaped(tall, tall.shape))))

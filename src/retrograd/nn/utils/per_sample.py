@@ -135,9 +135,7 @@ class _Watch:
             reason = refusal_of(layer)
             if reason is not None and own_parameters(layer, recurse=True):
                 self.stop()
-                raise ValueError(
-                    f"per_sample_gradients: {path or 'the module'} ({type(layer).__name__}) {reason}"
-                )
+                raise ValueError(f"per_sample_gradients: {path or 'the module'} ({type(layer).__name__}) {reason}")
             computed = hasattr(type(layer), "_computed")  # its parameters are in a child, see parametrize.py
             if own_parameters(layer, recurse=computed or has_rule(layer)):
                 entered, called = partial(self._entered, path), partial(self._called, path)

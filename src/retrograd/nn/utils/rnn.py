@@ -28,9 +28,17 @@ from ...ops.shape.shape import reshape, transpose
 from .truncation import detached, truncated
 
 __all__ = [
-    "PackedSequence", "detached", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
-    "pad_sequence", "truncated", "unpack_sequence", "unpad_sequence",
-]  # fmt: skip
+    "PackedSequence",
+    "detached",
+    "invert_permutation",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "truncated",
+    "unpack_sequence",
+    "unpad_sequence",
+]
 
 
 class _Fields(NamedTuple):
@@ -224,8 +232,7 @@ def pack_padded_sequence(
     if enforce_sorted:
         if any(after > before for before, after in pairwise(given)):
             raise ValueError(
-                f"pack_padded_sequence: lengths={given} must be in descending order; or pass "
-                "enforce_sorted=False"
+                f"pack_padded_sequence: lengths={given} must be in descending order; or pass enforce_sorted=False"
             )
     else:
         order = Tensor(exact("topk")(counts, count, 0, True))

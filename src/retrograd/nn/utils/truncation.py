@@ -92,7 +92,7 @@ def truncated(layer: Any, x: Tensor, steps: int, hx: Any = None, lengths: Any = 
 
 def _pieces(
     layer: Any, x: Tensor, axis: int, steps: int, states: Any, counts: np.ndarray | None
-) -> Iterator[tuple[Any, ...]]:  # fmt: skip
+) -> Iterator[tuple[Any, ...]]:
     masks, given = SequenceMasks(), None if counts is None else integers(counts, "the steps that are left")
     for begin in range(0, x.array.shape[axis], steps):
         piece = x[:, begin : begin + steps] if axis else x[begin : begin + steps]

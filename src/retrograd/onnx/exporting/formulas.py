@@ -15,12 +15,36 @@ from ..errors import UnsupportedError
 from .writer import Value, Writer
 
 SAME = {  # primitives and formulas that ONNX has under another name
-    "absolute": "Abs", "sqrt": "Sqrt", "floor": "Floor", "ceil": "Ceil", "nearest": "Round", "exp": "Exp",
-    "exp_negative": "Exp", "log": "Log", "tanh": "Tanh", "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin",
-    "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "asinh": "Asinh", "acosh": "Acosh",
-    "atanh": "Atanh", "pow": "Pow", "sign": "Sign", "sigmoid": "Sigmoid", "erf": "Erf", "add": "Add", "sub": "Sub",
-    "mul": "Mul", "div": "Div", "neg": "Neg",
-}  # fmt: skip
+    "absolute": "Abs",
+    "sqrt": "Sqrt",
+    "floor": "Floor",
+    "ceil": "Ceil",
+    "nearest": "Round",
+    "exp": "Exp",
+    "exp_negative": "Exp",
+    "log": "Log",
+    "tanh": "Tanh",
+    "sin": "Sin",
+    "cos": "Cos",
+    "tan": "Tan",
+    "asin": "Asin",
+    "acos": "Acos",
+    "atan": "Atan",
+    "sinh": "Sinh",
+    "cosh": "Cosh",
+    "asinh": "Asinh",
+    "acosh": "Acosh",
+    "atanh": "Atanh",
+    "pow": "Pow",
+    "sign": "Sign",
+    "sigmoid": "Sigmoid",
+    "erf": "Erf",
+    "add": "Add",
+    "sub": "Sub",
+    "mul": "Mul",
+    "div": "Div",
+    "neg": "Neg",
+}
 
 
 class Register:

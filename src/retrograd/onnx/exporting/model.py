@@ -198,9 +198,12 @@ def _proto(
     graph = helper.make_graph(nodes, name, givens, found, initializers)
     opset = helper.make_opsetid("", writer.opset)
     model = helper.make_model(
-        graph, opset_imports=[opset], producer_name="retrograd", producer_version=__version__,
+        graph,
+        opset_imports=[opset],
+        producer_name="retrograd",
+        producer_version=__version__,
         ir_version=helper.find_min_ir_version_for([opset]),
-    )  # fmt: skip
+    )
     package.checker.check_model(model, full_check=True)
     return model
 

@@ -162,9 +162,15 @@ class Writer:
         return self._promises.get(value.name)
 
     def node(
-        self, operator: str, *inputs: Value | None, dtype: Any = None, outputs: int = 1, opset: int = OPSET,
-        more: Mapping[str, Any] | None = None, **attributes: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        operator: str,
+        *inputs: Value | None,
+        dtype: Any = None,
+        outputs: int = 1,
+        opset: int = OPSET,
+        more: Mapping[str, Any] | None = None,
+        **attributes: Any,
+    ) -> Any:
         """Write a node; returns its output, or a tuple of several.
 
         dtype: of the outputs; by default that of the first input. opset: the least in which the node is as meant.

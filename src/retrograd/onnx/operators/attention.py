@@ -19,9 +19,15 @@ _DOUBLE = 11  # among ONNX's types
 
 @operator("Attention", constants=(3, 6))
 def attention(
-    node: Node, q: Value, k: Value, v: Value, mask: Value = None, past_k: Value = None, past_v: Value = None,
+    node: Node,
+    q: Value,
+    k: Value,
+    v: Value,
+    mask: Value = None,
+    past_k: Value = None,
+    past_v: Value = None,
     lengths: Value = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """softmax(scale q kᵀ + mask) v of each head, with past keys and values before the new ones.
 
     q, k, v (N, heads, L, D), or (N, L, heads * D). Heads of q may share those of k and v.

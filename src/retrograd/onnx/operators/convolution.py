@@ -42,9 +42,17 @@ def conv_integer(node: Node, x: Value, w: Value, x_zero: Value = None, w_zero: V
 
 @operator("QLinearConv", constants=tuple(range(9)))
 def qlinear_conv(
-    node: Node, x: Value, x_scale: Value, x_zero: Value, w: Value, w_scale: Value, w_zero: Value, y_scale: Value,
-    y_zero: Value, b: Value = None,
-) -> Tensor:  # fmt: skip
+    node: Node,
+    x: Value,
+    x_scale: Value,
+    x_zero: Value,
+    w: Value,
+    w_scale: Value,
+    w_zero: Value,
+    y_scale: Value,
+    y_zero: Value,
+    b: Value = None,
+) -> Tensor:
     bias = None if b is None else wrap(array_of(b).astype(np.float64))
     total = _conv(node, _centred(x, x_zero), _centred(w, w_zero, 0), bias).array
     weights = array_of(w_scale).astype(np.float64).reshape(-1, *(1,) * (total.ndim - 2))
@@ -89,8 +97,9 @@ def conv_transpose(node: Node, x: Value, w: Value, b: Value = None) -> Tensor:
     stride, dilation = steps(node, "strides", axes), steps(node, "dilations", axes)
     extra = tuple(node["output_padding"] or (0,) * axes)
     # the last output of the full convolution, without paddings
-    full = [(i - 1) * s + (k - 1) * d + 1
-            for i, s, k, d in zip(x.shape[2:], stride, w.shape[2:], dilation, strict=True)]  # fmt: skip
+    full = [
+        (i - 1) * s + (k - 1) * d + 1 for i, s, k, d in zip(x.shape[2:], stride, w.shape[2:], dilation, strict=True)
+    ]
     mode = node["auto_pad"] or "NOTSET"
     wanted = node["output_shape"]
     if wanted is None and mode.startswith("SAME"):
@@ -108,9 +117,14 @@ def conv_transpose(node: Node, x: Value, w: Value, b: Value = None) -> Tensor:
 
 
 def transposed(
-    x: Tensor, w: Tensor, b: Tensor | None, stride: Sequence[int], dilation: Sequence[int], groups: int,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None,
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
     cuts: Sequence[tuple[int, int]],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A transposed convolution without the outputs that are cut off at both ends of each axis; a negative cut adds
     outputs that no input reaches."""
     axes = x.ndim - 2
@@ -122,9 +136,7 @@ def transposed(
 
 
 @operator("DeformConv")
-def deform_conv(
-    node: Node, x: Value, w: Value, offset: Value, b: Value = None, mask: Value = None
-) -> Tensor:
+def deform_conv(node: Node, x: Value, w: Value, offset: Value, b: Value = None, mask: Value = None) -> Tensor:
     x, w = floating(x), floating(w)
     if x.ndim != 4:
         raise UnsupportedError(f"a deformable convolution over {x.ndim - 2} axes")

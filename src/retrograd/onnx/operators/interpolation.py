@@ -127,8 +127,10 @@ def _weights(node: Node, at: np.ndarray, inputs: int, factor: float) -> np.ndarr
 
 def _nearest(mode: str | None, at: np.ndarray) -> np.ndarray:
     rule: Any = {
-        "floor": np.floor, "ceil": np.ceil, "round_prefer_ceil": lambda p: np.floor(p + 0.5),
-    }.get(mode or "", lambda p: np.ceil(p - 0.5))  # fmt: skip
+        "floor": np.floor,
+        "ceil": np.ceil,
+        "round_prefer_ceil": lambda p: np.floor(p + 0.5),
+    }.get(mode or "", lambda p: np.ceil(p - 0.5))
     return np.asarray(rule(at)).astype(int)
 
 

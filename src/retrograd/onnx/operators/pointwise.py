@@ -21,28 +21,62 @@ from .registry import operator
 
 # name -> ours, of one operand in float32 or float64
 _OF_FLOATS: dict[str, Callable[[Tensor], Tensor]] = {
-    "Acos": ops.acos, "Acosh": ops.acosh, "Asin": ops.asin, "Asinh": ops.asinh, "Atan": ops.atan, "Atanh": ops.atanh,
-    "Ceil": ops.ceil, "Cos": ops.cos, "Cosh": ops.cosh, "Erf": ops.erf, "Exp": ops.exp, "Floor": ops.floor,
-    "HardSwish": functional.hardswish, "Log": ops.log, "Mish": functional.mish, "Reciprocal": ops.reciprocal,
-    "Round": ops.round, "Sigmoid": ops.sigmoid, "Sin": ops.sin, "Sinh": ops.sinh, "Softplus": functional.softplus,
-    "Softsign": functional.softsign, "Sqrt": ops.sqrt, "Tan": ops.tan, "Tanh": ops.tanh,
-}  # fmt: skip
+    "Acos": ops.acos,
+    "Acosh": ops.acosh,
+    "Asin": ops.asin,
+    "Asinh": ops.asinh,
+    "Atan": ops.atan,
+    "Atanh": ops.atanh,
+    "Ceil": ops.ceil,
+    "Cos": ops.cos,
+    "Cosh": ops.cosh,
+    "Erf": ops.erf,
+    "Exp": ops.exp,
+    "Floor": ops.floor,
+    "HardSwish": functional.hardswish,
+    "Log": ops.log,
+    "Mish": functional.mish,
+    "Reciprocal": ops.reciprocal,
+    "Round": ops.round,
+    "Sigmoid": ops.sigmoid,
+    "Sin": ops.sin,
+    "Sinh": ops.sinh,
+    "Softplus": functional.softplus,
+    "Softsign": functional.softsign,
+    "Sqrt": ops.sqrt,
+    "Tan": ops.tan,
+    "Tanh": ops.tanh,
+}
 # name -> ours, and NumPy's for other types
 _OF_ONE: dict[str, tuple[Any, Any]] = {
-    "Abs": (ops.abs, np.abs), "Neg": (ops.neg, np.negative), "Sign": (ops.sign, np.sign),
+    "Abs": (ops.abs, np.abs),
+    "Neg": (ops.neg, np.negative),
+    "Sign": (ops.sign, np.sign),
     "Relu": (functional.relu, lambda x: np.maximum(x, x.dtype.type(0))),
-}  # fmt: skip
+}
 _OF_TWO: dict[str, tuple[Any, Any]] = {
-    "Add": (ops.add, np.add), "Sub": (ops.sub, np.subtract), "Mul": (ops.mul, np.multiply),
+    "Add": (ops.add, np.add),
+    "Sub": (ops.sub, np.subtract),
+    "Mul": (ops.mul, np.multiply),
     "Div": (ops.div, lambda a, b: np.trunc(np.true_divide(a, b)).astype(a.dtype)),
-    "Max": (ops.maximum, np.maximum), "Min": (ops.minimum, np.minimum), "Sum": (ops.add, np.add),
+    "Max": (ops.maximum, np.maximum),
+    "Min": (ops.minimum, np.minimum),
+    "Sum": (ops.add, np.add),
     "Mean": (ops.add, np.add),
-}  # fmt: skip
+}
 _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    "Equal": np.equal, "Greater": np.greater, "GreaterOrEqual": np.greater_equal, "Less": np.less,
-    "LessOrEqual": np.less_equal, "And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor,
-    "BitwiseAnd": np.bitwise_and, "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor,
-}  # fmt: skip
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "And": np.logical_and,
+    "Or": np.logical_or,
+    "Xor": np.logical_xor,
+    "BitwiseAnd": np.bitwise_and,
+    "BitwiseOr": np.bitwise_or,
+    "BitwiseXor": np.bitwise_xor,
+}
 
 
 def _is_float(value: Value) -> bool:

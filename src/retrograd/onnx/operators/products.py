@@ -39,9 +39,16 @@ def matmul_integer(node: Node, a: Value, b: Value, a_zero: Value = None, b_zero:
 
 @operator("QLinearMatMul", constants=tuple(range(8)))
 def qlinear_matmul(
-    node: Node, a: Value, a_scale: Value, a_zero: Value, b: Value, b_scale: Value, b_zero: Value, y_scale: Value,
+    node: Node,
+    a: Value,
+    a_scale: Value,
+    a_zero: Value,
+    b: Value,
+    b_scale: Value,
+    b_zero: Value,
+    y_scale: Value,
     y_zero: Value,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     total = np.matmul(_centred(a, a_zero, -1), _centred(b, b_zero, -2))
     scales = array_of(a_scale).astype(np.float64) * array_of(b_scale).astype(np.float64) / array_of(y_scale)
     return wrap(saturated(np.rint(total * scales) + array_of(y_zero), array_of(y_zero).dtype))

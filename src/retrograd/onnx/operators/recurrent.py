@@ -25,17 +25,22 @@ _MODES = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn_tanh"}
 
 
 @operator("RNN", "GRU", constants=(4,))
-def rnn(
-    node: Node, x: Value, w: Value, r: Value, b: Value = None, lengths: Value = None, h0: Value = None
-) -> Any:
+def rnn(node: Node, x: Value, w: Value, r: Value, b: Value = None, lengths: Value = None, h0: Value = None) -> Any:
     return _layer(node, x, w, r, b, lengths, h0, None, None)[:2]
 
 
 @operator("LSTM", constants=(4,))
 def lstm(
-    node: Node, x: Value, w: Value, r: Value, b: Value = None, lengths: Value = None, h0: Value = None,
-    c0: Value = None, p: Value = None,
-) -> Any:  # fmt: skip
+    node: Node,
+    x: Value,
+    w: Value,
+    r: Value,
+    b: Value = None,
+    lengths: Value = None,
+    h0: Value = None,
+    c0: Value = None,
+    p: Value = None,
+) -> Any:
     return _layer(node, x, w, r, b, lengths, h0, c0, p)
 
 
@@ -59,9 +64,15 @@ def _layer(
         weights.append(Weights(w_ih, w_hh, b_ih, b_hh, peephole=peephole))
     reverse = {"forward": (False,), "reverse": (True,)}.get(node["direction"], (False, True))
     spec = recurrence(
-        name, mode or _MODES[name], x.shape[2], units, reverse=reverse,
-        bias=b is not None, peephole=p is not None, reset_after=bool(node["linear_before_reset"]) or name != "GRU",
-    )  # fmt: skip
+        name,
+        mode or _MODES[name],
+        x.shape[2],
+        units,
+        reverse=reverse,
+        bias=b is not None,
+        peephole=p is not None,
+        reset_after=bool(node["linear_before_reset"]) or name != "GRU",
+    )
     counts = None if lengths is None else wrap(array_of(lengths).astype("int64"))
     if mode is None:
         check_layer(name, x, h0, c0, weights, spec)

@@ -74,9 +74,14 @@ def cells_of(node: Node, names: Sequence[str], directions: int) -> list[Cell]:
 
 
 def layer(
-    x: Tensor, h0: Tensor | None, c0: Tensor | None, weights: Sequence[Weights], spec: Recurrence,
-    lengths: np.ndarray | None, cells: Sequence[Cell],
-) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
+    x: Tensor,
+    h0: Tensor | None,
+    c0: Tensor | None,
+    weights: Sequence[Weights],
+    spec: Recurrence,
+    lengths: np.ndarray | None,
+    cells: Sequence[Cell],
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """x (T, N, I), h0 and c0 (D, N, H) or None, checked -> y (T, N, D*H), and the last states (D, N, H)."""
     steps, batch = x.shape[:2]
     over = None if lengths is None else np.arange(steps)[:, None, None] >= lengths[:, None]  # (T, N, 1)

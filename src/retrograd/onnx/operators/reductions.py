@@ -30,13 +30,19 @@ _OF_FLOATS: dict[str, Callable[[Tensor, Axes], Tensor]] = {
 }
 # along no axis; the others leave an entry as it is
 _OF_ENTRIES: dict[str, Callable[[Tensor], Tensor]] = {
-    "ReduceL1": ops.abs, "ReduceL2": ops.abs, "ReduceLogSum": ops.log, "ReduceSumSquare": ops.square,
-}  # fmt: skip
+    "ReduceL1": ops.abs,
+    "ReduceL2": ops.abs,
+    "ReduceLogSum": ops.log,
+    "ReduceSumSquare": ops.square,
+}
 _OF_WHOLE: dict[str, Callable[..., Any]] = {
-    "ReduceMax": np.max, "ReduceMin": np.min, "ReduceProd": np.prod, "ReduceSum": np.sum,
+    "ReduceMax": np.max,
+    "ReduceMin": np.min,
+    "ReduceProd": np.prod,
+    "ReduceSum": np.sum,
     "ReduceL1": lambda x, axis, **kept: np.abs(x).sum(axis, **kept),
     "ReduceSumSquare": lambda x, axis, **kept: (x * x).sum(axis, **kept),
-}  # fmt: skip
+}
 
 
 @operator(*_OF_FLOATS, constants=(1,))
@@ -72,14 +78,17 @@ def _of_nothing(name: str, x: np.ndarray, along: Axes) -> Tensor:
     with np.errstate(all="ignore"):
         kept: dict[str, Any] = {"axis": along, "keepdims": True}
         found: Any = {
-            "ReduceSum": lambda: np.sum(x, **kept), "ReduceProd": lambda: np.prod(x, **kept),
-            "ReduceMean": lambda: np.mean(x, **kept), "ReduceL1": lambda: np.sum(np.abs(x), **kept),
-            "ReduceL2": lambda: np.sqrt(np.sum(x * x, **kept)), "ReduceSumSquare": lambda: np.sum(x * x, **kept),
+            "ReduceSum": lambda: np.sum(x, **kept),
+            "ReduceProd": lambda: np.prod(x, **kept),
+            "ReduceMean": lambda: np.mean(x, **kept),
+            "ReduceL1": lambda: np.sum(np.abs(x), **kept),
+            "ReduceL2": lambda: np.sqrt(np.sum(x * x, **kept)),
+            "ReduceSumSquare": lambda: np.sum(x * x, **kept),
             "ReduceLogSum": lambda: np.log(np.sum(x, **kept)),
             "ReduceLogSumExp": lambda: np.log(np.sum(np.exp(x), **kept)),
             "ReduceMax": lambda: np.max(x, initial=-np.inf, **kept),
             "ReduceMin": lambda: np.min(x, initial=np.inf, **kept),
-        }[name]()  # fmt: skip
+        }[name]()
     return wrap(np.asarray(found, x.dtype))
 
 

@@ -13,10 +13,26 @@ from ..node import DOMAIN
 Compute = Callable[..., Any]
 
 _FAMILIES = (
-    "attention", "casts", "control", "convolution", "fourier", "indexing", "interpolation", "losses", "normalization",
-    "pointwise", "pooling", "products", "random", "recurrent", "reductions", "scatter", "sequences", "shapes",
+    "attention",
+    "casts",
+    "control",
+    "convolution",
+    "fourier",
+    "indexing",
+    "interpolation",
+    "losses",
+    "normalization",
+    "pointwise",
+    "pooling",
+    "products",
+    "random",
+    "recurrent",
+    "reductions",
+    "scatter",
+    "sequences",
+    "shapes",
     "training",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -41,9 +57,14 @@ _operators: dict[tuple[str, str], Operator] = {}
 
 
 def operator(
-    *names: str, domain: str = DOMAIN, constants: tuple[int, ...] = (), stateful: bool = False, branches: bool = False,
-    typed: bool = False, differentiates: bool = False,
-) -> Callable[[Compute], Compute]:  # fmt: skip
+    *names: str,
+    domain: str = DOMAIN,
+    constants: tuple[int, ...] = (),
+    stateful: bool = False,
+    branches: bool = False,
+    typed: bool = False,
+    differentiates: bool = False,
+) -> Callable[[Compute], Compute]:
     """Register a function under the names of operators."""
 
     def register(compute: Compute) -> Compute:

@@ -95,9 +95,7 @@ def reverse_sequence(node: Node, x: Value, lengths: Value) -> Value:
 def unique(node: Node, x: Value) -> tuple[Value, ...]:
     """Distinct entries or slices, sorted or as they come, with first places, the way back, and counts."""
     array, axis = array_of(x), node["axis"]
-    found, first, back, counts = np.unique(
-        array, return_index=True, return_inverse=True, return_counts=True, axis=axis
-    )
+    found, first, back, counts = np.unique(array, return_index=True, return_inverse=True, return_counts=True, axis=axis)
     back = back.reshape(-1)
     if not node["sorted"]:
         order = np.argsort(first, kind="stable")

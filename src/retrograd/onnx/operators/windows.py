@@ -40,9 +40,13 @@ def paddings(
 
 
 def check_outputs(
-    first: Sequence[int], size: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
+    first: Sequence[int],
+    size: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
     padding: Pairs,
-) -> None:  # fmt: skip
+) -> None:
     """Check that the outputs of all windows are not more than a file should ask for.
 
     Raises:

@@ -68,9 +68,14 @@ class Case:
 
 
 def case(
-    name: str, operator: str, *inputs: Numbers | Shape | None, outputs: int = 1,
-    weighted: Sequence[int] | None = None, opset: int = OPSET, **attributes: Any,
-) -> Case:  # fmt: skip
+    name: str,
+    operator: str,
+    *inputs: Numbers | Shape | None,
+    outputs: int = 1,
+    weighted: Sequence[int] | None = None,
+    opset: int = OPSET,
+    **attributes: Any,
+) -> Case:
     """A row of a table of cases.
 
     Args:

@@ -61,22 +61,33 @@ CASES = [
     _transposed("2d_even_kernel", (1, 2, 4, 3), (2, 3, 2, 4), strides=[2, 2], pads=[0, 1, 0, 1]),
     _transposed("2d_strides", (1, 2, 3, 4), (2, 2, 3, 2), strides=[2, 3]),
     _transposed("2d_strides_wider_than_kernel", (1, 2, 3, 3), (2, 2, 2, 2), strides=[3, 4]),
-    _transposed("2d_output_padding", (1, 2, 4, 3), (2, 3, 3, 3), strides=[2, 3], pads=[1, 1, 1, 1],
-                output_padding=[1, 2]),
+    _transposed(
+        "2d_output_padding", (1, 2, 4, 3), (2, 3, 3, 3), strides=[2, 3], pads=[1, 1, 1, 1], output_padding=[1, 2]
+    ),
     _transposed("2d_output_shape", (1, 2, 3, 3), (2, 2, 3, 3), strides=[3, 2], output_shape=[8, 6]),
     _transposed("2d_groups", (2, 4, 4, 3), (4, 2, 3, 3), group=2, strides=[2, 1]),
     _transposed("2d_depthwise", (1, 3, 4, 4), (3, 1, 3, 3), group=3, strides=[2, 2], pads=[1, 1, 1, 1]),
     _transposed("2d_dilation", (1, 2, 4, 5), (2, 2, 2, 3), dilations=[2, 2]),
-    _transposed("2d_strides_and_dilation", (1, 2, 3, 4), (2, 2, 3, 3), strides=[2, 3], dilations=[2, 2],
-                pads=[1, 2, 1, 2]),
+    _transposed(
+        "2d_strides_and_dilation", (1, 2, 3, 4), (2, 2, 3, 3), strides=[2, 3], dilations=[2, 2], pads=[1, 2, 1, 2]
+    ),
     _transposed("2d_asymmetric_padding", (1, 2, 4, 5), (2, 3, 3, 3), pads=[0, 2, 1, 0]),
     _transposed("2d_no_bias", (2, 2, 3, 4), (2, 3, 3, 2), bias=False),
     _transposed("3d", (1, 2, 3, 2, 3), (2, 2, 2, 3, 2)),
     _transposed("3d_strides", (1, 2, 2, 3, 2), (2, 1, 3, 2, 3), strides=[2, 2, 3], output_padding=[1, 0, 2]),
     _transposed("3d_groups", (1, 4, 2, 2, 3), (4, 1, 2, 3, 2), group=2, bias=False),
     _deformed("2d", (1, 2, 5, 6), (2, 2, 3, 3), (3, 4)),
-    _deformed("2d_mask_and_groups", (1, 4, 5, 5), (4, 2, 2, 2), (3, 3), mask=True, group=2, offset_group=2,
-              strides=[2, 2], pads=[1, 1, 0, 0], dilations=[1, 1]),
-    case("col2im", "Col2Im", (1, 12, 8), whole(4, 5), whole(2, 3), strides=[2, 1], pads=[0, 1, 0, 0],
-         dilations=[1, 1]),
-]  # fmt: skip
+    _deformed(
+        "2d_mask_and_groups",
+        (1, 4, 5, 5),
+        (4, 2, 2, 2),
+        (3, 3),
+        mask=True,
+        group=2,
+        offset_group=2,
+        strides=[2, 2],
+        pads=[1, 1, 0, 0],
+        dilations=[1, 1],
+    ),
+    case("col2im", "Col2Im", (1, 12, 8), whole(4, 5), whole(2, 3), strides=[2, 1], pads=[0, 1, 0, 0], dilations=[1, 1]),
+]

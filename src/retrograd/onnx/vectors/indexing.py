@@ -41,6 +41,13 @@ CASES = [
     case("top_k_smallest", "TopK", Apart((5, 3)), whole(3), outputs=2, weighted=[0], axis=0, largest=0),
     _sampled("linear", mode="linear", padding_mode="zeros", align_corners=0),
     _sampled("linear_align_corners", mode="linear", padding_mode="border", align_corners=1),
-    case("grid_sample_grid", "GridSample", (1, 2, 3, 4), Uniform((1, 2, 2, 2), 0.0625, 0.1875), mode="linear",
-         padding_mode="zeros", align_corners=1),
-]  # fmt: skip
+    case(
+        "grid_sample_grid",
+        "GridSample",
+        (1, 2, 3, 4),
+        Uniform((1, 2, 2, 2), 0.0625, 0.1875),
+        mode="linear",
+        padding_mode="zeros",
+        align_corners=1,
+    ),
+]

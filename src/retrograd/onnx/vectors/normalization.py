@@ -15,9 +15,16 @@ def _batch(name: str, x: Shape, **options: Any) -> Case:
     channels = (x[1],)
     mean, variance = Fixed(Uniform(channels)), Fixed(Uniform(channels, 0.5, 2))
     return case(
-        f"batch_normalization_{name}", "BatchNormalization", x, channels, channels, mean, variance, epsilon=_EPSILON,
+        f"batch_normalization_{name}",
+        "BatchNormalization",
+        x,
+        channels,
+        channels,
+        mean,
+        variance,
+        epsilon=_EPSILON,
         **options,
-    )  # fmt: skip
+    )
 
 
 def _training(name: str, x: Shape, weighted: list[int]) -> Case:
@@ -28,24 +35,43 @@ def _layer(name: str, x: Shape, axis: int, *, bias: bool = True, **options: Any)
     shape = x[axis:]
     more = [shape] if bias else []
     return case(
-        f"layer_normalization_{name}", "LayerNormalization", x, shape, *more, axis=axis, epsilon=_EPSILON,
-        stash_type=_DOUBLE, **options,
-    )  # fmt: skip
+        f"layer_normalization_{name}",
+        "LayerNormalization",
+        x,
+        shape,
+        *more,
+        axis=axis,
+        epsilon=_EPSILON,
+        stash_type=_DOUBLE,
+        **options,
+    )
 
 
 def _rms(name: str, x: Shape, axis: int) -> Case:
     return case(
-        f"rms_normalization_{name}", "RMSNormalization", x, x[axis:], axis=axis, epsilon=_EPSILON, stash_type=_DOUBLE,
+        f"rms_normalization_{name}",
+        "RMSNormalization",
+        x,
+        x[axis:],
+        axis=axis,
+        epsilon=_EPSILON,
+        stash_type=_DOUBLE,
         opset=23,
-    )  # fmt: skip
+    )
 
 
 def _group(name: str, x: Shape, groups: int) -> Case:
     channels = (x[1],)
     return case(
-        f"group_normalization_{name}", "GroupNormalization", x, channels, channels, num_groups=groups,
-        epsilon=_EPSILON, stash_type=_DOUBLE,
-    )  # fmt: skip
+        f"group_normalization_{name}",
+        "GroupNormalization",
+        x,
+        channels,
+        channels,
+        num_groups=groups,
+        epsilon=_EPSILON,
+        stash_type=_DOUBLE,
+    )
 
 
 def _instance(name: str, x: Shape) -> Case:

@@ -47,6 +47,12 @@ CASES = [
     case("global_average_pool_3d", "GlobalAveragePool", (1, 2, 3, 2, 4)),
     case("global_max_pool", "GlobalMaxPool", Apart((2, 3, 4, 5))),
     case("global_lp_pool", "GlobalLpPool", Apart((2, 2, 3, 4)), p=2),
-    case("max_unpool", "MaxUnpool", (1, 1, 2, 3), Given(np.array([[[[0, 9, 5], [18, 14, 23]]]], np.int64)),
-         kernel_shape=[2, 2], strides=[2, 2]),
-]  # fmt: skip
+    case(
+        "max_unpool",
+        "MaxUnpool",
+        (1, 1, 2, 3),
+        Given(np.array([[[[0, 9, 5], [18, 14, 23]]]], np.int64)),
+        kernel_shape=[2, 2],
+        strides=[2, 2],
+    ),
+]

@@ -16,10 +16,18 @@ _LENGTHS = (3, 5, 1)  # of the sequences of a batch
 
 
 def _layer(
-    name: str, operator: str, direction: str = "forward", *, bias: bool = True, states: bool = True,
-    lengths: Sequence[int] | None = None, peepholes: bool = False, weighted: Sequence[int] | None = None,
-    steps: int = _STEPS, **attributes: Any,
-) -> Case:  # fmt: skip
+    name: str,
+    operator: str,
+    direction: str = "forward",
+    *,
+    bias: bool = True,
+    states: bool = True,
+    lengths: Sequence[int] | None = None,
+    peepholes: bool = False,
+    weighted: Sequence[int] | None = None,
+    steps: int = _STEPS,
+    **attributes: Any,
+) -> Case:
     directions, rows = 2 if direction == "bidirectional" else 1, _GATES[operator] * _UNITS
 
     def numbers(*shape: int) -> Uniform:
@@ -36,9 +44,15 @@ def _layer(
     while inputs[-1] is None:
         inputs.pop()
     return case(
-        f"{operator.lower()}_{name}", operator, *inputs, outputs=3 if is_lstm else 2, weighted=weighted,
-        hidden_size=_UNITS, direction=direction, **attributes,
-    )  # fmt: skip
+        f"{operator.lower()}_{name}",
+        operator,
+        *inputs,
+        outputs=3 if is_lstm else 2,
+        weighted=weighted,
+        hidden_size=_UNITS,
+        direction=direction,
+        **attributes,
+    )
 
 
 def _layers(prefix: str, operator: str, reverse: int = _STEPS, **attributes: Any) -> list[Case]:

@@ -9,9 +9,18 @@ from importlib import import_module
 from .case import Case
 
 FAMILIES = (
-    "convolution", "recurrent", "pooling", "normalization", "losses", "attention", "products", "pointwise", "shapes",
-    "indexing", "reductions",
-)  # fmt: skip
+    "convolution",
+    "recurrent",
+    "pooling",
+    "normalization",
+    "losses",
+    "attention",
+    "products",
+    "pointwise",
+    "shapes",
+    "indexing",
+    "reductions",
+)
 
 
 @lru_cache(maxsize=1)

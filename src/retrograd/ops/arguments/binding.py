@@ -35,9 +35,7 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     "drop_prob": ("p",),
     "learning_rate": ("lr",),
 }
-_LAYOUT = (
-    "channels come before positions here: (N, C, H, W); write x.permute(0, 3, 1, 2) for an input of (N, H, W, C)"
-)
+_LAYOUT = "channels come before positions here: (N, C, H, W); write x.permute(0, 3, 1, 2) for an input of (N, H, W, C)"
 _ADVICE = {"layout": _LAYOUT, "data_format": _LAYOUT}
 
 

@@ -68,10 +68,19 @@ class Call(NamedTuple):
 
 
 def frozen(
-    name: str, ndim: int, stride: Extent, padding: Padding, dilation: Extent, groups: int, transposed: bool = False,
-    output_padding: Extent = 0, algorithm: str = "auto", workspace: float | None = None, padding_mode: str = "zeros",
+    name: str,
+    ndim: int,
+    stride: Extent,
+    padding: Padding,
+    dilation: Extent,
+    groups: int,
+    transposed: bool = False,
+    output_padding: Extent = 0,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+    padding_mode: str = "zeros",
     output_size: Sequence[int] | None = None,
-) -> Call:  # fmt: skip
+) -> Call:
     """A call as a cache key. In its options the workspace is in bytes, not in MB, and "auto" is "exact" if the thread's
     mode is.
     """
@@ -82,11 +91,18 @@ def frozen(
     else:
         options = Options(freeze(algorithm), None if workspace is None else as_bytes(name, workspace))
     return Call(
-        name, ndim, freeze(stride), freeze(padding), freeze(dilation), freeze(groups), transposed,
-        freeze(output_padding), options,
+        name,
+        ndim,
+        freeze(stride),
+        freeze(padding),
+        freeze(dilation),
+        freeze(groups),
+        transposed,
+        freeze(output_padding),
+        options,
         padding_mode if padding_mode == "zeros" else freeze(padding_mode),
         None if output_size is None else freeze(output_size),
-    )  # fmt: skip
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -56,15 +56,20 @@ class DeformConv(Function):
     """
 
     gradient = (
-        "x, offset, mask: through the bilinear samples; w: g times these samples; b: g summed over all "
-        "axes but 1"
+        "x, offset, mask: through the bilinear samples; w: g times these samples; b: g summed over all axes but 1"
     )
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, offset: Tensor, mask: Tensor | None, w: Tensor, b: Tensor | None, window: Window,
+        ctx: Any,
+        x: Tensor,
+        offset: Tensor,
+        mask: Tensor | None,
+        w: Tensor,
+        b: Tensor | None,
+        window: Window,
         workspace: int | None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         ctx.save_for_backward(x, offset, mask, w)
         ctx.window, ctx.workspace = window, workspace
         mask_array, bias = (None if tensor is None else tensor.array for tensor in (mask, b))
@@ -221,9 +226,14 @@ def deform_conv2d(
     if mask is not None:
         require_same(name, "input", input, "mask", mask)
     window = _plan(
-        name, xs, offset.array.shape, None if mask is None else mask.array.shape, weight.array.shape, bs,
+        name,
+        xs,
+        offset.array.shape,
+        None if mask is None else mask.array.shape,
+        weight.array.shape,
+        bs,
         *(freeze(option) for option in (stride, padding, dilation)),
-    )  # fmt: skip
+    )
     limit = None if workspace is None else as_bytes(name, workspace)
     if len(xs) == 4:
         return DeformConv.apply(input, offset, mask, weight, bias, window, limit)
@@ -234,9 +244,16 @@ def deform_conv2d(
 
 @lru_cache(maxsize=4096)
 def _plan(
-    name: str, xs: Shape, offsets: Shape, masks: Shape | None, ws: Shape, bs: Shape | None, stride: Extent,
-    padding: Padding, dilation: Extent,
-) -> Window:  # fmt: skip
+    name: str,
+    xs: Shape,
+    offsets: Shape,
+    masks: Shape | None,
+    ws: Shape,
+    bs: Shape | None,
+    stride: Extent,
+    padding: Padding,
+    dilation: Extent,
+) -> Window:
     """The window of a checked deformable convolution."""
     groups = 1
     if len(ws) == 4 and len(xs) in (3, 4):  # else refused below

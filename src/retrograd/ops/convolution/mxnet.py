@@ -12,11 +12,23 @@ from .arguments import Extent, Padding, Sizes, check_operands, check_ranks
 
 
 def conv_transpose_nd(
-    name: str, ndim: int, x: Tensor, w: Tensor, b: Tensor | None, stride: Extent, padding: Padding,
-    output_padding: Extent, groups: int, dilation: Extent, padding_mode: str = "zeros",
-    output_size: Sequence[int] | None = None, adj: Extent | None = None, target_shape: Extent | None = None,
-    algorithm: str = "auto", workspace: float | None = None,
-) -> Tensor:  # fmt: skip
+    name: str,
+    ndim: int,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None,
+    stride: Extent,
+    padding: Padding,
+    output_padding: Extent,
+    groups: int,
+    dilation: Extent,
+    padding_mode: str = "zeros",
+    output_size: Sequence[int] | None = None,
+    adj: Extent | None = None,
+    target_shape: Extent | None = None,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
     """``convolution.conv_transpose_nd`` with adj and target_shape."""
     if adj is not None or target_shape is not None:
         shapes = check_operands(name, x, w, b)[0], w.array.shape
@@ -24,15 +36,36 @@ def conv_transpose_nd(
             name, ndim, *shapes, stride, padding, output_padding, dilation, output_size, adj, target_shape
         )
     return convolution.conv_transpose_nd(
-        name, ndim, x, w, b, stride, padding, output_padding, groups, dilation, padding_mode, output_size, algorithm,
+        name,
+        ndim,
+        x,
+        w,
+        b,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+        padding_mode,
+        output_size,
+        algorithm,
         workspace,
-    )  # fmt: skip
+    )
 
 
 def paddings(
-    name: str, ndim: int, xs: Sizes, ws: Sizes, stride: Extent, padding: Padding, output_padding: Extent,
-    dilation: Extent, output_size: Sequence[int] | None, adj: Extent | None, target_shape: Extent | None,
-) -> tuple[Padding, Extent]:  # fmt: skip
+    name: str,
+    ndim: int,
+    xs: Sizes,
+    ws: Sizes,
+    stride: Extent,
+    padding: Padding,
+    output_padding: Extent,
+    dilation: Extent,
+    output_size: Sequence[int] | None,
+    adj: Extent | None,
+    target_shape: Extent | None,
+) -> tuple[Padding, Extent]:
     """The padding and output_padding that adj and target_shape amount to, by MXNet's InferPad."""
     if adj is None and target_shape is None:
         return padding, output_padding

@@ -163,15 +163,28 @@ def conv_plan(
         )
     else:
         transposed_only = {
-            "output_padding": output_padding, "output_size": output_size, "adj": adj, "target_shape": target_shape
-        }  # fmt: skip
+            "output_padding": output_padding,
+            "output_size": output_size,
+            "adj": adj,
+            "target_shape": target_shape,
+        }
         for label, value in transposed_only.items():
             if value is not None and value != 0:
                 raise ValueError(f"conv_plan: {label}={value!r} is of transposed convolutions; transposed=True")
     call = frozen(
-        named, ndim, stride, padding, dilation, groups, transposed, output_padding, algorithm, workspace, padding_mode,
+        named,
+        ndim,
+        stride,
+        padding,
+        dilation,
+        groups,
+        transposed,
+        output_padding,
+        algorithm,
+        workspace,
+        padding_mode,
         output_size,
-    )  # fmt: skip
+    )
     window, _ = window_of(call, xs, ws, None)
     batch = xs[0] if len(xs) == ndim + 2 else 1
     found = passes_of(window, call.options, batch, ws[1] * window.groups, ws[0], kind.char)

@@ -126,9 +126,12 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 @operator(by_shape=True, dtypes="")
 def full(
-    size: int | Sequence[int], fill_value: float, dtype: Any = None, requires_grad: bool = False,
+    size: int | Sequence[int],
+    fill_value: float,
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A Tensor of shape ``size`` filled with one number, in the number's type if ``dtype`` is None.
 
     Raises:
@@ -202,9 +205,7 @@ def empty(
 
 
 @operator(by_shape=True, dtypes="bihf")
-def zeros_like(
-    input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
-) -> Tensor:
+def zeros_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]) -> Tensor:
     """Zeros of input's shape, and of its type if ``dtype`` is None."""
     if interpreters and (seen := interpreted(zeros_like, locals())) is not None:
         return seen
@@ -215,9 +216,7 @@ def zeros_like(
 
 
 @operator(by_shape=True, dtypes="bihf")
-def ones_like(
-    input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
-) -> Tensor:
+def ones_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]) -> Tensor:
     """Ones of input's shape, and of its type if ``dtype`` is None."""
     if interpreters and (seen := interpreted(ones_like, locals())) is not None:
         return seen
@@ -228,9 +227,7 @@ def ones_like(
 
 
 @operator(by_shape=True, dtypes="bihf")
-def empty_like(
-    input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
-) -> Tensor:
+def empty_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]) -> Tensor:
     """A Tensor of input's shape, and of its type if ``dtype`` is None, uninitialized."""
     if interpreters and (seen := interpreted(empty_like, locals())) is not None:
         return seen
@@ -278,9 +275,13 @@ def eye(
 
 @operator(by_shape=True, dtypes="")
 def arange(
-    start: float, end: float | None = None, step: float = 1, dtype: Any = None, requires_grad: bool = False,
+    start: float,
+    end: float | None = None,
+    step: float = 1,
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """start, start + step, ... up to but not including ``end``; ``arange(n)`` counts from 0.
 
     int64 if all three are ints, otherwise the default type. For an integer ``dtype``, they are truncated first.
@@ -331,9 +332,14 @@ def linspace(
 
 @operator(by_shape=True, dtypes="")
 def logspace(
-    start: float, end: float, steps: int, base: float = 10.0, dtype: Any = None, requires_grad: bool = False,
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """base ** ``linspace(start, end, steps)``.
 
     For an integer ``dtype``, the ends are truncated first, then the results.

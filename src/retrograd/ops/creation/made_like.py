@@ -73,9 +73,14 @@ def new_empty(
 
 @operator(by_shape=True, methods="new_full", dtypes="bihf")
 def new_full(
-    input: Tensor, size: int | Sequence[int], fill_value: float, *, dtype: Any = None, requires_grad: bool = False,
+    input: Tensor,
+    size: int | Sequence[int],
+    fill_value: float,
+    *,
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """One number in shape ``size`` and input's type, or ``dtype``."""
     if interpreters and (seen := interpreted(new_full, locals())) is not None:
         return seen
@@ -84,9 +89,13 @@ def new_full(
 
 @operator(by_shape=True, methods="new_empty_strided", dtypes="bihf")
 def new_empty_strided(
-    input: Tensor, size: Sequence[int], stride: Sequence[int], dtype: Any = None, requires_grad: bool = False,
+    input: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """``retrograd.empty_strided`` in input's type, or ``dtype``."""
     if interpreters and (seen := interpreted(new_empty_strided, locals())) is not None:
         return seen
@@ -96,9 +105,13 @@ def new_empty_strided(
 
 @operator(by_shape=True, dtypes="")
 def empty_strided(
-    size: Sequence[int], stride: Sequence[int], *, dtype: Any = None, requires_grad: bool = False,
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """An uninitialized tensor of shape ``size`` with ``stride[i]`` elements between neighbours along axis i.
 
     Raises:
@@ -129,9 +142,14 @@ def scalar_tensor(s: float, *, dtype: Any = None, requires_grad: bool = False, *
 
 @operator(by_shape=True, dtypes="")
 def range(
-    start: float = 0, end: Any = None, step: float = 1, *, dtype: Any = None, requires_grad: bool = False,
+    start: float = 0,
+    end: Any = None,
+    step: float = 1,
+    *,
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """start, start + step, ... up to and including ``end``; PyTorch recommends ``arange``, which leaves it out.
 
     Of the default type if ``dtype`` is None.
@@ -189,9 +207,7 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
 
 
 @operator(by_shape=True, dtypes="")
-def frombuffer(
-    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
-) -> Tensor:
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """The bytes of an object such as bytes or a bytearray as a vector of ``dtype``, whose memory it shares.
 
     count: how many elements; -1 is all. offset: bytes to leave out at the start.

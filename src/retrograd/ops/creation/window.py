@@ -19,9 +19,13 @@ __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window"
 
 @operator(by_shape=True, dtypes="")
 def bartlett_window(
-    window_length: int, periodic: bool = True, *, dtype: Any = None, requires_grad: bool = False,
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A triangle (window_length,): 1 - |2 n / N - 1|, N = window_length if ``periodic``, else window_length - 1
 
     Raises:
@@ -34,9 +38,13 @@ def bartlett_window(
 
 @operator(by_shape=True, dtypes="")
 def blackman_window(
-    window_length: int, periodic: bool = True, *, dtype: Any = None, requires_grad: bool = False,
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """0.42 - 0.5 cos(2 pi n / N) + 0.08 cos(4 pi n / N), N = window_length if ``periodic``, else window_length - 1
 
     Raises:
@@ -49,9 +57,15 @@ def blackman_window(
 
 @operator(by_shape=True, dtypes="")
 def hamming_window(
-    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None,
-    requires_grad: bool = False, **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+    window_length: int,
+    periodic: bool = True,
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    *,
+    dtype: Any = None,
+    requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:
     """alpha - beta cos(2 pi n / N), N = window_length if ``periodic``, else window_length - 1
 
     Raises:
@@ -64,9 +78,13 @@ def hamming_window(
 
 @operator(by_shape=True, dtypes="")
 def hann_window(
-    window_length: int, periodic: bool = True, *, dtype: Any = None, requires_grad: bool = False,
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """sin(pi n / N)**2, N = window_length if ``periodic``, else window_length - 1
 
     Raises:
@@ -79,9 +97,14 @@ def hann_window(
 
 @operator(by_shape=True, dtypes="")
 def kaiser_window(
-    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, requires_grad: bool = False,
+    window_length: int,
+    periodic: bool = True,
+    beta: float = 12.0,
+    *,
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """i0(beta sqrt(1 - (2 n / N - 1)**2)) / i0(beta), N = window_length if ``periodic``, else window_length - 1
 
     Raises:
@@ -94,9 +117,14 @@ def kaiser_window(
 
 
 def _made(
-    name: str, length: Any, periodic: Any, numbers: tuple[float, ...], dtype: Any, requires_grad: bool,
+    name: str,
+    length: Any,
+    periodic: Any,
+    numbers: tuple[float, ...],
+    dtype: Any,
+    requires_grad: bool,
     options: Options,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A symmetric window, or of a periodic one the first part of the next longer one."""
     check_options(name, options)
     count = as_int(name, "window_length", length)

@@ -206,7 +206,6 @@ def named_type(name: str, dtype: Any) -> np.dtype[Any]:
     return as_dtype(getattr(dtype, "dtype", dtype) if isinstance(dtype, type) else dtype)  # of FloatTensor or int
 
 
-
 def _converted(name: str, dtype: np.dtype[Any], doc: str) -> Any:
     def convert(input: Tensor, memory_format: Any = None) -> Tensor:
         as_memory_format(name, memory_format)
@@ -251,8 +250,20 @@ METHODS: dict[str, Any] = {
     **{
         name: property(lambda input: False, doc="False: every tensor is an ordinary one.")
         for name in (
-            "is_cuda", "is_mps", "is_meta", "is_sparse", "is_quantized", "is_mkldnn", "is_xpu", "is_nested",
-            "is_ipu", "is_xla", "is_vulkan", "is_mtia", "is_maia", "is_sparse_csr",
+            "is_cuda",
+            "is_mps",
+            "is_meta",
+            "is_sparse",
+            "is_quantized",
+            "is_mkldnn",
+            "is_xpu",
+            "is_nested",
+            "is_ipu",
+            "is_xla",
+            "is_vulkan",
+            "is_mtia",
+            "is_maia",
+            "is_sparse_csr",
         )
     },
     "is_pinned": is_pinned,

@@ -17,9 +17,7 @@ __all__: list[str] = []
 
 
 @operator
-def fftfreq(
-    n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The frequencies of the elements of ``fft``: 0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1 over (n d)
 
     Raises:
@@ -34,9 +32,7 @@ def fftfreq(
 
 
 @operator
-def rfftfreq(
-    n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The frequencies of the elements of ``rfft``: 0, 1, ..., n // 2 over (n d)
 
     Raises:

@@ -27,10 +27,18 @@ _SMALLEST = 1e-11  # of the sum of the squared windows, by which the inverse div
 
 @operator(records=(ComplexFft, RealFft), methods="stft")
 def stft(
-    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
-    window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect", normalized: bool = False,
-    onesided: bool | None = None, return_complex: bool | None = None, align_to_window: bool | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    align_to_window: bool | None = None,
+) -> Tensor:
     """The transforms of frames of ``n_fft`` samples, one every ``hop_length``: pairs (K, T, 2) or (N, K, T, 2)
 
     input: real (L,) or (N, L), or pairs (N, L, 2); T frames, K frequencies
@@ -92,10 +100,17 @@ def stft(
 
 @operator(records=AddWindows, methods="istft")
 def istft(
-    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
-    window: Tensor | None = None, center: bool = True, normalized: bool = False, onesided: bool | None = None,
-    length: int | None = None, return_complex: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
+) -> Tensor:
     """The signal (L,) or (N, L) whose ``stft`` is closest to input, pairs (K, T, 2) or (N, K, T, 2).
 
     The frames, each times the window, are summed where they lie, and divided by the sum of the squared windows.

@@ -297,9 +297,13 @@ def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
     dots = [i for i, part in enumerate(parts) if part is Ellipsis]
     if used > len(shape) or len(dots) > 1:
         raise IndexError(
-            f"{name}: input.shape={shape}: " + ("more than one ..." if len(dots) > 1 else
-            f"too many indices: it has {len(shape)} axes, the index is for {used}")
-        )  # fmt: skip
+            f"{name}: input.shape={shape}: "
+            + (
+                "more than one ..."
+                if len(dots) > 1
+                else f"too many indices: it has {len(shape)} axes, the index is for {used}"
+            )
+        )
     whole = [slice(None)] * (len(shape) - used)
     if dots:
         parts[dots[0] : dots[0] + 1] = whole

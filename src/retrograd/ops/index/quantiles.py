@@ -59,9 +59,7 @@ def _along(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, int
     keepdim = as_flag(name, "keepdim", keepdim)
     parts = _parts(name, input, q)
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
-        raise ValueError(
-            f"{name}: interpolation={interpolation!r} must be linear, lower, higher, midpoint or nearest"
-        )
+        raise ValueError(f"{name}: interpolation={interpolation!r} must be linear, lower, higher, midpoint or nearest")
     shape = input.array.shape
     if dim is not None and not shape:  # a single element
         axis(name, "dim", dim, 1)

@@ -42,9 +42,14 @@ class HistogramDD(NamedTuple):
 
 @operator(dtypes="bihf")
 def searchsorted(
-    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorted_sequence: Tensor,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
     sorter: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The index of each element of input in its sorted sequence: before equal elements, or after them if ``right``.
 
     sorted_sequence (*, L), increasing or sorted by the indices ``sorter`` (*, L); input (*, K) -> (*, K), no

@@ -187,4 +187,3 @@ def _fits(array: np.ndarray, other: Any) -> bool:
     if isinstance(other, Tensor):
         return other.array.dtype == array.dtype and broadcasts_to(other.array.shape, array.shape)
     return is_number(other) and not isinstance(other, (bool, np.bool_))  # sub refuses bool
-

@@ -256,9 +256,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
 
 
 @operator
-def matrix_rank(
-    A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
-) -> Tensor:
+def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The number (...,), int64, of singular values of A (..., M, N) above max(atol, rtol times the largest).
 
     Without both, rtol is max(M, N) times the type's precision. Numbers, or Tensors (...,).

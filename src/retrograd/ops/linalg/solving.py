@@ -190,9 +190,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
 
 @operator(records=Solve)
-def solve_triangular(
-    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
-) -> Tensor:
+def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """X with A X = B, or X A = B if not ``left``; of A (..., N, N) the upper (lower) triangle counts; B (..., N, K).
 
     unitriangular: the diagonal of A is taken as 1
@@ -351,8 +349,10 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
         raise ValueError(f"tensorinv: ind={ind!r} must be an int of at least 1")
     rows, columns = prod(shape[:ind]), prod(shape[ind:])
     if rows != columns:
-        raise ValueError(f"tensorinv: the first ind={ind} extents of A.shape={shape} multiply to {rows}, the others to "
-                         f"{columns}; they must be equal")
+        raise ValueError(
+            f"tensorinv: the first ind={ind} extents of A.shape={shape} multiply to {rows}, the others to "
+            f"{columns}; they must be equal"
+        )
     return reshape(Inverse.apply(reshape(A, rows, columns), "tensorinv"), shape[ind:] + shape[:ind])
 
 
@@ -393,8 +393,10 @@ def tolerances(name: str, A: Tensor, atol: Any, rtol: Any) -> tuple[np.ndarray, 
         if found.dtype.kind not in "fiu":
             raise TypeError(f"{name}: {label}={value!r} must be a number or a Tensor of numbers")
         if not broadcasts_to(found.shape, A.array.shape[:-2]):
-            raise ValueError(f"{name}: {label}.shape={found.shape} must broadcast to {A.array.shape[:-2]}, one for "
-                             f"each matrix of A.shape={A.array.shape}")
+            raise ValueError(
+                f"{name}: {label}.shape={found.shape} must broadcast to {A.array.shape[:-2]}, one for "
+                f"each matrix of A.shape={A.array.shape}"
+            )
         given.append(kernels.cast(found, A.array.dtype))
     if rtol is None and (atol is None or not any_true(given[0], "whether atol is 0")):
         precision = max(A.array.shape[-2:]) * np.finfo(A.array.dtype).eps

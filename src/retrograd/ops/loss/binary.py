@@ -17,6 +17,7 @@ from .older import averaged
 
 __all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "multilabel_soft_margin_loss"]
 
+
 class BinaryCrossEntropy(ElementLoss, term="binary_cross_entropy"):
     """-t log(x) - (1 - t) log(1 - x), with logarithms of at least -100, as in PyTorch"""
 

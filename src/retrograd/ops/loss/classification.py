@@ -86,9 +86,15 @@ class CrossEntropyGrad(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, g: Tensor, x: Tensor, labels: Labels, tops: np.ndarray, logs: np.ndarray, smoothing: float,
+        ctx: Any,
+        g: Tensor,
+        x: Tensor,
+        labels: Labels,
+        tops: np.ndarray,
+        logs: np.ndarray,
+        smoothing: float,
         factor: float | None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         _, _, classes, weight, ignored = labels
         ctx.save_for_backward(g, x)
         ctx.labels, ctx.smoothing, ctx.factor = labels, smoothing, factor

@@ -132,7 +132,5 @@ def _rows(name: str, targets: Any, lengths: np.ndarray, single: bool) -> np.ndar
         return labels[:, :longest]
     total = sum(counts)
     if labels.ndim != 1 or len(labels) != total:
-        raise ValueError(
-            f"{name}: targets.shape={labels.shape}, needs (N, S) or ({total},), the sum of target_lengths"
-        )
+        raise ValueError(f"{name}: targets.shape={labels.shape}, needs (N, S) or ({total},), the sum of target_lengths")
     return kernels.pad_rows(labels, lengths, longest)

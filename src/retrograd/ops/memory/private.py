@@ -10,7 +10,6 @@ from ...kernel_set import kernels
 __all__: list[str] = []
 
 
-
 @operator(dtypes="bihf")
 def private(array: np.ndarray, recorded: bool = True) -> np.ndarray:
     """A copy of ``array``, which the user holds as well; ``array`` itself unless ``recorded``.

@@ -270,9 +270,7 @@ def _last_axes(
     return LayerNorm.apply(x, weight, bias, eps, centred, affine)
 
 
-def _composed(
-    x: Tensor, ndim: int, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool
-) -> Tensor:
+def _composed(x: Tensor, ndim: int, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool) -> Tensor:
     """``layer_norm`` or ``rms_norm``, composed of operators; ``LayerNorm`` must equal it."""
     over = tuple(range(-ndim, 0))
     away = x - mean(x, over, True) if centred else x

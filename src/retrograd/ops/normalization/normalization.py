@@ -222,9 +222,7 @@ def _running(name: str, x: Tensor, mean: Tensor | None, variance: Tensor | None)
     return mean, variance
 
 
-def follow(
-    running: tuple[Tensor, Tensor], mean: np.ndarray, variance: np.ndarray, count: int, momentum: float
-) -> None:
+def follow(running: tuple[Tensor, Tensor], mean: np.ndarray, variance: np.ndarray, count: int, momentum: float) -> None:
     """Update the running statistics; ``variance`` is the biased one of ``count`` elements."""
     unbiased = kernels.scale(variance, count / (count - 1))
     for statistic, value in zip(running, (mean, unbiased), strict=True):

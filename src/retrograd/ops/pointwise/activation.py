@@ -120,9 +120,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     if interpreters and (seen := interpreted(softplus, locals())) is not None:
         return seen
     require_float("softplus", input)
-    return Softplus.apply(
-        input, as_real("softplus", "beta", beta), as_real("softplus", "threshold", threshold)
-    )
+    return Softplus.apply(input, as_real("softplus", "beta", beta), as_real("softplus", "threshold", threshold))
 
 
 @operator(records=LogSigmoid)

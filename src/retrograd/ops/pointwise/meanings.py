@@ -25,9 +25,7 @@ from . import (
     trigonometry,
 )
 
-_FAMILIES = (
-    elementwise, comparison, transcendental, trigonometry, powers, rounding, piecewise, rectifier, activation
-)  # fmt: skip
+_FAMILIES = (elementwise, comparison, transcendental, trigonometry, powers, rounding, piecewise, rectifier, activation)
 _SELU = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 

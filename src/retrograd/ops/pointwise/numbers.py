@@ -77,7 +77,11 @@ class Copysign(Pointwise, Binary, formula="copysign"):
 
 
 @operator(
-    records=Copysign, domains=((0.5, 2.0), (-2.0, -0.5)), methods="copysign", in_place=True, numpy="copysign",
+    records=Copysign,
+    domains=((0.5, 2.0), (-2.0, -0.5)),
+    methods="copysign",
+    in_place=True,
+    numpy="copysign",
     dtypes="bihf",
 )
 def copysign(input: Tensor | float, other: Tensor | float) -> Tensor:
@@ -190,8 +194,10 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
         return seen
     for label, value in (("input", input), ("values", values)):
         if not isinstance(value, Tensor) or value.array.dtype != getattr(input, "dtype", None):
-            raise TypeError(f"heaviside: {label} is {getattr(value, 'dtype', type(value).__name__)}; both must be "
-                            "Tensors of one type")
+            raise TypeError(
+                f"heaviside: {label} is {getattr(value, 'dtype', type(value).__name__)}; both must be "
+                "Tensors of one type"
+            )
     broadcast_shape("heaviside", input.array.shape, values.array.shape)
     at_zero, step = kernels.unit_step(input.array)
     return where(wrap(at_zero), values, wrap(step))

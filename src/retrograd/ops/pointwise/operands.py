@@ -18,9 +18,16 @@ from ..dtypes.promotion import promote
 from ..shape.broadcasting import broadcast_shape
 
 __all__ = [
-    "Binary", "Constant", "Gradients", "WithoutGradient", "binary", "promoted", "recording", "unary_exact",
+    "Binary",
+    "Constant",
+    "Gradients",
+    "WithoutGradient",
+    "binary",
+    "promoted",
+    "recording",
+    "unary_exact",
     "unary_float",
-]  # fmt: skip
+]
 
 Gradients = tuple[Tensor | None, ...]
 

@@ -194,7 +194,6 @@ class Pointwise(Function):
         forward, backward = _passes(made)
         cls.forward, cls.backward = staticmethod(forward), staticmethod(backward)  # type: ignore[method-assign]
 
-
     @classmethod
     def backward_with(cls, text: Callable[..., Any]) -> Callable[..., Any] | None:
         """The backward in which a changed copy of a gradient replaces it, on Tensors; None if it is no such copy."""

@@ -59,7 +59,12 @@ class Reciprocal(Pointwise, formula="reciprocal"):
 
 
 @operator(
-    records=Reciprocal, domains=((0.5, 2.0),), methods="reciprocal", in_place=True, numpy="reciprocal", dtypes="bif",
+    records=Reciprocal,
+    domains=((0.5, 2.0),),
+    methods="reciprocal",
+    in_place=True,
+    numpy="reciprocal",
+    dtypes="bif",
 )
 def reciprocal(input: Tensor) -> Tensor:
     """1 / input"""

@@ -213,7 +213,11 @@ class Logaddexp2(Pointwise, Binary, formula="logaddexp2"):
 
 
 @operator(
-    records=Logaddexp2, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="logaddexp2", in_place=True, numpy="logaddexp2",
+    records=Logaddexp2,
+    domains=((-2.0, 2.0), (-2.0, 2.0)),
+    methods="logaddexp2",
+    in_place=True,
+    numpy="logaddexp2",
     dtypes="hf",
 )
 def logaddexp2(input: Tensor | float, other: Tensor | float) -> Tensor:

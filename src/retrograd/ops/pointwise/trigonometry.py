@@ -205,7 +205,11 @@ class Atan2(Pointwise, Binary, formula="atan2"):
 
 
 @operator(
-    records=Atan2, domains=((-2.0, 2.0), (0.5, 2.0)), methods="atan2 arctan2", in_place=True, numpy="arctan2",
+    records=Atan2,
+    domains=((-2.0, 2.0), (0.5, 2.0)),
+    methods="atan2 arctan2",
+    in_place=True,
+    numpy="arctan2",
     dtypes="bihf",
 )
 def atan2(input: Tensor | float, other: Tensor | float) -> Tensor:

@@ -22,9 +22,15 @@ from .pooling import MaxPoolGather, spatial
 
 
 def fractional_max_pool_nd(
-    name: str, ndim: int, x: Tensor, kernel_size: Extent, output_size: Extent | None,
-    output_ratio: float | Sequence[float] | None, return_indices: bool, samples: Tensor | None,
-) -> Any:  # fmt: skip
+    name: str,
+    ndim: int,
+    x: Tensor,
+    kernel_size: Extent,
+    output_size: Extent | None,
+    output_ratio: float | Sequence[float] | None,
+    return_indices: bool,
+    samples: Tensor | None,
+) -> Any:
     """``nn.functional.fractional_max_pool2d`` for ``ndim`` axes; messages begin with ``name``."""
     require_float(name, x)
     return_indices = as_truth(name, "return_indices", return_indices)
@@ -62,9 +68,7 @@ def sizes(
         raise type(error)(f"{name}: {error}") from None
     ratios = tuple(output_ratio) if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * ndim
     if len(ratios) != ndim or not all(is_number(ratio) and 0 < ratio < 1 for ratio in ratios):
-        raise ValueError(
-            f"{name}: output_ratio={output_ratio!r} must be a number between 0 and 1, or {ndim} of them"
-        )
+        raise ValueError(f"{name}: output_ratio={output_ratio!r} must be a number between 0 and 1, or {ndim} of them")
     if size is None:
         return kernel, ()
     output = tuple(int(extent * ratio) for extent, ratio in zip(size, ratios, strict=True))

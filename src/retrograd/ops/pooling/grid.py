@@ -128,9 +128,7 @@ def _neighbours(at: Tensor, extent: int, mode: str, padding: str, align: bool) -
     if mode == "bilinear":
         weights = [1 - above, above]
     else:
-        weights = [
-            (keys_near if k in (0, 1) else keys_far)(above - k if k < 1 else k - above, -0.75) for k in shifts
-        ]
+        weights = [(keys_near if k in (0, 1) else keys_far)(above - k if k < 1 else k - above, -0.75) for k in shifts]
     return list(zip(indices, weights, strict=True))
 
 

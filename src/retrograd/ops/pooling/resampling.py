@@ -23,9 +23,14 @@ from ..index.sparse import Matrix, SparseProduct, SparseProducts
 __all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
 
 _AXES = {
-    "nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3),
-    "linear": (1,), "bilinear": (2,), "trilinear": (3,), "bicubic": (2,),
-}  # fmt: skip
+    "nearest": (1, 2, 3),
+    "nearest-exact": (1, 2, 3),
+    "area": (1, 2, 3),
+    "linear": (1,),
+    "bilinear": (2,),
+    "trilinear": (3,),
+    "bicubic": (2,),
+}
 _LINEAR, _CUBIC = ("linear", "bilinear", "trilinear"), ("bicubic",)
 _IDENTITY = "whether elements are only repeated"
 
@@ -116,8 +121,7 @@ def interpolate(
             return Repeat.apply(input, factors)
     y = input
     matrices = [
-        _matrix(mode, *sizes, bool(align_corners), antialias)
-        for sizes in zip(shape[2:], target, ratios, strict=True)
+        _matrix(mode, *sizes, bool(align_corners), antialias) for sizes in zip(shape[2:], target, ratios, strict=True)
     ]
     if count > 1 and None not in matrices[-2:]:
         y = SparseProducts.apply(y, *matrices[-2:], count)
@@ -200,9 +204,7 @@ def _target(
 
 
 @lru_cache(maxsize=256)
-def _matrix(
-    mode: str, extent: int, target: int, ratio: float | None, align: bool, antialias: bool
-) -> Matrix | None:
+def _matrix(mode: str, extent: int, target: int, ratio: float | None, align: bool, antialias: bool) -> Matrix | None:
     """The weights (target, extent) of one axis; None for the identity."""
     step = extent / target if ratio is None else ratio
     if mode in _LINEAR and target == extent:

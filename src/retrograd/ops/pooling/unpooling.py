@@ -41,9 +41,15 @@ class MaxUnpool(Function):
 
 @operator
 def max_unpool_nd(
-    name: str, ndim: int, x: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None, padding: Extent,
+    name: str,
+    ndim: int,
+    x: Tensor,
+    indices: Tensor,
+    kernel_size: Extent,
+    stride: Extent | None,
+    padding: Extent,
     output_size: Sequence[int] | None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """``nn.functional.max_unpool2d`` for ``ndim`` axes; messages begin with ``name``."""
     if interpreters and (seen := interpreted(max_unpool_nd, locals())) is not None:
         return seen
@@ -68,9 +74,14 @@ def max_unpool_nd(
 
 
 def _size(
-    name: str, ndim: int, pooled: tuple[int, ...], kernel_size: Extent, stride: Extent | None, padding: Extent,
+    name: str,
+    ndim: int,
+    pooled: tuple[int, ...],
+    kernel_size: Extent,
+    stride: Extent | None,
+    padding: Extent,
     output_size: Sequence[int] | None,
-) -> tuple[int, ...]:  # fmt: skip
+) -> tuple[int, ...]:
     try:
         kernel = as_tuple(kernel_size, ndim, "kernel_size", 1)
         steps = kernel if stride is None else as_tuple(stride, ndim, "stride", 1)

@@ -68,9 +68,15 @@ class Attention(Function):
 
 
 def attention_grad(
-    g: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: np.ndarray | None, scale: float, causal: bool,
+    g: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: np.ndarray | None,
+    scale: float,
+    causal: bool,
     wanted: tuple[bool, ...] = (True, True, True),
-) -> Gradients:  # fmt: skip
+) -> Gradients:
     """The gradients of ``Attention`` to q, k and v, composed of operators; the fused ones must equal them."""
     heads = q.array.shape[1]
     keys = _for_queries(k, heads)
@@ -142,9 +148,15 @@ def append_row(x: Tensor, row: Tensor | None, axis: int = 2) -> Tensor:
 
 @operator(records=Attention)
 def scaled_dot_product_attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
-) -> Tensor:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
     """softmax(scale query keyT + mask) value: for each query, a mean of the values weighted by the keys.
 
     query (..., L, E), key (..., S, E), value (..., S, Ev) -> (..., L, Ev); leading axes broadcast.
@@ -170,9 +182,7 @@ def scaled_dot_product_attention(
     is_causal = as_flag(name, "is_causal", is_causal)
     dropout_p = as_probability(name, "dropout_p", dropout_p)
     if attn_mask is not None and is_causal:
-        raise ValueError(
-            f"{name}: attn_mask is given and is_causal=True; make attn_mask causal, or drop it"
-        )
+        raise ValueError(f"{name}: attn_mask is given and is_causal=True; make attn_mask causal, or drop it")
     rows = (*lead, query.array.shape[-2], key.array.shape[-2])
     bias = None if attn_mask is None else _bias(name, attn_mask, query, rows)
     depth = query.array.shape[-1]
@@ -194,9 +204,15 @@ def scaled_dot_product_attention(
 
 
 def _composed(
-    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scale: float, causal: bool, dropout_p: float,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
     grouped: bool,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Attention composed of operators; ``Attention`` must equal it."""
     if grouped:
         heads = query.array.shape[-3]
@@ -240,9 +256,7 @@ def _bias(name: str, mask: Any, query: Tensor, rows: tuple[int, ...]) -> Tensor:
     return wrap(kernels.mask_bias(mask.array, query.array.dtype))
 
 
-def _leading(
-    name: str, q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...], grouped: bool
-) -> tuple[int, ...]:  # fmt: skip
+def _leading(name: str, q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...], grouped: bool) -> tuple[int, ...]:
     """The leading axes of the result; ValueError unless the shapes of query, key and value fit."""
     shapes = f"query.shape={q}, key.shape={k}, value.shape={v}"
     least = 3 if grouped else 2

@@ -113,9 +113,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if len(sx) in (1, 2) and len(sy) == 2 and sx[-1] == sy[0]:
         return MatMul.apply(input, other)
     if not sx or not sy:
-        raise ValueError(
-            f"matmul: input.shape={sx}, other.shape={sy}; each needs at least one axis; use * for numbers"
-        )
+        raise ValueError(f"matmul: input.shape={sx}, other.shape={sy}; each needs at least one axis; use * for numbers")
     inner = sy[0] if len(sy) == 1 else sy[-2]
     if sx[-1] != inner:
         raise ValueError(

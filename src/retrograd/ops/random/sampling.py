@@ -37,9 +37,13 @@ __all__ = [
 
 @operator(dtypes="")
 def rand(
-    *extents: Any, size: Any = None, generator: Any = None, dtype: Any = None, requires_grad: bool = False,
+    *extents: Any,
+    size: Any = None,
+    generator: Any = None,
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Uniform random numbers in [0, 1); of shape ``extents``, or by name ``size``.
 
     Raises:
@@ -55,9 +59,13 @@ def rand(
 
 @operator(dtypes="")
 def randn(
-    *extents: Any, size: Any = None, generator: Any = None, dtype: Any = None, requires_grad: bool = False,
+    *extents: Any,
+    size: Any = None,
+    generator: Any = None,
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Standard normal random numbers; of shape ``extents``, or by name ``size``.
 
     Raises:
@@ -74,9 +82,14 @@ def randn(
 
 @operator(dtypes="")
 def randint(
-    low: int, high: Any = None, size: Any = None, generator: Any = None, dtype: Any = int64,
-    requires_grad: bool = False, **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+    low: int,
+    high: Any = None,
+    size: Any = None,
+    generator: Any = None,
+    dtype: Any = int64,
+    requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:
     """Uniform random integers in [low, high); ``randint(high, size)`` starts from 0.
 
     Raises:
@@ -177,9 +190,15 @@ def randint_like(
 
 @operator
 def normal(
-    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, dtype: Any = None,
-    requires_grad: bool = False, **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:
     """Normal random numbers; ``mean`` and ``std`` are Tensors, which broadcast, or numbers with ``size``.
 
     Raises:

@@ -64,9 +64,13 @@ def gru_cell(
 
 @operator
 def lstm_cell(
-    input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+    input: Tensor,
+    hx: Sequence[Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     """c = f cx + i g and h = o tanh(c) with the gates i, f, g, o: input (N, I), (hx, cx) each (N, H) -> (h, c)
 
     Source: S. Hochreiter, J. Schmidhuber, "Long Short-Term Memory", 1997.
@@ -85,9 +89,16 @@ def lstm_cell(
 
 
 def _step(
-    name: str, mode: str, x: Tensor, h: Tensor, c: Tensor | None, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None,
+    name: str,
+    mode: str,
+    x: Tensor,
+    h: Tensor,
+    c: Tensor | None,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None,
     b_hh: Tensor | None,
-) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+) -> tuple[Tensor, Tensor | None]:
     """A sequence of one step; one missing bias is 0."""
     require_float(name, x)
     states = [("hx", h)] if c is None else [("hx[0]", h), ("hx[1]", c)]

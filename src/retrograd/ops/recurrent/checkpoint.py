@@ -88,9 +88,18 @@ class CheckpointedLayer(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, h0: Tensor | None, c0: Tensor | None, lengths: Array, spec: Recurrence, cells: bool,
-        masks: Masks | None, every: int, fused: bool, *flat: Tensor,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
+        ctx: Any,
+        x: Tensor,
+        h0: Tensor | None,
+        c0: Tensor | None,
+        lengths: Array,
+        spec: Recurrence,
+        cells: bool,
+        masks: Masks | None,
+        every: int,
+        fused: bool,
+        *flat: Tensor,
+    ) -> tuple[Tensor, ...]:
         (steps, batch, _), dtype = x.array.shape, x.array.dtype
         y = empty((steps, batch, spec.directions * spec.output), dtype, like=x.array)
         hn = empty((spec.directions, batch, spec.output), dtype, like=x.array)
@@ -158,15 +167,32 @@ class CheckpointedLayer(Function):
                 kernels.copy(gc0[d], gc[0])
         found_weights = zip(flattened(pieces, spec), of_weights, strict=True)
         return (
-            wrapped(gx), wrapped(gh0), wrapped(gc0), None, None, None, None, None, None,
+            wrapped(gx),
+            wrapped(gh0),
+            wrapped(gc0),
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
             *[wrapped(piece) if want else None for piece, want in found_weights],
-        )  # fmt: skip
+        )
 
 
 def _segment(
-    x: Tensor, h: Array, c: Array, weights: Weights, lengths: Array, spec: Recurrence, cells: bool,
-    masks: Masks | None, fused: bool, d: int, steps_of: slice,
-) -> _Segment:  # fmt: skip
+    x: Tensor,
+    h: Array,
+    c: Array,
+    weights: Weights,
+    lengths: Array,
+    spec: Recurrence,
+    cells: bool,
+    masks: Masks | None,
+    fused: bool,
+    d: int,
+    steps_of: slice,
+) -> _Segment:
     """The steps of a direction, with their part of the lengths and of the masks."""
     if masks is not None:
         of_direction = [None if mask is None else mask.array[d : d + 1] for mask in masks]

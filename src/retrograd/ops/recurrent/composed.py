@@ -93,9 +93,15 @@ class _Product(NamedTuple):
 
 
 def composed(
-    x: Tensor, h0: Tensor | None, c0: Tensor | None, weights: Sequence[Weights], spec: Recurrence,
-    lengths: np.ndarray | None = None, cells: bool = False, masks: Masks | None = None,
-) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+    x: Tensor,
+    h0: Tensor | None,
+    c0: Tensor | None,
+    weights: Sequence[Weights],
+    spec: Recurrence,
+    lengths: np.ndarray | None = None,
+    cells: bool = False,
+    masks: Masks | None = None,
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
     """``recurrent_layer`` with arguments that it has checked."""
     steps, batch = x.array.shape[:2]
     ended: list[Tensor | None] = [None] * steps  # (N, 1): the sequences that have ended
@@ -116,14 +122,23 @@ def composed(
             if cells:
                 cs.append(Stack.apply(0, *all_c))
     return (
-        _side_by_side(hs), Stack.apply(0, *hn), Stack.apply(0, *cn) if cn else None, _side_by_side(cs) if cs else None
-    )  # fmt: skip
+        _side_by_side(hs),
+        Stack.apply(0, *hn),
+        Stack.apply(0, *cn) if cn else None,
+        _side_by_side(cs) if cs else None,
+    )
 
 
 def _direction(
-    d: int, x: Tensor, h: Tensor, c: Tensor, w: Weights, spec: Recurrence, ended: Sequence[Tensor | None],
+    d: int,
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    w: Weights,
+    spec: Recurrence,
+    ended: Sequence[Tensor | None],
     masks: Masks | None,
-) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor]:  # fmt: skip
+) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor]:
     """h and c of all steps in order of time, and the last ones."""
     sums = [Unbind.apply(product(x), 0) for product in _products(w.w_ih, w.b_ih, w.norm_ih, spec)]
     products = _products(w.w_hh, w.b_hh, w.norm_hh, spec)

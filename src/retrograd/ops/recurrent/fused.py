@@ -23,8 +23,16 @@ from .arguments import weight_shapes
 from .composed import Masks, composed
 
 __all__ = [
-    "RecurrentLayer", "array", "boxed", "composed_grad", "flattened", "named", "regrouped", "weight_arrays", "wrapped",
-]  # fmt: skip
+    "RecurrentLayer",
+    "array",
+    "boxed",
+    "composed_grad",
+    "flattened",
+    "named",
+    "regrouped",
+    "weight_arrays",
+    "wrapped",
+]
 
 
 class RecurrentLayer(Function):
@@ -38,9 +46,15 @@ class RecurrentLayer(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, h0: Tensor | None, c0: Tensor | None, lengths: np.ndarray | None, spec: Recurrence,
-        cells: bool, *flat: Tensor,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
+        ctx: Any,
+        x: Tensor,
+        h0: Tensor | None,
+        c0: Tensor | None,
+        lengths: np.ndarray | None,
+        spec: Recurrence,
+        cells: bool,
+        *flat: Tensor,
+    ) -> tuple[Tensor, ...]:
         save = any(ctx.needs_input_grad)
         y, hn, cn, all_cells, saved = kernels.recurrent(
             x.array, array(h0), array(c0), weight_arrays(flat, spec), lengths, spec, save, cells
@@ -66,21 +80,45 @@ class RecurrentLayer(Function):
         if last := not is_graph_kept():
             ctx.free()  # the kernel overwrites what was saved, and the sweep may fail before it frees it
         gx, gh0, gc0, found = kernels.recurrent_grad(
-            gy, ghn, gcn, gcells, x.array, array(h0), array(c0), weight_arrays(flat, spec), lengths, spec, forward,
-            (wanted[0], wanted[1], wanted[2], of_weights), last,
-        )  # fmt: skip
+            gy,
+            ghn,
+            gcn,
+            gcells,
+            x.array,
+            array(h0),
+            array(c0),
+            weight_arrays(flat, spec),
+            lengths,
+            spec,
+            forward,
+            (wanted[0], wanted[1], wanted[2], of_weights),
+            last,
+        )
         pieces = [None] * len(flat) if found is None else flattened(found, spec)
         return (
-            wrapped(gx), wrapped(gh0), wrapped(gc0), None, None, None,
+            wrapped(gx),
+            wrapped(gh0),
+            wrapped(gc0),
+            None,
+            None,
+            None,
             *[wrapped(piece) if want else None for piece, want in zip(pieces, wanted[6:], strict=True)],
-        )  # fmt: skip
+        )
 
 
 def composed_grad(
-    upstream: Sequence[Tensor | None], x: Tensor, h0: Tensor | None, c0: Tensor | None, flat: Sequence[Tensor],
-    spec: Recurrence, lengths: np.ndarray | None, cells: bool, wanted: Sequence[bool], masks: Masks | None = None,
+    upstream: Sequence[Tensor | None],
+    x: Tensor,
+    h0: Tensor | None,
+    c0: Tensor | None,
+    flat: Sequence[Tensor],
+    spec: Recurrence,
+    lengths: np.ndarray | None,
+    cells: bool,
+    wanted: Sequence[bool],
+    masks: Masks | None = None,
     create_graph: bool = True,
-) -> tuple[Tensor | None, ...]:  # fmt: skip
+) -> tuple[Tensor | None, ...]:
     """The gradients of a layer by running the composed layer again; they are differentiable.
 
     upstream: to y, hn, cn and the cell states. wanted: for x, h0, c0, three that are not Tensors, and ``flat``.

@@ -29,10 +29,18 @@ Result = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
 
 
 def recurrent_layer(
-    x: Tensor, h0: Tensor | None, c0: Tensor | None, weights: Sequence[Weights], spec: Recurrence, lengths: Any = None,
-    cells: bool = False, masks: Masks | None = None, checkpoint: int | str | None = None,
-    algorithm: str = "auto", name: str = "recurrent_layer",
-) -> Result:  # fmt: skip
+    x: Tensor,
+    h0: Tensor | None,
+    c0: Tensor | None,
+    weights: Sequence[Weights],
+    spec: Recurrence,
+    lengths: Any = None,
+    cells: bool = False,
+    masks: Masks | None = None,
+    checkpoint: int | str | None = None,
+    algorithm: str = "auto",
+    name: str = "recurrent_layer",
+) -> Result:
     """One layer over a whole sequence, in all its directions: y, hn, cn (LSTM, else None) and all cell states.
 
     x (T, N, I), h0 (D, N, O) and c0 (D, N, H) or None (zeros), weights: a Weights of Tensors for each direction ->

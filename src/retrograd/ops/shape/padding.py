@@ -209,5 +209,4 @@ def _extended(x: Tensor, pairs: Pairs, mode: str) -> Tensor:
     return Extend.apply(x, pairs, mode)  # also of an empty x, whose second derivative is 0
 
 
-
 _pad = pad  # in the function, its name is that of a parameter

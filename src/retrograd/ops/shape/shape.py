@@ -45,8 +45,6 @@ __all__ = [
 ]
 
 
-
-
 _LARGE = 65536  # elements
 
 

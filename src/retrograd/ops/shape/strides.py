@@ -135,9 +135,7 @@ def _view_of(x: Tensor, layout: Layout) -> Tensor:
 
 
 @operator(records=Rearranged, methods="as_strided_scatter", dtypes="bihf")
-def as_strided_scatter(
-    input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
-) -> Tensor:
+def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A copy of input with src as ``as_strided(input, size, stride, storage_offset)``.
 
     Raises:

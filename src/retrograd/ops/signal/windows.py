@@ -79,9 +79,15 @@ def cosine(
 
 @operator(dtypes="")
 def exponential(
-    M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None,
-    requires_grad: bool = False, **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+    M: int,
+    *,
+    center: float | None = None,
+    tau: float = 1.0,
+    sym: bool = True,
+    dtype: Any = None,
+    requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:
     """exp(-|n - center| / tau), where center is N / 2 by default
 
     Raises:
@@ -104,9 +110,14 @@ def exponential(
 
 @operator(dtypes="")
 def gaussian(
-    M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, requires_grad: bool = False,
+    M: int,
+    *,
+    std: float = 1.0,
+    sym: bool = True,
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """exp(-((n - N / 2) / std)**2 / 2)
 
     Raises:
@@ -123,9 +134,14 @@ def gaussian(
 
 @operator(dtypes="")
 def general_cosine(
-    M: int, *, a: Iterable[float], sym: bool = True, dtype: Any = None, requires_grad: bool = False,
+    M: int,
+    *,
+    a: Iterable[float],
+    sym: bool = True,
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """a[0] - a[1] cos(2 pi n / N) + a[2] cos(4 pi n / N) - ...
 
     Raises:
@@ -146,9 +162,14 @@ def general_cosine(
 
 @operator(dtypes="")
 def general_hamming(
-    M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, requires_grad: bool = False,
+    M: int,
+    *,
+    alpha: float = 0.54,
+    sym: bool = True,
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """alpha - (1 - alpha) cos(2 pi n / N)
 
     Raises:
@@ -189,9 +210,14 @@ def hann(
 
 @operator(dtypes="")
 def kaiser(
-    M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, requires_grad: bool = False,
+    M: int,
+    *,
+    beta: float = 12.0,
+    sym: bool = True,
+    dtype: Any = None,
+    requires_grad: bool = False,
     **options: Unpack[Options],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """i0(beta sqrt(1 - (2 n / N - 1)**2)) / i0(beta), with the modified Bessel function i0
 
     Raises:

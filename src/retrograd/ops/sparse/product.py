@@ -32,9 +32,7 @@ class Pattern:
         return sorted_pattern(self.column_of, self.row_of, self.shape[::-1])
 
 
-def sorted_pattern(
-    row_of: np.ndarray, column_of: np.ndarray, shape: tuple[int, ...]
-) -> tuple[np.ndarray, Pattern]:
+def sorted_pattern(row_of: np.ndarray, column_of: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, Pattern]:
     """The entries' numbers in the order of their rows, and their pattern."""
     _, order, _ = kernels.csr_transpose(row_of, shape[0], None, None)
     return order, Pattern(pick(row_of, order, 0), pick(column_of, order, 0), (shape[0], shape[1]))

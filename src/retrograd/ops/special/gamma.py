@@ -202,5 +202,3 @@ def _of_both(name: str, a: Tensor, x: Tensor, upper: bool) -> Tensor:
     a, x = floats(name, input=a, other=x)
     broadcast_shape(name, a.array.shape, x.array.shape)
     return IncompleteGamma.apply(a, x, upper)
-
-

@@ -39,5 +39,3 @@ class Special(Function):
 def applied(function: type[Function], name: str, x: Tensor, *numbers: Any) -> Tensor:
     """The operator of a Tensor; integers and truth values become float32; TypeError for anything else."""
     return function.apply(as_float(name, x), *numbers)
-
-

@@ -40,16 +40,35 @@ def attention(
         q.shape, k.shape, v.shape, tuple(_steps(a) for a in arrays), bias_steps, causal, q.dtype.char, (False,) * 3
     )
     _FORWARD[q.dtype.char](
-        batch * heads * plan.blocks, q, k, v, bias, y, log_sum, plan.words, per_thread(plan.scratch, q.dtype.char),
-        plan.scratch, per_thread(2 * MOST_ROWS, "i8"), zeros_of(plan.widest, q.dtype.char), scale,
-    )  # fmt: skip
+        batch * heads * plan.blocks,
+        q,
+        k,
+        v,
+        bias,
+        y,
+        log_sum,
+        plan.words,
+        per_thread(plan.scratch, q.dtype.char),
+        plan.scratch,
+        per_thread(2 * MOST_ROWS, "i8"),
+        zeros_of(plan.widest, q.dtype.char),
+        scale,
+    )
     return y, log_sum
 
 
 def attention_grad(
-    g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, y: np.ndarray, log_sum: np.ndarray,
-    bias: np.ndarray | None, scale: float, causal: bool, wanted: tuple[bool, bool, bool],
-) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:  # fmt: skip
+    g: np.ndarray,
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    y: np.ndarray,
+    log_sum: np.ndarray,
+    bias: np.ndarray | None,
+    scale: float,
+    causal: bool,
+    wanted: tuple[bool, bool, bool],
+) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
     q, k, v, y, g = (_rows(a) for a in (q, k, v, y, g))
     gradients = [_empty_like_rows(a, a.shape[3]) for a in (q, k, v)]
     if 0 in (*q.shape, *k.shape, *v.shape):
@@ -60,11 +79,22 @@ def attention_grad(
         steps = tuple(_steps(a) for a in (q, k, v, y, g, *gradients))
         plan = plan_attention(q.shape, k.shape, v.shape, steps, bias_steps, causal, q.dtype.char, wanted)
         _BACKWARD[q.dtype.char](
-            k.shape[0] * k.shape[1], q, k, v, bias, y, np.ascontiguousarray(log_sum, like=log_sum), g, *gradients,
+            k.shape[0] * k.shape[1],
+            q,
+            k,
+            v,
+            bias,
+            y,
+            np.ascontiguousarray(log_sum, like=log_sum),
+            g,
+            *gradients,
             plan.words,
-            per_thread(plan.scratch, q.dtype.char), plan.scratch, per_thread(2 * MOST_ROWS, "i8"),
-            zeros_of(plan.widest, q.dtype.char), scale,
-        )  # fmt: skip
+            per_thread(plan.scratch, q.dtype.char),
+            plan.scratch,
+            per_thread(2 * MOST_ROWS, "i8"),
+            zeros_of(plan.widest, q.dtype.char),
+            scale,
+        )
     gq, gk, gv = (gradient if want else None for gradient, want in zip(gradients, wanted, strict=True))
     return gq, gk, gv
 

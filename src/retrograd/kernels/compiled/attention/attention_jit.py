@@ -41,9 +41,22 @@ def _product(  # type: ignore[no-untyped-def]
             for i in range(rows):
                 table[i] = a + min(first + i, count - 1) * a_step
         multiply_panels(
-            product, rows, 0, product[PRODUCT.panels], address(table), 1, depth, lda, b, product[PRODUCT.row], 0,
-            b_step, address(offset(table, MOST_ROWS)), init, accumulate,
-        )  # fmt: skip
+            product,
+            rows,
+            0,
+            product[PRODUCT.panels],
+            address(table),
+            1,
+            depth,
+            lda,
+            b,
+            product[PRODUCT.row],
+            0,
+            b_step,
+            address(offset(table, MOST_ROWS)),
+            init,
+            accumulate,
+        )
 
 
 @helper
@@ -95,9 +108,21 @@ def _times(x, at, count, factor):  # type: ignore[no-untyped-def]
 
 
 def attention(
-    task: int, worker: int, q: Array, k: Array, v: Array, bias: Array, y: Array, log_sum: Array, plan: Table,
-    scratch: Array, scratch_words: int, tables: Table, zeros: Array, scale: float,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    q: Array,
+    k: Array,
+    v: Array,
+    bias: Array,
+    y: Array,
+    log_sum: Array,
+    plan: Table,
+    scratch: Array,
+    scratch_words: int,
+    tables: Table,
+    zeros: Array,
+    scale: float,
+) -> None:
     """One block of queries of one head."""
     size, width, heads = plan[ATTENTION.size], plan[ATTENTION.width], plan[ATTENTION.heads]
     depth, value_depth, queries = plan[ATTENTION.depth], plan[ATTENTION.value_depth], plan[ATTENTION.queries]
@@ -125,10 +150,21 @@ def attention(
     for key in range(0, seen, plan[ATTENTION.key_block]):
         keys = min(plan[ATTENTION.key_block], seen - key)
         _product(
-            plan, ATTENTION.scores, table, address(k) + (k_at + key * k_step) * size, k_step * size, keys, depth,
-            address(offset(scratch, packed)), width * size, address(offset(scratch, scores)), width * size, nowhere,
-            init, 0,
-        )  # fmt: skip
+            plan,
+            ATTENTION.scores,
+            table,
+            address(k) + (k_at + key * k_step) * size,
+            k_step * size,
+            keys,
+            depth,
+            address(offset(scratch, packed)),
+            width * size,
+            address(offset(scratch, scores)),
+            width * size,
+            nowhere,
+            init,
+            0,
+        )
         _mask(scratch, scores, width, bias, plan, n, head, first, count, key, keys)
         changed = 0
         for j in range(0, width, lanes(q)):
@@ -154,10 +190,21 @@ def attention(
                     changed += 1
                     _times(y, y_at + m * y_step, value_depth, scratch[shrunk + m])
         _product(
-            plan, ATTENTION.output, table, address(offset(scratch, scores)), width * size, count, keys,
-            address(v) + (v_at + key * v_step) * size, v_step * size, address(y) + y_at * size, y_step * size, nowhere,
-            init, 1 if key > 0 else 0,
-        )  # fmt: skip
+            plan,
+            ATTENTION.output,
+            table,
+            address(offset(scratch, scores)),
+            width * size,
+            count,
+            keys,
+            address(v) + (v_at + key * v_step) * size,
+            v_step * size,
+            address(y) + y_at * size,
+            y_step * size,
+            nowhere,
+            init,
+            1 if key > 0 else 0,
+        )
     for j in range(0, count, lanes(q)):
         s, largest = load(scratch, sums + j), load(scratch, top + j)
         nothing = s == 0.0
@@ -178,9 +225,25 @@ def _clear_rows(x, at, step, rows, columns):  # type: ignore[no-untyped-def]
 
 
 def attention_grad(
-    task: int, worker: int, q: Array, k: Array, v: Array, bias: Array, y: Array, log_sum: Array, g: Array, gq: Array,
-    gk: Array, gv: Array, plan: Table, scratch: Array, scratch_words: int, tables: Table, zeros: Array, scale: float,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    q: Array,
+    k: Array,
+    v: Array,
+    bias: Array,
+    y: Array,
+    log_sum: Array,
+    g: Array,
+    gq: Array,
+    gk: Array,
+    gv: Array,
+    plan: Table,
+    scratch: Array,
+    scratch_words: int,
+    tables: Table,
+    zeros: Array,
+    scale: float,
+) -> None:
     """One head of the keys with all its query heads; blocks of queries, and of keys, in order."""
     size, width = plan[ATTENTION.size], plan[ATTENTION.width]
     heads, group = plan[ATTENTION.heads], plan[ATTENTION.group]
@@ -232,15 +295,39 @@ def attention_grad(
             for key in range(0, seen, plan[ATTENTION.key_block]):
                 keys = min(plan[ATTENTION.key_block], seen - key)
                 _product(
-                    plan, ATTENTION.scores, table, address(k) + (k_at + key * k_step) * size, k_step * size, keys,
-                    depth, packed_at, row, scores_at, row, nowhere, init, 0,
-                )  # fmt: skip
+                    plan,
+                    ATTENTION.scores,
+                    table,
+                    address(k) + (k_at + key * k_step) * size,
+                    k_step * size,
+                    keys,
+                    depth,
+                    packed_at,
+                    row,
+                    scores_at,
+                    row,
+                    nowhere,
+                    init,
+                    0,
+                )
                 _mask(scratch, scores, width, bias, plan, n, head, first, count, key, keys)
                 if want_q + want_k > 0:
                     _product(
-                        plan, ATTENTION.scores, table, address(v) + (v_at + key * v_step) * size, v_step * size, keys,
-                        value_depth, upstream_at, row, slopes_at, row, nowhere, init, 0,
-                    )  # fmt: skip
+                        plan,
+                        ATTENTION.scores,
+                        table,
+                        address(v) + (v_at + key * v_step) * size,
+                        v_step * size,
+                        keys,
+                        value_depth,
+                        upstream_at,
+                        row,
+                        slopes_at,
+                        row,
+                        nowhere,
+                        init,
+                        0,
+                    )
                 for j in range(0, width, lanes(g)):
                     own_sum, own_log = load(scratch, met + j), load(scratch, logs + j)
                     for i in range(j, j + keys * width, width):
@@ -249,17 +336,52 @@ def attention_grad(
                         store(scratch, slopes + i, p * (load(scratch, slopes + i) - own_sum) * scale)
                 if want_v == 1:
                     _product(
-                        plan, ATTENTION.into_value, table, scores_at, row, keys, count, address(g) + g_at * size,
-                        g_step * size, address(gv) + (gv_at + key * gv_step) * size, gv_step * size, nowhere, init, 1,
-                    )  # fmt: skip
+                        plan,
+                        ATTENTION.into_value,
+                        table,
+                        scores_at,
+                        row,
+                        keys,
+                        count,
+                        address(g) + g_at * size,
+                        g_step * size,
+                        address(gv) + (gv_at + key * gv_step) * size,
+                        gv_step * size,
+                        nowhere,
+                        init,
+                        1,
+                    )
                 if want_k == 1:
                     _product(
-                        plan, ATTENTION.into_key, table, slopes_at, row, keys, count, address(q) + q_at * size,
-                        q_step * size, address(gk) + (gk_at + key * gk_step) * size, gk_step * size, nowhere, init, 1,
-                    )  # fmt: skip
+                        plan,
+                        ATTENTION.into_key,
+                        table,
+                        slopes_at,
+                        row,
+                        keys,
+                        count,
+                        address(q) + q_at * size,
+                        q_step * size,
+                        address(gk) + (gk_at + key * gk_step) * size,
+                        gk_step * size,
+                        nowhere,
+                        init,
+                        1,
+                    )
                 if want_q == 1:
                     _product(
-                        plan, ATTENTION.into_query, table, slopes_at, row, count, keys,
-                        address(k) + (k_at + key * k_step) * size, k_step * size, address(gq) + gq_at * size,
-                        gq_step * size, nowhere, init, 1 if key > 0 else 0,
-                    )  # fmt: skip
+                        plan,
+                        ATTENTION.into_query,
+                        table,
+                        slopes_at,
+                        row,
+                        count,
+                        keys,
+                        address(k) + (k_at + key * k_step) * size,
+                        k_step * size,
+                        address(gq) + gq_at * size,
+                        gq_step * size,
+                        nowhere,
+                        init,
+                        1 if key > 0 else 0,
+                    )

@@ -16,21 +16,44 @@ ROW_PRODUCT = record(  # all tiles have the same number of rows
     rows=1,
     near=1,  # 1: A is read down its columns
     product=PRODUCT.words,
-)  # fmt: skip
+)
 ATTENTION = record(  # steps are in elements
     size=1,  # bytes of an element
-    width=1, key_block=1,  # queries and keys of a block
-    heads=1, group=1,  # query heads, and query heads per key head
-    queries=1, keys=1, depth=1, value_depth=1,
-    causal=1, biased=1,
-    want_query=1, want_key=1, want_value=1,
-    q=3, k=3, v=3, y=3, g=3, gq=3, gk=3, gv=3,  # steps of batch, head, row
+    width=1,
+    key_block=1,  # queries and keys of a block
+    heads=1,
+    group=1,  # query heads, and query heads per key head
+    queries=1,
+    keys=1,
+    depth=1,
+    value_depth=1,
+    causal=1,
+    biased=1,
+    want_query=1,
+    want_key=1,
+    want_value=1,
+    q=3,
+    k=3,
+    v=3,
+    y=3,
+    g=3,
+    gq=3,
+    gk=3,
+    gv=3,  # steps of batch, head, row
     bias=4,  # steps of batch, head, query (0 or 1), key
-    scores=ROW_PRODUCT.words, into_query=ROW_PRODUCT.words, into_key=ROW_PRODUCT.words, into_value=ROW_PRODUCT.words,
+    scores=ROW_PRODUCT.words,
+    into_query=ROW_PRODUCT.words,
+    into_key=ROW_PRODUCT.words,
+    into_value=ROW_PRODUCT.words,
     output=ROW_PRODUCT.words,
     # offsets in scratch memory
-    packed=1, upstream=1, probability=1, slope=1, rows_of_queries=1, nowhere=1,
-)  # fmt: skip
+    packed=1,
+    upstream=1,
+    probability=1,
+    slope=1,
+    rows_of_queries=1,
+    nowhere=1,
+)
 
 Steps = tuple[int, ...]
 _CAUSAL_BLOCKS = 4  # of queries, if their width permits
@@ -46,9 +69,15 @@ class Plan(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def plan_attention(
-    q: Shape, k: Shape, v: Shape, steps: tuple[Steps, ...], bias: tuple[int, ...], causal: bool, dtype: str,
+    q: Shape,
+    k: Shape,
+    v: Shape,
+    steps: tuple[Steps, ...],
+    bias: tuple[int, ...],
+    causal: bool,
+    dtype: str,
     wanted: tuple[bool, bool, bool],
-) -> Plan:  # fmt: skip
+) -> Plan:
     (_, heads, queries, depth), (_, key_heads, keys, value_depth) = q, v
     shape = tile(dtype, "rows", queries)
     if causal:  # a block computes the scores of all keys up to its last query: narrow blocks skip more of the others
@@ -80,11 +109,26 @@ def plan_attention(
         places[name] = place
         place += -(-elements // 16) * 16
     words = ATTENTION.pack(
-        size=4 if dtype == "f" else 8, width=width, key_block=key_block, heads=heads, group=heads // key_heads,
-        queries=queries, keys=keys, depth=depth, value_depth=value_depth, causal=causal, biased=bool(bias),
-        want_query=wanted[0], want_key=wanted[1], want_value=wanted[2], bias=bias or (0, 0, 0, 0),
-        scores=_product(dtype, "rows", whole, False), **arrays, **products, **places,
-    )  # fmt: skip
+        size=4 if dtype == "f" else 8,
+        width=width,
+        key_block=key_block,
+        heads=heads,
+        group=heads // key_heads,
+        queries=queries,
+        keys=keys,
+        depth=depth,
+        value_depth=value_depth,
+        causal=causal,
+        biased=bool(bias),
+        want_query=wanted[0],
+        want_key=wanted[1],
+        want_value=wanted[2],
+        bias=bias or (0, 0, 0, 0),
+        scores=_product(dtype, "rows", whole, False),
+        **arrays,
+        **products,
+        **places,
+    )
     return Plan(words, shape.panels, place, widest)
 
 

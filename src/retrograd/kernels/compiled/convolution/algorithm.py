@@ -121,9 +121,7 @@ class Passage(NamedTuple):
     memory: int
 
 
-def passages(
-    window: Window, options: Options, batch: int, inputs: int, outputs: int, dtype: str
-) -> dict[str, Passage]:
+def passages(window: Window, options: Options, batch: int, inputs: int, outputs: int, dtype: str) -> dict[str, Passage]:
     """The ``Passage`` of each of the three jobs.
 
     Raises:

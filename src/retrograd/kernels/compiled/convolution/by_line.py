@@ -30,9 +30,16 @@ _WORTH = 4 * TASK_WORK  # multiply-adds that pay for packing the weights
 
 @lru_cache(maxsize=4096)
 def _plan(
-    window: Window, batch: int, w_shape: tuple[int, ...], w_strides: tuple[int, ...], dtype: str, x: tuple[int, ...],
-    y: tuple[int, ...], low: int, line: int,
-) -> tuple[np.ndarray, np.ndarray, tuple[int, ...], np.ndarray]:  # fmt: skip
+    window: Window,
+    batch: int,
+    w_shape: tuple[int, ...],
+    w_strides: tuple[int, ...],
+    dtype: str,
+    x: tuple[int, ...],
+    y: tuple[int, ...],
+    low: int,
+    line: int,
+) -> tuple[np.ndarray, np.ndarray, tuple[int, ...], np.ndarray]:
     """The plan, the offsets of the taps, how the weights are packed (none: read in place), and a line of zeros."""
     columns, depth = w_shape[:2]
     size = 4 if dtype == "f" else 8

@@ -43,9 +43,18 @@ def _copy_segments(x, nothing, plan, begin, count, scratch, lines, entries, segm
 
 
 def conv(
-    task: int, worker: int, x: Array, weights: Array, init: Array, y: Array, zeros: Array, segments: Array, plan: Table,
-    scratch: Table, scratch_words: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    weights: Array,
+    init: Array,
+    y: Array,
+    zeros: Array,
+    segments: Array,
+    plan: Table,
+    scratch: Table,
+    scratch_words: int,
+) -> None:
     """``y[o] = init + sum over the taps of x[o*step + tap] @ weights[tap]`` for a range of pieces of lines."""
     tasks, units, pieces = plan[BY_LINE.tasks], plan[BY_LINE.units], plan[BY_LINE.pieces]
     entries, depth = plan[BY_LINE.taps] * plan[BY_LINE.taps + 1], plan[BY_LINE.depth]
@@ -76,7 +85,18 @@ def conv(
                         x, address(zeros), plan, begin, count, scratch, table_of_line, entries, segments, own, table
                     )
                 multiply(
-                    product, rows, panel, address(offset(scratch, table)), entries, depth, plan[BY_LINE.step],
-                    address(weights) + panel * entries * depth * row, depth * row, row,
-                    target + first * plan[BY_LINE.y + 3] + column, plan[BY_LINE.y + 3], address(init) + column, 0,
-                )  # fmt: skip
+                    product,
+                    rows,
+                    panel,
+                    address(offset(scratch, table)),
+                    entries,
+                    depth,
+                    plan[BY_LINE.step],
+                    address(weights) + panel * entries * depth * row,
+                    depth * row,
+                    row,
+                    target + first * plan[BY_LINE.y + 3] + column,
+                    plan[BY_LINE.y + 3],
+                    address(init) + column,
+                    0,
+                )

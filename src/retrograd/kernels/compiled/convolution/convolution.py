@@ -53,9 +53,7 @@ def _whole(w: np.ndarray) -> np.ndarray:
     return w if whole_steps(w.strides, w.itemsize) else np.ascontiguousarray(w, like=w)
 
 
-def conv(
-    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
-) -> np.ndarray:
+def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO) -> np.ndarray:
     """y[o] = bias + sum over r of w[r] x[o*stride + r*dilation - low].
 
     x (N,Ci,*I), w (Co,Ci/groups,*R), bias (Co,) or None; y (N,Co,*O).
@@ -113,9 +111,7 @@ def _existing(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | N
     return gx
 
 
-def _of_existing_outputs(
-    gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window
-) -> None:
+def _of_existing_outputs(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> None:
     """Fill ``gx`` with the products of taps and outputs that are there."""
     if np.isfinite(w).all():
         return

@@ -15,9 +15,20 @@ from .walk_jit import entries_of_tile, position_of, read_and_written
 
 
 def gather(
-    task: int, worker: int, source: Array, weights: Array, tap_offsets: Table, init: Array, target: Array, zeros: Array,
-    packed: Array, packed_words: int, plan: Table, scratch: Table, scratch_words: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    source: Array,
+    weights: Array,
+    tap_offsets: Table,
+    init: Array,
+    target: Array,
+    zeros: Array,
+    packed: Array,
+    packed_words: int,
+    plan: Table,
+    scratch: Table,
+    scratch_words: int,
+) -> None:
     """A range of tiles and panels of ``target[q] = init + sum over taps of source[q*step + tap] @ weights[tap]``.
 
     Forward: the taps are the kernel's. Input gradient: one phase per residue of the position modulo the stride, each
@@ -66,9 +77,21 @@ def gather(
                     b = address(zeros)
                 column = (group * plan[GATHER.columns] + panel * width) * size
                 multiply(
-                    product, rows, panel, table_at, entries, depth, group * plan[GATHER.depth], b, entry_step,
-                    plan[GATHER.weight_row], rows_at, column, address(init) + column, 0,
-                )  # fmt: skip
+                    product,
+                    rows,
+                    panel,
+                    table_at,
+                    entries,
+                    depth,
+                    group * plan[GATHER.depth],
+                    b,
+                    entry_step,
+                    plan[GATHER.weight_row],
+                    rows_at,
+                    column,
+                    address(init) + column,
+                    0,
+                )
                 panel += 1
                 if panel == panels:
                     group, panel = group + 1, 0
@@ -89,9 +112,16 @@ def gather(
                     at = origin + tap_offsets[plan[phase + PHASE.first_tap] + tap + e] + k * plan[GATHER.depth_step]
                     if plan[GATHER.chunks] == 1:
                         pack_block(
-                            weights, at, plan[GATHER.depth_step], plan[GATHER.column_step], some, count,
-                            packed, own_packed + e * some * width, width,
-                        )  # fmt: skip
+                            weights,
+                            at,
+                            plan[GATHER.depth_step],
+                            plan[GATHER.column_step],
+                            some,
+                            count,
+                            packed,
+                            own_packed + e * some * width,
+                            width,
+                        )
                     else:
                         b, ldb = address(offset(weights, at)), plan[GATHER.depth_step] * size
                 position = begin
@@ -102,9 +132,21 @@ def gather(
                     )
                     entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), tap, tap + entries)
                     multiply(
-                        product, rows, panel, table_at, entries, some, group * depth + k, b, some * width * size, ldb,
-                        rows_at, column, address(init) + column, 0 if tap + k == 0 else 1,
-                    )  # fmt: skip
+                        product,
+                        rows,
+                        panel,
+                        table_at,
+                        entries,
+                        some,
+                        group * depth + k,
+                        b,
+                        some * width * size,
+                        ldb,
+                        rows_at,
+                        column,
+                        address(init) + column,
+                        0 if tap + k == 0 else 1,
+                    )
 
 
 @helper
@@ -160,9 +202,18 @@ def _entries_of_tap(  # type: ignore[no-untyped-def]
 
 
 def weight_grad(
-    task: int, worker: int, x: Array, g: Array, target: Array, zeros: Array, copies: Array, copied: int, plan: Table,
-    scratch: Table, scratch_words: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    g: Array,
+    target: Array,
+    zeros: Array,
+    copies: Array,
+    copied: int,
+    plan: Table,
+    scratch: Table,
+    scratch_words: int,
+) -> None:
     """``target[tap, i, j] = sum over the task's rows of x[position + tap, i] * g[position, j]``."""
     own = plan[REDUCE.tasks] + SUM.words * task
     target_at = address(target) + plan[own + SUM.part] * plan[REDUCE.partial]
@@ -214,10 +265,22 @@ def weight_grad(
                             + group * plan[REDUCE.columns] * size
                         )
                     multiply_panels(
-                        product, rows, panel_first, panel_last, address(offset(scratch, table)), entries, depth, lda,
-                        group * groups_g, width * tile_b, move_x + group * groups_x + first * tile_a, ldb,
-                        address(offset(scratch, rows_of_c)), address(zeros), accumulate,
-                    )  # fmt: skip
+                        product,
+                        rows,
+                        panel_first,
+                        panel_last,
+                        address(offset(scratch, table)),
+                        entries,
+                        depth,
+                        lda,
+                        group * groups_g,
+                        width * tile_b,
+                        move_x + group * groups_x + first * tile_a,
+                        ldb,
+                        address(offset(scratch, rows_of_c)),
+                        address(zeros),
+                        accumulate,
+                    )
 
 
 def add_partials(task: int, worker: int, partials: Array, target: Array, count: int, parts: int, chunk: int) -> None:

@@ -28,9 +28,14 @@ Shape = tuple[int, ...]
 
 
 def deform_conv(
-    x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, w: np.ndarray, bias: np.ndarray | None, window: Window,
+    x: np.ndarray,
+    offset: np.ndarray,
+    mask: np.ndarray | None,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    window: Window,
     workspace: int | None = None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """y[n, k, o] = bias[k] + sum over c, r of w[k, c, r] m[n, d, r, o] s(x[n, c], p)
 
     x (N, Ci, *I), offset (N, D*R*axes, *O), mask (N, D*R, *O) or None, w (Co, Ci//groups, *R)  ->  (N, Co, *O)
@@ -48,16 +53,34 @@ def deform_conv(
     init = zeros if bias is None else np.ascontiguousarray(bias, like=bias)
     columns, scratch = per_thread(plan.columns, x.dtype.char), per_thread(plan.scratch, "i8")
     _FORWARD[x.dtype.char](
-        plan.tasks, x, offset, offset if mask is None else mask, packed, init, y, zeros, columns, plan.columns,
-        plan.words, scratch, plan.scratch, y.size // len(w),
-    )  # fmt: skip
+        plan.tasks,
+        x,
+        offset,
+        offset if mask is None else mask,
+        packed,
+        init,
+        y,
+        zeros,
+        columns,
+        plan.columns,
+        plan.words,
+        scratch,
+        plan.scratch,
+        y.size // len(w),
+    )
     return y
 
 
 def deform_conv_grad(
-    g: np.ndarray, x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, w: np.ndarray, window: Window,
-    wanted: tuple[bool, bool, bool], workspace: int | None = None,
-) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:  # fmt: skip
+    g: np.ndarray,
+    x: np.ndarray,
+    offset: np.ndarray,
+    mask: np.ndarray | None,
+    w: np.ndarray,
+    window: Window,
+    wanted: tuple[bool, bool, bool],
+    workspace: int | None = None,
+) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
     """The gradients of deform_conv to x, offset and mask; None unless ``wanted``.
 
     g (N, Co, *O)  ->  (N, Ci, *I), (N, D*R*axes, *O), (N, D*R, *O)
@@ -81,9 +104,24 @@ def deform_conv_grad(
         to_mask = gmask if whole else np.empty((plan.parts, gmask.size), x.dtype, like=x)
         columns, scratch = per_thread(plan.columns, x.dtype.char), per_thread(plan.scratch, "i8")
         _GRAD[x.dtype.char](
-            plan.tasks, g, x, offset, offset if mask is None else mask, packed, gx, to_offset, to_mask,
-            _zeros(x, len(w)), columns, plan.columns, plan.words, scratch, plan.scratch, int(wanted[0]), int(places),
-        )  # fmt: skip
+            plan.tasks,
+            g,
+            x,
+            offset,
+            offset if mask is None else mask,
+            packed,
+            gx,
+            to_offset,
+            to_mask,
+            _zeros(x, len(w)),
+            columns,
+            plan.columns,
+            plan.words,
+            scratch,
+            plan.scratch,
+            int(wanted[0]),
+            int(places),
+        )
         if places and not whole:
             sum_parts(to_offset, goffset)
             sum_parts(to_mask, gmask)
@@ -91,9 +129,13 @@ def deform_conv_grad(
 
 
 def deform_conv_weight_grad(
-    x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, g: np.ndarray, window: Window,
+    x: np.ndarray,
+    offset: np.ndarray,
+    mask: np.ndarray | None,
+    g: np.ndarray,
+    window: Window,
     workspace: int | None = None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """gw[k, c, r] = sum over n, o of g[n, k, o] m[n, d, r, o] s(x[n, c], p)
 
     x (N, Ci, *I), offset (N, D*R*axes, *O), mask (N, D*R, *O) or None, g (N, Co, *O)  ->  (Co, Ci//groups, *R)
@@ -107,9 +149,19 @@ def deform_conv_weight_grad(
     target = gw if plan.parts == 1 else np.empty((plan.parts, gw.size), x.dtype, like=x)
     columns, scratch = per_thread(plan.columns, x.dtype.char), per_thread(plan.scratch, "i8")
     _WEIGHT_GRAD[x.dtype.char](
-        plan.tasks, x, offset, offset if mask is None else mask, g, target, _zeros(x, g.shape[1]), columns,
-        plan.columns, plan.words, scratch, plan.scratch,
-    )  # fmt: skip
+        plan.tasks,
+        x,
+        offset,
+        offset if mask is None else mask,
+        g,
+        target,
+        _zeros(x, g.shape[1]),
+        columns,
+        plan.columns,
+        plan.words,
+        scratch,
+        plan.scratch,
+    )
     return (gw if plan.parts == 1 else sum_parts(target, gw)).transpose(WEIGHT[x.ndim])
 
 
@@ -140,9 +192,14 @@ def _taps(shape: Shape, steps: Shape) -> np.ndarray:
 
 
 def _plan_of(
-    kind: str, x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, outputs: int, window: Window,
+    kind: str,
+    x: np.ndarray,
+    offset: np.ndarray,
+    mask: np.ndarray | None,
+    outputs: int,
+    window: Window,
     workspace: int | None,
-) -> Plan:  # fmt: skip
+) -> Plan:
     mask_steps = None if mask is None else _steps(mask)
     dtype, limit = x.dtype.char, None if workspace is None else workspace // get_num_threads()
     return _plan(kind, window, x.shape, outputs, dtype, _steps(x), offset.shape[1], _steps(offset), mask_steps, limit)
@@ -150,8 +207,16 @@ def _plan_of(
 
 @lru_cache(maxsize=4096)
 def _plan(
-    kind: str, window: Window, shape: Shape, outputs: int, dtype: str, x: Shape, offsets: int, offset: Shape,
-    mask: Shape | None, limit: int | None,
-) -> Plan:  # fmt: skip
+    kind: str,
+    window: Window,
+    shape: Shape,
+    outputs: int,
+    dtype: str,
+    x: Shape,
+    offsets: int,
+    offset: Shape,
+    mask: Shape | None,
+    limit: int | None,
+) -> Plan:
     deformable = offsets // (2 * window.taps)
     return _PLANS[kind](Sizes(window, shape[0], shape[1], outputs, deformable, dtype, x, offset, mask, limit))

@@ -105,9 +105,22 @@ def _rows(scratch, table, first, step, rows, count):  # type: ignore[no-untyped-
 
 
 def forward(
-    task: int, worker: int, x: Array, offsets: Array, masks: Array, packed: Array, init: Array, y: Array, zeros: Array,
-    columns: Array, columns_words: int, plan: Table, scratch: Table, scratch_words: int, positions: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    offsets: Array,
+    masks: Array,
+    packed: Array,
+    init: Array,
+    y: Array,
+    zeros: Array,
+    columns: Array,
+    columns_words: int,
+    plan: Table,
+    scratch: Table,
+    scratch_words: int,
+    positions: int,
+) -> None:
     """``y[position] = init + columns[position] @ weights`` for a range of positions; y is dense and channels-last."""
     size, taps, channels, groups = plan[DEFORM.size], plan[DEFORM.taps], plan[DEFORM.channels], plan[DEFORM.groups]
     depth, wide, entries = plan[DEFORM.depth], plan[DEFORM.wide], plan[DEFORM.entries]
@@ -141,11 +154,21 @@ def forward(
                         at = table + tile * slots
                         first = at if groups == 1 else at + tap * ROW_SLOTS
                         multiply(
-                            product, rows, panel, address(offset(scratch, first)), used, deep, skip,
-                            b + tap * depth * row_of_panel, depth * row_of_panel, row_of_panel,
-                            address(offset(scratch, at + entries * ROW_SLOTS)), column, address(init) + column,
+                            product,
+                            rows,
+                            panel,
+                            address(offset(scratch, first)),
+                            used,
+                            deep,
+                            skip,
+                            b + tap * depth * row_of_panel,
+                            depth * row_of_panel,
+                            row_of_panel,
+                            address(offset(scratch, at + entries * ROW_SLOTS)),
+                            column,
+                            address(init) + column,
                             0 if tap == 0 else 1,
-                        )  # fmt: skip
+                        )
         begin += count
 
 
@@ -164,10 +187,25 @@ def _scatter(gx, at, weight, columns, source, first, last):  # type: ignore[no-u
 
 
 def grad(
-    task: int, worker: int, g: Array, x: Array, offsets: Array, masks: Array, packed: Array, gx: Array, goffset: Array,
-    gmask: Array, zeros: Array, columns: Array, columns_words: int, plan: Table, scratch: Table, scratch_words: int,
-    want_x: int, want_places: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    g: Array,
+    x: Array,
+    offsets: Array,
+    masks: Array,
+    packed: Array,
+    gx: Array,
+    goffset: Array,
+    gmask: Array,
+    zeros: Array,
+    columns: Array,
+    columns_words: int,
+    plan: Table,
+    scratch: Table,
+    scratch_words: int,
+    want_x: int,
+    want_places: int,
+) -> None:
     """A block of channels of one image: ``gcolumns = g @ weights``, then the gradients to x, offset and mask.
 
     gx, goffset and gmask are dense and channels-last; of the latter two there is one for each part of the channels
@@ -211,10 +249,21 @@ def grad(
                     for tile in range(tiles):
                         at = table + tile * 2 * ROW_SLOTS
                         multiply(
-                            product, rows, panel, address(offset(scratch, at)), 1, wide, group * wide, b, 0,
-                            row_of_panel, address(offset(scratch, at + ROW_SLOTS)),
-                            (tap * block + c) * size + panel * row_of_panel, nothing, 0,
-                        )  # fmt: skip
+                            product,
+                            rows,
+                            panel,
+                            address(offset(scratch, at)),
+                            1,
+                            wide,
+                            group * wide,
+                            b,
+                            0,
+                            row_of_panel,
+                            address(offset(scratch, at + ROW_SLOTS)),
+                            (tap * block + c) * size + panel * row_of_panel,
+                            nothing,
+                            0,
+                        )
         _, h, w = _position(plan, begin)
         for p in range(count):
             for tap in range(taps):
@@ -270,9 +319,20 @@ def grad(
 
 
 def weight_grad(
-    task: int, worker: int, x: Array, offsets: Array, masks: Array, g: Array, target: Array, zeros: Array,
-    columns: Array, columns_words: int, plan: Table, scratch: Table, scratch_words: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    offsets: Array,
+    masks: Array,
+    g: Array,
+    target: Array,
+    zeros: Array,
+    columns: Array,
+    columns_words: int,
+    plan: Table,
+    scratch: Table,
+    scratch_words: int,
+) -> None:
     """``target[tap, c] = sum over the task's positions of columns[position, (tap, c)] * g[position]``; g is dense."""
     task_at = plan[DEFORM.tasks] + TASK.words * task
     target_at = address(target) + plan[task_at + TASK.part] * plan[DEFORM.part] * plan[DEFORM.size]
@@ -298,10 +358,21 @@ def weight_grad(
                     for i in range(rows):
                         scratch[rows_of_c + i] = target_at + ((c_row + i) * groups + group) * wide * size
                     multiply_panels(
-                        product, rows, 0, product[PRODUCT.panels], address(offset(scratch, table)), 1, count,
-                        row * size, group * wide * size, product[PRODUCT.row],
-                        ((tap - tap_first) * block + c + first) * size, groups * wide * size,
-                        address(offset(scratch, rows_of_c)), address(zeros), accumulate,
-                    )  # fmt: skip
+                        product,
+                        rows,
+                        0,
+                        product[PRODUCT.panels],
+                        address(offset(scratch, table)),
+                        1,
+                        count,
+                        row * size,
+                        group * wide * size,
+                        product[PRODUCT.row],
+                        ((tap - tap_first) * block + c + first) * size,
+                        groups * wide * size,
+                        address(offset(scratch, rows_of_c)),
+                        address(zeros),
+                        accumulate,
+                    )
         accumulate = 1
         begin += count

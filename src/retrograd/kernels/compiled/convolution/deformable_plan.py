@@ -19,13 +19,19 @@ from ..machine.product import MOST_TASKS, PRODUCT, TASK_WORK, even_product, prod
 from ..machine.record import record
 
 DEFORM = record(  # shared by the three plans
-    x=3, extent=2,  # steps N, H, W of x, and its extents H, W
-    output=2, stride=2,
-    offset=4, mask=4,  # steps of offset and mask: N, C, H, W
+    x=3,
+    extent=2,  # steps N, H, W of x, and its extents H, W
+    output=2,
+    stride=2,
+    offset=4,
+    mask=4,  # steps of offset and mask: N, C, H, W
     masked=1,
-    taps=1, channels=1,
+    taps=1,
+    channels=1,
     shared=1,  # channels that share an offset
-    groups=1, depth=1, wide=1,  # groups, and the input and output channels of one
+    groups=1,
+    depth=1,
+    wide=1,  # groups, and the input and output channels of one
     size=1,  # bytes of an element
     chunk=1,  # rows of columns that are in memory
     rows=1,  # of a tile; the weight gradient's are those of its product
@@ -37,7 +43,7 @@ DEFORM = record(  # shared by the three plans
     entries=1,  # forward: products that make one tile: 1, or one for each tap
     tasks=1,  # how many; weight gradient: where they begin
     moves=0,  # where tap r begins: r*dilation - lo, two words each; and then the tasks of the weight gradient
-)  # fmt: skip
+)
 TASK = record(part=1, tap_first=1, tap_last=1, low=1, first=1, last=1)  # low: its first channel; its positions
 
 _COLUMNS = 384 << 10  # bytes
@@ -96,12 +102,24 @@ class Sizes:
         """The words of a plan; those that are not given are 0."""
         window, nothing = self.window, dict.fromkeys(("rows", "tap_chunk", "entries", "part"), 0)
         return DEFORM.pack(
-            x=(self.x[0], *self.x[2:]), extent=window.input, output=window.output, stride=window.stride,
-            offset=self.offset, mask=self.mask or (0, 0, 0, 0), masked=self.mask is not None, taps=window.taps,
-            channels=self.channels, shared=self.channels // self.deformable, groups=window.groups,
-            depth=self.channels // window.groups, wide=self.outputs // window.groups, size=self.size, product=product,
-            moves=np.concatenate([self.moves(), *after]), **{**nothing, **values},
-        )  # fmt: skip
+            x=(self.x[0], *self.x[2:]),
+            extent=window.input,
+            output=window.output,
+            stride=window.stride,
+            offset=self.offset,
+            mask=self.mask or (0, 0, 0, 0),
+            masked=self.mask is not None,
+            taps=window.taps,
+            channels=self.channels,
+            shared=self.channels // self.deformable,
+            groups=window.groups,
+            depth=self.channels // window.groups,
+            wide=self.outputs // window.groups,
+            size=self.size,
+            product=product,
+            moves=np.concatenate([self.moves(), *after]),
+            **{**nothing, **values},
+        )
 
     def moves(self) -> list[int]:
         lows = [low for low, _ in self.window.padding]
@@ -136,9 +154,15 @@ def forward_plan(sizes: Sizes) -> Plan:
     entries = 1 if window.groups == 1 else window.taps
     tap_chunk = max(1, min(window.taps, _WEIGHTS // (depth * shape.width * sizes.size)))
     words = sizes.pack(
-        product(sizes.dtype, "rows", shape, [shape.rows]), chunk=chunk, rows=shape.rows, block=sizes.channels, parts=1,
-        tap_chunk=tap_chunk, entries=entries, tasks=tasks,
-    )  # fmt: skip
+        product(sizes.dtype, "rows", shape, [shape.rows]),
+        chunk=chunk,
+        rows=shape.rows,
+        block=sizes.channels,
+        parts=1,
+        tap_chunk=tap_chunk,
+        entries=entries,
+        tasks=tasks,
+    )
     tiles = -(-chunk // shape.rows)
     return Plan(words, tasks, chunk * row, tiles * (entries + 1) * ROW_SLOTS)
 
@@ -172,9 +196,14 @@ def grad_plan(sizes: Sizes) -> Plan:
     chunk = sizes.rows(row, shape.rows, sizes.positions // sizes.batch)
     parts = max(1, shared // block)
     words = sizes.pack(
-        product(sizes.dtype, "rows", shape, [shape.rows]), chunk=chunk, rows=shape.rows, block=block, parts=parts,
-        part=sizes.positions * sizes.deformable * window.taps, tasks=sizes.batch * blocks,
-    )  # fmt: skip
+        product(sizes.dtype, "rows", shape, [shape.rows]),
+        chunk=chunk,
+        rows=shape.rows,
+        block=block,
+        parts=parts,
+        part=sizes.positions * sizes.deformable * window.taps,
+        tasks=sizes.batch * blocks,
+    )
     tiles = -(-chunk // shape.rows)
     scratch = tiles * 2 * ROW_SLOTS
     return Plan(words, sizes.batch * blocks, chunk * row, scratch, parts, blocks)
@@ -214,13 +243,22 @@ def weight_grad_plan(sizes: Sizes) -> Plan:
     shape = tile(sizes.dtype, "dense", wide)
     tasks = [
         TASK.pack(
-            part=part, tap_first=tap * window.taps // taps, tap_last=(tap + 1) * window.taps // taps, low=at * block,
-            first=part * sizes.positions // parts, last=(part + 1) * sizes.positions // parts,
+            part=part,
+            tap_first=tap * window.taps // taps,
+            tap_last=(tap + 1) * window.taps // taps,
+            low=at * block,
+            first=part * sizes.positions // parts,
+            last=(part + 1) * sizes.positions // parts,
         )
         for part, tap, at in pieces(range(parts), range(taps), range(blocks))
-    ]  # fmt: skip
+    ]
     words = sizes.pack(
-        even_product(sizes.dtype, "dense", shape, rows, True), tasks, chunk=chunk, block=block, parts=parts,
-        part=elements, tasks=DEFORM.moves + 2 * window.taps,
-    )  # fmt: skip
+        even_product(sizes.dtype, "dense", shape, rows, True),
+        tasks,
+        chunk=chunk,
+        block=block,
+        parts=parts,
+        part=elements,
+        tasks=DEFORM.moves + 2 * window.taps,
+    )
     return Plan(words, len(tasks), chunk * row, MOST_ROWS + 2, parts, blocks)

@@ -21,9 +21,14 @@ _weight_grad = kernel("convolution.depthwise.weight_grad")
 
 @lru_cache(maxsize=4096)
 def _plan(
-    window: Window, gradient: bool, batch: int, channels: int, dtype: str, source: tuple[int, ...],
+    window: Window,
+    gradient: bool,
+    batch: int,
+    channels: int,
+    dtype: str,
+    source: tuple[int, ...],
     target: tuple[int, ...],
-) -> Depthwise:  # fmt: skip
+) -> Depthwise:
     taps = [0] * (3 - window.ndim) + [channels * step for step in _steps(window.kernel)]
     steps = three_steps(source, dtype), three_steps(target, dtype)
     return depthwise_plan(three_axes(window), gradient, batch, channels, *steps, taps)

@@ -50,9 +50,17 @@ def _taps_of_line(plan, phase, n, d, h, taps, scratch, table):  # type: ignore[n
 
 
 def gather(
-    task: int, worker: int, x: Array, w: Array, init: Array, y: Array, plan: Table, taps: Table, scratch: Table,
+    task: int,
+    worker: int,
+    x: Array,
+    w: Array,
+    init: Array,
+    y: Array,
+    plan: Table,
+    taps: Table,
+    scratch: Table,
     scratch_words: int,
-) -> None:  # fmt: skip
+) -> None:
     """Rows of ``y[q, c] = init[c] + sum over taps of x[q*step + tap, c] * w[tap, c]``."""
     own = plan[GATHER.tasks] + GATHER_TASK.words * task
     phase = plan[own + GATHER_TASK.phase]
@@ -209,9 +217,16 @@ def _join(partials, totals, at, count):  # type: ignore[no-untyped-def]
 
 
 def weight_grad(
-    task: int, worker: int, x: Array, g: Array, partials: Array, blocks: int, plan: Table, scratch: Table,
+    task: int,
+    worker: int,
+    x: Array,
+    g: Array,
+    partials: Array,
+    blocks: int,
+    plan: Table,
+    scratch: Table,
     scratch_words: int,
-) -> None:  # fmt: skip
+) -> None:
     """``partials[task, tap, c] = sum over the task's rows of x[position + tap, c] * g[position, c]``.
 
     ``blocks``: the element of ``partials`` at which sums over some rows begin, before they are added.

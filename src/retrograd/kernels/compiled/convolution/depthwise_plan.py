@@ -17,19 +17,20 @@ from .plan import Axis
 from .reduce_plan import MOST_PARTS, WINDOW, window_words
 
 GATHER = record(  # the forward pass and the input gradient
-    source=4, extent=3,  # of the tensor that is read: strides N, D, H, W, and extents D, H, W
+    source=4,
+    extent=3,  # of the tensor that is read: strides N, D, H, W, and extents D, H, W
     target=1,  # step of the tensor that is written along N
     channels=1,
     tasks=1,  # where the tasks begin
     phases=0,  # PHASE of gather_plan.py, without products, and then the tasks
-)  # fmt: skip
+)
 GATHER_TASK = record(phase=1, row_first=1, row_last=1)
 SUMS = record(  # the weight gradient
     window=WINDOW.words,
     channels=1,
     tasks=1,  # where the tasks begin
     list=0,
-)  # fmt: skip
+)
 SUMS_TASK = record(row_first=1, row_last=1)
 
 _TASK_WORK = 400_000  # multiply-adds that are worth a separate task
@@ -47,9 +48,14 @@ class Depthwise:
 
 
 def depthwise_plan(
-    axes: list[Axis], gradient: bool, batch: int, channels: int, source: Sequence[int], target: Sequence[int],
+    axes: list[Axis],
+    gradient: bool,
+    batch: int,
+    channels: int,
+    source: Sequence[int],
+    target: Sequence[int],
     weight_taps: Sequence[int],
-) -> Depthwise:  # fmt: skip
+) -> Depthwise:
     """Plan of the forward pass, or (``gradient``) of the input gradient."""
     no_product = np.zeros(PRODUCT.words, np.int64)
     found, taps, filled = phases(axes, gradient, batch, target, weight_taps, lambda pixels: no_product)
@@ -63,10 +69,13 @@ def depthwise_plan(
             tasks.append(GATHER_TASK.pack(phase=start, **ends))
         start += len(phase.words)
     words = GATHER.pack(
-        source=source, extent=[axis.output if gradient else axis.input for axis in axes], target=target[0],
-        channels=channels, tasks=start,
+        source=source,
+        extent=[axis.output if gradient else axis.input for axis in axes],
+        target=target[0],
+        channels=channels,
+        tasks=start,
         phases=np.concatenate([*(phase.words for phase in found), *tasks]) if found else (),
-    )  # fmt: skip
+    )
     return Depthwise(words, len(tasks), 3 * max(1, len(taps)), np.array(taps or [0], np.int64), filled)
 
 
@@ -76,7 +85,5 @@ def depthwise_sums_plan(axes: list[Axis], batch: int, channels: int, x: Sequence
     lines = batch * axes[0].output * axes[1].output
     parts = max(1, min(MOST_PARTS, lines, lines * axes[2].output * taps * channels // _TASK_WORK))
     tasks = [SUMS_TASK.pack(row_first=i * lines // parts, row_last=(i + 1) * lines // parts) for i in range(parts)]
-    words = SUMS.pack(
-        window=window_words(axes, x, g), channels=channels, tasks=SUMS.words, list=np.concatenate(tasks)
-    )
+    words = SUMS.pack(window=window_words(axes, x, g), channels=channels, tasks=SUMS.words, list=np.concatenate(tasks))
     return Depthwise(words, parts, 3 * taps, np.empty(0, np.int64))

@@ -27,9 +27,15 @@ _weight_grad = kernel("convolution.convolution.weight_grad")
 
 @lru_cache(maxsize=4096)
 def _gather_plan(
-    window: Window, gradient: bool, batch: int, w_shape: tuple[int, ...], w_strides: tuple[int, ...], dtype: str,
-    source: tuple[int, ...], target: tuple[int, ...],
-) -> tuple[Gather, tuple[int, ...], np.ndarray]:  # fmt: skip
+    window: Window,
+    gradient: bool,
+    batch: int,
+    w_shape: tuple[int, ...],
+    w_strides: tuple[int, ...],
+    dtype: str,
+    source: tuple[int, ...],
+    target: tuple[int, ...],
+) -> tuple[Gather, tuple[int, ...], np.ndarray]:
     """The plan, the sizes and steps by which the weights are packed (none: read in place), and a row of zeros."""
     size, groups = 4 if dtype == "f" else 8, window.groups
     outputs, inputs = w_shape[0] // groups, w_shape[1]
@@ -38,10 +44,20 @@ def _gather_plan(
         (outputs, inputs, output_step, input_step) if gradient else (inputs, outputs, input_step, output_step)
     )
     plan = gather_plan(
-        three_axes(window), gradient, batch, groups, depth, columns, dtype,
-        three_strides(source), three_strides(target), [0] * (3 - len(steps)) + steps, depth_step, column_step,
+        three_axes(window),
+        gradient,
+        batch,
+        groups,
+        depth,
+        columns,
+        dtype,
+        three_strides(source),
+        three_strides(target),
+        [0] * (3 - len(steps)) + steps,
+        depth_step,
+        column_step,
         outputs * output_step,
-    )  # fmt: skip
+    )
     packing = () if plan.given else (depth, columns, depth_step, column_step, groups, outputs * output_step)
     return plan, packing, zeros_of(plan.zeros, dtype)
 
@@ -78,9 +94,16 @@ def gather(
 
 @lru_cache(maxsize=4096)
 def _reduce_plan(
-    window: Window, batch: int, rows: int, columns: int, dtype: str, x: tuple[int, ...], g: tuple[int, ...],
-    low: int = 0, line: int | None = None,
-) -> Reduce:  # fmt: skip
+    window: Window,
+    batch: int,
+    rows: int,
+    columns: int,
+    dtype: str,
+    x: tuple[int, ...],
+    g: tuple[int, ...],
+    low: int = 0,
+    line: int | None = None,
+) -> Reduce:
     return reduce_plan(
         three_axes(window), batch, window.groups, rows, columns, dtype, three_strides(x), three_strides(g), low, line
     )
@@ -138,9 +161,14 @@ def gather_bytes(window: Window, batch: int, inputs: int, outputs: int, dtype: s
     source = usual_strides(batch, inputs, window.input, size)
     target = usual_strides(batch, outputs, window.output, size)
     plan, packing, _ = _gather_plan(
-        window, gradient, batch, (outputs, depth, *window.kernel), w_strides, dtype,
+        window,
+        gradient,
+        batch,
+        (outputs, depth, *window.kernel),
+        w_strides,
+        dtype,
         *((target, source) if gradient else (source, target)),
-    )  # fmt: skip
+    )
     packed = packed_elements(len(plan.taps), packing[0], packing[1], groups, dtype) if packing else 0
     return (packed + plan.packed * cores()) * size
 

@@ -11,9 +11,17 @@ from .fold_plan import FOLD
 
 
 def input_grad(
-    task: int, worker: int, g: Array, packed: Array, init: Array, gx: Array, zeros: Array, products: Array, plan: Table,
+    task: int,
+    worker: int,
+    g: Array,
+    packed: Array,
+    init: Array,
+    gx: Array,
+    zeros: Array,
+    products: Array,
+    plan: Table,
     scratch: Table,
-) -> None:  # fmt: skip
+) -> None:
     """One image: ``gx[o*stride + r*dilation - low, c] += sum over k of g[o, k] * w[k, (r, c)]``, from the bias on."""
     product, depth = offset(plan, FOLD.product), plan[FOLD.depth]
     channels, width, row = plan[FOLD.channels], plan[FOLD.columns], product[PRODUCT.row]
@@ -38,9 +46,22 @@ def input_grad(
                 scratch[table + i] = source + (first + i) * plan[FOLD.grad + 3]
                 scratch[rows_of_c + i] = address(offset(products, line_products + (first + i) * width))
             multiply_panels(
-                product, rows, 0, product[PRODUCT.panels], table_at, 1, depth, 0, address(packed), depth * row, 0, row,
-                rows_at, address(zeros), 0,
-            )  # fmt: skip
+                product,
+                rows,
+                0,
+                product[PRODUCT.panels],
+                table_at,
+                1,
+                depth,
+                0,
+                address(packed),
+                depth * row,
+                0,
+                row,
+                rows_at,
+                address(zeros),
+                0,
+            )
         for w in range(positions_w):
             at = line_products + w * width
             first_w = w * plan[FOLD.stride + 2] - plan[FOLD.padding + 2]

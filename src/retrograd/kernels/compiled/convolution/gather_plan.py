@@ -19,20 +19,30 @@ from ..machine.record import record
 from .plan import LARGE_WEIGHTS, Axis
 
 WALK = record(
-    source=4, extent=3,  # of the tensor read: strides N, D, H, W, and extents D, H, W
+    source=4,
+    extent=3,  # of the tensor read: strides N, D, H, W, and extents D, H, W
     target=1,  # step of the tensor written along N
-)  # fmt: skip
+)
 GATHER = record(
     walk=WALK.words,
-    size=1, columns=1, depth=1,  # bytes of an element; channels per group written and read
-    width=1, panels=1,  # columns of a panel; panels of a group
-    entry_step=1, panel_step=1, weight_group=1, weight_row=1,  # weights: from tap, panel, group, row to the next
+    size=1,
+    columns=1,
+    depth=1,  # bytes of an element; channels per group written and read
+    width=1,
+    panels=1,  # columns of a panel; panels of a group
+    entry_step=1,
+    panel_step=1,
+    weight_group=1,
+    weight_row=1,  # weights: from tap, panel, group, row to the next
     chunks=1,  # 1: a task packs the weights in chunks; 2: it reads them in place
-    tap_chunk=1, depth_chunk=1,  # taps and channels of a chunk
-    depth_step=1, column_step=1, group_step=1,  # of the weights before they are packed, in elements
+    tap_chunk=1,
+    depth_chunk=1,  # taps and channels of a chunk
+    depth_step=1,
+    column_step=1,
+    group_step=1,  # of the weights before they are packed, in elements
     tasks=1,  # where the tasks begin
     phases=0,  # and then the tasks
-)  # fmt: skip
+)
 PHASE = record(
     positions=3,  # how many along D, H, W
     pixels=1,
@@ -43,7 +53,7 @@ PHASE = record(
     first_tap=1,  # its index among all taps
     product=PRODUCT.words,
     moves=0,  # the offsets of the taps along D, then H, then W
-)  # fmt: skip
+)
 TASK = record(phase=1, part_first=1, part_last=1, tile_first=1, tile_last=1)  # a part is a panel of a group
 
 _SMALL_WEIGHTS = 1 << 15  # bytes of weights that stay in L1 in any order
@@ -94,9 +104,14 @@ class Phase:
 
 
 def phases(
-    axes: list[Axis], gradient: bool, batch: int, target: Sequence[int], weight_taps: Sequence[int],
-    product_of: Callable[[int], np.ndarray], most: int = _MOST_PHASES,
-) -> tuple[list[Phase], list[int], bool]:  # fmt: skip
+    axes: list[Axis],
+    gradient: bool,
+    batch: int,
+    target: Sequence[int],
+    weight_taps: Sequence[int],
+    product_of: Callable[[int], np.ndarray],
+    most: int = _MOST_PHASES,
+) -> tuple[list[Phase], list[int], bool]:
     """The phases, the offset of every tap in the weights in the order of the phases, and ``Gather.filled``.
 
     ``product_of``: the words of the product, by its number of rows. ``most`` phases are listed even without taps.
@@ -112,12 +127,16 @@ def phases(
             continue
         lists, tiles = [p[4] for p in phase], product_of(pixels)
         words = PHASE.pack(
-            positions=positions, pixels=pixels, source_step=[p[1] for p in phase],
+            positions=positions,
+            pixels=pixels,
+            source_step=[p[1] for p in phase],
             target_step=[p[3] * step for p, step in zip(phase, target[1:], strict=True)],
             target=sum(p[2] * step for p, step in zip(phase, target[1:], strict=True)),
-            taps=[len(entries) for entries in lists], first_tap=len(taps), product=tiles,
+            taps=[len(entries) for entries in lists],
+            first_tap=len(taps),
+            product=tiles,
             moves=[move for entries in lists for move, _ in entries],
-        )  # fmt: skip
+        )
         here = [sum(r * s for (_, r), s in zip(tap, weight_taps, strict=True)) for tap in product(*lists)]
         found.append(Phase(words, pixels, lines, int(tiles[PRODUCT.tiles]), len(here)))
         taps += here
@@ -126,10 +145,20 @@ def phases(
 
 
 def gather_plan(
-    axes: list[Axis], gradient: bool, batch: int, groups: int, depth: int, columns: int, dtype: str,
-    source: Sequence[int], target: Sequence[int], weight_taps: Sequence[int], depth_step: int, column_step: int,
+    axes: list[Axis],
+    gradient: bool,
+    batch: int,
+    groups: int,
+    depth: int,
+    columns: int,
+    dtype: str,
+    source: Sequence[int],
+    target: Sequence[int],
+    weight_taps: Sequence[int],
+    depth_step: int,
+    column_step: int,
     group_step: int,
-) -> Gather:  # fmt: skip
+) -> Gather:
     """Plan of the forward pass, or (``gradient``) of the input gradient.
 
     ``depth`` and ``columns`` are the channels per group that are read and written; ``source`` and ``target`` the
@@ -149,9 +178,13 @@ def gather_plan(
     pixels = batch * axes[0].output * axes[1].output * axes[2].output
     streamed = large and not gradient and column_step == 1 and depth_step > 0 and pixels <= _STREAMED_TILES * shape.rows
     found, taps, filled = phases(
-        axes, gradient, batch, target, weight_taps,
+        axes,
+        gradient,
+        batch,
+        target,
+        weight_taps,
         lambda pixels: even_product(dtype, "rows", shape, pixels, direct or streamed),
-    )  # fmt: skip
+    )
     longest = max([1, *(phase.taps for phase in found)])
     extents = [axis.output if gradient else axis.input for axis in axes]
     row_bytes = width * size
@@ -179,19 +212,34 @@ def gather_plan(
             tile_cuts = max(1, min(tile_cuts, phase.pixels // _PIXELS))
         for p, t in product(range(part_cuts), range(tile_cuts)):
             task = TASK.pack(
-                phase=start, part_first=p * parts // part_cuts, part_last=(p + 1) * parts // part_cuts,
-                tile_first=t * phase.tiles // tile_cuts, tile_last=(t + 1) * phase.tiles // tile_cuts,
-            )  # fmt: skip
+                phase=start,
+                part_first=p * parts // part_cuts,
+                part_last=(p + 1) * parts // part_cuts,
+                tile_first=t * phase.tiles // tile_cuts,
+                tile_last=(t + 1) * phase.tiles // tile_cuts,
+            )
             tasks.append(task)
         start += len(phase.words)
     words = GATHER.pack(
-        walk=WALK.pack(source=source, extent=extents, target=target[0]), size=size, columns=columns, depth=depth,
-        width=width, panels=panels,
-        entry_step=steps[0], panel_step=steps[1], weight_group=steps[2], weight_row=steps[3],
-        chunks=int(large) + int(streamed), tap_chunk=tap_chunk, depth_chunk=depth_chunk, depth_step=depth_step,
-        column_step=column_step, group_step=group_step, tasks=start,
+        walk=WALK.pack(source=source, extent=extents, target=target[0]),
+        size=size,
+        columns=columns,
+        depth=depth,
+        width=width,
+        panels=panels,
+        entry_step=steps[0],
+        panel_step=steps[1],
+        weight_group=steps[2],
+        weight_row=steps[3],
+        chunks=int(large) + int(streamed),
+        tap_chunk=tap_chunk,
+        depth_chunk=depth_chunk,
+        depth_step=depth_step,
+        column_step=column_step,
+        group_step=group_step,
+        tasks=start,
         phases=np.concatenate([*(phase.words for phase in found), *tasks]) if found else (),
-    )  # fmt: skip
+    )
     return Gather(
         words,
         len(tasks),

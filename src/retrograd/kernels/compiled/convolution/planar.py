@@ -34,14 +34,29 @@ def applies(channels: int, window: Window, gradient: bool, dtype: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _plan(
-    window: Window, gradient: bool, batch: int, x_channels: int, channels: int, dtype: str, x: tuple[int, ...],
-    other: tuple[int, ...], sums: bool,
-) -> Planar:  # fmt: skip
+    window: Window,
+    gradient: bool,
+    batch: int,
+    x_channels: int,
+    channels: int,
+    dtype: str,
+    x: tuple[int, ...],
+    other: tuple[int, ...],
+    sums: bool,
+) -> Planar:
     groups = window.groups
     return planar_plan(
-        three_axes(window), gradient, batch, groups, x_channels // groups, channels // groups, dtype,
-        three_steps(x, dtype), three_steps(other, dtype), sums,
-    )  # fmt: skip
+        three_axes(window),
+        gradient,
+        batch,
+        groups,
+        x_channels // groups,
+        channels // groups,
+        dtype,
+        three_steps(x, dtype),
+        three_steps(other, dtype),
+        sums,
+    )
 
 
 def gather(

@@ -85,9 +85,12 @@ def _fill_planes(x, image, first_line, lines, first_channel, channels, plan, pla
                 _clear(planes, at, pitch, plane, channels)
                 continue
             source = (
-                image * plan[PLANAR.x] + x_d * plan[PLANAR.x + 1] + x_h * plan[PLANAR.x + 2]
-                + plan[PLANAR.begin] * plan[PLANAR.x + 3] + first_channel
-            )  # fmt: skip
+                image * plan[PLANAR.x]
+                + x_d * plan[PLANAR.x + 1]
+                + x_h * plan[PLANAR.x + 2]
+                + plan[PLANAR.begin] * plan[PLANAR.x + 3]
+                + first_channel
+            )
             _clear(planes, at, left, plane, channels)
             _flip(x, source, plan[PLANAR.x + 3], planes, at + left, plane, count, channels)
             _clear(planes, at + left + count, pitch - left - count, plane, channels)
@@ -95,9 +98,18 @@ def _fill_planes(x, image, first_line, lines, first_channel, channels, plan, pla
 
 
 def gather(
-    task: int, worker: int, x: Array, weights: Array, init: Array, target: Array, planes: Array, plane_words: int,
-    plan: Table, scratch: Table, scratch_words: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    weights: Array,
+    init: Array,
+    target: Array,
+    planes: Array,
+    plane_words: int,
+    plan: Table,
+    scratch: Table,
+    scratch_words: int,
+) -> None:
     """Some lines of one image, some groups, of ``target[q] = init + sum over taps of x[q + tap] @ weights[tap]``."""
     groups, group_block = plan[PLANAR.groups], plan[PLANAR.group_block]
     group_blocks = (groups + group_block - 1) // group_block
@@ -135,23 +147,48 @@ def gather(
                     for p in range(0, panels * width, lanes(planes)):
                         store(planes, row + p, bias)
                 multiply_panels(
-                    product, rows, 0, panels, address(offset(scratch, table)), taps, depth, columns * size,
-                    (group * depth * plane + d * plan[PLANAR.lines] * pitch) * size, width * size,
-                    ((first_group + group) * taps * depth * columns + first) * size, plane * size,
-                    address(offset(scratch, rows_of_c)), address(init), 1,
-                )  # fmt: skip
+                    product,
+                    rows,
+                    0,
+                    panels,
+                    address(offset(scratch, table)),
+                    taps,
+                    depth,
+                    columns * size,
+                    (group * depth * plane + d * plan[PLANAR.lines] * pitch) * size,
+                    width * size,
+                    ((first_group + group) * taps * depth * columns + first) * size,
+                    plane * size,
+                    address(offset(scratch, rows_of_c)),
+                    address(init),
+                    1,
+                )
         for h in range(0, lines, run):
             at = image * plan[PLANAR.other] + d * plan[PLANAR.other + 1] + (first_line + h) * plan[PLANAR.other + 2]
             _flip(
-                planes, others + h * pitch, step, target, at + first_group * columns, plan[PLANAR.other + 3],
-                some * columns, min(run, lines) * plan[PLANAR.positions + 2],
-            )  # fmt: skip
+                planes,
+                others + h * pitch,
+                step,
+                target,
+                at + first_group * columns,
+                plan[PLANAR.other + 3],
+                some * columns,
+                min(run, lines) * plan[PLANAR.positions + 2],
+            )
 
 
 def weight_grad(
-    task: int, worker: int, x: Array, g: Array, target: Array, planes: Array, plane_words: int, plan: Table,
-    scratch: Table, scratch_words: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    g: Array,
+    target: Array,
+    planes: Array,
+    plane_words: int,
+    plan: Table,
+    scratch: Table,
+    scratch_words: int,
+) -> None:
     """One part of ``target[part, tap, i, j] = sum over images, positions of x[position + tap, i] * g[position, j]``."""
     groups, group_block = plan[PLANAR.groups], plan[PLANAR.group_block]
     group_blocks = (groups + group_block - 1) // group_block
@@ -190,9 +227,15 @@ def weight_grad(
             for h in range(0, lines, run):
                 at = image * plan[PLANAR.other] + d * plan[PLANAR.other + 1] + (first_line + h) * plan[PLANAR.other + 2]
                 _flip(
-                    g, at + first_group * columns, plan[PLANAR.other + 3], planes,
-                    others + (d * plan[PLANAR.block] + h) * line, other_plane, min(run, lines) * line, some * columns,
-                )  # fmt: skip
+                    g,
+                    at + first_group * columns,
+                    plan[PLANAR.other + 3],
+                    planes,
+                    others + (d * plan[PLANAR.block] + h) * line,
+                    other_plane,
+                    min(run, lines) * line,
+                    some * columns,
+                )
             for group in range(some):
                 for i in range(row_tiles):
                     first = begin_of_tile(i, least_rows, more_rows)
@@ -209,10 +252,16 @@ def weight_grad(
                             for p in range(0, line, segment):
                                 whole = (min(segment, line - p) - 1) // lanes(x) * lanes(x)
                                 dot(
-                                    plan[SUMS.dots + 2 * more_i + more_j], address(offset(scratch, rows)),
-                                    (k * line + p) * size, line * size, address(offset(scratch, x_table + pair)),
+                                    plan[SUMS.dots + 2 * more_i + more_j],
+                                    address(offset(scratch, rows)),
+                                    (k * line + p) * size,
+                                    line * size,
+                                    address(offset(scratch, x_table + pair)),
                                     (group * depth * plane + (d * plan[PLANAR.lines] + k) * pitch + p) * size,
-                                    pitch * size, min(together, lines - k), whole * size,
-                                    min(segment, line - p) - whole, address(offset(scratch, targets + pair)),
+                                    pitch * size,
+                                    min(together, lines - k),
+                                    whole * size,
+                                    min(segment, line - p) - whole,
+                                    address(offset(scratch, targets + pair)),
                                     ((first_group + group) * columns + first) * size,
-                                )  # fmt: skip
+                                )

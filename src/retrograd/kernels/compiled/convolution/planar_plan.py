@@ -21,18 +21,29 @@ from ..machine.record import record
 from .plan import Axis
 
 PLANAR = record(
-    x=4, extent=3,  # strides N, D, H, W of x; its extents D, H, W
+    x=4,
+    extent=3,  # strides N, D, H, W of x; its extents D, H, W
     low=2,  # where in x the plane of the first output begins, along D, H
-    begin=1, left=1, count=1, right=1,  # of a line: its first element in x, zeros in front, elements, zeros after them
-    depths=1, lines=1, pitch=1, plane=1,  # of a plane: extents D, H, W, and the step to the next one
-    other=4, positions=3,  # strides N, D, H, W of the other tensor; its extents D, H, W
+    begin=1,
+    left=1,
+    count=1,
+    right=1,  # of a line: its first element in x, zeros in front, elements, zeros after them
+    depths=1,
+    lines=1,
+    pitch=1,
+    plane=1,  # of a plane: extents D, H, W, and the step to the next one
+    other=4,
+    positions=3,  # strides N, D, H, W of the other tensor; its extents D, H, W
     other_plane=1,  # step from one of its channels to the next
-    block=1, blocks=1,  # its lines in a task, tasks along H
+    block=1,
+    blocks=1,  # its lines in a task, tasks along H
     run=1,  # its contiguous lines, there and in the planes
-    groups=1, group_block=1,  # of the convolution, of a task
-    x_channels=1, other_channels=1,  # per group
+    groups=1,
+    group_block=1,  # of the convolution, of a task
+    x_channels=1,
+    other_channels=1,  # per group
     taps=1,
-)  # fmt: skip
+)
 GATHER = record(
     planar=PLANAR.words,
     width=1,  # columns of a panel
@@ -41,11 +52,13 @@ GATHER = record(
 )
 SUMS = record(  # of the weight gradient
     planar=PLANAR.words,
-    parts=1, items=1,  # partial sums; (image, block of lines) pairs
-    row_tiles=1, column_tiles=1,  # tiles of the channels and of the (tap, channel of x) pairs
+    parts=1,
+    items=1,  # partial sums; (image, block of lines) pairs
+    row_tiles=1,
+    column_tiles=1,  # tiles of the channels and of the (tap, channel of x) pairs
     dots=4,  # kernels: fewest rows and columns, one column more, one row more, both
     offsets=0,
-)  # fmt: skip
+)
 
 _PLANES = 96 << 10  # bytes of planes that stay in L2
 _PARTS = 8
@@ -63,9 +76,17 @@ class Planar:
 
 
 def planar_plan(
-    axes: list[Axis], gradient: bool, batch: int, groups: int, x_channels: int, channels: int, dtype: str,
-    x: Sequence[int], other: Sequence[int], sums: bool,
-) -> Planar:  # fmt: skip
+    axes: list[Axis],
+    gradient: bool,
+    batch: int,
+    groups: int,
+    x_channels: int,
+    channels: int,
+    dtype: str,
+    x: Sequence[int],
+    other: Sequence[int],
+    sums: bool,
+) -> Planar:
     """The plan for strides of 1. ``gradient``: x is g, read by the input gradient. ``sums``: of the weight gradient."""
     size = 4 if dtype == "f" else 8
     low, spans, moves = [], [], []
@@ -102,11 +123,29 @@ def planar_plan(
         plane += lanes
     dense = other[2] == positions[2] * other[3] and (sums or pitch == positions[2])
     planar = PLANAR.pack(
-        x=x, extent=inputs, low=low[:2], begin=begin, left=left, count=count, right=reach - pitch, depths=depths,
-        lines=lines, pitch=pitch, plane=plane, other=other, positions=positions, other_plane=other_plane, block=block,
-        blocks=blocks, run=block if dense else 1, groups=groups, group_block=group_block, x_channels=x_channels,
-        other_channels=channels, taps=len(taps),
-    )  # fmt: skip
+        x=x,
+        extent=inputs,
+        low=low[:2],
+        begin=begin,
+        left=left,
+        count=count,
+        right=reach - pitch,
+        depths=depths,
+        lines=lines,
+        pitch=pitch,
+        plane=plane,
+        other=other,
+        positions=positions,
+        other_plane=other_plane,
+        block=block,
+        blocks=blocks,
+        run=block if dense else 1,
+        groups=groups,
+        group_block=group_block,
+        x_channels=x_channels,
+        other_channels=channels,
+        taps=len(taps),
+    )
     parts, items = 1, batch * blocks
     if sums:
         parts = max(1, min(_PARTS, items))

@@ -17,27 +17,47 @@ from ..machine.record import record
 from .plan import LARGE_WEIGHTS, Axis
 
 WINDOW = record(
-    x=4, extent=3,  # strides N, D, H, W of x, and its extents D, H, W
-    g=4, output=3,  # the same of g
-    stride=3, padding=3, dilation=3, kernel=3,
-)  # fmt: skip
+    x=4,
+    extent=3,  # strides N, D, H, W of x, and its extents D, H, W
+    g=4,
+    output=3,  # the same of g
+    stride=3,
+    padding=3,
+    dilation=3,
+    kernel=3,
+)
 REDUCE = record(
     window=WINDOW.words,
-    x_group=1, g_group=1,  # from one group to the next
-    size=1, width=1,  # bytes of an element; columns of a panel
-    rows=1, columns=1,  # input and output channels per group
+    x_group=1,
+    g_group=1,  # from one group to the next
+    size=1,
+    width=1,  # bytes of an element; columns of a panel
+    rows=1,
+    columns=1,  # input and output channels per group
     row_step=1,  # of the target, from one input channel to the next
     partial=1,  # from one partial result to the next
     chunk=1,  # rows of the output summed before the next tile
-    product=PRODUCT.words, others=PRODUCT.words,  # for a task's first tile, for the others
-    copy=1, low=1, line=1,  # elements of a line of x with its padding, where lines are copied; zeros in front; of x
+    product=PRODUCT.words,
+    others=PRODUCT.words,  # for a task's first tile, for the others
+    copy=1,
+    low=1,
+    line=1,  # elements of a line of x with its padding, where lines are copied; zeros in front; of x
     tasks=1,  # where the tasks begin
     list=0,  # the tasks
-)  # fmt: skip
+)
 TASK = record(
-    part=1, group_first=1, group_last=1, panel_first=1, panel_last=1, tap_first=1, tap_last=1, tile_first=1,
-    tile_last=1, row_first=1, row_last=1,
-)  # fmt: skip
+    part=1,
+    group_first=1,
+    group_last=1,
+    panel_first=1,
+    panel_last=1,
+    tap_first=1,
+    tap_last=1,
+    tile_first=1,
+    tile_last=1,
+    row_first=1,
+    row_last=1,
+)
 
 MOST_PARTS = 8
 _PARTIALS = 448 << 10  # bytes of partial sums besides two
@@ -61,9 +81,15 @@ class Reduce:
 def window_words(axes: list[Axis], x: Sequence[int], g: Sequence[int]) -> np.ndarray:
     """The words of ``WINDOW``; x and g are strides."""
     return WINDOW.pack(
-        x=x, extent=[a.input for a in axes], g=g, output=[a.output for a in axes], stride=[a.stride for a in axes],
-        padding=[a.low for a in axes], dilation=[a.dilation for a in axes], kernel=[a.kernel for a in axes],
-    )  # fmt: skip
+        x=x,
+        extent=[a.input for a in axes],
+        g=g,
+        output=[a.output for a in axes],
+        stride=[a.stride for a in axes],
+        padding=[a.low for a in axes],
+        dilation=[a.dilation for a in axes],
+        kernel=[a.kernel for a in axes],
+    )
 
 
 def _cuts(
@@ -89,9 +115,17 @@ def _cuts(
 
 
 def reduce_plan(
-    axes: list[Axis], batch: int, groups: int, rows: int, columns: int, dtype: str,
-    x: Sequence[int], g: Sequence[int], low: int = 0, line: int | None = None,
-) -> Reduce:  # fmt: skip
+    axes: list[Axis],
+    batch: int,
+    groups: int,
+    rows: int,
+    columns: int,
+    dtype: str,
+    x: Sequence[int],
+    g: Sequence[int],
+    low: int = 0,
+    line: int | None = None,
+) -> Reduce:
     """Plan of the weight gradient for ``rows`` input and ``columns`` output channels per group.
 
     ``low``, ``line``: the rows are elements of a line of x, whose length is ``line``; see narrow.py.
@@ -126,11 +160,24 @@ def reduce_plan(
         reach = (width - 1) * axes[2].stride * x[3] // size + rows
         copy = reach if low != 0 or reach > line else 0
     plan = REDUCE.pack(
-        window=window_words(axes, x, g), x_group=rows * size, g_group=columns * size, size=size, width=shape.width,
-        rows=rows, columns=columns, row_step=columns * groups * size, partial=elements * size, chunk=chunk,
-        product=words, others=even_product(dtype, "near", shape, rows, True) if near else words, copy=copy, low=low,
-        line=line or 0, tasks=REDUCE.words, list=np.concatenate(tasks),
-    )  # fmt: skip
+        window=window_words(axes, x, g),
+        x_group=rows * size,
+        g_group=columns * size,
+        size=size,
+        width=shape.width,
+        rows=rows,
+        columns=columns,
+        row_step=columns * groups * size,
+        partial=elements * size,
+        chunk=chunk,
+        product=words,
+        others=even_product(dtype, "near", shape, rows, True) if near else words,
+        copy=copy,
+        low=low,
+        line=line or 0,
+        tasks=REDUCE.words,
+        list=np.concatenate(tasks),
+    )
     zeros = max(shape.rows, shape.panels * shape.width)
     return Reduce(plan, len(tasks), MOST_ROWS + 2 * chunk, parts, zeros, chunk * copy)
 

@@ -180,9 +180,19 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     if not plan.shared:
         work = per_thread(plan.work, dtype)
         _weight_grad[dtype](
-            len(plan.parts), x, g, partials, elements, len(plan.blocks), zeros, work, plan.work, plan.words, table,
+            len(plan.parts),
+            x,
+            g,
+            partials,
+            elements,
+            len(plan.blocks),
+            zeros,
+            work,
+            plan.work,
+            plan.words,
+            table,
             plan.table,
-        )  # fmt: skip
+        )
     else:
         work = shared(plan.work, dtype)
         for index, block in enumerate(plan.blocks):

@@ -35,9 +35,17 @@ def output_lines(plan, block):  # type: ignore[no-untyped-def]
     tile = WINOGRAD.list + TILE.words * (plan[WINOGRAD.lines] + plan[WINOGRAD.counts_w] - 1)
     width = plan[tile + TILE.begin] + plan[tile + TILE.size]
     return _lines(
-        plan, plan[at], plan[at + 1], plan[at + 2], plan[WINOGRAD.slices], begin, end, _row(plan, line_first),
-        _row(plan, line_last), width * plan[WINOGRAD.columns],
-    )  # fmt: skip
+        plan,
+        plan[at],
+        plan[at + 1],
+        plan[at + 2],
+        plan[WINOGRAD.slices],
+        begin,
+        end,
+        _row(plan, line_first),
+        _row(plan, line_last),
+        width * plan[WINOGRAD.columns],
+    )
 
 
 @helper

@@ -171,15 +171,38 @@ def _multiply(pair, block, weights, zeros, plan, matrices, table):  # type: igno
                 column = matrix * size + panel * row_of_panel
                 if entries == 0:  # only padding: 0 * 0
                     multiply(
-                        product, rows_of_a, panel, address(offset(table, SLOTS)), 1, 1, 0, zeros, 0, 0, address(table),
-                        column, zeros, 0,
-                    )  # fmt: skip
+                        product,
+                        rows_of_a,
+                        panel,
+                        address(offset(table, SLOTS)),
+                        1,
+                        1,
+                        0,
+                        zeros,
+                        0,
+                        0,
+                        address(table),
+                        column,
+                        zeros,
+                        0,
+                    )
                 for k in range(0, depth if entries > 0 else 0, _TERMS):
                     multiply(
-                        product, rows_of_a, panel, address(offset(table, SLOTS)), entries, min(_TERMS, depth - k),
-                        matrix + k, b + k * row_of_panel, plan[WINOGRAD.tap_step] * size, row_of_panel, address(table),
-                        column, zeros, 1 if k > 0 else 0,
-                    )  # fmt: skip
+                        product,
+                        rows_of_a,
+                        panel,
+                        address(offset(table, SLOTS)),
+                        entries,
+                        min(_TERMS, depth - k),
+                        matrix + k,
+                        b + k * row_of_panel,
+                        plan[WINOGRAD.tap_step] * size,
+                        row_of_panel,
+                        address(table),
+                        column,
+                        zeros,
+                        1 if k > 0 else 0,
+                    )
 
 
 @helper
@@ -215,10 +238,21 @@ def _accumulate(tap, pair, block, more, work, of_v, of_m, target, zeros, plan, t
         for tile in range(product[PRODUCT.tiles]):
             row, rows_of_u = rows_of_tile(product, tile)
             multiply(
-                product, rows_of_u, panel, address(table), entries, rows, step_v,
-                move_m + (column if step_m > 0 else 0), move_v + (row * size if step_v > 0 else 0), step_m,
-                address(offset(rows_of_c, row)), column, zeros, 1 if more else 0,
-            )  # fmt: skip
+                product,
+                rows_of_u,
+                panel,
+                address(table),
+                entries,
+                rows,
+                step_v,
+                move_m + (column if step_m > 0 else 0),
+                move_v + (row * size if step_v > 0 else 0),
+                step_m,
+                address(offset(rows_of_c, row)),
+                column,
+                zeros,
+                1 if more else 0,
+            )
 
 
 @helper
@@ -229,9 +263,19 @@ def _lines_of(block):  # type: ignore[no-untyped-def]
 
 
 def gather(
-    task: int, worker: int, x: Array, weights: Array, init: Array, y: Array, zeros: Array, work: Array,
-    work_words: int, plan: Table, scratch: Table, scratch_words: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    weights: Array,
+    init: Array,
+    y: Array,
+    zeros: Array,
+    work: Array,
+    work_words: int,
+    plan: Table,
+    scratch: Table,
+    scratch_words: int,
+) -> None:
     """A block of ``y[o] = init + sum over the taps r of x[o + r - low] @ weights[r]``."""
     matrices, table = offset(work, worker * work_words), offset(scratch, worker * scratch_words)
     block = _block(plan, task)
@@ -249,9 +293,20 @@ def gather(
 
 
 def weight_grad(
-    task: int, worker: int, x: Array, g: Array, target: Array, part_words: int, count: int, zeros: Array, work: Array,
-    work_words: int, plan: Table, scratch: Table, scratch_words: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    g: Array,
+    target: Array,
+    part_words: int,
+    count: int,
+    zeros: Array,
+    work: Array,
+    work_words: int,
+    plan: Table,
+    scratch: Table,
+    scratch_words: int,
+) -> None:
     """A partial sum of the gradient to the transformed weights, of some of the ``count`` blocks."""
     of_v = worker * work_words
     of_m = of_v + PAIRS * plan[WINOGRAD.input_step]
@@ -273,24 +328,49 @@ def weight_grad(
                     read_soon(x, next_x, lines_of_next_x, pair, size)
                     read_soon(g, next_g, lines_of_next_g, pair, size)
                 _accumulate(
-                    tap, pair, block, index > first, work, of_v, of_m, target_at, address(zeros), plan,
+                    tap,
+                    pair,
+                    block,
+                    index > first,
+                    work,
+                    of_v,
+                    of_m,
+                    target_at,
+                    address(zeros),
+                    plan,
                     offset(table, 2 * POINTS * SLOTS),
-                )  # fmt: skip
+                )
 
 
 def transform(
-    task: int, worker: int, x: Array, zeros: Array, work: Array, plan: Table, index: int, scratch: Table,
+    task: int,
+    worker: int,
+    x: Array,
+    zeros: Array,
+    work: Array,
+    plan: Table,
+    index: int,
+    scratch: Table,
     scratch_words: int,
-) -> None:  # fmt: skip
+) -> None:
     """V of a line of a block that all threads share."""
     block, table = _block(plan, index), offset(scratch, worker * scratch_words)
     _transform_inputs(x, plan, block, task, task + 1, address(zeros), table, offset(work, plan[WINOGRAD.input_step]))
 
 
 def transform_both(
-    task: int, worker: int, x: Array, g: Array, zeros: Array, work: Array, plan: Table, index: int, lines_of_x: int,
-    scratch: Table, scratch_words: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    g: Array,
+    zeros: Array,
+    work: Array,
+    plan: Table,
+    index: int,
+    lines_of_x: int,
+    scratch: Table,
+    scratch_words: int,
+) -> None:
     """V of a line of a block that all threads share; from task ``lines_of_x`` on, the transformed gradient of one."""
     block, table = _block(plan, index), offset(scratch, worker * scratch_words)
     if task < lines_of_x:
@@ -302,9 +382,16 @@ def transform_both(
 
 
 def multiply_pairs(
-    task: int, worker: int, weights: Array, zeros: Array, work: Array, plan: Table, index: int, scratch: Table,
+    task: int,
+    worker: int,
+    weights: Array,
+    zeros: Array,
+    work: Array,
+    plan: Table,
+    index: int,
+    scratch: Table,
     scratch_words: int,
-) -> None:  # fmt: skip
+) -> None:
     """M_e for the pairs of points that share a spare matrix, and a block that all threads share."""
     table, block = offset(scratch, worker * scratch_words), _block(plan, index)
     for pair in range(task * plan[WINOGRAD.together], (task + 1) * plan[WINOGRAD.together]):
@@ -312,21 +399,44 @@ def multiply_pairs(
 
 
 def transform_back(
-    task: int, worker: int, work: Array, init: Array, y: Array, plan: Table, index: int, scratch: Table,
+    task: int,
+    worker: int,
+    work: Array,
+    init: Array,
+    y: Array,
+    plan: Table,
+    index: int,
+    scratch: Table,
     scratch_words: int,
-) -> None:  # fmt: skip
+) -> None:
     """The output of a line of a block that all threads share."""
     table = offset(scratch, worker * scratch_words)
     _transform_outputs(y, plan, _block(plan, index), task, task + 1, init, table, work, True)
 
 
 def accumulate(
-    task: int, worker: int, target: Array, zeros: Array, work: Array, plan: Table, index: int, scratch: Table,
+    task: int,
+    worker: int,
+    target: Array,
+    zeros: Array,
+    work: Array,
+    plan: Table,
+    index: int,
+    scratch: Table,
     scratch_words: int,
-) -> None:  # fmt: skip
+) -> None:
     """dU_e of one tap and pair of points and a block that all threads share, added to that of earlier blocks."""
     table, of_m = offset(scratch, worker * scratch_words), PAIRS * plan[WINOGRAD.input_step]
     _accumulate(
-        task // PAIRS, task % PAIRS, _block(plan, index), index > 0, work, 0, of_m, address(target), address(zeros),
-        plan, table,
-    )  # fmt: skip
+        task // PAIRS,
+        task % PAIRS,
+        _block(plan, index),
+        index > 0,
+        work,
+        0,
+        of_m,
+        address(target),
+        address(zeros),
+        plan,
+        table,
+    )

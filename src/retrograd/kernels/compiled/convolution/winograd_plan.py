@@ -31,26 +31,35 @@ POINTS_OF_TWO = 16  # pairs of points that a tile of two taps uses
 SLOTS = 8  # addresses of a line of an input tile: at least POINTS, whole vectors of addresses
 
 WINOGRAD = record(
-    x=4, extent=3, low=3,  # strides N, D, H, W of x in bytes; its extents D, H, W; zeros in front of them
+    x=4,
+    extent=3,
+    low=3,  # strides N, D, H, W of x in bytes; its extents D, H, W; zeros in front of them
     y=4,  # strides N, D, H, W of y (or its gradient) in elements
     size=1,  # bytes of an element
-    depth=1, depth_step=1,  # channels of x; elements of a row of transformed input
-    columns=1, column_step=1,  # channels of y; elements of a row of transformed output
-    width=1, tap_step=1,  # of the weights, as the micro-kernel reads them: of a panel, and from tap to tap in elements
-    slices=1, taps=1,  # positions of y along D; taps along D
+    depth=1,
+    depth_step=1,  # channels of x; elements of a row of transformed input
+    columns=1,
+    column_step=1,  # channels of y; elements of a row of transformed output
+    width=1,
+    tap_step=1,  # of the weights, as the micro-kernel reads them: of a panel, and from tap to tap in elements
+    slices=1,
+    taps=1,  # positions of y along D; taps along D
     alone=1,  # 1: a slice of y reads only the same slice of x
-    input_step=1, product_step=1,  # elements from one matrix of transformed input or output to the next
+    input_step=1,
+    product_step=1,  # elements from one matrix of transformed input or output to the next
     lines=1,  # of a slice
-    counts_h=3, counts_w=3,  # tiles that need 4, 5, 6 points along H, and along W
+    counts_h=3,
+    counts_w=3,  # tiles that need 4, 5, 6 points along H, and along W
     side=1,  # taps along H and W: 3 or 2
     together=1,  # consecutive pairs whose products share one spare matrix, see below
     rows=1,  # of the micro-kernel's tile
     product=PRODUCT.words,
     before=PAIRS,  # for each pair: matrices before its own
-    blocks=1, count=1,  # where the blocks begin, and how many there are
+    blocks=1,
+    count=1,  # where the blocks begin, and how many there are
     ahead=1,  # 1: prefetch
     list=0,  # the tiles along H, the tiles along W, the blocks, and the parts of a weight gradient
-)  # fmt: skip
+)
 TILE = record(begin=1, size=1)  # its first position, its positions
 BLOCK = record(first=1, last=1, line_first=1, line_last=1)  # slices and lines
 PART = record(first=1, last=1)  # blocks
@@ -176,9 +185,17 @@ def inputs_of(depth: Axis, first: int, last: int) -> tuple[int, int]:
 
 
 def _begin(
-    axes: list[Axis], batch: int, depth: int, columns: int, shape: Tile, x: Sequence[int], y: Sequence[int],
-    size: int, budget: int, together: int,
-) -> tuple[np.ndarray, list[Block]]:  # fmt: skip
+    axes: list[Axis],
+    batch: int,
+    depth: int,
+    columns: int,
+    shape: Tile,
+    x: Sequence[int],
+    y: Sequence[int],
+    size: int,
+    budget: int,
+    together: int,
+) -> tuple[np.ndarray, list[Block]]:
     """A plan without its product, and its blocks. ``budget``: bytes of a block's tiles.
 
     ``together``: see ``WINOGRAD``; 0 for the weight gradient, which needs both sides of a product at once.
@@ -195,23 +212,49 @@ def _begin(
     written = max((block.last - block.first) * block.lines for block in blocks) * across * steps[1] + shape.lanes
     input_step, product_step = [max(read, written)] * 2 if together > 0 else [read, written]
     together = together or PAIRS + 1
-    operands = size * batch * sum(n * prod(lengths) for n, lengths in (
-        (depth, [axis.input for axis in axes]), (columns, [axis.output for axis in axes])
-    ))  # fmt: skip
+    operands = (
+        size
+        * batch
+        * sum(
+            n * prod(lengths)
+            for n, lengths in ((depth, [axis.input for axis in axes]), (columns, [axis.output for axis in axes]))
+        )
+    )
     listed = np.concatenate([*listed_h, *listed_w])
     block_words = [
         BLOCK.pack(first=block.first, last=block.last, line_first=block.line_first, line_last=block.line_last)
         for block in blocks
     ]
     words = WINOGRAD.pack(
-        x=x, extent=[axis.input for axis in axes], low=[axis.low for axis in axes], y=y, size=size, depth=depth,
-        depth_step=steps[0], columns=columns, column_step=steps[1], width=shape.width,
-        tap_step=PAIRS * shape.panels * depth * shape.width, slices=axes[0].output, taps=axes[0].kernel,
-        alone=_alone(axes[0]), input_step=input_step, product_step=product_step, lines=counts_h[0], counts_h=counts_h,
-        counts_w=counts_w, side=axes[1].kernel, together=together, rows=shape.rows, product=[0] * PRODUCT.words,
-        before=[pair + pair // together for pair in range(PAIRS)], blocks=WINOGRAD.list + len(listed),
-        count=len(blocks), ahead=operands > _CACHED, list=np.concatenate([listed, *block_words]),
-    )  # fmt: skip
+        x=x,
+        extent=[axis.input for axis in axes],
+        low=[axis.low for axis in axes],
+        y=y,
+        size=size,
+        depth=depth,
+        depth_step=steps[0],
+        columns=columns,
+        column_step=steps[1],
+        width=shape.width,
+        tap_step=PAIRS * shape.panels * depth * shape.width,
+        slices=axes[0].output,
+        taps=axes[0].kernel,
+        alone=_alone(axes[0]),
+        input_step=input_step,
+        product_step=product_step,
+        lines=counts_h[0],
+        counts_h=counts_h,
+        counts_w=counts_w,
+        side=axes[1].kernel,
+        together=together,
+        rows=shape.rows,
+        product=[0] * PRODUCT.words,
+        before=[pair + pair // together for pair in range(PAIRS)],
+        blocks=WINOGRAD.list + len(listed),
+        count=len(blocks),
+        ahead=operands > _CACHED,
+        list=np.concatenate([listed, *block_words]),
+    )
     return words, blocks
 
 

@@ -33,18 +33,26 @@ def points_of_input(kind, x0, x1, x2, x3, x4, x5):  # type: ignore[no-untyped-de
         even_p, odd_p = x4 - x2 * _Q2, (x3 - x1 * _Q2) * _P
         even_q, odd_q = x4 - x2 * _P2, (x3 - x1 * _P2) * _Q
         return (
-            x0 * _PRODUCT - x2 * _SUM + x4, even_p + odd_p, even_p - odd_p, x1 * _PRODUCT - x3 * _SUM + x5,
-            even_q + odd_q, even_q - odd_q,
-        )  # fmt: skip
+            x0 * _PRODUCT - x2 * _SUM + x4,
+            even_p + odd_p,
+            even_p - odd_p,
+            x1 * _PRODUCT - x3 * _SUM + x5,
+            even_q + odd_q,
+            even_q - odd_q,
+        )
     if kind == 5:
         cubic = x3 - x1 * _P2
         square = x2 - x0 * _P2
         at_p = x2 * _P + x3 - (x1 * _P + x2) * _Q  # (x2 + x3/P) P ..., of t (t + P) (t - Q)
         at_minus = x3 - x2 * _P - (x2 - x1 * _P) * _Q
         return (
-            (cubic - square * _Q) * _Q, at_p * (_P + _Q), at_minus * (_Q - _P), x4 - x2 * _P2 - cubic * _Q,
-            cubic * (2 * _Q), cubic,
-        )  # fmt: skip
+            (cubic - square * _Q) * _Q,
+            at_p * (_P + _Q),
+            at_minus * (_Q - _P),
+            x4 - x2 * _P2 - cubic * _Q,
+            cubic * (2 * _Q),
+            cubic,
+        )
     even, odd = x2 * _APART, x1 * (_P * _APART)
     return x0 * _PRODUCT - x2 * _Q2, even + odd, even - odd, x3 - x1 * _P2, even, odd
 

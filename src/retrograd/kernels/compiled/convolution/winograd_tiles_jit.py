@@ -107,19 +107,24 @@ def transform_input(x, plan, scratch, rows, tile, kind_h, kind_w):  # type: igno
             q = i * SLOTS
             v0, v1, v2, v3, v4, v5 = points_of_input(
                 kind_w,
-                load_first(pointer_like(x, scratch[q]), c, left), load_first(pointer_like(x, scratch[q + 1]), c, left),
+                load_first(pointer_like(x, scratch[q]), c, left),
+                load_first(pointer_like(x, scratch[q + 1]), c, left),
                 load_first(pointer_like(x, scratch[q + 2]), c, left),
                 load_first(pointer_like(x, scratch[q + 3]), c, left),
                 load_first(pointer_like(x, scratch[q + 4]), c, left),
                 load_first(pointer_like(x, scratch[q + 5]), c, left),
-            )  # fmt: skip
+            )
             keep(values, i * POINTS * one, one, v0, v1, v2, v3, v4, v5)
         for j in range(max(4, kind_w)):
             v0, v1, v2, v3, v4, v5 = points_of_input(
-                kind_h, load(values, j * one), load(values, (POINTS + j) * one),
-                load(values, (2 * POINTS + j) * one), load(values, (3 * POINTS + j) * one),
-                load(values, (4 * POINTS + j) * one), load(values, (5 * POINTS + j) * one),
-            )  # fmt: skip
+                kind_h,
+                load(values, j * one),
+                load(values, (POINTS + j) * one),
+                load(values, (2 * POINTS + j) * one),
+                load(values, (3 * POINTS + j) * one),
+                load(values, (4 * POINTS + j) * one),
+                load(values, (5 * POINTS + j) * one),
+            )
             _to_products(x, offset(rows, j), begin + c, kind_h, v0, v1, v2, v3, v4, v5)
 
 
@@ -145,9 +150,12 @@ def transform_gradient(g, plan, begin, rows, tile, kind_h, kind_w):  # type: ign
             keep(values, i * POINTS * one, one, v0, v1, v2, v3, v4, v5)
         for j in range(kind_w):
             v0, v1, v2, v3, v4, v5 = points_of_gradient(
-                kind_h, load(values, j * one), load(values, (POINTS + j) * one),
-                load(values, (2 * POINTS + j) * one), load(values, (3 * POINTS + j) * one),
-            )  # fmt: skip
+                kind_h,
+                load(values, j * one),
+                load(values, (POINTS + j) * one),
+                load(values, (2 * POINTS + j) * one),
+                load(values, (3 * POINTS + j) * one),
+            )
             _to_products(g, offset(rows, j), to + k, kind_h, v0, v1, v2, v3, v4, v5)
 
 
@@ -167,9 +175,14 @@ def transform_product(y, plan, rows, tile, begin, init, kind_h, kind_w, size_h, 
             if kind_h > 5:
                 m5 = load(pointer_like(y, rows[5 * SLOTS + j]), at)
             y0, y1, y2, y3 = tile_of_points(
-                kind_h, load(pointer_like(y, rows[j]), at), load(pointer_like(y, rows[SLOTS + j]), at),
-                load(pointer_like(y, rows[2 * SLOTS + j]), at), m3, m4, m5,
-            )  # fmt: skip
+                kind_h,
+                load(pointer_like(y, rows[j]), at),
+                load(pointer_like(y, rows[SLOTS + j]), at),
+                load(pointer_like(y, rows[2 * SLOTS + j]), at),
+                m3,
+                m4,
+                m5,
+            )
             store(values, j * one, y0)
             store(values, (POINTS + j) * one, y1)
             store(values, (2 * POINTS + j) * one, y2)
@@ -178,9 +191,14 @@ def transform_product(y, plan, rows, tile, begin, init, kind_h, kind_w, size_h, 
         for i in range(size_h):
             to, q = begin + i * down + k, i * POINTS * one
             y0, y1, y2, y3 = tile_of_points(
-                kind_w, load(values, q), load(values, q + one), load(values, q + 2 * one), load(values, q + 3 * one),
-                load(values, q + 4 * one), load(values, q + 5 * one),
-            )  # fmt: skip
+                kind_w,
+                load(values, q),
+                load(values, q + one),
+                load(values, q + 2 * one),
+                load(values, q + 3 * one),
+                load(values, q + 4 * one),
+                load(values, q + 5 * one),
+            )
             store_first(y, to, y0 + first, left)
             if size_w > 1:
                 store_first(y, to + right, y1 + first, left)

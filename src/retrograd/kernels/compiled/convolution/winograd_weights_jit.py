@@ -12,9 +12,17 @@ _values = buffer(PAIRS * 16)  # a vector for each pair of points
 
 
 def weights(
-    task: int, worker: int, w: Array, target: Array, depth: int, columns: int, width: int, panels: int, taps: int,
+    task: int,
+    worker: int,
+    w: Array,
+    target: Array,
+    depth: int,
+    columns: int,
+    width: int,
+    panels: int,
+    taps: int,
     turned: int,
-) -> None:  # fmt: skip
+) -> None:
     """``target[t, e, panel, c, k] = (G w[t, :, :, c, k] G^T)_e`` for one t and c; w is (taps, 3, 3, depth, columns).
 
     ``turned``: of the kernel flipped on every axis, for the input gradient.
@@ -31,9 +39,10 @@ def weights(
             for i in range(3):
                 at = begin + sign * 3 * i * tap
                 v0, v1, v2, v3, v4, v5 = points_of_weights(
-                    load_first(w, at, left), load_first(w, at + sign * tap, left),
+                    load_first(w, at, left),
+                    load_first(w, at + sign * tap, left),
                     load_first(w, at + sign * 2 * tap, left),
-                )  # fmt: skip
+                )
                 keep(values, i * POINTS * one, one, v0, v1, v2, v3, v4, v5)
             step = panels * depth * width
             for j in range(POINTS):
@@ -45,8 +54,15 @@ def weights(
 
 
 def two_weights(
-    task: int, worker: int, w: Array, target: Array, depth: int, columns: int, width: int, panels: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    w: Array,
+    target: Array,
+    depth: int,
+    columns: int,
+    width: int,
+    panels: int,
+) -> None:
     """As ``weights`` for two taps on both axes, flipped: ``target`` has only the pairs of the first four points.
 
     w is (2, 2, depth, columns).
@@ -70,8 +86,16 @@ def two_weights(
 
 
 def weights_back(
-    task: int, worker: int, partials: Array, gw: Array, depth: int, columns: int, step: int, taps: int, parts: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    partials: Array,
+    gw: Array,
+    depth: int,
+    columns: int,
+    step: int,
+    taps: int,
+    parts: int,
+) -> None:
     """``gw[t, :, :, c, k] = G^T (sum over parts of partials[part, t, e, c, k]) G`` for one t and c.
 
     gw is (taps, 3, 3, depth, columns).
@@ -88,19 +112,26 @@ def weights_back(
             store(values, e * one, total)
         for j in range(POINTS):
             w0, w1, w2 = weights_of_points(
-                load(values, j * one), load(values, (POINTS + j) * one), load(values, (2 * POINTS + j) * one),
-                load(values, (3 * POINTS + j) * one), load(values, (4 * POINTS + j) * one),
+                load(values, j * one),
+                load(values, (POINTS + j) * one),
+                load(values, (2 * POINTS + j) * one),
+                load(values, (3 * POINTS + j) * one),
+                load(values, (4 * POINTS + j) * one),
                 load(values, (5 * POINTS + j) * one),
-            )  # fmt: skip
+            )
             store(values, j * one, w0)
             store(values, (POINTS + j) * one, w1)
             store(values, (2 * POINTS + j) * one, w2)
         for i in range(3):
             q = i * POINTS * one
             w0, w1, w2 = weights_of_points(
-                load(values, q), load(values, q + one), load(values, q + 2 * one), load(values, q + 3 * one),
-                load(values, q + 4 * one), load(values, q + 5 * one),
-            )  # fmt: skip
+                load(values, q),
+                load(values, q + one),
+                load(values, q + 2 * one),
+                load(values, q + 3 * one),
+                load(values, q + 4 * one),
+                load(values, q + 5 * one),
+            )
             at = ((tap * 9 + 3 * i) * depth + c) * columns + k
             store_first(gw, at, w0, left)
             store_first(gw, at + depth * columns, w1, left)

@@ -49,9 +49,16 @@ def temporary(
 
 
 def within(
-    limit: int, algorithm: str, forms: dict[str, tuple[str, ...]], job: str, window: Window, batch: int, inputs: int,
-    outputs: int, dtype: str,
-) -> str:  # fmt: skip
+    limit: int,
+    algorithm: str,
+    forms: dict[str, tuple[str, ...]],
+    job: str,
+    window: Window,
+    batch: int,
+    inputs: int,
+    outputs: int,
+    dtype: str,
+) -> str:
     """The first of the forms of a job whose memory fits the limit; ``forms`` has those of all three.
 
     ``algorithm``: what was asked for, named in the message.

@@ -27,7 +27,7 @@ def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
         per_task = CHUNK // (indices.shape[axis] * inner) or 1
         _PICK[x.dtype.char](
             -(-outer // per_task), x, indices, y, outer, x.shape[axis], indices.shape[axis], inner, per_task
-        )  # fmt: skip
+        )
     return y.transpose(transposition(order) or range(y.ndim))
 
 
@@ -61,7 +61,7 @@ def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
         rows, per_task = x.size // length, CHUNK // length or 1
         (_LARGEST if largest else _SMALLEST)[x.dtype.char](
             -(-rows // per_task), x, values, indices, rows, length, k, per_task
-        )  # fmt: skip
+        )
     return np.moveaxis(indices, -1, axis)
 
 

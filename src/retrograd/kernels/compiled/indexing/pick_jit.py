@@ -29,9 +29,17 @@ _NAN = float("nan")
 
 
 def pick(
-    task: int, worker: int, x: Array, indices: Table, y: Array, outer: int, length: int, count: int, inner: int,
+    task: int,
+    worker: int,
+    x: Array,
+    indices: Table,
+    y: Array,
+    outer: int,
+    length: int,
+    count: int,
+    inner: int,
     per_task: int,
-) -> None:  # fmt: skip
+) -> None:
     """y[o, j, i] = x[o, indices[o, j, i], i]"""
     for o in range(task * per_task, min(outer, (task + 1) * per_task)):
         k = o * count * inner
@@ -46,9 +54,18 @@ def pick(
 
 
 def place(
-    task: int, worker: int, g: Array, indices: Table, y: Array, outer: int, length: int, count: int, inner: int,
-    width: int, per_task: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    g: Array,
+    indices: Table,
+    y: Array,
+    outer: int,
+    length: int,
+    count: int,
+    inner: int,
+    width: int,
+    per_task: int,
+) -> None:
     """y[o, indices[o, j, i], i] = g[o, j, i], and 0 elsewhere; a task is ``width`` columns of some o."""
     blocks = (inner + width - 1) // width
     part = task // blocks

@@ -26,10 +26,17 @@ def lines(x: np.ndarray, indices: np.ndarray, axis: int, filling: float = 0.0) -
     if y.size:
         total, per_task = outer * indices.size, CHUNK // inner or 1
         _LINES[x.dtype.char](
-            -(-total // per_task), x, np.ascontiguousarray(indices, like=indices), y, indices.size, extent, inner,
-            total, per_task,
+            -(-total // per_task),
+            x,
+            np.ascontiguousarray(indices, like=indices),
+            y,
+            indices.size,
+            extent,
+            inner,
+            total,
+            per_task,
             filling,
-        )  # fmt: skip
+        )
     return y.transpose(back) if back else y
 
 
@@ -64,9 +71,20 @@ def csr_product_pair(x: np.ndarray, axis: int, matrix: Csr, next_matrix: Csr) ->
     y = np.empty([rows if a == axis else columns if a == axis + 1 else x.shape[a] for a in order], x.dtype, like=x)
     per_task = CHUNK // max(1, columns * inner) or 1
     _PAIR[x.dtype.char](
-        -(-outer * rows // per_task), x, *_packed(*matrix), *_packed(*next_matrix), y,
-        per_thread(across * inner, x.dtype.char), rows, extent, columns, across, inner, outer * rows, per_task,
-    )  # fmt: skip
+        -(-outer * rows // per_task),
+        x,
+        *_packed(*matrix),
+        *_packed(*next_matrix),
+        y,
+        per_thread(across * inner, x.dtype.char),
+        rows,
+        extent,
+        columns,
+        across,
+        inner,
+        outer * rows,
+        per_task,
+    )
     back = transposition(order)
     return y.transpose(back) if back else y
 

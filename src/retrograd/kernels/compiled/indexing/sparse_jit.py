@@ -59,9 +59,18 @@ def _line(
 
 
 def lines(
-    task: int, worker: int, x: Array, indices: Table, y: Array, rows: int, extent: int, inner: int, total_rows: int,
-    per_task: int, filling: float,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    indices: Table,
+    y: Array,
+    rows: int,
+    extent: int,
+    inner: int,
+    total_rows: int,
+    per_task: int,
+    filling: float,
+) -> None:
     """y[o, r, i] = x[o, indices[r], i], and ``filling`` where the index is -1"""
     nothing = full(y, filling)
     for row in range(task * per_task, min(total_rows, (task + 1) * per_task)):
@@ -90,9 +99,19 @@ def lines(
 
 
 def csr_product(
-    task: int, worker: int, x: Array, weights: Array, starts: Table, indices: Table, y: Array, rows: int, extent: int,
-    inner: int, total_rows: int, per_task: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    weights: Array,
+    starts: Table,
+    indices: Table,
+    y: Array,
+    rows: int,
+    extent: int,
+    inner: int,
+    total_rows: int,
+    per_task: int,
+) -> None:
     """y[o, r, i] = sum over k in [starts[r], starts[r + 1]) of weights[k] x[o, indices[k], i], in this order."""
     for row in range(task * per_task, min(total_rows, (task + 1) * per_task)):
         o = row // rows
@@ -103,10 +122,25 @@ def csr_product(
 
 
 def csr_product_pair(
-    task: int, worker: int, x: Array, weights: Array, starts: Table, indices: Table, next_weights: Array,
-    next_starts: Table, next_indices: Table, y: Array, room: Array, rows: int, extent: int, columns: int, across: int,
-    inner: int, total_rows: int, per_task: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    weights: Array,
+    starts: Table,
+    indices: Table,
+    next_weights: Array,
+    next_starts: Table,
+    next_indices: Table,
+    y: Array,
+    room: Array,
+    rows: int,
+    extent: int,
+    columns: int,
+    across: int,
+    inner: int,
+    total_rows: int,
+    per_task: int,
+) -> None:
     """``csr_product`` along an axis, then along the next one: each row (across, inner) stays in the cache between."""
     between = worker * across * inner
     for row in range(task * per_task, min(total_rows, (task + 1) * per_task)):

@@ -31,24 +31,53 @@ def cross_entropy(
     rows, tasks, numbers = softmax_plan(x.shape, x.strides, 1)
     sums = np.empty((tasks, 3), dtype, like=x)
     (_ROWS if rows else _COLUMNS)[dtype.char](
-        tasks, x, _in_c_order(labels), _weights(weight, x), loss, tops, logs, sums, ignored, weight is not None,
-        *numbers, smoothing,
-    )  # fmt: skip
+        tasks,
+        x,
+        _in_c_order(labels),
+        _weights(weight, x),
+        loss,
+        tops,
+        logs,
+        sums,
+        ignored,
+        weight is not None,
+        *numbers,
+        smoothing,
+    )
     return loss, tops, logs, _total(sums)
 
 
 def cross_entropy_grad(
-    g: np.ndarray, x: np.ndarray, labels: np.ndarray, smoothing: float, tops: np.ndarray, logs: np.ndarray,
-    ignored: int = -1, weight: np.ndarray | None = None, factor: float = 1.0,
-) -> np.ndarray:  # fmt: skip
+    g: np.ndarray,
+    x: np.ndarray,
+    labels: np.ndarray,
+    smoothing: float,
+    tops: np.ndarray,
+    logs: np.ndarray,
+    ignored: int = -1,
+    weight: np.ndarray | None = None,
+    factor: float = 1.0,
+) -> np.ndarray:
     x = _by_place(x)
     gx = np.empty_like(x)
     if x.size:
         rows, tasks, numbers = softmax_plan(x.shape, x.strides, 1)
         (_ROWS_GRAD if rows else _COLUMNS_GRAD)[x.dtype.char](
-            tasks, _in_c_order(g), x, _in_c_order(labels), _weights(weight, x), _in_c_order(tops), _in_c_order(logs),
-            gx, g.ndim > 0, ignored, weight is not None, factor, *numbers, smoothing,
-        )  # fmt: skip
+            tasks,
+            _in_c_order(g),
+            x,
+            _in_c_order(labels),
+            _weights(weight, x),
+            _in_c_order(tops),
+            _in_c_order(logs),
+            gx,
+            g.ndim > 0,
+            ignored,
+            weight is not None,
+            factor,
+            *numbers,
+            smoothing,
+        )
     return gx
 
 
@@ -64,16 +93,30 @@ def nll_loss(
     tasks = -(-places // _PLACES)
     sums = np.empty((tasks, 3), x.dtype, like=x)
     _PICKED[x.dtype.char](
-        tasks, x, _in_c_order(labels), _weights(weight, x), loss, sums, ignored, weight is not None, places, length,
-        inner, _PLACES,
-    )  # fmt: skip
+        tasks,
+        x,
+        _in_c_order(labels),
+        _weights(weight, x),
+        loss,
+        sums,
+        ignored,
+        weight is not None,
+        places,
+        length,
+        inner,
+        _PLACES,
+    )
     return loss, _total(sums)
 
 
 def nll_loss_grad(
-    g: np.ndarray, x: np.ndarray, labels: np.ndarray, ignored: int = -1, weight: np.ndarray | None = None,
+    g: np.ndarray,
+    x: np.ndarray,
+    labels: np.ndarray,
+    ignored: int = -1,
+    weight: np.ndarray | None = None,
     factor: float = 1.0,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     x = _by_place(x)
     gx = np.empty_like(x)
     if x.size:
@@ -83,9 +126,20 @@ def nll_loss_grad(
         places = labels.size
         per_task = (CHUNK // length or 1) if inner == 1 else _PLACES
         _PUT[x.dtype.char](
-            -(-places // per_task), _in_c_order(g), _in_c_order(labels), _weights(weight, x), gx, g.ndim > 0, ignored,
-            weight is not None, factor, places, length, inner, per_task,
-        )  # fmt: skip
+            -(-places // per_task),
+            _in_c_order(g),
+            _in_c_order(labels),
+            _weights(weight, x),
+            gx,
+            g.ndim > 0,
+            ignored,
+            weight is not None,
+            factor,
+            places,
+            length,
+            inner,
+            per_task,
+        )
     return gx
 
 

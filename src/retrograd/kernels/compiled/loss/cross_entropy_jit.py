@@ -39,9 +39,22 @@ _SOON = 8  # positions of prefetch
 
 
 def rows(
-    task: int, worker: int, x: Array, labels: Table, weight: Array, loss: Array, tops: Array, logs: Array, sums: Array,
-    ignored: int, weighted: int, rows: int, length: int, per_task: int, smoothing: float,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    labels: Table,
+    weight: Array,
+    loss: Array,
+    tops: Array,
+    logs: Array,
+    sums: Array,
+    ignored: int,
+    weighted: int,
+    rows: int,
+    length: int,
+    per_task: int,
+    smoothing: float,
+) -> None:
     """loss[n] = w[label] times (1 - e) (log s - (x[label] - top)) + e (log s - mean(x - top)), s = sum exp(x - top)"""
     sum_of_losses, sum_of_weights, wrong = 0.0, 0.0, 0.0
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
@@ -97,9 +110,23 @@ def rows(
 
 
 def columns(
-    task: int, worker: int, x: Array, labels: Table, weight: Array, loss: Array, tops: Array, logs: Array, sums: Array,
-    ignored: int, weighted: int, length: int, inner: int, width: int, block: int, smoothing: float,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    labels: Table,
+    weight: Array,
+    loss: Array,
+    tops: Array,
+    logs: Array,
+    sums: Array,
+    ignored: int,
+    weighted: int,
+    length: int,
+    inner: int,
+    width: int,
+    block: int,
+    smoothing: float,
+) -> None:
     """As ``rows``; a task is ``width`` columns of one o, ``block`` of them at a time."""
     sum_of_losses, sum_of_weights, wrong = 0.0, 0.0, 0.0
     top, s, shift = _maxima(x), _sums(x), _shifts(x)
@@ -150,9 +177,24 @@ def columns(
 
 
 def rows_grad(
-    task: int, worker: int, g: Array, x: Array, labels: Table, weight: Array, tops: Array, logs: Array, gx: Array,
-    g_step: int, ignored: int, weighted: int, factor: float, rows: int, length: int, per_task: int, smoothing: float,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    g: Array,
+    x: Array,
+    labels: Table,
+    weight: Array,
+    tops: Array,
+    logs: Array,
+    gx: Array,
+    g_step: int,
+    ignored: int,
+    weighted: int,
+    factor: float,
+    rows: int,
+    length: int,
+    per_task: int,
+    smoothing: float,
+) -> None:
     """gx[n, c] = factor g[n] w[label] (probability - e / length - (1 - e if c is the label)), 0 if ignored"""
     share = smoothing / length
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
@@ -180,10 +222,25 @@ def rows_grad(
 
 
 def columns_grad(
-    task: int, worker: int, g: Array, x: Array, labels: Table, weight: Array, tops: Array, logs: Array, gx: Array,
-    g_step: int, ignored: int, weighted: int, factor: float, length: int, inner: int, width: int, block: int,
+    task: int,
+    worker: int,
+    g: Array,
+    x: Array,
+    labels: Table,
+    weight: Array,
+    tops: Array,
+    logs: Array,
+    gx: Array,
+    g_step: int,
+    ignored: int,
+    weighted: int,
+    factor: float,
+    length: int,
+    inner: int,
+    width: int,
+    block: int,
     smoothing: float,
-) -> None:  # fmt: skip
+) -> None:
     """As ``rows_grad``; a task is ``width`` columns of one o. Ignored positions are cleared at the end."""
     share, scales = smoothing / length, _sums(x)
     parts = (inner + width - 1) // width
@@ -217,9 +274,20 @@ def columns_grad(
 
 
 def picked(
-    task: int, worker: int, x: Array, labels: Table, weight: Array, loss: Array, sums: Array, ignored: int,
-    weighted: int, places: int, length: int, inner: int, per_task: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    labels: Table,
+    weight: Array,
+    loss: Array,
+    sums: Array,
+    ignored: int,
+    weighted: int,
+    places: int,
+    length: int,
+    inner: int,
+    per_task: int,
+) -> None:
     """loss[o, i] = -w[label] x[o, label, i], label = labels[o, i]"""
     sum_of_losses, sum_of_weights, wrong = 0.0, 0.0, 0.0
     first = task * per_task
@@ -247,9 +315,21 @@ def picked(
 
 
 def put(
-    task: int, worker: int, g: Array, labels: Table, weight: Array, gx: Array, g_step: int, ignored: int,
-    weighted: int, factor: float, places: int, length: int, inner: int, per_task: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    g: Array,
+    labels: Table,
+    weight: Array,
+    gx: Array,
+    g_step: int,
+    ignored: int,
+    weighted: int,
+    factor: float,
+    places: int,
+    length: int,
+    inner: int,
+    per_task: int,
+) -> None:
     """gx[o, label, i] = -factor g[o, i] w[label], label = labels[o, i]; where the classes are innermost, the others
     become 0 here
     """

@@ -25,9 +25,20 @@ def ctc_loss(
     if N:
         room = 2 * width
         _FORWARD[x.dtype.char](
-            N, x, *_integers(targets, input_lengths, target_lengths), loss, alpha,
-            per_thread(room, x.dtype.char), room, T, N, C, S, width, blank,
-        )  # fmt: skip
+            N,
+            x,
+            *_integers(targets, input_lengths, target_lengths),
+            loss,
+            alpha,
+            per_thread(room, x.dtype.char),
+            room,
+            T,
+            N,
+            C,
+            S,
+            width,
+            blank,
+        )
     return loss, alpha[:, :, 2 : 2 * S + 3]
 
 
@@ -54,11 +65,23 @@ def ctc_loss_grad(
     if N:
         room = 5 * width + 2 * _WIDEST + _rounded(C)
         _BACKWARD[x.dtype.char](
-            N, np.ascontiguousarray(g, like=g), x, *_integers(targets, input_lengths, target_lengths),
-            np.ascontiguousarray(loss, like=loss), rows, gx, per_thread(room, x.dtype.char), room, T, N, C, S, width,
+            N,
+            np.ascontiguousarray(g, like=g),
+            x,
+            *_integers(targets, input_lengths, target_lengths),
+            np.ascontiguousarray(loss, like=loss),
+            rows,
+            gx,
+            per_thread(room, x.dtype.char),
+            room,
+            T,
+            N,
+            C,
+            S,
+            width,
             blank,
             zero_infinity,
-        )  # fmt: skip
+        )
     return gx
 
 

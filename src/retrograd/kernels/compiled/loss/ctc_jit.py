@@ -43,9 +43,23 @@ def _clear(row: Any, count: int, value: float) -> None:
 
 
 def forward(
-    task: int, worker: int, x: Array, targets: Table, inputs: Table, lengths: Table, loss: Array, alpha: Array,
-    scratch: Array, room: int, T: int, N: int, C: int, S: int, width: int, blank: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    targets: Table,
+    inputs: Table,
+    lengths: Table,
+    loss: Array,
+    alpha: Array,
+    scratch: Array,
+    room: int,
+    T: int,
+    N: int,
+    C: int,
+    S: int,
+    width: int,
+    blank: int,
+) -> None:
     """alpha[n, t, s]: log-probability of all prefixes ending in state s at time t; each row starts with two -inf."""
     time, labels = inputs[task], lengths[task]
     states = 2 * labels + 1
@@ -88,10 +102,26 @@ def full_stop(x: Any) -> Any:
 
 
 def backward(
-    task: int, worker: int, g: Array, x: Array, targets: Table, inputs: Table, lengths: Table, loss: Array,
-    alpha: Array, gx: Array, scratch: Array, room: int, T: int, N: int, C: int, S: int, width: int, blank: int,
+    task: int,
+    worker: int,
+    g: Array,
+    x: Array,
+    targets: Table,
+    inputs: Table,
+    lengths: Table,
+    loss: Array,
+    alpha: Array,
+    gx: Array,
+    scratch: Array,
+    room: int,
+    T: int,
+    N: int,
+    C: int,
+    S: int,
+    width: int,
+    blank: int,
     zero_infinity: int,
-) -> None:  # fmt: skip
+) -> None:
     """gx[t, n, c] = g[n] (exp(x[t, n, c]) - probability that a state with label c is passed at time t)"""
     time, labels = inputs[task], lengths[task]
     states = 2 * labels + 1

@@ -42,9 +42,17 @@ def _loss(function: Callable[..., Any], three: bool) -> Body:
     """
 
     def body(
-        task: int, worker: int, x: Array, t: Array, w: Array, y: Array, partial: Array,
-        n: int, each: int, a: float,
-    ) -> None:  # fmt: skip
+        task: int,
+        worker: int,
+        x: Array,
+        t: Array,
+        w: Array,
+        y: Array,
+        partial: Array,
+        n: int,
+        each: int,
+        a: float,
+    ) -> None:
         i = task * CHUNK
         last = min(n, i + CHUNK)
         one = lanes(x)
@@ -87,9 +95,18 @@ def _loss_grad(function: Callable[..., Any], three: bool) -> Body:
     """gx[i] = function(g[i], x[i], t[i], w[i], a); all share one g, times factor, if not ``each``."""
 
     def body(
-        task: int, worker: int, g: Array, x: Array, t: Array, w: Array, gx: Array,
-        n: int, each: int, factor: float, a: float,
-    ) -> None:  # fmt: skip
+        task: int,
+        worker: int,
+        g: Array,
+        x: Array,
+        t: Array,
+        w: Array,
+        gx: Array,
+        n: int,
+        each: int,
+        factor: float,
+        a: float,
+    ) -> None:
         i = task * CHUNK
         last = min(n, i + CHUNK)
         few = min(last, i + until_aligned(gx, i))

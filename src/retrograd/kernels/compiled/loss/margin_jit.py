@@ -23,9 +23,17 @@ _NOTHING = float("-inf")
 
 
 def multi_margin(
-    task: int, worker: int, x: Array, labels: Table, loss: Array, rows: int, length: int, per_task: int,
-    p: int, margin: float,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    labels: Table,
+    loss: Array,
+    rows: int,
+    length: int,
+    per_task: int,
+    p: int,
+    margin: float,
+) -> None:
     """loss[n] = sum over c != label of max(0, margin - x[n, label] + x[n, c])^p / length"""
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
         begin = row * length
@@ -41,9 +49,16 @@ def multi_margin(
 
 
 def multi_margin_slopes(
-    task: int, worker: int, x: Array, labels: Table, slopes: Array, rows: int, length: int, per_task: int,
+    task: int,
+    worker: int,
+    x: Array,
+    labels: Table,
+    slopes: Array,
+    rows: int,
+    length: int,
+    per_task: int,
     margin: float,
-) -> None:  # fmt: skip
+) -> None:
     """1 / length for each c != label that violates the margin, 0 for the others, minus the sum at the label."""
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
         begin = row * length
@@ -61,9 +76,17 @@ def multi_margin_slopes(
 
 
 def multilabel_margin(
-    task: int, worker: int, x: Array, targets: Table, loss: Array, scratch: Array, room: int,
-    rows: int, length: int, per_task: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    targets: Table,
+    loss: Array,
+    scratch: Array,
+    room: int,
+    rows: int,
+    length: int,
+    per_task: int,
+) -> None:
     """loss[n] = sum over targets j and others i of max(0, 1 - x[n, j] + x[n, i]) / length; -1 ends the targets"""
     others = offset(scratch, worker * room)  # 1 for others, 0 for targets
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
@@ -89,9 +112,17 @@ def multilabel_margin(
 
 
 def multilabel_margin_slopes(
-    task: int, worker: int, x: Array, targets: Table, slopes: Array, scratch: Array, room: int,
-    rows: int, length: int, per_task: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    targets: Table,
+    slopes: Array,
+    scratch: Array,
+    room: int,
+    rows: int,
+    length: int,
+    per_task: int,
+) -> None:
     """Each pair that violates the margin adds 1 / length to the other class and subtracts it from the target."""
     others = offset(scratch, worker * room)
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):

@@ -26,9 +26,14 @@ def sign_bits(x: np.ndarray, groups: int = 1) -> np.ndarray:
 
 
 def quantize_codes(
-    x: np.ndarray, scale: float, zero_point: int = 0, low: int = 0, high: int = 255, element: str = "int8",
+    x: np.ndarray,
+    scale: float,
+    zero_point: int = 0,
+    low: int = 0,
+    high: int = 255,
+    element: str = "int8",
     groups: int = 1,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     x = channels_last(x)
     channels, dtype = x.shape[1] // groups, code_dtype(element, low)
     codes = codes_of(element, channels)
@@ -36,9 +41,19 @@ def quantize_codes(
     if y.size:
         rows, per_task = _rows(x, channels)
         _QUANTIZE[x.dtype.char](
-            -(-rows // per_task), x, y.view(np.uint8), rows, channels, codes, dtype.itemsize, scale, zero_point, low,
-            high, per_task,
-        )  # fmt: skip
+            -(-rows // per_task),
+            x,
+            y.view(np.uint8),
+            rows,
+            channels,
+            codes,
+            dtype.itemsize,
+            scale,
+            zero_point,
+            low,
+            high,
+            per_task,
+        )
     return y
 
 

@@ -38,9 +38,20 @@ def signs(task: int, worker: int, x: Array, y: Words, rows: int, channels: int, 
 
 
 def quantize(
-    task: int, worker: int, x: Array, y: Bytes, rows: int, channels: int, codes: int, size: int, scale: float,
-    zero_point: int, low: int, high: int, per_task: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    y: Bytes,
+    rows: int,
+    channels: int,
+    codes: int,
+    size: int,
+    scale: float,
+    zero_point: int,
+    low: int,
+    high: int,
+    per_task: int,
+) -> None:
     """y[row, c] = clip(round(x[row, c] / scale) + zero_point, low, high), numbers of ``size`` bytes."""
     divisor = full(x, scale)
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):

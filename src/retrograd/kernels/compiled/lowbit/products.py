@@ -32,9 +32,12 @@ _WIDEST = 4 * 64  # bytes of the vectors of a panel
 
 
 def lowbit_conv(
-    x: np.ndarray, filters: Filters, window: Window, then: Scaled | Thresholded | Requantized | None = None,
+    x: np.ndarray,
+    filters: Filters,
+    window: Window,
+    then: Scaled | Thresholded | Requantized | None = None,
     zero_point: int = 0,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     if x.dtype == np.int8:
         x, zero_point = x.view(np.uint8) ^ _SIGNED, zero_point + _SIGNED
     result, dtype = _result(then)
@@ -57,10 +60,18 @@ def lowbit_conv(
     elif then is not None:
         scale, bias = then.scale, np.array([then.zero_point, then.low, then.high])
     _products["f"](
-        plan.tasks, _bytes(x, x.dtype), in_phases(filters, plan.taps), _starts(plan, filters, window, zero_point, then),
-        _zero_bytes(row), target.view(np.uint8), *(_bytes(one, numbers) for one in (scale, bias, factor)),
-        int(factor is not None), plan.words, per_thread(plan.scratch, "i8"), plan.scratch,
-    )  # fmt: skip
+        plan.tasks,
+        _bytes(x, x.dtype),
+        in_phases(filters, plan.taps),
+        _starts(plan, filters, window, zero_point, then),
+        _zero_bytes(row),
+        target.view(np.uint8),
+        *(_bytes(one, numbers) for one in (scale, bias, factor)),
+        int(factor is not None),
+        plan.words,
+        per_thread(plan.scratch, "i8"),
+        plan.scratch,
+    )
     return y
 
 
@@ -103,10 +114,18 @@ def _plan(
     last, size = codes_of(_CODES[result], outputs) if result in _CODES else outputs, BYTES.get(result[0], WORD)
     row = groups * words * WORD
     plan = products_plan(
-        three_axes(window), transposed, batch, groups, outputs // groups, element, words,
-        three_strides(usual_strides(batch, row, source, 1)), three_strides(usual_strides(batch, last, target, size)),
-        last * size, result,
-    )  # fmt: skip
+        three_axes(window),
+        transposed,
+        batch,
+        groups,
+        outputs // groups,
+        element,
+        words,
+        three_strides(usual_strides(batch, row, source, 1)),
+        three_strides(usual_strides(batch, last, target, size)),
+        last * size,
+        result,
+    )
     return plan, (batch, *target, last), row
 
 

@@ -76,15 +76,39 @@ def _sums_of_tile(  # type: ignore[no-untyped-def]
     if taps == 0:  # no tap reaches these positions: products of words of zeros
         taps, words, b, move = 1, 1, zeros, 0
     dot(
-        plan[micro + rows], table, taps, words, move, b, starts, start * WORD, c, c_step, count - (columns - lanes),
-        scale, bias, factors,
-    )  # fmt: skip
+        plan[micro + rows],
+        table,
+        taps,
+        words,
+        move,
+        b,
+        starts,
+        start * WORD,
+        c,
+        c_step,
+        count - (columns - lanes),
+        scale,
+        bias,
+        factors,
+    )
 
 
 def products(
-    task: int, worker: int, source: Bytes, filters: Words, starts: Words, zeros: Bytes, target: Bytes, scale: Bytes,
-    bias: Bytes, factor: Bytes, factors: int, plan: Table, scratch: Table, scratch_words: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    source: Bytes,
+    filters: Words,
+    starts: Words,
+    zeros: Bytes,
+    target: Bytes,
+    scale: Bytes,
+    bias: Bytes,
+    factor: Bytes,
+    factors: int,
+    plan: Table,
+    scratch: Table,
+    scratch_words: int,
+) -> None:
     """A range of tiles and panels: sums of products from ``starts``, finished into ``target``."""
     own = plan[PRODUCTS.tasks] + TASK.words * task
     phase, border = plan[own + TASK.phase], plan[own + TASK.border]
@@ -115,9 +139,16 @@ def products(
         _, rows = rows_of_tile(offset(plan, phase + PHASE.product), tile)
         _starts_of_tile(plan, phase, border, position, rows, scratch, starts_at, address(starts))
         position = read_and_written(
-            address(source), address(target) + plan[phase + PHASE.target], plan, phase, position, rows, scratch,
-            coordinates, rows_of_c,
-        )  # fmt: skip
+            address(source),
+            address(target) + plan[phase + PHASE.target],
+            plan,
+            phase,
+            position,
+            rows,
+            scratch,
+            coordinates,
+            rows_of_c,
+        )
         entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), 0, taps)
         if factors > 0:
             for i in range(rows):
@@ -128,11 +159,23 @@ def products(
             column = group * plan[PRODUCTS.columns] + panel * width
             count = min(width, plan[PRODUCTS.columns] - panel * width)
             _sums_of_tile(
-                plan, phase, rows, group, panel, table_at, taps, address(filters), starts_table,
-                group * plan[PRODUCTS.start_group] + panel * width, c_at, 0 if in_tile else (column * step) >> 3,
-                address(zeros), address(scale) + column * plan[PRODUCTS.scale],
-                address(bias) + column * plan[PRODUCTS.bias], factors_table,
-            )  # fmt: skip
+                plan,
+                phase,
+                rows,
+                group,
+                panel,
+                table_at,
+                taps,
+                address(filters),
+                starts_table,
+                group * plan[PRODUCTS.start_group] + panel * width,
+                c_at,
+                0 if in_tile else (column * step) >> 3,
+                address(zeros),
+                address(scale) + column * plan[PRODUCTS.scale],
+                address(bias) + column * plan[PRODUCTS.bias],
+                factors_table,
+            )
             for i in range(rows if in_tile else 0):
                 sums = pointer_like(starts, tile_at + i * width * WORD)
                 threshold, flip = pointer_like(starts, address(scale)), pointer_like(starts, address(bias))

@@ -22,16 +22,22 @@ from ..machine.record import record
 
 PRODUCTS = record(
     walk=WALK.words,
-    depth=1, columns=1,  # of a group: words read at a position, channels written
-    width=1, panels=1,  # columns of a panel; panels of a group
-    panel_step=1, group_step=1,  # bytes of the filters from panel to panel, and from group to group
-    start_group=1, start_row=1,  # numbers from group to group in a row that sums start from, and from row to row
-    target_row=1, step=1,  # of the tensor written: bytes of a pixel, bits of a channel
-    scale=1, bias=1,  # bytes of a number of each; 0: the same for all channels
+    depth=1,
+    columns=1,  # of a group: words read at a position, channels written
+    width=1,
+    panels=1,  # columns of a panel; panels of a group
+    panel_step=1,
+    group_step=1,  # bytes of the filters from panel to panel, and from group to group
+    start_group=1,
+    start_row=1,  # numbers from group to group in a row that sums start from, and from row to row
+    target_row=1,
+    step=1,  # of the tensor written: bytes of a pixel, bits of a channel
+    scale=1,
+    bias=1,  # bytes of a number of each; 0: the same for all channels
     in_tile=1,  # 1: the sums become bits outside of the micro-kernel
     tasks=1,
     phases=0,  # each followed by its BORDER, and then the tasks
-)  # fmt: skip
+)
 BORDER = record(low=3, high=3, classes=3, first=1)  # the first class among all phases
 TASK = record(phase=1, border=1, part_first=1, part_last=1, tile_first=1, tile_last=1)
 
@@ -51,9 +57,18 @@ class Products:
 
 
 def products_plan(
-    axes: list[Axis], transposed: bool, batch: int, groups: int, columns: int, element: str, words: int,
-    source: Sequence[int], target: Sequence[int], target_row: int, result: str,
-) -> Products:  # fmt: skip
+    axes: list[Axis],
+    transposed: bool,
+    batch: int,
+    groups: int,
+    columns: int,
+    element: str,
+    words: int,
+    source: Sequence[int],
+    target: Sequence[int],
+    target_row: int,
+    result: str,
+) -> Products:
     """``columns`` channels of a group are written, ``words`` are read; ``source`` and ``target``: strides N, D, H, W in
     bytes; ``target_row``: bytes of a pixel; ``result`` as in integer.py.
     """
@@ -62,9 +77,14 @@ def products_plan(
     # whole vectors of bits need no other channel's byte, except behind the last channel
     in_tile = bits and (shape.lanes % 8 > 0 or (groups > 1 and columns % shape.lanes > 0))
     found, order, _ = phases(
-        axes, transposed, batch, target, (kernel[1] * kernel[2], kernel[2], 1),
-        lambda pixels: even_product("i" if in_tile else result, element, shape, pixels, of=integer_micro), most=2**62,
-    )  # fmt: skip
+        axes,
+        transposed,
+        batch,
+        target,
+        (kernel[1] * kernel[2], kernel[2], 1),
+        lambda pixels: even_product("i" if in_tile else result, element, shape, pixels, of=integer_micro),
+        most=2**62,
+    )
     extents = [axis.output if transposed else axis.input for axis in axes]
     shared = in_tile and (columns % 8 if groups > 1 else shape.panels > 1 and shape.width % 8)
     parts, row = groups * shape.panels, len(order) * words * WORD
@@ -78,10 +98,13 @@ def products_plan(
         tile_cuts = min(phase.tiles, -(-wanted // part_cuts))
         for p, t in product(range(part_cuts), range(tile_cuts)):
             task = TASK.pack(
-                phase=start, border=start + len(phase.words),
-                part_first=p * parts // part_cuts, part_last=(p + 1) * parts // part_cuts,
-                tile_first=t * phase.tiles // tile_cuts, tile_last=(t + 1) * phase.tiles // tile_cuts,
-            )  # fmt: skip
+                phase=start,
+                border=start + len(phase.words),
+                part_first=p * parts // part_cuts,
+                part_last=(p + 1) * parts // part_cuts,
+                tile_first=t * phase.tiles // tile_cuts,
+                tile_last=(t + 1) * phase.tiles // tile_cuts,
+            )
             tasks.append(task)
         pieces += [phase.words, border]
         masks.append((inside, outside))
@@ -89,13 +112,23 @@ def products_plan(
         classes += len(inside)
     number = 8 if result[0] == "d" else 4
     plan = PRODUCTS.pack(
-        walk=WALK.pack(source=source, extent=extents, target=target[0]), depth=words, columns=columns,
-        width=shape.width, panels=shape.panels, panel_step=row * shape.width, group_step=row * shape.columns,
-        start_group=shape.columns, start_row=groups * shape.columns,
-        target_row=target_row, step=1 if bits else 8 * BYTES[result[0]], scale=number,
-        bias=0 if result in "bh" else number, in_tile=in_tile, tasks=start,
+        walk=WALK.pack(source=source, extent=extents, target=target[0]),
+        depth=words,
+        columns=columns,
+        width=shape.width,
+        panels=shape.panels,
+        panel_step=row * shape.width,
+        group_step=row * shape.columns,
+        start_group=shape.columns,
+        start_row=groups * shape.columns,
+        target_row=target_row,
+        step=1 if bits else 8 * BYTES[result[0]],
+        scale=number,
+        bias=0 if result in "bh" else number,
+        in_tile=in_tile,
+        tasks=start,
         phases=np.concatenate([*pieces, *tasks]) if tasks else (),
-    )  # fmt: skip
+    )
     longest = max([1, *(phase.taps for phase in found)])
     scratch = (8 + longest) * ROW_SLOTS + ROW_SLOTS * shape.width * WORD // 8 + 16  # to align it, and to read past it
     both = (np.concatenate(each) for each in zip(*masks, strict=True)) if masks else (np.zeros((0, 0)),) * 2

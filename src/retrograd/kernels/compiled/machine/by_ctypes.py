@@ -23,7 +23,10 @@ _as_float.argtypes, _as_float.restype = (ctypes.py_object,), ctypes.c_double
 
 
 def launcher(
-    name: str, kinds: Sequence[str], dtypes: dict[str, np.dtype[Any]], messages: tuple[str, str, str],
+    name: str,
+    kinds: Sequence[str],
+    dtypes: dict[str, np.dtype[Any]],
+    messages: tuple[str, str, str],
     run: Callable[..., None],
 ) -> Callable[..., Any]:
     """``launch(tasks, ...)`` of a kernel with these parameters; ``run(tasks, record)`` runs the tasks.

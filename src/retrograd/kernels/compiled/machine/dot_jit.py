@@ -85,9 +85,11 @@ def build(name: str, dtype: str, rows: int, columns: int) -> str:
     after = step(before, builder.add(a_start, whole), builder.add(b_start, whole), True)
     next_line = builder.add(line, I64(1))
     for value, begin, following in (
-        (line, I64(0), next_line), (a_start, I64(0), builder.add(a_start, a_line)),
-        (b_start, I64(0), builder.add(b_start, b_line)), *((at_line[cell], nothing, after[cell]) for cell in tile),
-    ):  # fmt: skip
+        (line, I64(0), next_line),
+        (a_start, I64(0), builder.add(a_start, a_line)),
+        (b_start, I64(0), builder.add(b_start, b_line)),
+        *((at_line[cell], nothing, after[cell]) for cell in tile),
+    ):
         value.add_incoming(begin, blocks["begin"])
         value.add_incoming(following, blocks["last"])
     builder.cbranch(builder.icmp_signed("<", next_line, lines), blocks["line"], blocks["end"])
@@ -106,9 +108,20 @@ def build(name: str, dtype: str, rows: int, columns: int) -> str:
 
 @intrinsic
 def dot(
-    typing: Any, function: Any, a: Any, a_move: Any, a_line: Any, b: Any, b_move: Any, b_line: Any, lines: Any,
-    whole: Any, tail: Any, c: Any, c_move: Any,
-) -> Any:  # fmt: skip
+    typing: Any,
+    function: Any,
+    a: Any,
+    a_move: Any,
+    a_line: Any,
+    b: Any,
+    b_move: Any,
+    b_line: Any,
+    lines: Any,
+    whole: Any,
+    tail: Any,
+    c: Any,
+    c_move: Any,
+) -> Any:
     """Call the kernel at the address ``function``; the arguments are those of ``DOT_ARGUMENTS``."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:

@@ -125,16 +125,22 @@ def build(name: str, result: str, element: str, kind: str, rows: int, vectors: i
     builder.position_at_end(blocks["kept"])
     used_after, after = phi(I64, counted=used_now, flush=I64(0)), sums(counted=new, flush=zeros)
     for value, following in (
-        (begin, stop), (b_piece, b_next), (used, used_after), *((at_piece[one], after[one]) for one in tile)
-    ):  # fmt: skip
+        (begin, stop),
+        (b_piece, b_next),
+        (used, used_after),
+        *((at_piece[one], after[one]) for one in tile),
+    ):
         value.add_incoming(following, blocks["kept"])
     builder.cbranch(builder.icmp_signed("<", stop, words), blocks["piece"], blocks["next"])
 
     builder.position_at_end(blocks["next"])
     e_next = builder.add(e, I64(1))
     for value, following in (
-        (e, e_next), (b_entry, b_next), (used_entry, used_after), *((at_entry[one], after[one]) for one in tile)
-    ):  # fmt: skip
+        (e, e_next),
+        (b_entry, b_next),
+        (used_entry, used_after),
+        *((at_entry[one], after[one]) for one in tile),
+    ):
         value.add_incoming(following, blocks["next"])
     builder.cbranch(builder.icmp_signed("<", e_next, entries), blocks["entry"], blocks["end"])
 
@@ -183,9 +189,14 @@ def _written(result: str, lanes: int) -> ir.Type:
 
 
 def _finished(
-    builder: ir.IRBuilder, result: str, columns: Callable[..., ir.Value], scale: ir.Value, bias: ir.Value,
-    factors: ir.Value, lanes: int,
-) -> Callable[[int], Callable[[ir.Value, int], ir.Value]]:  # fmt: skip
+    builder: ir.IRBuilder,
+    result: str,
+    columns: Callable[..., ir.Value],
+    scale: ir.Value,
+    bias: ir.Value,
+    factors: ir.Value,
+    lanes: int,
+) -> Callable[[int], Callable[[ir.Value, int], ir.Value]]:
     """A function of a row: a function of a vector of sums and its place, which gives what is written."""
     kind = ir.VectorType(ir.DoubleType() if result[0] == "d" else ir.FloatType(), lanes)
     sums = ir.VectorType(I32, lanes)
@@ -324,15 +335,33 @@ def _sdot(builder: ir.IRBuilder, vector: ir.VectorType, element: str) -> Product
 
 
 _PRODUCTS: dict[str, Callable[..., Products]] = {
-    "bits": _bits, "bytes": _bytes, "dot": _dot, "pairs": _pairs, "lanes": _lanes, "sdot": _sdot,
-}  # fmt: skip
+    "bits": _bits,
+    "bytes": _bytes,
+    "dot": _dot,
+    "pairs": _pairs,
+    "lanes": _lanes,
+    "sdot": _sdot,
+}
 
 
 @intrinsic
 def dot(
-    typing: Any, function: Any, table: Any, entries: Any, words: Any, move: Any, b: Any, starts: Any, starts_step: Any,
-    c: Any, c_step: Any, tail: Any, scale: Any, bias: Any, factors: Any,
-) -> Any:  # fmt: skip
+    typing: Any,
+    function: Any,
+    table: Any,
+    entries: Any,
+    words: Any,
+    move: Any,
+    b: Any,
+    starts: Any,
+    starts_step: Any,
+    c: Any,
+    c_step: Any,
+    tail: Any,
+    scale: Any,
+    bias: Any,
+    factors: Any,
+) -> Any:
     """Call the micro-kernel at the address ``function``; the arguments are those of ``INTEGER_ARGUMENTS``."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:

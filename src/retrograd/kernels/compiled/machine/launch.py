@@ -34,9 +34,17 @@ NUMBA = "0.63", "0.68"  # the first and the last version whose private names ``c
 _PATIENCE = 100_000  # nanoseconds that a thread waits for work before it sleeps
 _STOP, _THREADS, _STARTED, _MUTEX, _CONDITION, _WORDS = 32, 41, 42, 48, 64, 80 + 8 * 64  # as in threads_jit.py
 _CPYTHON = (  # C functions that its machine code calls
-    "PyLong_AsLongLong", "PyFloat_AsDouble", "PyErr_Occurred", "PyErr_SetString", "PyObject_CallNoArgs",
-    "PyObject_Vectorcall", "Py_IncRef", "Py_DecRef", "PyEval_SaveThread", "PyEval_RestoreThread",
-)  # fmt: skip
+    "PyLong_AsLongLong",
+    "PyFloat_AsDouble",
+    "PyErr_Occurred",
+    "PyErr_SetString",
+    "PyObject_CallNoArgs",
+    "PyObject_Vectorcall",
+    "Py_IncRef",
+    "Py_DecRef",
+    "PyEval_SaveThread",
+    "PyEval_RestoreThread",
+)
 _loading = threading.RLock()
 _announced = False
 
@@ -199,8 +207,11 @@ class _Method(ctypes.Structure):
 _METH_FASTCALL = 0x80
 _KINDS = {"int": 1, "float": 2}  # threads_jit.py
 _DTYPES: dict[str, np.dtype[Any]] = {
-    "Table": np.dtype(np.int64), "Words": np.dtype(np.int32), "Bytes": np.dtype(np.uint8), "Truth": np.dtype(np.bool_)
-}  # fmt: skip
+    "Table": np.dtype(np.int64),
+    "Words": np.dtype(np.int32),
+    "Bytes": np.dtype(np.uint8),
+    "Truth": np.dtype(np.bool_),
+}
 _forever: list[Any] = []  # objects whose addresses machine code holds
 
 
@@ -259,9 +270,13 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
 
 
 def planned_launch(
-    name: str, launch: Launch, kinds: Sequence[str], dtypes: dict[str, np.dtype[Any]], texts: tuple[str, str, str],
+    name: str,
+    launch: Launch,
+    kinds: Sequence[str],
+    dtypes: dict[str, np.dtype[Any]],
+    texts: tuple[str, str, str],
     values: tuple[Any, ...],
-) -> Any:  # fmt: skip
+) -> Any:
     """What ``launch(*values)`` does while a plan is made: it is noted."""
     from ..memory.arrays import like_in_memory, tasks
 

@@ -287,9 +287,21 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
 
 @intrinsic
 def brgemm(
-    typing: Any, function: Any, table: Any, entries: Any, depth: Any, lda: Any, b: Any, b_step: Any, ldb: Any, c: Any,
-    c_step: Any, tail: Any, init: Any, accumulate: Any,
-) -> Any:  # fmt: skip
+    typing: Any,
+    function: Any,
+    table: Any,
+    entries: Any,
+    depth: Any,
+    lda: Any,
+    b: Any,
+    b_step: Any,
+    ldb: Any,
+    c: Any,
+    c_step: Any,
+    tail: Any,
+    init: Any,
+    accumulate: Any,
+) -> Any:
     """Call the micro-kernel at the address ``function``; the arguments are those of ``ARGUMENTS``."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:

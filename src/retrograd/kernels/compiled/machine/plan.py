@@ -90,12 +90,15 @@ class Plan(NamedTuple):
         calls: list[_Call] = []
         for one in self.launches:
             arguments = [
-                whole[id(each)] if id(each) in whole
-                else each.of(found) if isinstance(each, (Place, Objects))
-                else numbers.get(each.name, self.words[each.name]) if type(each) is Word
+                whole[id(each)]
+                if id(each) in whole
+                else each.of(found)
+                if isinstance(each, (Place, Objects))
+                else numbers.get(each.name, self.words[each.name])
+                if type(each) is Word
                 else each
                 for each in one.arguments
-            ]  # fmt: skip
+            ]
             if isinstance(one, Launch):
                 calls.append((one.function, (one.tasks, *arguments), None))
             else:

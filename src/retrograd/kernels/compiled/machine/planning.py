@@ -254,11 +254,47 @@ def _refused(name: str) -> Callable[..., Any]:
 
 
 for _name in (
-    "__bool__", "__complex__", "__contains__", "__float__", "__index__", "__int__", "all", "any", "argmax",
-    "argmin", "argsort", "choose", "clip", "compress", "conj", "cumprod", "cumsum", "dot", "dump", "dumps", "flatten",
-    "item", "max", "mean", "min", "nonzero", "partition", "prod", "put", "repeat", "round", "searchsorted", "sort",
-    "std", "sum", "take", "tobytes", "tolist", "trace", "var",
-):  # fmt: skip
+    "__bool__",
+    "__complex__",
+    "__contains__",
+    "__float__",
+    "__index__",
+    "__int__",
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "argsort",
+    "choose",
+    "clip",
+    "compress",
+    "conj",
+    "cumprod",
+    "cumsum",
+    "dot",
+    "dump",
+    "dumps",
+    "flatten",
+    "item",
+    "max",
+    "mean",
+    "min",
+    "nonzero",
+    "partition",
+    "prod",
+    "put",
+    "repeat",
+    "round",
+    "searchsorted",
+    "sort",
+    "std",
+    "sum",
+    "take",
+    "tobytes",
+    "tolist",
+    "trace",
+    "var",
+):
     setattr(Planned, _name, _refused(_name))
 
 _region: mmap.mmap | None = None
@@ -535,8 +571,19 @@ def move(y: Any, x: Any, casting: str = "same_kind") -> None:
 
 _VIEWS = {np.moveaxis, np.swapaxes, np.transpose, np.expand_dims, np.squeeze}
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    np.empty: _empty, np.zeros: _filled(_empty, 0), np.ones: _filled(_empty, 1), np.full: _full,
-    np.empty_like: _empty_like, np.zeros_like: _filled(_empty_like, 0), np.ones_like: _filled(_empty_like, 1),
-    np.ascontiguousarray: _contiguous, np.asarray: _as_array, np.concatenate: _concatenated, np.copyto: move,
-    np.tile: _tiled, np.repeat: _repeated, np.broadcast_to: _broadcast, np.broadcast_arrays: _broadcast_together,
-}  # fmt: skip
+    np.empty: _empty,
+    np.zeros: _filled(_empty, 0),
+    np.ones: _filled(_empty, 1),
+    np.full: _full,
+    np.empty_like: _empty_like,
+    np.zeros_like: _filled(_empty_like, 0),
+    np.ones_like: _filled(_empty_like, 1),
+    np.ascontiguousarray: _contiguous,
+    np.asarray: _as_array,
+    np.concatenate: _concatenated,
+    np.copyto: move,
+    np.tile: _tiled,
+    np.repeat: _repeated,
+    np.broadcast_to: _broadcast,
+    np.broadcast_arrays: _broadcast_together,
+}

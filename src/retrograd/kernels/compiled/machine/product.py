@@ -20,16 +20,25 @@ _HEIGHTS = 32  # more than the rows of any tile
 PRODUCT = record(
     row=1,  # bytes of a row of a panel
     panels=1,
-    lanes=1, tail=1,  # columns of the last vector of a panel, and of the last panel
-    tiles=1, least=1, extra=1,  # the first ``extra`` tiles have ``least + 1`` rows, the others ``least``
-    whole=_HEIGHTS, last=_HEIGHTS,  # micro-kernels by their rows: of a whole panel, and of the last one
-)  # fmt: skip
+    lanes=1,
+    tail=1,  # columns of the last vector of a panel, and of the last panel
+    tiles=1,
+    least=1,
+    extra=1,  # the first ``extra`` tiles have ``least + 1`` rows, the others ``least``
+    whole=_HEIGHTS,
+    last=_HEIGHTS,  # micro-kernels by their rows: of a whole panel, and of the last one
+)
 
 
 def product(
-    dtype: str, form: str, shape: Tile, heights: Iterable[int], masked: bool = False,
-    cut: tuple[int, int, int] = (0, 0, 0), of: Callable[[str, str, int, int, bool], int] = micro,
-) -> np.ndarray:  # fmt: skip
+    dtype: str,
+    form: str,
+    shape: Tile,
+    heights: Iterable[int],
+    masked: bool = False,
+    cut: tuple[int, int, int] = (0, 0, 0),
+    of: Callable[[str, str, int, int, bool], int] = micro,
+) -> np.ndarray:
     """A product whose tiles may have these ``heights``; the kernel cuts its rows, unless ``cut`` is given.
 
     ``masked``: nothing past the end of the last panel is read. ``of`` gives the micro-kernels.
@@ -41,9 +50,16 @@ def product(
             whole[rows] = of(dtype, form, rows, shape.vectors, False)
     tiles, least, extra = cut
     return PRODUCT.pack(
-        row=shape.width * (4 if dtype == "f" else 8), panels=shape.panels, lanes=shape.lanes, tail=shape.tail,
-        tiles=tiles, least=least, extra=extra, whole=whole, last=last,
-    )  # fmt: skip
+        row=shape.width * (4 if dtype == "f" else 8),
+        panels=shape.panels,
+        lanes=shape.lanes,
+        tail=shape.tail,
+        tiles=tiles,
+        least=least,
+        extra=extra,
+        whole=whole,
+        last=last,
+    )
 
 
 def heights_of(rows: int, most: int) -> set[int]:
@@ -53,9 +69,13 @@ def heights_of(rows: int, most: int) -> set[int]:
 
 
 def even_product(
-    dtype: str, form: str, shape: Tile, rows: int, masked: bool = False,
+    dtype: str,
+    form: str,
+    shape: Tile,
+    rows: int,
+    masked: bool = False,
     of: Callable[[str, str, int, int, bool], int] = micro,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """A product of ``rows`` rows, at least 1, cut into tiles of about the same height."""
     tiles = -(-rows // shape.rows)
     return product(dtype, form, shape, heights_of(rows, shape.rows), masked, (tiles, rows // tiles, rows % tiles), of)

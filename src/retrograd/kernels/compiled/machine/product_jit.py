@@ -29,9 +29,7 @@ def multiply(  # type: ignore[no-untyped-def]
     micro, tail = PRODUCT.whole, product[PRODUCT.lanes]
     if panel == product[PRODUCT.panels] - 1:
         micro, tail = PRODUCT.last, product[PRODUCT.tail]
-    brgemm(
-        product[micro + rows], table, entries, depth, lda, b, b_step, ldb, c, c_step, tail, init, accumulate
-    )  # fmt: skip
+    brgemm(product[micro + rows], table, entries, depth, lda, b, b_step, ldb, c, c_step, tail, init, accumulate)
 
 
 @helper
@@ -45,6 +43,18 @@ def multiply_panels(  # type: ignore[no-untyped-def]
     for panel in range(first, last):
         column = panel * product[PRODUCT.row]
         multiply(
-            product, rows, panel, table, entries, depth, lda, b + panel * b_panel, b_step, ldb, c, column,
-            init + column, accumulate,
-        )  # fmt: skip
+            product,
+            rows,
+            panel,
+            table,
+            entries,
+            depth,
+            lda,
+            b + panel * b_panel,
+            b_step,
+            ldb,
+            c,
+            column,
+            init + column,
+            accumulate,
+        )

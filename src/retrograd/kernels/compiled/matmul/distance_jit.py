@@ -48,9 +48,18 @@ def squares(
 
 
 def combined(
-    task: int, worker: int, a: Array, x: Array, b: Array, y: Array, c: Array, z: Array,
-    rows: int, length: int, per_task: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    a: Array,
+    x: Array,
+    b: Array,
+    y: Array,
+    c: Array,
+    z: Array,
+    rows: int,
+    length: int,
+    per_task: int,
+) -> None:
     """z[n] = a[n] x[n] + b[n] y[n] + c[n]"""
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
         end = (row + 1) * length

@@ -34,9 +34,12 @@ class _Call(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _call(
-    a_shape: tuple[int, ...], a_strides: tuple[int, ...], b_shape: tuple[int, ...], b_strides: tuple[int, ...],
+    a_shape: tuple[int, ...],
+    a_strides: tuple[int, ...],
+    b_shape: tuple[int, ...],
+    b_strides: tuple[int, ...],
     size: int,
-) -> _Call:  # fmt: skip
+) -> _Call:
     rows, depth, columns = a_shape[-2], a_shape[-1], b_shape[-1]
     batch = np.broadcast_shapes(a_shape[:-2], b_shape[:-2])
     dtype = "f" if size == 4 else "d"
@@ -62,15 +65,23 @@ def _call(
         return [int(v) for v in np.broadcast_to(own, batch).ravel()]
 
     plan = plan_product(
-        rows, columns, depth, form, (a_strides[-2] // size, a_strides[-1] // size),
-        (b_strides[-2] // size, b_strides[-1] // size), packing, dtype,
+        rows,
+        columns,
+        depth,
+        form,
+        (a_strides[-2] // size, a_strides[-1] // size),
+        (b_strides[-2] // size, b_strides[-1] // size),
+        packing,
+        dtype,
         list(
             zip(
-                offsets(a_shape[:-2], a_strides[:-2]), offsets(b_shape[:-2], b_strides[:-2]),
-                range(0, prod(batch) * rows * columns, rows * columns), strict=True,
+                offsets(a_shape[:-2], a_strides[:-2]),
+                offsets(b_shape[:-2], b_strides[:-2]),
+                range(0, prod(batch) * rows * columns, rows * columns),
+                strict=True,
             )
         ),
-    )  # fmt: skip
+    )
     return _Call((*batch, rows, columns), _multiply[dtype], plan, zeros_of(columns, dtype))
 
 

@@ -11,9 +11,17 @@ from .matmul_plan import MATMUL, PART
 
 
 def multiply(
-    task: int, worker: int, a: Array, b: Array, init: Array, c: Array, packed: Array, packed_words: int, plan: Table,
+    task: int,
+    worker: int,
+    a: Array,
+    b: Array,
+    init: Array,
+    c: Array,
+    packed: Array,
+    packed_words: int,
+    plan: Table,
     scratch: Table,
-) -> None:  # fmt: skip
+) -> None:
     """Ranges of tiles and panels of ``c = init + a @ b``, the inner dimension in blocks."""
     product, size, width = offset(plan, MATMUL.product), plan[MATMUL.size], plan[MATMUL.width]
     depth, block, most = plan[MATMUL.depth], plan[MATMUL.block], plan[MATMUL.group]
@@ -46,10 +54,16 @@ def multiply(
                     for panel in range(group, end):
                         column = b_at + panel * width * plan[MATMUL.b_column]
                         pack_block(
-                            b, column + k * plan[MATMUL.b_depth], plan[MATMUL.b_depth], plan[MATMUL.b_column], some,
+                            b,
+                            column + k * plan[MATMUL.b_depth],
+                            plan[MATMUL.b_depth],
+                            plan[MATMUL.b_column],
+                            some,
                             min(width, plan[MATMUL.columns] - panel * width),
-                            packed, packed_at + (panel - group) * block * width, width,
-                        )  # fmt: skip
+                            packed,
+                            packed_at + (panel - group) * block * width,
+                            width,
+                        )
                     b_group = address(offset(packed, packed_at))
                 for tile in range(tile_first, tile_last):
                     first, rows = rows_of_tile(product, tile)
@@ -63,6 +77,19 @@ def multiply(
                             a_from += a_row
                             scratch[table + i] = a_from
                     multiply_panels(
-                        product, rows, group, end, table_at, 1, some, lda, b_group - group * b_move, b_move, 0, ldb,
-                        rows_at, address(init), 0 if k == 0 else 1,
-                    )  # fmt: skip
+                        product,
+                        rows,
+                        group,
+                        end,
+                        table_at,
+                        1,
+                        some,
+                        lda,
+                        b_group - group * b_move,
+                        b_move,
+                        0,
+                        ldb,
+                        rows_at,
+                        address(init),
+                        0 if k == 0 else 1,
+                    )

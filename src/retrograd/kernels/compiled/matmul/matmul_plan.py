@@ -20,15 +20,22 @@ from ..machine.record import record
 MATMUL = record(
     size=1,  # bytes of an element
     width=1,  # columns of a panel
-    depth=1, block=1,  # the inner dimension, and its blocks
-    a_row=1, a_depth=1, b_depth=1, b_column=1, c_row=1,
+    depth=1,
+    block=1,  # the inner dimension, and its blocks
+    a_row=1,
+    a_depth=1,
+    b_depth=1,
+    b_column=1,
+    c_row=1,
     dense=1,  # the columns of A are contiguous, not its rows
     packing=1,  # a task packs B
-    columns=1, group=1,  # panels packed at a time
+    columns=1,
+    group=1,  # panels packed at a time
     product=PRODUCT.words,
-    each=1, count=1,  # parts of a task, and of all tasks
+    each=1,
+    count=1,  # parts of a task, and of all tasks
     parts=0,
-)  # fmt: skip
+)
 PART = record(a=1, b=1, c=1, tile_first=1, tile_last=1, panel_first=1, panel_last=1)  # the first three are offsets
 
 _BLOCK = 768
@@ -52,9 +59,16 @@ class Product:
 
 
 def plan_product(
-    rows: int, columns: int, depth: int, form: str, a_steps: Sequence[int], b_steps: Sequence[int], packing: bool,
-    dtype: str, batch: Sequence[tuple[int, int, int]],
-) -> Product:  # fmt: skip
+    rows: int,
+    columns: int,
+    depth: int,
+    form: str,
+    a_steps: Sequence[int],
+    b_steps: Sequence[int],
+    packing: bool,
+    dtype: str,
+    batch: Sequence[tuple[int, int, int]],
+) -> Product:
     """Plan for (rows, depth) @ (depth, columns); ``batch`` lists the offsets in A, B and C of each product.
 
     ``form`` of the micro-kernel: "rows" if the rows of A are contiguous, "dense" if its columns are. Without
@@ -75,16 +89,35 @@ def plan_product(
     tile_cuts = max(1, min(rows // _TASK_ROWS if packing else tiles // _TASK_TILES, -(-each // panel_cuts)))
     parts = [
         PART.pack(
-            a=a, b=b, c=c, tile_first=t * tiles // tile_cuts, tile_last=(t + 1) * tiles // tile_cuts,
-            panel_first=p * shape.panels // panel_cuts, panel_last=(p + 1) * shape.panels // panel_cuts,
+            a=a,
+            b=b,
+            c=c,
+            tile_first=t * tiles // tile_cuts,
+            tile_last=(t + 1) * tiles // tile_cuts,
+            panel_first=p * shape.panels // panel_cuts,
+            panel_last=(p + 1) * shape.panels // panel_cuts,
         )
         for (a, b, c), t, p in product(batch, range(tile_cuts), range(panel_cuts))
-    ]  # fmt: skip
+    ]
     count = len(parts)
     together = max(1, min(_PART_WORK * count // (rows * columns * depth * len(batch)), -(-count // _LEAST_TASKS)))
     words = MATMUL.pack(
-        size=size, width=shape.width, depth=depth, block=block, a_row=a_steps[0], a_depth=a_steps[1],
-        b_depth=b_steps[0], b_column=b_steps[1], c_row=columns, dense=dense, packing=packing, columns=columns,
-        group=_GROUP, product=product_words, each=together, count=count, parts=np.concatenate(parts),
-    )  # fmt: skip
+        size=size,
+        width=shape.width,
+        depth=depth,
+        block=block,
+        a_row=a_steps[0],
+        a_depth=a_steps[1],
+        b_depth=b_steps[0],
+        b_column=b_steps[1],
+        c_row=columns,
+        dense=dense,
+        packing=packing,
+        columns=columns,
+        group=_GROUP,
+        product=product_words,
+        each=together,
+        count=count,
+        parts=np.concatenate(parts),
+    )
     return Product(words, -(-count // together), _GROUP * block * shape.width if packing else 0)

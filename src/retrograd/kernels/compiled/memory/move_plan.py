@@ -13,14 +13,23 @@ from ..machine.target import vector_bytes
 OUTER = 5  # outer axes
 MOVE = record(
     kind=1,  # one of the kinds below
-    rows=1, per_task=1,  # the outer axes are walked row by row, some rows a task
-    pieces=1, piece=1,  # or a row is cut into pieces along the inner axis, each a task
-    inner=1, y_inner=1, x_inner=1,  # the inner axis: extent, steps in elements
-    cross=1, y_cross=1, x_cross=1,  # the other axis of a tile; or the number of interleaved elements
-    y_start=1, x_start=1,
-    extent=OUTER, y_step=OUTER, x_step=OUTER,  # the outer axes
+    rows=1,
+    per_task=1,  # the outer axes are walked row by row, some rows a task
+    pieces=1,
+    piece=1,  # or a row is cut into pieces along the inner axis, each a task
+    inner=1,
+    y_inner=1,
+    x_inner=1,  # the inner axis: extent, steps in elements
+    cross=1,
+    y_cross=1,
+    x_cross=1,  # the other axis of a tile; or the number of interleaved elements
+    y_start=1,
+    x_start=1,
+    extent=OUTER,
+    y_step=OUTER,
+    x_step=OUTER,  # the outer axes
     places=0,  # the target, or source, of each of the interleaved elements
-)  # fmt: skip
+)
 
 # contiguous to contiguous, one element to contiguous, any steps, transposed tiles; deinterleave to a few places, and
 # interleave from there
@@ -86,10 +95,24 @@ def move_plan(shape: Shape, y_strides: Shape, x_shape: Shape, x_strides: Shape, 
     (_, y_inner, x_inner), (side, y_cross, x_cross) = inner, cross or (1, 0, 0)
     extents, y_steps, x_steps = zip(*outer, strict=True)
     words = MOVE.pack(
-        kind=kind, rows=rows, per_task=per_task, pieces=pieces, piece=piece, inner=extent, y_inner=y_inner,
-        x_inner=x_inner, cross=side, y_cross=y_cross, x_cross=x_cross, y_start=y_start, x_start=x_start,
-        extent=extents, y_step=y_steps, x_step=x_steps, places=places,
-    )  # fmt: skip
+        kind=kind,
+        rows=rows,
+        per_task=per_task,
+        pieces=pieces,
+        piece=piece,
+        inner=extent,
+        y_inner=y_inner,
+        x_inner=x_inner,
+        cross=side,
+        y_cross=y_cross,
+        x_cross=x_cross,
+        y_start=y_start,
+        x_start=x_start,
+        extent=extents,
+        y_step=y_steps,
+        x_step=x_steps,
+        places=places,
+    )
     return Plan(kind, -(-rows // per_task) * pieces, words)
 
 

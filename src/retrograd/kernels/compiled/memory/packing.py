@@ -29,9 +29,15 @@ def packed_elements(taps: int, depth: int, columns: int, groups: int, dtype: str
 
 
 def pack_weights(
-    w: np.ndarray, taps: np.ndarray, depth: int, columns: int, depth_step: int, column_step: int, groups: int,
+    w: np.ndarray,
+    taps: np.ndarray,
+    depth: int,
+    columns: int,
+    depth_step: int,
+    column_step: int,
+    groups: int,
     group_step: int,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """``w`` as the rows form reads it: [group][panel][tap][depth][columns of a panel]; steps in elements.
 
     Panels have the same width in both forms of the micro-kernel.
@@ -42,9 +48,19 @@ def pack_weights(
     packed = aligned(packed_elements(len(taps), depth, columns, groups, dtype), dtype)
     if packed.size > 1:
         _pack[dtype](
-            groups * panels, w, packed, taps, len(taps), depth, columns, wide, depth_step, column_step, group_step,
+            groups * panels,
+            w,
+            packed,
+            taps,
+            len(taps),
+            depth,
+            columns,
+            wide,
+            depth_step,
+            column_step,
+            group_step,
             panels,
-        )  # fmt: skip
+        )
     return packed
 
 

@@ -38,9 +38,20 @@ def pack_block(w, source, depth_step, column_step, depth, count, packed, target,
 
 
 def pack(
-    task: int, worker: int, w: Array, packed: Array, taps: Table, tap_count: int, depth: int, columns: int, width: int,
-    depth_step: int, column_step: int, group_step: int, panels: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    w: Array,
+    packed: Array,
+    taps: Table,
+    tap_count: int,
+    depth: int,
+    columns: int,
+    width: int,
+    depth_step: int,
+    column_step: int,
+    group_step: int,
+    panels: int,
+) -> None:
     """One panel of the weights as the micro-kernel reads them: [tap][depth][width], padded with zeros.
 
     Steps are in elements; ``taps`` holds the offset of each tap, in the order of the phases.
@@ -50,6 +61,13 @@ def pack(
     count = min(width, columns - panel * width)
     for tap in range(tap_count):
         pack_block(
-            w, origin + taps[tap], depth_step, column_step, depth, count,
-            packed, (task * tap_count + tap) * depth * width, width,
-        )  # fmt: skip
+            w,
+            origin + taps[tap],
+            depth_step,
+            column_step,
+            depth,
+            count,
+            packed,
+            (task * tap_count + tap) * depth * width,
+            width,
+        )

@@ -19,9 +19,7 @@ def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) 
     return y, *found[:, 0]
 
 
-def batch_norm_grad(
-    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray
-) -> Three:
+def batch_norm_grad(g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray) -> Three:
     g, x, channels = channels_last(g), channels_last(x), x.shape[1]
     if not x.size:
         return np.empty_like(x), np.zeros(channels, x.dtype, like=x), np.zeros(channels, x.dtype, like=x)
@@ -46,8 +44,6 @@ def batch_norm_input_grad(
     return columns_grad(g, x, x.shape[1], (mean, factor, slope, level)) if x.size else np.empty_like(x)
 
 
-def channel_affine(
-    x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np.ndarray | None = None
-) -> np.ndarray:
+def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np.ndarray | None = None) -> np.ndarray:
     x = channels_last(x)
     return affine_columns(x, x.shape[1], scale, shift, mean) if x.size else np.empty_like(x)

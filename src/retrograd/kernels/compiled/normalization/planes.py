@@ -27,14 +27,18 @@ _UNITS, _UNIT = 8, 1 << 18  # for a task to normalise a whole unit: at least as 
 _NARROW = 64  # with fewer contiguous channels, a row has several positions
 
 PLANES = record(
-    samples=1, channels=1, groups=1,
+    samples=1,
+    channels=1,
+    groups=1,
     last=1,  # channels are contiguous
     repeat=1,  # positions of a row
     length=1,  # of a column of rows, or of a plane
-    parts=1, piece=1,  # the number of pieces, and the length of each; the last one may be shorter
-    cuts=1, width=1,  # tasks of the first pass over a unit, and the columns of each
+    parts=1,
+    piece=1,  # the number of pieces, and the length of each; the last one may be shorter
+    cuts=1,
+    width=1,  # tasks of the first pass over a unit, and the columns of each
     per_task=1,  # groups whose statistics one task merges
-)  # fmt: skip
+)
 
 
 class _Plan(NamedTuple):
@@ -51,9 +55,15 @@ class _Plan(NamedTuple):
 
 
 def normalise_planes(
-    x: np.ndarray, samples: int, channels: int, groups: int, last: bool, weight: np.ndarray, bias: np.ndarray,
+    x: np.ndarray,
+    samples: int,
+    channels: int,
+    groups: int,
+    last: bool,
+    weight: np.ndarray,
+    bias: np.ndarray,
     eps: float,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+) -> tuple[np.ndarray, np.ndarray]:
     """y = (x - mean) / deviation weight + bias in x's order; and the mean, variance and 1 / deviation (3, N, groups).
 
     x is dense, in the order N, C, positions or (``last``) N, positions, C.
@@ -73,9 +83,16 @@ def normalise_planes(
 
 
 def normalise_planes_grad(
-    g: np.ndarray, x: np.ndarray, samples: int, channels: int, groups: int, last: bool, weight: np.ndarray,
-    mean: np.ndarray, inverse: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    g: np.ndarray,
+    x: np.ndarray,
+    samples: int,
+    channels: int,
+    groups: int,
+    last: bool,
+    weight: np.ndarray,
+    mean: np.ndarray,
+    inverse: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """gx in x's order, and the sums of g and of g z (2, N, C); g has x's layout, mean and inverse are (N, groups)."""
     plan = _plan(samples, channels, x.size // (samples * channels), groups, last, 2)
     kind, gx, sums = x.dtype.char, np.empty_like(x), np.empty((2, samples, channels), x.dtype, like=x)
@@ -93,9 +110,7 @@ def normalise_planes_grad(
     return gx, sums
 
 
-def columns_sums(
-    g: np.ndarray, x: np.ndarray, channels: int, mean: np.ndarray, inverse: np.ndarray
-) -> np.ndarray:
+def columns_sums(g: np.ndarray, x: np.ndarray, channels: int, mean: np.ndarray, inverse: np.ndarray) -> np.ndarray:
     """The sums of g and of g z (2, C); channels are last in the memory of g and x."""
     plan = _plan(1, channels, x.size // channels, channels, True, 2)
     kind, sums = x.dtype.char, np.empty((2, 1, channels), x.dtype, like=x)
@@ -166,9 +181,18 @@ def _plan(samples: int, channels: int, positions: int, groups: int, last: bool, 
         each = size * parts * repeat  # pieces of a group; whole samples if channels are last
         per_task = groups * (CHUNK // (groups * each) or 1) if last else CHUNK // each or 1
     words = PLANES.pack(
-        samples=samples, channels=channels, groups=groups, last=int(last), repeat=repeat, length=length, parts=parts,
-        piece=piece, cuts=cuts, width=width, per_task=per_task,
-    )  # fmt: skip
+        samples=samples,
+        channels=channels,
+        groups=groups,
+        last=int(last),
+        repeat=repeat,
+        length=length,
+        parts=parts,
+        piece=piece,
+        cuts=cuts,
+        width=width,
+        per_task=per_task,
+    )
     writing = -(-places[0] // (places[1] * places[3]))
     merging = -(-samples * groups // per_task)
     return _Plan(

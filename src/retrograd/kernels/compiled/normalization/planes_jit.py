@@ -43,9 +43,16 @@ def _together(plan: Table, pieces: Array, result: int, stop: int) -> int:
 
 @helper
 def statistics(
-    task: int, worker: int, pieces: Array, weight: Array, bias: Array, found: Array, table: Array, plan: Table,
+    task: int,
+    worker: int,
+    pieces: Array,
+    weight: Array,
+    bias: Array,
+    found: Array,
+    table: Array,
+    plan: Table,
     eps: float,
-) -> None:  # fmt: skip
+) -> None:
     """mean, variance and 1 / deviation of some groups, (3, N, groups), and the table of ``normalise``, (3, N, row).
 
     A piece is the mean and the sum of squares about it.
@@ -95,9 +102,16 @@ def statistics(
 
 @helper
 def coefficients(
-    task: int, worker: int, pieces: Array, weight: Array, mean: Array, inverse: Array, sums: Array, table: Array,
+    task: int,
+    worker: int,
+    pieces: Array,
+    weight: Array,
+    mean: Array,
+    inverse: Array,
+    sums: Array,
+    table: Array,
     plan: Table,
-) -> None:  # fmt: skip
+) -> None:
     """The sums of g and of g z, (2, N, C), and the table of ``normalise_grad``, (4, N, row), of some groups.
 
     A piece is the sum of g and of g * (x - mean).
@@ -156,9 +170,18 @@ def _unit(task: int, plan: Table) -> Any:
 
 
 def forward(
-    task: int, worker: int, x: Array, weight: Array, bias: Array, pieces: Array, found: Array, table: Array, y: Array,
-    plan: Table, eps: float,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    weight: Array,
+    bias: Array,
+    pieces: Array,
+    found: Array,
+    table: Array,
+    y: Array,
+    plan: Table,
+    eps: float,
+) -> None:
     """All of one unit; arrays as in ``statistics``."""
     last, length, parts, piece = plan[PLANES.last], plan[PLANES.length], plan[PLANES.parts], plan[PLANES.piece]
     here, begin, size, rows, inner = _unit(task, plan)
@@ -173,15 +196,40 @@ def forward(
     shift, each = offset(table, 2 * whole + here), max(1, BLOCK // inner)
     for block in range((rows + each - 1) // each):
         normalise(
-            block, worker, mine, mine, offset(table, here), offset(table, whole + here), shift, shift, offset(y, begin),
-            size, inner, rows, each, 0, 1 - last, last,
-        )  # fmt: skip
+            block,
+            worker,
+            mine,
+            mine,
+            offset(table, here),
+            offset(table, whole + here),
+            shift,
+            shift,
+            offset(y, begin),
+            size,
+            inner,
+            rows,
+            each,
+            0,
+            1 - last,
+            last,
+        )
 
 
 def backward(
-    task: int, worker: int, g: Array, x: Array, weight: Array, mean: Array, inverse: Array, about: Array, pieces: Array,
-    sums: Array, table: Array, gx: Array, plan: Table,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    g: Array,
+    x: Array,
+    weight: Array,
+    mean: Array,
+    inverse: Array,
+    about: Array,
+    pieces: Array,
+    sums: Array,
+    table: Array,
+    gx: Array,
+    plan: Table,
+) -> None:
     """All of one unit; about (N, row): the means; the other arrays as in ``coefficients``."""
     last, length, parts, piece = plan[PLANES.last], plan[PLANES.length], plan[PLANES.parts], plan[PLANES.piece]
     here, begin, size, rows, inner = _unit(task, plan)
@@ -198,6 +246,20 @@ def backward(
     slopes, levels, each = offset(factors, whole), offset(factors, 2 * whole), max(1, BLOCK // inner)
     for block in range((rows + each - 1) // each):
         normalise_grad(
-            block, worker, my_g, mine, centers, factors, slopes, levels, offset(gx, begin), size, inner, rows, each, 0,
-            1 - last, last,
-        )  # fmt: skip
+            block,
+            worker,
+            my_g,
+            mine,
+            centers,
+            factors,
+            slopes,
+            levels,
+            offset(gx, begin),
+            size,
+            inner,
+            rows,
+            each,
+            0,
+            1 - last,
+            last,
+        )

@@ -69,9 +69,7 @@ def normalise_rows_grad(
         parts, blocks = -(-length // COLUMNS), -(-rows // ROWS)
         of_rows = np.empty((rows, parts, 2), x.dtype, like=x)
         sums = np.empty((blocks, 2, length) if affine else (1, 2, 1), x.dtype, like=x)
-        _LONG_SUMS[kind](
-            blocks * parts, g, x, weight, mean, inverse, of_rows, sums, rows, length, parts, int(affine)
-        )  # fmt: skip
+        _LONG_SUMS[kind](blocks * parts, g, x, weight, mean, inverse, of_rows, sums, rows, length, parts, int(affine))
         means = (of_rows.sum(1, np.float64) / length).astype(x.dtype)  # of h and of h z
         if not centred:
             means[:, 0] = 0
@@ -84,9 +82,22 @@ def normalise_rows_grad(
         tasks = -(-rows // per_task)
         sums = np.empty((-(-rows // per_piece), 2, groups * length) if affine else (1, 2, 1), x.dtype, like=x)
         _BACKWARD[kind](
-            tasks, g, x, weight, mean, inverse, gx, sums, rows, length, groups, per_task, per_piece, int(centred),
+            tasks,
+            g,
+            x,
+            weight,
+            mean,
+            inverse,
+            gx,
+            sums,
+            rows,
+            length,
+            groups,
+            per_task,
+            per_piece,
+            int(centred),
             int(affine),
-        )  # fmt: skip
+        )
     if not affine:
         return gx, np.zeros_like(weight), np.zeros_like(weight)
     gweight, gbias = sums[0] if len(sums) == 1 else sum(sums, (0,), False)

@@ -39,16 +39,12 @@ _fetch = ahead_by(0)
 
 
 @helper
-def _output(
-    g: Any, x: Any, weight: Any, bias: Any, center: Any, scale: Any, level: Any, slope: Any
-) -> Any:
+def _output(g: Any, x: Any, weight: Any, bias: Any, center: Any, scale: Any, level: Any, slope: Any) -> Any:
     return affine(standardised(x, center, scale), weight, bias)
 
 
 @helper
-def _gradient(
-    g: Any, x: Any, weight: Any, bias: Any, center: Any, scale: Any, level: Any, slope: Any
-) -> Any:
+def _gradient(g: Any, x: Any, weight: Any, bias: Any, center: Any, scale: Any, level: Any, slope: Any) -> Any:
     """level and slope: the means of h and of h z."""
     return input_grad(g * weight, standardised(x, center, scale), scale, level, slope)
 
@@ -61,9 +57,20 @@ def _written(function: Callable[..., Any], far: bool) -> Callable[..., None]:
 
     @helper
     def write(
-        g: Array, x: Array, weight: Array, bias: Array, z: Array, i: int, end: int, w: int, length: int, center: Any,
-        scale: Any, level: Any, slope: Any,
-    ) -> None:  # fmt: skip
+        g: Array,
+        x: Array,
+        weight: Array,
+        bias: Array,
+        z: Array,
+        i: int,
+        end: int,
+        w: int,
+        length: int,
+        center: Any,
+        scale: Any,
+        level: Any,
+        slope: Any,
+    ) -> None:
         while i + lanes(x) <= end:
             if far:
                 _fetch(g, i + length)
@@ -91,9 +98,23 @@ def _summed(access: Access, far: bool) -> Callable[..., Any]:
 
     @helper
     def step(
-        g: Array, x: Array, weight: Array, sums: Array, i: int, w: int, n: int, length: int, to: int, width: int,
-        affine: int, mean: float, center: Any, scale: Any, added: Any, dot: Any,
-    ) -> Any:  # fmt: skip
+        g: Array,
+        x: Array,
+        weight: Array,
+        sums: Array,
+        i: int,
+        w: int,
+        n: int,
+        length: int,
+        to: int,
+        width: int,
+        affine: int,
+        mean: float,
+        center: Any,
+        scale: Any,
+        added: Any,
+        dot: Any,
+    ) -> Any:
         if far:
             fetch(g, i + length)
             fetch(x, i + length)
@@ -113,9 +134,21 @@ def _sums(far: bool) -> Callable[..., Any]:
 
     @helper
     def add(
-        g: Array, x: Array, weight: Array, sums: Array, i: int, end: int, w: int, length: int, dots: int, width: int,
-        affine: int, mean: float, center: Any, scale: Any,
-    ) -> Any:  # fmt: skip
+        g: Array,
+        x: Array,
+        weight: Array,
+        sums: Array,
+        i: int,
+        end: int,
+        w: int,
+        length: int,
+        dots: int,
+        width: int,
+        affine: int,
+        mean: float,
+        center: Any,
+        scale: Any,
+    ) -> Any:
         zero = full_like(center, 0.0)
         all_added, all_dot, centers, scales = four_times(zero), four_times(zero), four_times(center), four_times(scale)
         while i + 4 * lanes(x) <= end:
@@ -153,9 +186,21 @@ def _clear(sums: Array, begin: int, end: int) -> None:
 
 
 def forward(
-    task: int, worker: int, x: Array, weight: Array, bias: Array, y: Array, mean: Array, inverse: Array, rows: int,
-    length: int, groups: int, per_task: int, centred: int, eps: float,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    weight: Array,
+    bias: Array,
+    y: Array,
+    mean: Array,
+    inverse: Array,
+    rows: int,
+    length: int,
+    groups: int,
+    per_task: int,
+    centred: int,
+    eps: float,
+) -> None:
     """y = (x - mean) * inverse * weight + bias with inverse = 1 / sqrt(variance + eps), of each row.
 
     Without ``centred`` the mean is 0. Row r uses row r % groups of weight and bias.
@@ -176,9 +221,23 @@ def forward(
 
 
 def backward(
-    task: int, worker: int, g: Array, x: Array, weight: Array, mean: Array, inverse: Array, gx: Array, pieces: Array,
-    rows: int, length: int, groups: int, per_task: int, per_piece: int, centred: int, affine: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    g: Array,
+    x: Array,
+    weight: Array,
+    mean: Array,
+    inverse: Array,
+    gx: Array,
+    pieces: Array,
+    rows: int,
+    length: int,
+    groups: int,
+    per_task: int,
+    per_piece: int,
+    centred: int,
+    affine: int,
+) -> None:
     """gx of some rows, and of every ``per_piece`` of them the sums of g * z and of g: pieces (., 2, groups * length)
 
     gx = inverse * (h - mean(h) - z * mean(h * z)), h = g * weight, z = (x - mean) * inverse
@@ -198,9 +257,20 @@ def backward(
 
 
 def long_sums(
-    task: int, worker: int, g: Array, x: Array, weight: Array, mean: Array, inverse: Array, of_rows: Array, sums: Array,
-    rows: int, length: int, parts: int, affine: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    g: Array,
+    x: Array,
+    weight: Array,
+    mean: Array,
+    inverse: Array,
+    of_rows: Array,
+    sums: Array,
+    rows: int,
+    length: int,
+    parts: int,
+    affine: int,
+) -> None:
     """Of some columns of ROWS rows: the sums of h and of h * z along each row, and of g * z and of g down the rows.
 
     of_rows (rows, parts, 2), sums (blocks of rows, 2, length)
@@ -224,15 +294,22 @@ def long_sums(
 
 
 def long_input_grad(
-    task: int, worker: int, g: Array, x: Array, weight: Array, mean: Array, inverse: Array, means: Array, gx: Array,
-    rows: int, length: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    g: Array,
+    x: Array,
+    weight: Array,
+    mean: Array,
+    inverse: Array,
+    means: Array,
+    gx: Array,
+    rows: int,
+    length: int,
+) -> None:
     """gx = inverse * (h - mean(h) - z * mean(h * z)); means (rows, 2)"""
     first = task * COLUMNS
     last = min(length, first + COLUMNS)
     for row in range(rows):
         i, center, scale = row * length, full(x, mean[row]), full(x, inverse[row])
         level, slope = full(x, means[2 * row]), full(x, means[2 * row + 1])
-        _write_grad_far(
-            g, x, weight, weight, gx, i + first, i + last, first, length, center, scale, level, slope
-        )
+        _write_grad_far(g, x, weight, weight, gx, i + first, i + last, first, length, center, scale, level, slope)

@@ -42,10 +42,14 @@ def update(formula: Callable[..., Any], *columns: Arrays, keep: dict[str, Any] |
         per_task = CHUNK if table.elements < _LARGE else _LONG
         values = [numbers[name] for name in form(formula).numbers]
         _KERNELS[formula][parameters[0].dtype.char](
-            -(-table.elements // per_task), parameters[0], table.planned(columns) if plans else table.words,
-            len(parameters), per_task,
-            *values, *(0.0,) * (_NUMBERS - len(values)),
-        )  # fmt: skip
+            -(-table.elements // per_task),
+            parameters[0],
+            table.planned(columns) if plans else table.words,
+            len(parameters),
+            per_task,
+            *values,
+            *(0.0,) * (_NUMBERS - len(values)),
+        )
         for array, copy in table.copies:
             np.copyto(array, copy)
 

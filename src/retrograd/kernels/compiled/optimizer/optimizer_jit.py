@@ -64,9 +64,23 @@ def _step(update: Callable[..., Any]) -> Callable[..., None]:
     first, change = _first(len(names)), _CHANGES[len(operands) - 1](register(update))
 
     def body(
-        task: int, worker: int, model: Array, table: Table, tensors: int, per_task: int, a: float, b: float, c: float,
-        d: float, e: float, f: float, g: float, h: float, j: float, k: float,
-    ) -> None:  # fmt: skip
+        task: int,
+        worker: int,
+        model: Array,
+        table: Table,
+        tensors: int,
+        per_task: int,
+        a: float,
+        b: float,
+        c: float,
+        d: float,
+        e: float,
+        f: float,
+        g: float,
+        h: float,
+        j: float,
+        k: float,
+    ) -> None:
         numbers = first((a, b, c, d, e, f, g, h, j, k))
         start, end = task * per_task, (task + 1) * per_task
         tensor = _row_of(table, tensors, start)
@@ -158,9 +172,7 @@ def _two_states(update: Callable[..., Any]) -> Callable[..., None]:
 def _three_states(update: Callable[..., Any]) -> Callable[..., None]:
     def change(arrays: Any, i: int, n: int, numbers: Any) -> None:
         p, g, a, b, c = arrays
-        new, x, y, z = update(
-            _load(p, i, n), _load(g, i, n), _load(a, i, n), _load(b, i, n), _load(c, i, n), *numbers
-        )
+        new, x, y, z = update(_load(p, i, n), _load(g, i, n), _load(a, i, n), _load(b, i, n), _load(c, i, n), *numbers)
         store_first(p, i, new, n)
         store_first(a, i, x, n)
         store_first(b, i, y, n)

@@ -11,6 +11,7 @@ __all__ = ["glu", "glu_grad"]
 
 _GLU, _GLU_GRAD = kernel("pointwise.activation.glu"), kernel("pointwise.activation.glu_grad")
 
+
 def glu(x: np.ndarray, axis: int) -> np.ndarray:
     _, extent, inner = around(x.shape, x.strides, axis) if (x := dense(x)).size else (0, 2, 1)
     half = extent // 2 * inner

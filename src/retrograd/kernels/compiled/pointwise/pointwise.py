@@ -31,6 +31,4 @@ def in_rows(name: str, formula: Callable[..., Any]) -> bool:
     return name in FUSED or one.truth or one.results > 1 or (len(one.operands) > 1 and one.operands[0] != "g")
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    name: _kernel(name, formula) for name, formula in (POINTWISE | FUSED).items()
-}
+KERNELS: dict[str, Callable[..., Any]] = {name: _kernel(name, formula) for name, formula in (POINTWISE | FUSED).items()}

@@ -39,15 +39,23 @@ _MAX, _AVG, _MAX_GRAD, _AVG_GRAD, _MAX_GATHER, _UNPOOL = (
 _INT64 = np.dtype(np.int64)
 
 POOL = record(
-    input=3, kernel=3, output=3, stride=3, dilation=3, low=3,  # of the axes D, H, W each
+    input=3,
+    kernel=3,
+    output=3,
+    stride=3,
+    dilation=3,
+    low=3,  # of the axes D, H, W each
     step=4,  # in elements along N, D, H, W of x or gx
-    channels=1, block=1, blocks=1,  # channels, those of a task, and the number of such blocks
-    rows=1, rows_per_task=1,  # a row: all outputs at one (n, d, h)
+    channels=1,
+    block=1,
+    blocks=1,  # channels, those of a task, and the number of such blocks
+    rows=1,
+    rows_per_task=1,  # a row: all outputs at one (n, d, h)
     divisor=1,  # of every mean; 0: the number of taps inside of the input
     apart=1,  # 1: no two windows share an input
     whole=1,  # 1: every input is in a window
     compare=1,  # 1: scatter by comparing indices
-)  # fmt: skip
+)
 
 _WORK = 2 * CHUNK  # elements that a task reads
 _FEW_TAPS, _MANY_CHANNELS = 16, 16  # where comparing indices with the taps of their window pays
@@ -160,14 +168,23 @@ def _plan(window: Window | AdaptiveWindow, shape: Shape, gradient: bool, count_i
     uneven = isinstance(window, AdaptiveWindow)
     inside = uneven or (not count_include_pad and any(map(any, window.padding)))
     words = POOL.pack(
-        input=[axis.input for axis in axes], kernel=[axis.kernel for axis in axes],
-        output=[axis.output for axis in axes], stride=[axis.stride for axis in axes],
-        dilation=[axis.dilation for axis in axes], low=[axis.low for axis in axes],
+        input=[axis.input for axis in axes],
+        kernel=[axis.kernel for axis in axes],
+        output=[axis.output for axis in axes],
+        stride=[axis.stride for axis in axes],
+        dilation=[axis.dilation for axis in axes],
+        low=[axis.low for axis in axes],
         step=[depth * height * width * channels, height * width * channels, width * channels, channels],
-        channels=channels, block=block, blocks=blocks, rows=batch * rows, rows_per_task=per_task,
-        divisor=0 if inside else window.taps, apart=apart, whole=all(map(_whole, axes)),
+        channels=channels,
+        block=block,
+        blocks=blocks,
+        rows=batch * rows,
+        rows_per_task=per_task,
+        divisor=0 if inside else window.taps,
+        apart=apart,
+        whole=all(map(_whole, axes)),
         compare=apart and window.taps <= _FEW_TAPS and channels >= _MANY_CHANNELS,
-    )  # fmt: skip
+    )
     tasks = blocks * -(-batch * rows // per_task)
     listed = prod(min(axis.kernel, -(-axis.input // axis.dilation)) for axis in axes)  # taps inside, at most
     return _Plan(words, tasks, 2 * listed, memory)

@@ -296,9 +296,17 @@ def _at_places(scatter: bool) -> Body:
     """For one image and one block of channels."""
 
     def body(
-        task: int, worker: int, x: Array, indices: Table, y: Array, outputs: int, inputs: int, channels: int,
-        block: int, blocks: int,
-    ) -> None:  # fmt: skip
+        task: int,
+        worker: int,
+        x: Array,
+        indices: Table,
+        y: Array,
+        outputs: int,
+        inputs: int,
+        channels: int,
+        block: int,
+        blocks: int,
+    ) -> None:
         n = task // blocks
         first = (task - n * blocks) * block
         last = min(channels, first + block)

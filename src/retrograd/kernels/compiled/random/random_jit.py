@@ -43,10 +43,23 @@ def philox(number: Any, stream: int, key: int) -> Any:
 
 
 def dropout(
-    task: int, worker: int, x: Array, y: Array, kept: Truth, n: int, inner: int, middle: int,
-    rows_per_task: int, outer_step: int, middle_step: int, inner_step: int, key: int, stream: int, threshold: int,
+    task: int,
+    worker: int,
+    x: Array,
+    y: Array,
+    kept: Truth,
+    n: int,
+    inner: int,
+    middle: int,
+    rows_per_task: int,
+    outer_step: int,
+    middle_step: int,
+    inner_step: int,
+    key: int,
+    stream: int,
+    threshold: int,
     scale: float,
-) -> None:  # fmt: skip
+) -> None:
     """kept: whether the random word of its number is at least ``threshold``; y = x * (scale where kept, else 0).
 
     All over dense memory. Element (o, m, i) has the number o * outer_step + m * middle_step + i * inner_step. The last

@@ -25,9 +25,15 @@ _FORWARD, _FROM_X = kernel("recurrent.recurrent.forward"), kernel("recurrent.pro
 
 
 def recurrent(
-    x: np.ndarray, h0: np.ndarray | None, c0: np.ndarray | None, weights: Sequence[Weights],
-    lengths: np.ndarray | None, spec: Recurrence, save: bool, cells: bool,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, object]:  # fmt: skip
+    x: np.ndarray,
+    h0: np.ndarray | None,
+    c0: np.ndarray | None,
+    weights: Sequence[Weights],
+    lengths: np.ndarray | None,
+    spec: Recurrence,
+    save: bool,
+    cells: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, object]:
     T, N, _ = x.shape
     D, P, H, dtype = len(spec.reverse), spec.output, spec.hidden, x.dtype.char
     cells = cells and spec.cells
@@ -44,9 +50,13 @@ def recurrent(
     gates_kept, u_kept = save and not spec.mode.startswith("rnn"), save and projected
     count, u_count = D * T * N * panel_row, projected * D * u_ring * N * plan.padded
     init, packed, to_output, gates, u = carved(
-        dtype, D * panel_row, max(plan.x.elements, plan.h.elements), projected * plan.output.elements,
-        0 if gates_kept else count, 0 if u_kept else u_count,
-    )  # fmt: skip
+        dtype,
+        D * panel_row,
+        max(plan.x.elements, plan.h.elements),
+        projected * plan.output.elements,
+        0 if gates_kept else count,
+        0 if u_kept else u_count,
+    )
     init = init[: D * panel_row]  # carved rounds up, and a direction has its part of the whole
     c_count = spec.cells * D * c_ring * N * plan.padded
     kept = aligned(gates_kept * count + c_count, dtype)  # what backward reads
@@ -70,10 +80,28 @@ def recurrent(
     y = np.empty((T, N, D * P), dtype, like=x) if own_y else h[0, :-1] if spec.reverse[0] else h[0, 1:]
     low, high = spec.clip or (0.0, 0.0)
     _FORWARD[dtype](
-        plan.tasks, gates, packed, to_output, u, h, c, y, padded_peepholes(weights, spec, plan, x),
-        zeros_of(plan.padded + 128, dtype), ends, words, low, high, h_ring, c_ring, u_ring, int(own_y), scratch,
-        plan.scratch, shared_state(plan, x),
-    )  # fmt: skip
+        plan.tasks,
+        gates,
+        packed,
+        to_output,
+        u,
+        h,
+        c,
+        y,
+        padded_peepholes(weights, spec, plan, x),
+        zeros_of(plan.padded + 128, dtype),
+        ends,
+        words,
+        low,
+        high,
+        h_ring,
+        c_ring,
+        u_ring,
+        int(own_y),
+        scratch,
+        plan.scratch,
+        shared_state(plan, x),
+    )
     hn = np.empty((D, N, P), dtype, like=x)
     cn = np.empty((D, N, H), dtype, like=x) if spec.cells else None
     for d, reverse in enumerate(spec.reverse):
@@ -89,9 +117,16 @@ def recurrent(
 
 
 def _start_gates(
-    x: np.ndarray, weights: Sequence[Weights], spec: Recurrence, plan: Plan, init: np.ndarray, packed: np.ndarray,
-    gates: np.ndarray, ends: np.ndarray, scratch: np.ndarray,
-) -> None:  # fmt: skip
+    x: np.ndarray,
+    weights: Sequence[Weights],
+    spec: Recurrence,
+    plan: Plan,
+    init: np.ndarray,
+    packed: np.ndarray,
+    gates: np.ndarray,
+    ends: np.ndarray,
+    scratch: np.ndarray,
+) -> None:
     """Fill ``gates`` with x W_ih^T and the biases, at the active steps."""
     matrices = [weight.w_ih for weight in weights]
     if spec.bias:

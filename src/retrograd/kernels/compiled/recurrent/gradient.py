@@ -25,10 +25,20 @@ _LARGE = 1 << 20  # elements
 
 
 def recurrent_grad(
-    gy: np.ndarray | None, ghn: np.ndarray | None, gcn: np.ndarray | None, gcells: np.ndarray | None, x: np.ndarray,
-    h0: np.ndarray | None, c0: np.ndarray | None, weights: Sequence[Weights], lengths: np.ndarray | None,
-    spec: Recurrence, saved: object, wanted: tuple[bool, bool, bool, bool], last: bool = False,
-) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None, list[Weights] | None]:  # fmt: skip
+    gy: np.ndarray | None,
+    ghn: np.ndarray | None,
+    gcn: np.ndarray | None,
+    gcells: np.ndarray | None,
+    x: np.ndarray,
+    h0: np.ndarray | None,
+    c0: np.ndarray | None,
+    weights: Sequence[Weights],
+    lengths: np.ndarray | None,
+    spec: Recurrence,
+    saved: object,
+    wanted: tuple[bool, bool, bool, bool],
+    last: bool = False,
+) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None, list[Weights] | None]:
     T, N, _ = x.shape
     D, P, H, dtype = len(spec.reverse), spec.output, spec.hidden, x.dtype.char
     if N == 0:
@@ -43,10 +53,15 @@ def recurrent_grad(
     weights = [contiguous(w) for w in weights]
     memory = weight_plan(spec, T, N, dtype, ragged).memory if wanted[3] else 0
     gh, gc, gu, packed, from_output, g_out, memories = carved(
-        dtype, D * N * plan.output_padded, spec.cells * D * N * plan.padded, projected * D * N * plan.padded,
-        max(plan.from_gates.elements, wanted[0] * plan.to_x.elements), projected * plan.from_output.elements,
-        projected * D * T * N * plan.output_padded, memory * get_num_threads(),
-    )  # fmt: skip
+        dtype,
+        D * N * plan.output_padded,
+        spec.cells * D * N * plan.padded,
+        projected * D * N * plan.padded,
+        max(plan.from_gates.elements, wanted[0] * plan.to_x.elements),
+        projected * plan.from_output.elements,
+        projected * D * T * N * plan.output_padded,
+        memory * get_num_threads(),
+    )
     scratch, ends = per_thread(plan.scratch, "i8"), all_steps(T, N) if lengths is None else lengths
     pack_rows([weight.w_hh for weight in weights], plan.from_gates, packed, words)
     if projected:
@@ -59,21 +74,49 @@ def recurrent_grad(
         da = aligned(D * plan.panels * T * N * plan.slots * plan.units_per_panel, dtype)
     low, high = spec.clip or (0.0, 0.0)
     _BACKWARD[dtype](
-        plan.tasks, gh if gy is None else np.ascontiguousarray(gy, like=gy), int(gy is not None),
-        gh if gcells is None else np.ascontiguousarray(gcells, like=gcells), int(gcells is not None),
-        da if saved.gates is None else saved.gates, da, saved.h, gh if saved.c is None else saved.c, packed,
-        from_output, g_out, gh, gu, gc, padded_peepholes(weights, spec, plan, x),
-        zeros_of(plan.padded + 128, dtype), ends, words, low, high, int(wanted[1]), scratch, plan.scratch,
+        plan.tasks,
+        gh if gy is None else np.ascontiguousarray(gy, like=gy),
+        int(gy is not None),
+        gh if gcells is None else np.ascontiguousarray(gcells, like=gcells),
+        int(gcells is not None),
+        da if saved.gates is None else saved.gates,
+        da,
+        saved.h,
+        gh if saved.c is None else saved.c,
+        packed,
+        from_output,
+        g_out,
+        gh,
+        gu,
+        gc,
+        padded_peepholes(weights, spec, plan, x),
+        zeros_of(plan.padded + 128, dtype),
+        ends,
+        words,
+        low,
+        high,
+        int(wanted[1]),
+        scratch,
+        plan.scratch,
         shared_state(plan, x),
-    )  # fmt: skip
+    )
     gx = gw = None
     if wanted[0]:
         pack_rows([weight.w_ih for weight in weights], plan.to_x, packed, words)
         gx, (tasks, piece) = np.empty(x.shape, dtype, like=x), plan.to_x_tasks
         _TO_X[dtype](
-            tasks, da, packed, gx, zeros_of(spec.input + 128, dtype), words, spec.input, piece, ends, scratch,
+            tasks,
+            da,
+            packed,
+            gx,
+            zeros_of(spec.input + 128, dtype),
+            words,
+            spec.input,
+            piece,
+            ends,
+            scratch,
             plan.scratch,
-        )  # fmt: skip
+        )
     if wanted[3]:
         gw = _weight_grads(da, np.ascontiguousarray(x, like=x), saved, g_out, lengths, spec, plan, memories, scratch)
     gh0 = gh_rows[:, :, :P].copy() if wanted[1] else None
@@ -93,9 +136,16 @@ def _start_gradient(
 
 
 def _weight_grads(
-    da: np.ndarray, x: np.ndarray, saved: Saved, g_out: np.ndarray, lengths: np.ndarray | None, spec: Recurrence,
-    plan: Plan, memories: np.ndarray, scratch: np.ndarray,
-) -> list[Weights]:  # fmt: skip
+    da: np.ndarray,
+    x: np.ndarray,
+    saved: Saved,
+    g_out: np.ndarray,
+    lengths: np.ndarray | None,
+    spec: Recurrence,
+    plan: Plan,
+    memories: np.ndarray,
+    scratch: np.ndarray,
+) -> list[Weights]:
     T, N, _ = x.shape
     D, P, H, rows, dtype = len(spec.reverse), spec.output, spec.hidden, spec.gates * spec.hidden, x.dtype.char
     w_ih, w_hh = _matrices(D, rows, spec.input, x), _matrices(D, rows, P, x)
@@ -106,9 +156,24 @@ def _weight_grads(
         some = np.flatnonzero(np.arange(T)[:, None] < lengths)
         count = some.size
     _WEIGHT_GRADS[dtype](
-        tasks, da, x, saved.h, g_out, g_out if saved.u is None else saved.u, w_ih, w_hh, w_ih if w_hr is None else w_hr,
-        zeros_of(max(H, spec.input) + 128, dtype), words, some, count, memories, memory, scratch, plan.scratch,
-    )  # fmt: skip
+        tasks,
+        da,
+        x,
+        saved.h,
+        g_out,
+        g_out if saved.u is None else saved.u,
+        w_ih,
+        w_hh,
+        w_ih if w_hr is None else w_hr,
+        zeros_of(max(H, spec.input) + 128, dtype),
+        words,
+        some,
+        count,
+        memories,
+        memory,
+        scratch,
+        plan.scratch,
+    )
     if count == 0:
         for matrix in (w_ih, w_hh, w_hr):
             if matrix is not None:

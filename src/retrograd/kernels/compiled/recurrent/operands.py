@@ -29,9 +29,15 @@ class Saved(NamedTuple):
 
 
 def pack_columns(
-    matrices: Sequence[np.ndarray], to: Packed, packed: np.ndarray, words: np.ndarray, biases: Sequence[Any] = (),
-    init: np.ndarray | None = None, kind: int = 0, slots: int = 0,
-) -> None:  # fmt: skip
+    matrices: Sequence[np.ndarray],
+    to: Packed,
+    packed: np.ndarray,
+    words: np.ndarray,
+    biases: Sequence[Any] = (),
+    init: np.ndarray | None = None,
+    kind: int = 0,
+    slots: int = 0,
+) -> None:
     """Pack a matrix of each direction for products with its transpose; with ``init`` also their initial row.
 
     ``biases``: a pair for each direction; ``kind``: of the compiled kernel; ``slots``: of a panel of ``init``.
@@ -41,9 +47,17 @@ def pack_columns(
     for d, matrix in enumerate(matrices):
         b, b_too = biases[d] if biases else (packed, packed)
         _PACK_COLUMNS[dtype](
-            to.tasks, matrix, packed[d * to.step :] if d else packed, b, b_too,
-            packed if init is None else init[d * row :] if d else init, *to.arguments, kind, slots, words,
-        )  # fmt: skip
+            to.tasks,
+            matrix,
+            packed[d * to.step :] if d else packed,
+            b,
+            b_too,
+            packed if init is None else init[d * row :] if d else init,
+            *to.arguments,
+            kind,
+            slots,
+            words,
+        )
 
 
 def pack_rows(matrices: Sequence[np.ndarray], to: Packed, packed: np.ndarray, words: np.ndarray) -> None:

@@ -27,40 +27,73 @@ CACHE_LINE = 8  # words
 
 PRODUCT = record(  # of rows and a panel of B with all its columns, which are cut into sub-panels
     tallest=1,  # rows of a tile
-    width=1, sub_panels=1,  # bytes of a row of a sub-panel, and how many there are
-    tail=1, full_tail=1,  # columns of the last vector of the last sub-panel, and of the others
+    width=1,
+    sub_panels=1,  # bytes of a row of a sub-panel, and how many there are
+    tail=1,
+    full_tail=1,  # columns of the last vector of the last sub-panel, and of the others
     near=1,  # whether rows are few, each found by its address
     group=1,  # entries of the sum that all rows process before the next ones
-    micro=32, last_micro=32,  # by the rows of a tile; the second for the last sub-panel
-)  # fmt: skip
+    micro=32,
+    last_micro=32,  # by the rows of a tile; the second for the last sub-panel
+)
 LAYER = record(
-    steps=1, rows=1, units=1, output=1, directions=1, mode=1,
-    projected=1, peephole=1, coupled=1,  # flags of the layer
+    steps=1,
+    rows=1,
+    units=1,
+    output=1,
+    directions=1,
+    mode=1,
+    projected=1,
+    peephole=1,
+    coupled=1,  # flags of the layer
     clip=1,  # of the cell state: 0 none, 1 the range, 2 and NaN becomes the upper end
-    units_per_panel=1, panels=1, slots=1, row=1,  # row: elements of a row of a panel, all its slots
-    padded=1, output_padded=1,  # units of all panels; the width of the gradient of h, in whole registers
+    units_per_panel=1,
+    panels=1,
+    slots=1,
+    row=1,  # row: elements of a row of a panel, all its slots
+    padded=1,
+    output_padded=1,  # units of all panels; the width of the gradient of h, in whole registers
     gates=1,  # slots that W_ih adds to, from 0 on, and W_hh, from h_slot on
     h_slot=1,
-    x_gates=4, h_gates=4,  # which gate, in the order of the weights, each slot of W_ih and of W_hh is
+    x_gates=4,
+    h_gates=4,  # which gate, in the order of the weights, each slot of W_ih and of W_hh is
     reverse=2,  # of each direction
-    row_blocks=1, column_blocks=1,
-    forward_block=1, backward_block=1,  # units of a column block; the last one may have fewer
-    packed_h=1, packed_output=1, packed_gates=1, packed_from_output=1,  # elements of a direction
-    from_x=PRODUCT.words, from_h=PRODUCT.words, to_output=PRODUCT.words, from_gates=PRODUCT.words,
-    from_output=PRODUCT.words, to_x=PRODUCT.words,
-)  # fmt: skip
+    row_blocks=1,
+    column_blocks=1,
+    forward_block=1,
+    backward_block=1,  # units of a column block; the last one may have fewer
+    packed_h=1,
+    packed_output=1,
+    packed_gates=1,
+    packed_from_output=1,  # elements of a direction
+    from_x=PRODUCT.words,
+    from_h=PRODUCT.words,
+    to_output=PRODUCT.words,
+    from_gates=PRODUCT.words,
+    from_output=PRODUCT.words,
+    to_x=PRODUCT.words,
+)
 WEIGHT = record(  # the gradient of a weight matrix: sums over the rows of all steps of a product of a and b
-    a_direction=1, a_panel=1, a_step=1, a_begin=1,  # elements from one to the next; where they begin
-    a_panels=1, a_units=1,  # a_units: of a panel
-    gates=1, units=1,  # of the matrix; a slot of a panel for each gate
+    a_direction=1,
+    a_panel=1,
+    a_step=1,
+    a_begin=1,  # elements from one to the next; where they begin
+    a_panels=1,
+    a_units=1,  # a_units: of a panel
+    gates=1,
+    units=1,  # of the matrix; a slot of a panel for each gate
     a_gates=4,  # the gate of the matrix of each slot
-    columns=1, b_direction=1, b_step=1,
+    columns=1,
+    b_direction=1,
+    b_step=1,
     b_begin=2,  # of each direction
-    all_rows=1, chunk=1,  # rows of all steps; rows that are copied at a time
+    all_rows=1,
+    chunk=1,  # rows of all steps; rows that are copied at a time
     copied=1,  # sub-panels of b copied together
-    groups=1, tasks=1,  # of panels; of this matrix, followed by those of the next
+    groups=1,
+    tasks=1,  # of panels; of this matrix, followed by those of the next
     dense=PRODUCT.words,  # its rows are the units of the slots
-)  # fmt: skip
+)
 
 MOST_ENTRIES, _ENTRIES_BYTES = 16, 64 << 10
 _FEW = 4  # rows up to which the operands are in L1 and are not prefetched
@@ -148,9 +181,16 @@ def _with_micros(
             if subs > 1:
                 full[rows] = micro(dtype, form, rows, width // lanes)
     words = PRODUCT.pack(
-        tallest=tallest, width=width * _size(dtype), sub_panels=subs, tail=(columns - 1) % lanes + 1, full_tail=lanes,
-        near=form == "near_rows", group=group, micro=full, last_micro=end,
-    )  # fmt: skip
+        tallest=tallest,
+        width=width * _size(dtype),
+        sub_panels=subs,
+        tail=(columns - 1) % lanes + 1,
+        full_tail=lanes,
+        near=form == "near_rows",
+        group=group,
+        micro=full,
+        last_micro=end,
+    )
     return _Product(width, subs, words)
 
 
@@ -212,33 +252,78 @@ def recurrent_plan(spec: Recurrence, steps: int, rows: int, dtype: str, ragged: 
     h = _packed(D, panels * from_h.padded * P, panels, (P, H, *of_h, from_h.width))
     output = _packed(D, to_output.padded * H, 1, (H, P, to_output.padded, *whole, to_output.width))
     to_h = _packed(
-        D, from_gates.padded * panels * width, panels,
+        D,
+        from_gates.padded * panels * width,
+        panels,
         (P, H, *of_h, from_gates.width, from_gates.sub_panels, panels * width * from_gates.width),
-    )  # fmt: skip
+    )
     to_u = _packed(
-        D, from_output.padded * P, 1,
+        D,
+        from_output.padded * P,
+        1,
         (H, P, P, *whole, from_output.width, from_output.sub_panels, P * from_output.width),
-    )  # fmt: skip
+    )
     x_step = panels * width * to_x.width  # one sum over the panels of all directions
     of_gx = Packed(
         D * to_x.padded * panels * width, x_step, panels, (inputs, H, *of_x, to_x.width, to_x.sub_panels, D * x_step)
     )
     words = LAYER.pack(
-        steps=steps, rows=rows, units=H, output=P, directions=D, mode=mode, projected=projected,
-        peephole=spec.peephole, coupled=spec.coupled, clip=0 if spec.clip is None else 1 + spec.clip_nan,
-        units_per_panel=per_panel, panels=panels, slots=slots, row=slots * per_panel, padded=padded,
-        output_padded=output_padded, gates=gates, h_slot=mode == GRU,
-        x_gates=(2, 0, 1, 0) if mode == GRU else range(4), h_gates=range(4), reverse=(*spec.reverse, False)[:2],
-        row_blocks=row_blocks, column_blocks=column_blocks, forward_block=ceil(panels / column_blocks) * per_panel,
-        backward_block=ceil(ceil(padded / unit) / column_blocks) * unit, packed_h=h.step, packed_output=output.step,
-        packed_gates=to_h.step, packed_from_output=to_u.step, from_x=from_x.words, from_h=from_h.words,
-        to_output=to_output.words, from_gates=from_gates.words, from_output=from_output.words, to_x=to_x.words,
-    )  # fmt: skip
+        steps=steps,
+        rows=rows,
+        units=H,
+        output=P,
+        directions=D,
+        mode=mode,
+        projected=projected,
+        peephole=spec.peephole,
+        coupled=spec.coupled,
+        clip=0 if spec.clip is None else 1 + spec.clip_nan,
+        units_per_panel=per_panel,
+        panels=panels,
+        slots=slots,
+        row=slots * per_panel,
+        padded=padded,
+        output_padded=output_padded,
+        gates=gates,
+        h_slot=mode == GRU,
+        x_gates=(2, 0, 1, 0) if mode == GRU else range(4),
+        h_gates=range(4),
+        reverse=(*spec.reverse, False)[:2],
+        row_blocks=row_blocks,
+        column_blocks=column_blocks,
+        forward_block=ceil(panels / column_blocks) * per_panel,
+        backward_block=ceil(ceil(padded / unit) / column_blocks) * unit,
+        packed_h=h.step,
+        packed_output=output.step,
+        packed_gates=to_h.step,
+        packed_from_output=to_u.step,
+        from_x=from_x.words,
+        from_h=from_h.words,
+        to_output=to_output.words,
+        from_gates=from_gates.words,
+        from_output=from_output.words,
+        to_x=to_x.words,
+    )
     return Plan(
-        words, D * row_blocks * column_blocks, CACHE_LINE * D * row_blocks * (column_blocks + 1),
-        (D * ceil(total / piece) * groups, piece, groups), (ceil(total / to_x_piece), to_x_piece), slots, panels,
-        per_panel, padded, output_padded, ROW_SLOTS * MOST_ENTRIES + 40, x, h, output, to_h, to_u, of_gx, column_blocks,
-    )  # fmt: skip
+        words,
+        D * row_blocks * column_blocks,
+        CACHE_LINE * D * row_blocks * (column_blocks + 1),
+        (D * ceil(total / piece) * groups, piece, groups),
+        (ceil(total / to_x_piece), to_x_piece),
+        slots,
+        panels,
+        per_panel,
+        padded,
+        output_padded,
+        ROW_SLOTS * MOST_ENTRIES + 40,
+        x,
+        h,
+        output,
+        to_h,
+        to_u,
+        of_gx,
+        column_blocks,
+    )
 
 
 def _packed(directions: int, step: int, tasks: int, arguments: tuple[int, ...]) -> Packed:
@@ -289,10 +374,25 @@ def _matrix_plan(spec: Recurrence, steps: int, rows: int, dtype: str, matrix: st
     copied = max(1, min(dense.sub_panels, _COPY_BYTES // (chunk * width * _size(dtype))))
     groups = max(1, min(panels // _LEAST_PANELS, D * total * gates * units * columns // TASK_WORK, 8))
     words = WEIGHT.pack(
-        a_direction=direction, a_panel=panel, a_step=step, a_begin=begin, a_panels=panels, a_units=per_panel,
-        gates=gates, units=units, a_gates=a_gates, columns=columns, b_direction=b_direction, b_step=b_step,
-        b_begin=b_begin, all_rows=total, chunk=chunk, copied=copied, groups=groups, tasks=D * groups,
+        a_direction=direction,
+        a_panel=panel,
+        a_step=step,
+        a_begin=begin,
+        a_panels=panels,
+        a_units=per_panel,
+        gates=gates,
+        units=units,
+        a_gates=a_gates,
+        columns=columns,
+        b_direction=b_direction,
+        b_step=b_step,
+        b_begin=b_begin,
+        all_rows=total,
+        chunk=chunk,
+        copied=copied,
+        groups=groups,
+        tasks=D * groups,
         dense=dense.words,
-    )  # fmt: skip
+    )
     memory = copied * chunk * width + dense.sub_panels * width + ragged * chunk * tall
     return WeightPlan(words, D * groups, memory)

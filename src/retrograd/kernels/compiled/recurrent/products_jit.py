@@ -35,9 +35,12 @@ def rows_product(
     ``a``, ``b``, ``c`` and ``init`` are addresses, the steps are in bytes. b is packed: [sub-panel][entry][k][width].
     """
     tallest, width, subs, near, most = (
-        plan[at + PRODUCT.tallest], plan[at + PRODUCT.width], plan[at + PRODUCT.sub_panels], plan[at + PRODUCT.near],
+        plan[at + PRODUCT.tallest],
+        plan[at + PRODUCT.width],
+        plan[at + PRODUCT.sub_panels],
+        plan[at + PRODUCT.near],
         plan[at + PRODUCT.group],
-    )  # fmt: skip
+    )
     if rows == 0:
         return
     tiles = (rows + tallest - 1) // tallest
@@ -62,16 +65,38 @@ def rows_product(
                     for row in range(r):
                         table[ROW_SLOTS * most + row] = target + row * c_step
                     brgemm(
-                        plan[micro + r], table_at, some, depth, 0, panel, depth * width, width, rows_at, sub * width,
-                        tail, init + sub * width, adding,
-                    )  # fmt: skip
+                        plan[micro + r],
+                        table_at,
+                        some,
+                        depth,
+                        0,
+                        panel,
+                        depth * width,
+                        width,
+                        rows_at,
+                        sub * width,
+                        tail,
+                        init + sub * width,
+                        adding,
+                    )
                 else:
                     for e in range(some):
                         table[e] = source + e * a_entry
                     brgemm(
-                        plan[micro + r], table_at, some, depth, a_step, panel, depth * width, width,
-                        target + sub * width, c_step, tail, init + sub * width, adding,
-                    )  # fmt: skip
+                        plan[micro + r],
+                        table_at,
+                        some,
+                        depth,
+                        a_step,
+                        panel,
+                        depth * width,
+                        width,
+                        target + sub * width,
+                        c_step,
+                        tail,
+                        init + sub * width,
+                        adding,
+                    )
                 i += r
 
 
@@ -102,9 +127,23 @@ def _columns(w, source, row_step, count, depth, packed, target, width):
 
 
 def pack_columns(
-    task: int, worker: int, w: Array, packed: Array, b: Array, b_too: Array, init: Array, depth: int, units: int,
-    per_panel: int, slots: int, gates: int, width: int, biases: int, init_slots: int, plan: Table,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    w: Array,
+    packed: Array,
+    b: Array,
+    b_too: Array,
+    init: Array,
+    depth: int,
+    units: int,
+    per_panel: int,
+    slots: int,
+    gates: int,
+    width: int,
+    biases: int,
+    init_slots: int,
+    plan: Table,
+) -> None:
     """A panel of W (gates*units, depth) for products from the right: [sub-panel][k][width], columns by slot and unit.
 
     ``biases``: 1 also fills ``init``, the initial row of the pre-activations, b + b_too; 2 that of a GRU, whose m has a
@@ -128,9 +167,20 @@ def pack_columns(
 
 
 def pack_rows(
-    task: int, worker: int, w: Array, packed: Array, columns: int, units: int, per_panel: int, slots: int, gates: int,
-    width: int, subs: int, sub_step: int, plan: Table,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    w: Array,
+    packed: Array,
+    columns: int,
+    units: int,
+    per_panel: int,
+    slots: int,
+    gates: int,
+    width: int,
+    subs: int,
+    sub_step: int,
+    plan: Table,
+) -> None:
     """A panel's rows of W (gates*units, columns) for products from the left: [sub-panel][slot and unit][width].
 
     ``sub_step``: elements from one sub-panel to the next (those of other panels and directions lie between).
@@ -175,9 +225,21 @@ def _run_of_rows(lengths, rows, row, end):
 
 
 def from_x(
-    task: int, worker: int, x: Array, w: Array, init: Array, a: Array, plan: Table, inputs: int, packed: int,
-    piece: int, groups: int, lengths: Table, scratch: Table, scratch_words: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    x: Array,
+    w: Array,
+    init: Array,
+    a: Array,
+    plan: Table,
+    inputs: int,
+    packed: int,
+    piece: int,
+    groups: int,
+    lengths: Table,
+    scratch: Table,
+    scratch_words: int,
+) -> None:
     """Start the pre-activations, ``a = init + x @ W_ih^T``, for a piece of all rows and a group of panels."""
     L = lanes(a)
     size = address(offset(x, 1)) - address(x)
@@ -196,10 +258,23 @@ def from_x(
             stop = _run_of_rows(lengths, of_step, row, end)
             target = begin * total + row * step
             rows_product(
-                plan, LAYER.from_x, table, address(offset(x, row * inputs)), inputs * size, 0, 1, inputs,
-                address(offset(w, d * packed + p * (packed // panels))), address(offset(a, target)), step * size, 0,
-                plan[LAYER.from_x + PRODUCT.sub_panels], stop - row, address(offset(init, begin)), 0,
-            )  # fmt: skip
+                plan,
+                LAYER.from_x,
+                table,
+                address(offset(x, row * inputs)),
+                inputs * size,
+                0,
+                1,
+                inputs,
+                address(offset(w, d * packed + p * (packed // panels))),
+                address(offset(a, target)),
+                step * size,
+                0,
+                plan[LAYER.from_x + PRODUCT.sub_panels],
+                stop - row,
+                address(offset(init, begin)),
+                0,
+            )
             for slot in range(plan[LAYER.gates], slots):  # of a GRU: m
                 for j in range(slot * per_panel, (slot + 1) * per_panel, L):
                     value = load(init, begin + j)
@@ -209,9 +284,19 @@ def from_x(
 
 
 def to_x(
-    task: int, worker: int, da: Array, w: Array, gx: Array, zero: Array, plan: Table, inputs: int, piece: int,
-    lengths: Table, scratch: Table, scratch_words: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    da: Array,
+    w: Array,
+    gx: Array,
+    zero: Array,
+    plan: Table,
+    inputs: int,
+    piece: int,
+    lengths: Table,
+    scratch: Table,
+    scratch_words: int,
+) -> None:
     """``gx = da @ W_ih`` for a piece of all rows: one sum over the panels of all directions."""
     L = lanes(gx)
     size = address(offset(gx, 1)) - address(gx)
@@ -221,21 +306,48 @@ def to_x(
     while row < end:
         stop = _run_of_rows(lengths, of_step, row, end)
         rows_product(
-            plan, LAYER.to_x, offset(scratch, worker * scratch_words), address(offset(da, row * step)), step * size,
-            total * step * size, plan[LAYER.directions] * plan[LAYER.panels],
-            plan[LAYER.gates] * plan[LAYER.units_per_panel], address(w), address(offset(gx, row * inputs)),
-            inputs * size, 0, plan[LAYER.to_x + PRODUCT.sub_panels], stop - row, address(zero), 0,
-        )  # fmt: skip
+            plan,
+            LAYER.to_x,
+            offset(scratch, worker * scratch_words),
+            address(offset(da, row * step)),
+            step * size,
+            total * step * size,
+            plan[LAYER.directions] * plan[LAYER.panels],
+            plan[LAYER.gates] * plan[LAYER.units_per_panel],
+            address(w),
+            address(offset(gx, row * inputs)),
+            inputs * size,
+            0,
+            plan[LAYER.to_x + PRODUCT.sub_panels],
+            stop - row,
+            address(zero),
+            0,
+        )
         row = stop if stop == end else min(end, (stop // of_step + 1) * of_step)
         for at in range(stop * inputs, row * inputs, L):
             store_first(gx, at, full(gx, 0.0), min(L, row * inputs - at))
 
 
 def weight_grads(
-    task: int, worker: int, da: Array, x: Array, h: Array, g_out: Array, u: Array, g_ih: Array, g_hh: Array,
-    g_hr: Array, zero: Array, plan: Table, rows: Table, count: int, memory: Array, memory_count: int, scratch: Table,
+    task: int,
+    worker: int,
+    da: Array,
+    x: Array,
+    h: Array,
+    g_out: Array,
+    u: Array,
+    g_ih: Array,
+    g_hh: Array,
+    g_hr: Array,
+    zero: Array,
+    plan: Table,
+    rows: Table,
+    count: int,
+    memory: Array,
+    memory_count: int,
+    scratch: Table,
     scratch_words: int,
-) -> None:  # fmt: skip
+) -> None:
     """Gradients of the weight matrices; a task is a group of panels of one of them.
 
     ``rows``: the ``count`` active rows of all steps; unused if all are active.
@@ -263,8 +375,11 @@ def _weight_grad(task, a, b, gw, zero, plan, rows, depth, table, block):
     L = lanes(a)
     size = address(offset(gw, 1)) - address(gw)
     panels, groups, units, per_panel = (
-        plan[WEIGHT.a_panels], plan[WEIGHT.groups], plan[WEIGHT.units], plan[WEIGHT.a_units],
-    )  # fmt: skip
+        plan[WEIGHT.a_panels],
+        plan[WEIGHT.groups],
+        plan[WEIGHT.units],
+        plan[WEIGHT.a_units],
+    )
     columns, chunk, at = plan[WEIGHT.columns], plan[WEIGHT.chunk], WEIGHT.dense
     d, group = task // groups, task % groups
     slots, subs, most = plan[WEIGHT.gates], plan[at + PRODUCT.sub_panels], plan[WEIGHT.copied]
@@ -311,10 +426,20 @@ def _weight_grad(task, a, b, gw, zero, plan, rows, depth, table, block):
                         r = least + (1 if tile < extra else 0)
                         table[0] = source_of_a + i * size
                         brgemm(
-                            plan[micro + r], address(table), 1, some, between * size, 0, 0, width * size,
-                            rows_at + 8 * i, sub * width * size, lanes_in(plan, at, sub), address(zero),
+                            plan[micro + r],
+                            address(table),
+                            1,
+                            some,
+                            between * size,
+                            0,
+                            0,
+                            width * size,
+                            rows_at + 8 * i,
+                            sub * width * size,
+                            lanes_in(plan, at, sub),
+                            address(zero),
                             0 if first == 0 else 1,
-                        )  # fmt: skip
+                        )
                         i += r
 
 
@@ -334,8 +459,11 @@ def bias_grad(task: int, worker: int, da: Array, gb: Array, gb_too: Array, plan:
     """Gradients of the biases of a panel: sums over the rows of all steps."""
     L = lanes(da)
     panels, slots, per_panel, units = (
-        plan[LAYER.panels], plan[LAYER.slots], plan[LAYER.units_per_panel], plan[LAYER.units],
-    )  # fmt: skip
+        plan[LAYER.panels],
+        plan[LAYER.slots],
+        plan[LAYER.units_per_panel],
+        plan[LAYER.units],
+    )
     total, step, gates = plan[LAYER.steps] * plan[LAYER.rows], slots * per_panel, plan[LAYER.gates]
     d, p = task // panels, task % panels
     for unit in range(p * per_panel, min(units, (p + 1) * per_panel), L):
@@ -353,8 +481,11 @@ def peephole_grad(task: int, worker: int, da: Array, c: Array, gp: Array, plan: 
     """Gradients of the peepholes of a panel: sums over the rows of all steps, in float64."""
     L = lanes(da)
     panels, slots, per_panel, units = (
-        plan[LAYER.panels], plan[LAYER.slots], plan[LAYER.units_per_panel], plan[LAYER.units],
-    )  # fmt: skip
+        plan[LAYER.panels],
+        plan[LAYER.slots],
+        plan[LAYER.units_per_panel],
+        plan[LAYER.units],
+    )
     rows, step, padded = plan[LAYER.rows], slots * per_panel, plan[LAYER.padded]
     total, d, p = plan[LAYER.steps] * rows, task // panels, task % panels
     reverse = plan[LAYER.reverse + d]

@@ -38,10 +38,29 @@ def _wait(state, done):
 
 
 def forward(
-    task: int, worker: int, a: Array, w: Array, w_out: Array, u: Array, h: Array, c: Array, y: Array, peepholes: Array,
-    zero: Array, lengths: Table, plan: Table, low: float, high: float, h_ring: int, c_ring: int, u_ring: int,
-    own_y: int, scratch: Table, scratch_words: int, state: Table,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    a: Array,
+    w: Array,
+    w_out: Array,
+    u: Array,
+    h: Array,
+    c: Array,
+    y: Array,
+    peepholes: Array,
+    zero: Array,
+    lengths: Table,
+    plan: Table,
+    low: float,
+    high: float,
+    h_ring: int,
+    c_ring: int,
+    u_ring: int,
+    own_y: int,
+    scratch: Table,
+    scratch_words: int,
+    state: Table,
+) -> None:
     """All steps of a chain. ``a`` holds x W_ih^T and the biases and becomes the gates.
 
     The rings: steps of h, c and u = o * tanh(c) that are kept. ``own_y``: y does not share the memory of h; required
@@ -81,20 +100,47 @@ def forward(
                         unit, count, q = p * U, min(U, H - p * U), (((d * panels + p) * steps + t) * N + n0) * step
                         if last_n > n0:
                             rows_product(
-                                plan, LAYER.from_h, table, address(offset(h, h_before)), P * size, 0, 1, P,
+                                plan,
+                                LAYER.from_h,
+                                table,
+                                address(offset(h, h_before)),
+                                P * size,
+                                0,
+                                1,
+                                P,
                                 address(offset(w, d * packed + p * (packed // panels))),
-                                address(offset(a, q + plan[LAYER.h_slot] * U)), step * size, 0,
-                                plan[LAYER.from_h + PRODUCT.sub_panels], last_n - n0, 0, 2,
-                            )  # fmt: skip
+                                address(offset(a, q + plan[LAYER.h_slot] * U)),
+                                step * size,
+                                0,
+                                plan[LAYER.from_h + PRODUCT.sub_panels],
+                                last_n - n0,
+                                0,
+                                2,
+                            )
                             if mode == LSTM:
                                 target, target_step, own_count = h_after + unit, P, count
                                 if projected == 1:
                                     target, target_step, own_count = u_now + unit, padded, U
                                 of_rows.lstm(
-                                    plan, a, q, c, c_before + unit, c_after + unit, u if projected == 1 else h, target,
-                                    target_step, own_count, peepholes, 3 * d * padded + unit, low, high, lengths, t, n0,
+                                    plan,
+                                    a,
+                                    q,
+                                    c,
+                                    c_before + unit,
+                                    c_after + unit,
+                                    u if projected == 1 else h,
+                                    target,
+                                    target_step,
+                                    own_count,
+                                    peepholes,
+                                    3 * d * padded + unit,
+                                    low,
+                                    high,
+                                    lengths,
+                                    t,
+                                    n0,
                                     last_n,
-                                )  # fmt: skip
+                                )
                             elif mode == GRU:
                                 of_rows.gru(
                                     plan, a, q, h, h_before + unit, h_after + unit, count, lengths, t, n0, last_n
@@ -107,10 +153,23 @@ def forward(
                 else:
                     first, last = b * subs // columns, (b + 1) * subs // columns
                     rows_product(
-                        plan, LAYER.to_output, table, address(offset(u, u_now)), padded * size, 0, 1, H,
-                        address(offset(w_out, d * packed_out)), address(offset(h, h_after)), P * size, first, last,
-                        last_n - n0, address(zero), 0,
-                    )  # fmt: skip
+                        plan,
+                        LAYER.to_output,
+                        table,
+                        address(offset(u, u_now)),
+                        padded * size,
+                        0,
+                        1,
+                        H,
+                        address(offset(w_out, d * packed_out)),
+                        address(offset(h, h_after)),
+                        P * size,
+                        first,
+                        last,
+                        last_n - n0,
+                        address(zero),
+                        0,
+                    )
                     first, last = first * sub_width, min(P, last * sub_width)
                 if own_y == 1 and phase == projected:
                     of_rows.keep_ended(h, h_before + first, h_after + first, P, last - first, lengths, t, n0, n1)
@@ -124,11 +183,33 @@ def forward(
 
 
 def backward(
-    task: int, worker: int, gy: Array, gy_given: int, gcells: Array, gcells_given: int, a: Array, da: Array, h: Array,
-    c: Array, w: Array, w_out: Array, g_out: Array, gh: Array, gu: Array, gc: Array, peepholes: Array, zero: Array,
-    lengths: Table, plan: Table, low: float, high: float, to_start: int, scratch: Table, scratch_words: int,
+    task: int,
+    worker: int,
+    gy: Array,
+    gy_given: int,
+    gcells: Array,
+    gcells_given: int,
+    a: Array,
+    da: Array,
+    h: Array,
+    c: Array,
+    w: Array,
+    w_out: Array,
+    g_out: Array,
+    gh: Array,
+    gu: Array,
+    gc: Array,
+    peepholes: Array,
+    zero: Array,
+    lengths: Table,
+    plan: Table,
+    low: float,
+    high: float,
+    to_start: int,
+    scratch: Table,
+    scratch_words: int,
     state: Table,
-) -> None:  # fmt: skip
+) -> None:
     """All steps of a chain, in reverse: ``da`` becomes the gradient of the pre-activations.
 
     ``gh`` and ``gc`` start as the gradients of the last states and, if ``to_start``, end as those of the first ones;
@@ -174,30 +255,71 @@ def backward(
                     begin = first * sub_width
                     if s < steps and gy_given == 1:
                         of_rows.add_rows(
-                            gh, gh_0 + begin, wide, gy, upstream * P + begin, directions * P,
-                            min(P, last * sub_width) - begin, lengths, t, n0, n1,
-                        )  # fmt: skip
+                            gh,
+                            gh_0 + begin,
+                            wide,
+                            gy,
+                            upstream * P + begin,
+                            directions * P,
+                            min(P, last * sub_width) - begin,
+                            lengths,
+                            t,
+                            n0,
+                            n1,
+                        )
                     if last_later > n0:
                         source = ((d * panels * steps + later) * N + n0) * step + plan[LAYER.h_slot] * U
                         rows_product(
-                            plan, LAYER.from_gates, table, address(offset(da, source)), step * size,
-                            steps * N * step * size, panels, plan[LAYER.gates] * U,
-                            address(offset(w, d * packed)), address(offset(gh, gh_0)), wide * size,
-                            first, last, last_later - n0, address(zero), 1,
-                        )  # fmt: skip
+                            plan,
+                            LAYER.from_gates,
+                            table,
+                            address(offset(da, source)),
+                            step * size,
+                            steps * N * step * size,
+                            panels,
+                            plan[LAYER.gates] * U,
+                            address(offset(w, d * packed)),
+                            address(offset(gh, gh_0)),
+                            wide * size,
+                            first,
+                            last,
+                            last_later - n0,
+                            address(zero),
+                            1,
+                        )
                     if projected == 1 and s < steps:
                         of_rows.take_projected(
-                            g_out, out_now * wide + begin, gh, gh_0 + begin, wide, min(wide, last * sub_width) - begin,
-                            lengths, t, n0, n1,
-                        )  # fmt: skip
+                            g_out,
+                            out_now * wide + begin,
+                            gh,
+                            gh_0 + begin,
+                            wide,
+                            min(wide, last * sub_width) - begin,
+                            lengths,
+                            t,
+                            n0,
+                            n1,
+                        )
                 elif s < steps and last_n > n0:
                     width = plan[LAYER.from_output + PRODUCT.width] // size
                     rows_product(
-                        plan, LAYER.from_output, table, address(offset(g_out, out_now * wide)), wide * size, 0, 1,
-                        P, address(offset(w_out, d * packed_out)), address(offset(gu, gc_0)),
-                        padded * size, low_unit // width, (high_unit + width - 1) // width, last_n - n0,
-                        address(zero), 0,
-                    )  # fmt: skip
+                        plan,
+                        LAYER.from_output,
+                        table,
+                        address(offset(g_out, out_now * wide)),
+                        wide * size,
+                        0,
+                        1,
+                        P,
+                        address(offset(w_out, d * packed_out)),
+                        address(offset(gu, gc_0)),
+                        padded * size,
+                        low_unit // width,
+                        (high_unit + width - 1) // width,
+                        last_n - n0,
+                        address(zero),
+                        0,
+                    )
                 if phase == projected and s < steps:
                     for p in range(low_unit // U, (high_unit + U - 1) // U):
                         unit, count, q = p * U, min(U, H - p * U), (((d * panels + p) * steps + t) * N + n0) * step
@@ -205,9 +327,18 @@ def backward(
                         if last_n > n0 and mode == LSTM:
                             if gcells_given == 1:
                                 of_rows.add_rows(
-                                    gc, gc_0 + unit, padded, gcells, upstream * H + unit, directions * H, count,
-                                    lengths, t, n0, n1,
-                                )  # fmt: skip
+                                    gc,
+                                    gc_0 + unit,
+                                    padded,
+                                    gcells,
+                                    upstream * H + unit,
+                                    directions * H,
+                                    count,
+                                    lengths,
+                                    t,
+                                    n0,
+                                    n1,
+                                )
                             g, g_at, g_step = gh, gh_0 + unit, wide
                             if projected == 1:
                                 g, g_at, g_step = gu, gc_0 + unit, padded
@@ -215,15 +346,46 @@ def backward(
                             if unit + U >= high_unit:
                                 next_q = (low_unit - unit) // U * next_q + (step if reverse == 1 else -step) * N
                             of_rows.lstm_grad(
-                                plan, a, da, q, next_q, c, before * padded + unit, after * padded + unit, g, g_at,
-                                g_step, gc, gc_0 + unit, peepholes, 3 * d * padded + unit, low, high, 1 - projected,
-                                lengths, t, n0, last_n,
-                            )  # fmt: skip
+                                plan,
+                                a,
+                                da,
+                                q,
+                                next_q,
+                                c,
+                                before * padded + unit,
+                                after * padded + unit,
+                                g,
+                                g_at,
+                                g_step,
+                                gc,
+                                gc_0 + unit,
+                                peepholes,
+                                3 * d * padded + unit,
+                                low,
+                                high,
+                                1 - projected,
+                                lengths,
+                                t,
+                                n0,
+                                last_n,
+                            )
                         elif last_n > n0 and mode == GRU:
                             of_rows.gru_grad(
-                                plan, a, da, q, h, before * P + unit, gh, gh_0 + unit, wide, count, lengths, t, n0,
+                                plan,
+                                a,
+                                da,
+                                q,
+                                h,
+                                before * P + unit,
+                                gh,
+                                gh_0 + unit,
+                                wide,
+                                count,
+                                lengths,
+                                t,
+                                n0,
                                 last_n,
-                            )  # fmt: skip
+                            )
                         elif last_n > n0:
                             of_rows.rnn_grad(
                                 plan, da, q, h, after * P + unit, gh, gh_0 + unit, wide, count, lengths, t, n0, last_n

@@ -20,10 +20,22 @@ from ..pointwise.pointwise_jit import register
 from .plan import LAYER, RNN_RELU
 
 for _formula in (
-    gates.gru_cell, gates.gru_cell_grad, gates.lstm_cell, gates.lstm_cell_grad, gates.lstm_output,
-    gates.lstm_output_grad, gates.mixture_cell, gates.mixture_grad, gates.with_peephole, gates.without_nan, clamp,
-    clamp_grad, relu, relu_grad, tanh_grad,
-):  # fmt: skip
+    gates.gru_cell,
+    gates.gru_cell_grad,
+    gates.lstm_cell,
+    gates.lstm_cell_grad,
+    gates.lstm_output,
+    gates.lstm_output_grad,
+    gates.mixture_cell,
+    gates.mixture_grad,
+    gates.with_peephole,
+    gates.without_nan,
+    clamp,
+    clamp_grad,
+    relu,
+    relu_grad,
+    tanh_grad,
+):
     register(_formula)
 _prefetch = ahead_by(0, write=True)
 
@@ -97,9 +109,13 @@ def gru(plan, a, q, h, before, after, count, lengths, t, n0, n1):
         if t < lengths[n]:
             for j in range(0, U, L):
                 n_gate, r, z, value = gates.gru_cell(
-                    load(a, row + j), load(a, row + U + j), load(a, row + 2 * U + j), load(a, row + 3 * U + j),
-                    _get(h, old + j, count - j), tanh,
-                )  # fmt: skip
+                    load(a, row + j),
+                    load(a, row + U + j),
+                    load(a, row + 2 * U + j),
+                    load(a, row + 3 * U + j),
+                    _get(h, old + j, count - j),
+                    tanh,
+                )
                 store(a, row + j, n_gate)
                 store(a, row + U + j, r)
                 store(a, row + 2 * U + j, z)
@@ -161,9 +177,29 @@ def write_output(y, y_at, y_step, h, at, step, count, lengths, t, n0, n1):
 
 @helper
 def lstm_grad(
-    plan, a, da, q, next_q, c, before, after, gh, gh_at, gh_step, gc, gc_at, peepholes, first, low, high, leave_0,
-    lengths, t, n0, n1,
-):  # fmt: skip
+    plan,
+    a,
+    da,
+    q,
+    next_q,
+    c,
+    before,
+    after,
+    gh,
+    gh_at,
+    gh_step,
+    gc,
+    gc_at,
+    peepholes,
+    first,
+    low,
+    high,
+    leave_0,
+    lengths,
+    t,
+    n0,
+    n1,
+):
     """``leave_0``: 1 leaves zeros in gh, to which the previous step adds its gradient. The rows at ``q + next_q``,
     which are next and not in the cache, are prefetched."""
     L, U, padded, step = lanes(a), plan[LAYER.units_per_panel], plan[LAYER.padded], plan[LAYER.row]
@@ -213,9 +249,13 @@ def gru_grad(plan, a, da, q, h, before, gh, gh_at, gh_step, count, lengths, t, n
         if t < lengths[n]:
             for j in range(0, U, L):
                 an, ar, az, am, back = gates.gru_cell_grad(
-                    load(gh, of_h + j), load(a, row + j), load(a, row + U + j), load(a, row + 2 * U + j),
-                    load(a, row + 3 * U + j), _get(h, old + j, count - j),
-                )  # fmt: skip
+                    load(gh, of_h + j),
+                    load(a, row + j),
+                    load(a, row + U + j),
+                    load(a, row + 2 * U + j),
+                    load(a, row + 3 * U + j),
+                    _get(h, old + j, count - j),
+                )
                 store(da, row + j, an)
                 store(da, row + U + j, ar)
                 store(da, row + 2 * U + j, az)

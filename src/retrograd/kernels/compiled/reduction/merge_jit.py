@@ -19,9 +19,18 @@ from .moments_jit import finite
 
 @helper
 def merge_moments(
-    pieces: Array, at: int, count: int, second: int, length: int, parts: int, piece: int, p_step: int, repeats: int,
-    repeat_step: int, factor: float,
-) -> Any:  # fmt: skip
+    pieces: Array,
+    at: int,
+    count: int,
+    second: int,
+    length: int,
+    parts: int,
+    piece: int,
+    p_step: int,
+    repeats: int,
+    repeat_step: int,
+    factor: float,
+) -> Any:
     """The mean, and in float64 the sum of squares about it times ``factor``, from those of pieces.
 
     A piece has ``piece`` of ``length`` numbers, the last part the remainder.
@@ -72,9 +81,18 @@ def total(task: int, worker: int, pieces: Array, y: Array, rows: int, columns: i
 
 
 def merge(
-    task: int, worker: int, pieces: Array, mean: Array, squares: Array, results: int, length: int, parts: int,
-    piece: int, repeats: int, factor: float,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    pieces: Array,
+    mean: Array,
+    squares: Array,
+    results: int,
+    length: int,
+    parts: int,
+    piece: int,
+    repeats: int,
+    factor: float,
+) -> None:
     """``merge_moments`` of MERGED results; pieces (repeats, parts, 2, results)"""
     last = min(results, (task + 1) * MERGED)
     for i in range(task * MERGED, last, lanes(pieces)):
@@ -85,9 +103,7 @@ def merge(
         store_first(squares, i, rounded(total_squares, pieces), last - i)
 
 
-def merge_logsumexp(
-    task: int, worker: int, pieces: Array, y: Array, results: int, parts: int
-) -> None:
+def merge_logsumexp(task: int, worker: int, pieces: Array, y: Array, results: int, parts: int) -> None:
     """log(sum over parts of s exp(top)) of MERGED results; pieces (parts, 2, results): top and s of each"""
     last = min(results, (task + 1) * MERGED)
     for i in range(task * MERGED, last, lanes(pieces)):

@@ -48,9 +48,17 @@ def moments(x: np.ndarray, axes: tuple[int, ...], factor: float = 1.0) -> tuple[
         results = pieces.size // (2 * parts * repeats)
         mean, squares = np.empty((2, results), x.dtype, like=x)
         _MERGE[x.dtype.char](
-            -(-results // MERGED), np.ascontiguousarray(pieces.transpose(plan.order), like=pieces), mean, squares,
-            results, plan.length, parts, plan.piece, repeats, factor,
-        )  # fmt: skip
+            -(-results // MERGED),
+            np.ascontiguousarray(pieces.transpose(plan.order), like=pieces),
+            mean,
+            squares,
+            results,
+            plan.length,
+            parts,
+            plan.piece,
+            repeats,
+            factor,
+        )
     elif not plan.elements:
         mean = np.full(plan.memory, np.nan, x.dtype, like=x)
     return _result(plan, mean), _result(plan, squares)

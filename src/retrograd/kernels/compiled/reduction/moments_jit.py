@@ -163,9 +163,16 @@ def _rows(wide: Any, gather: Any, centre: Any, collect: Any, first: Any, second:
     """Of pieces of CHUNK numbers of a row, the second number times ``factor``; ``pieces`` (rows, parts, 2)."""
 
     def body(
-        task: int, worker: int, x: Array, pieces: Array, rows: int, length: int, parts: int, per_task: int,
+        task: int,
+        worker: int,
+        x: Array,
+        pieces: Array,
+        rows: int,
+        length: int,
+        parts: int,
+        per_task: int,
         factor: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         for result in range(task * per_task, min(rows * parts, (task + 1) * per_task)):
             row = result // parts
             skipped = (result - row * parts) * CHUNK
@@ -216,9 +223,17 @@ def _columns(wide: Any, term: Any, join: Any, centre: Any, collect: Any, first: 
     four, part_of_one = block(WIDE), block(PART)
 
     def body(
-        task: int, worker: int, x: Array, pieces: Array, length: int, inner: int, parts: int, piece: int, width: int,
+        task: int,
+        worker: int,
+        x: Array,
+        pieces: Array,
+        length: int,
+        inner: int,
+        parts: int,
+        piece: int,
+        width: int,
         factor: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         part, c, last = columns_of(task, inner, width)
         o = part // parts
         row = (part - o * parts) * piece
@@ -246,9 +261,17 @@ logsumexp_columns = _columns(itself, _number, maximum, _top, _exponential, *_OF_
 
 @helper
 def sums_rows(
-    task: int, worker: int, g: Array, x: Array, mean: Array, pieces: Array, rows: int, length: int, parts: int,
+    task: int,
+    worker: int,
+    g: Array,
+    x: Array,
+    mean: Array,
+    pieces: Array,
+    rows: int,
+    length: int,
+    parts: int,
     per_task: int,
-) -> None:  # fmt: skip
+) -> None:
     """Of a piece of a row: the sum of g and the sum of g * (x - mean[row]).  pieces (rows, parts, 2)"""
     one, four = lanes(x), 4 * lanes(x)
     zero = full(x, 0.0)
@@ -311,9 +334,18 @@ _four_columns, _part_of_columns = _sums_of_columns(WIDE), _sums_of_columns(PART)
 
 @helper
 def sums_columns(
-    task: int, worker: int, g: Array, x: Array, mean: Array, pieces: Array, length: int, inner: int, parts: int,
-    piece: int, width: int,
-) -> None:  # fmt: skip
+    task: int,
+    worker: int,
+    g: Array,
+    x: Array,
+    mean: Array,
+    pieces: Array,
+    length: int,
+    inner: int,
+    parts: int,
+    piece: int,
+    width: int,
+) -> None:
     """Of ``width`` columns of some rows: the sum of g and the sum of g * (x - mean[o, column]).
 
     pieces (outer, parts, 2, inner)

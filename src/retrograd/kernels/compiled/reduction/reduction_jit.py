@@ -160,9 +160,17 @@ def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], sta
     four, part_of_one = block(WIDE), block(PART)
 
     def body(
-        task: int, worker: int, x: Array, y: Array, length: int, inner: int, pieces: int, piece: int, width: int,
+        task: int,
+        worker: int,
+        x: Array,
+        y: Array,
+        length: int,
+        inner: int,
+        pieces: int,
+        piece: int,
+        width: int,
         factor: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         part, column, end = columns_of(task, inner, width)  # part: o * pieces + p
         o = part // pieces
         r = (part - o * pieces) * piece

@@ -35,9 +35,7 @@ def _row(function: Callable[..., Any], large: int, moving: bool) -> Callable[...
     """z[k:last] = function(g, x, a, b, c, d); ``moving``: a to d have step 1 along the row, else 0."""
 
     @helper
-    def part(
-        g: Array, x: Array, a: Array, b: Array, c: Array, d: Array, z: Array, k: int, q: int, n: int
-    ) -> None:
+    def part(g: Array, x: Array, a: Array, b: Array, c: Array, d: Array, z: Array, k: int, q: int, n: int) -> None:
         v_a, v_b, v_c, v_d = full(z, a[q]), full(z, b[q]), full(z, c[q]), full(z, d[q])
         if moving:
             v_a, v_b = load_first(a, q, n), load_first(b, q, n)
@@ -45,9 +43,7 @@ def _row(function: Callable[..., Any], large: int, moving: bool) -> Callable[...
         store_first(z, k, function(load_first(g, k, n), load_first(x, k, n), v_a, v_b, v_c, v_d), n)
 
     @helper
-    def row(
-        g: Array, x: Array, a: Array, b: Array, c: Array, d: Array, z: Array, k: int, last: int, q: int
-    ) -> None:
+    def row(g: Array, x: Array, a: Array, b: Array, c: Array, d: Array, z: Array, k: int, last: int, q: int) -> None:
         v_a, v_b, v_c, v_d = full(z, a[q]), full(z, b[q]), full(z, c[q]), full(z, d[q])
         if large == 0:  # stores across two cache lines are slower
             few = min(last - k, until_aligned(z, k))
@@ -77,9 +73,23 @@ def _over_rows(function: Callable[..., Any], large: int = 1) -> Body:
     moving, fixed = _row(function, large, True), _row(function, large, False)
 
     def body(
-        task: int, worker: int, g: Array, x: Array, a: Array, b: Array, c: Array, d: Array, z: Array, n: int,
-        inner: int, middle: int, rows_per_task: int, outer_step: int, middle_step: int, inner_step: int,
-    ) -> None:  # fmt: skip
+        task: int,
+        worker: int,
+        g: Array,
+        x: Array,
+        a: Array,
+        b: Array,
+        c: Array,
+        d: Array,
+        z: Array,
+        n: int,
+        inner: int,
+        middle: int,
+        rows_per_task: int,
+        outer_step: int,
+        middle_step: int,
+        inner_step: int,
+    ) -> None:
         rows = (n + inner - 1) // inner
         # from the end: what the previous pass read last is still in the cache
         row = ((rows - 1) // rows_per_task - task) * rows_per_task

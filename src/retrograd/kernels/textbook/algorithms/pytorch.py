@@ -35,9 +35,7 @@ __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 
 @ieee
 @frugal
-def conv(
-    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
-) -> np.ndarray:
+def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO) -> np.ndarray:
     """y += w_r x_r, for one tap r after another"""
     N, Ci, Co, G = len(x), x.shape[1], len(w), window.groups
     work = DEMAND.workspace("conv", window, options.workspace, N, (Ci, Co), x.dtype)

@@ -97,9 +97,15 @@ class Demand:
     products: Callable[[Window, Channels], tuple[int, int, int]] = _per_output
 
     def plan(
-        self, kernel: str, window: Window, limit: int | None, batch: int, channels: Channels, itemsize: int,
+        self,
+        kernel: str,
+        window: Window,
+        limit: int | None,
+        batch: int,
+        channels: Channels,
+        itemsize: int,
         copied: int = 0,
-    ) -> Plan:  # fmt: skip
+    ) -> Plan:
         """The largest chunk that ``limit`` bytes allow; ``copied`` elements are needed besides.
 
         ValueError if any of the three kernels cannot stay within the limit: one that suffices for the forward pass must
@@ -123,9 +129,15 @@ class Demand:
         return Plan(samples, fixed + (samples * sample or unit) if batch else fixed)
 
     def workspace(
-        self, kernel: str, window: Window, limit: int | None, batch: int, channels: Channels, dtype: np.dtype[Any],
+        self,
+        kernel: str,
+        window: Window,
+        limit: int | None,
+        batch: int,
+        channels: Channels,
+        dtype: np.dtype[Any],
         copied: int = 0,
-    ) -> Workspace:  # fmt: skip
+    ) -> Workspace:
         """The workspace of one call of a kernel, of at most ``limit`` bytes."""
         return Workspace(self.plan(kernel, window, limit, batch, channels, dtype.itemsize, copied), batch, dtype)
 

@@ -10,10 +10,15 @@ from ....ops.pointwise import comparison
 from ..writer import Value, Writer
 from .registry import converter_of
 
-_COMPARED = {"eq": "Equal", "ne": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater",
-             "ge": "GreaterOrEqual"}  # fmt: skip
-_CONNECTED = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor", "bitwise_and": "And",
-              "bitwise_or": "Or", "bitwise_xor": "Xor"}  # fmt: skip
+_COMPARED = {"eq": "Equal", "ne": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual"}
+_CONNECTED = {
+    "logical_and": "And",
+    "logical_or": "Or",
+    "logical_xor": "Xor",
+    "bitwise_and": "And",
+    "bitwise_or": "Or",
+    "bitwise_xor": "Xor",
+}
 
 
 def _truth(w: Writer, operator: str, *operands: Value) -> Value:

@@ -18,9 +18,12 @@ def pads(window: Window) -> list[int]:
 
 def _options(window: Window) -> dict[str, Any]:
     return {
-        "kernel_shape": list(window.kernel), "strides": list(window.stride), "dilations": list(window.dilation),
-        "pads": pads(window), "group": window.groups,
-    }  # fmt: skip
+        "kernel_shape": list(window.kernel),
+        "strides": list(window.stride),
+        "dilations": list(window.dilation),
+        "pads": pads(window),
+        "group": window.groups,
+    }
 
 
 @converter(Conv)
@@ -31,17 +34,21 @@ def conv(w: Writer, x: Value, weight: Value, bias: Value | None, window: Window,
 @converter(ConvInputGrad)
 def conv_transpose(w: Writer, x: Value, weight: Value, bias: Value | None, window: Window, options: Any) -> Value:
     # what the strides leave over at the end: ONNX's output_padding
-    sizes = zip(
-        window.input, window.kernel, window.output, window.stride, window.dilation, window.padding, strict=True
-    )
+    sizes = zip(window.input, window.kernel, window.output, window.stride, window.dilation, window.padding, strict=True)
     rest = [i + low + high - (o - 1) * s - d * (r - 1) - 1 for i, r, o, s, d, (low, high) in sizes]
     return w.node("ConvTranspose", x, weight, bias, output_padding=rest, **_options(window))
 
 
 @converter(DeformConv)
 def deform_conv(
-    w: Writer, x: Value, offset: Value, mask: Value | None, weight: Value, bias: Value | None, window: Window,
+    w: Writer,
+    x: Value,
+    offset: Value,
+    mask: Value | None,
+    weight: Value,
+    bias: Value | None,
+    window: Window,
     workspace: Any,
-) -> Value:  # fmt: skip
+) -> Value:
     groups = offset.shape[1] // (2 * window.taps)
     return w.node("DeformConv", x, weight, offset, bias, mask, opset=19, offset_group=groups, **_options(window))

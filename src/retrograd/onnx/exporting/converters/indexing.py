@@ -84,8 +84,10 @@ def by_tensor(w: Writer, input: Value, index: Any) -> Value:
         before += 1
     after = parts[before + 1 :]
     whole = all(isinstance(part, slice) and part == slice(None) for part in after)
-    w.require(whole and isinstance(parts[before], Value) and parts[before].dtype.kind in "iu",
-              "an index of several tensors, or of a mask, that depend on the input")  # fmt: skip
+    w.require(
+        whole and isinstance(parts[before], Value) and parts[before].dtype.kind in "iu",
+        "an index of several tensors, or of a mask, that depend on the input",
+    )
     return w.node("Gather", input, parts[before], axis=before)
 
 
@@ -96,20 +98,38 @@ def select(w: Writer, input: Value, dim: int, index: Value) -> Value:
 
 @converter_of(embedding)
 def lookup(
-    w: Writer, input: Value, weight: Value, padding_idx: Any, max_norm: Any, norm_type: Any, scale_grad_by_freq: Any,
+    w: Writer,
+    input: Value,
+    weight: Value,
+    padding_idx: Any,
+    max_norm: Any,
+    norm_type: Any,
+    scale_grad_by_freq: Any,
     sparse: Any,
-) -> Value:  # fmt: skip
+) -> Value:
     w.require(max_norm is None, "an embedding with max_norm, which changes its weight")
     return w.node("Gather", weight, input)
 
 
 @converter_of(embedding_bag, when=lambda given: isinstance(given["input"], Known))
 def bags(
-    w: Writer, input: Value, weight: Value, offsets: Any, max_norm: Any, norm_type: Any, scale_grad_by_freq: Any,
-    mode: str, sparse: Any, per_sample_weights: Value | None, include_last_offset: Any, padding_idx: int | None,
-) -> Value:  # fmt: skip
-    w.require(offsets is None and max_norm is None and padding_idx is None,
-              "an embedding_bag with offsets, max_norm or padding_idx")  # fmt: skip
+    w: Writer,
+    input: Value,
+    weight: Value,
+    offsets: Any,
+    max_norm: Any,
+    norm_type: Any,
+    scale_grad_by_freq: Any,
+    mode: str,
+    sparse: Any,
+    per_sample_weights: Value | None,
+    include_last_offset: Any,
+    padding_idx: int | None,
+) -> Value:
+    w.require(
+        offsets is None and max_norm is None and padding_idx is None,
+        "an embedding_bag with offsets, max_norm or padding_idx",
+    )
     rows = w.node("Gather", weight, input, dtype=weight.dtype)
     if per_sample_weights is not None:
         rows = w.node("Mul", rows, w.node("Unsqueeze", per_sample_weights, w.ints([-1])))

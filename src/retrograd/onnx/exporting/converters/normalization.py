@@ -16,9 +16,7 @@ from .registry import converter
 
 
 @converter(FixedScale)
-def fixed_scale(
-    w: Writer, mean: Value, variance: Value, weight: Value, bias: Value, eps: float
-) -> tuple[Value, Value]:
+def fixed_scale(w: Writer, mean: Value, variance: Value, weight: Value, bias: Value, eps: float) -> tuple[Value, Value]:
     """Nothing yet: ``ChannelAffine`` takes these five as a BatchNormalization."""
     promise = w.promise((mean, variance, weight, bias, eps))
     return promise, promise
@@ -50,9 +48,7 @@ def batch_norm(w: Writer, x: Value, weight: Value, bias: Value, eps: float, stat
 
 
 @converter(GroupNorm)
-def group_norm(
-    w: Writer, x: Value, weight: Value, bias: Value, eps: float, groups: int, statistics: Any
-) -> Value:
+def group_norm(w: Writer, x: Value, weight: Value, bias: Value, eps: float, groups: int, statistics: Any) -> Value:
     if groups == x.shape[1]:
         return w.node("InstanceNormalization", x, weight, bias, epsilon=eps)
     # each group as one channel

@@ -132,10 +132,19 @@ def to(w: Writer, x: Value, dtype: Any) -> Value:
 
 
 _OF_INTEGERS = {
-    elementwise.Add: "Add", elementwise.Sub: "Sub", elementwise.Mul: "Mul", powers.PowTensors: "Pow",
-    piecewise.Maximum: "Max", piecewise.Minimum: "Min", elementwise.Neg: "Neg", rounding.Abs: "Abs",
-    rounding.Sign: "Sign", rounding.Remainder: "Mod", rounding.FloorDivide: "Div", rounding.TruncDivide: "Div",
-}  # fmt: skip
+    elementwise.Add: "Add",
+    elementwise.Sub: "Sub",
+    elementwise.Mul: "Mul",
+    powers.PowTensors: "Pow",
+    piecewise.Maximum: "Max",
+    piecewise.Minimum: "Min",
+    elementwise.Neg: "Neg",
+    rounding.Abs: "Abs",
+    rounding.Sign: "Sign",
+    rounding.Remainder: "Mod",
+    rounding.FloorDivide: "Div",
+    rounding.TruncDivide: "Div",
+}
 
 
 def _all_integers(given: dict[str, Any]) -> bool:

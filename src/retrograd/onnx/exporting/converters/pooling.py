@@ -86,9 +86,16 @@ def _adaptive(w: Writer, x: Value, window: AdaptiveWindow, reduce: str) -> Value
 
 @converter_of(max_unpool_nd)
 def max_unpool(
-    w: Writer, name: str, ndim: int, x: Value, indices: Value, kernel_size: Any, stride: Any, padding: Any,
+    w: Writer,
+    name: str,
+    ndim: int,
+    x: Value,
+    indices: Value,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
     output_size: Any,
-) -> Value:  # fmt: skip
+) -> Value:
     shape = w.results[0].shape
     lead, room = shape[:-ndim], math.prod(shape[-ndim:])
     zeros = w.node("Expand", w.constant(0, x.dtype), w.ints((*lead, room)))
@@ -109,15 +116,27 @@ def repeat(w: Writer, x: Value, factors: tuple[int, ...]) -> Value:
     )
 
 
-_RESIZED = {"nearest": "nearest", "nearest-exact": "nearest", "linear": "linear", "bilinear": "linear",
-            "trilinear": "linear", "bicubic": "cubic"}  # fmt: skip
+_RESIZED = {
+    "nearest": "nearest",
+    "nearest-exact": "nearest",
+    "linear": "linear",
+    "bilinear": "linear",
+    "trilinear": "linear",
+    "bicubic": "cubic",
+}
 
 
 @converter_of(interpolate, when=lambda given: given["mode"] in _RESIZED)
 def resize(
-    w: Writer, input: Value, size: Any, scale_factor: Any, mode: str, align_corners: bool | None,
-    recompute_scale_factor: bool | None, antialias: bool,
-) -> Value:  # fmt: skip
+    w: Writer,
+    input: Value,
+    size: Any,
+    scale_factor: Any,
+    mode: str,
+    align_corners: bool | None,
+    recompute_scale_factor: bool | None,
+    antialias: bool,
+) -> Value:
     space = len(input.shape) - 2
     w.require(mode != "bicubic" or not antialias, "bicubic interpolation with antialias")
     options: dict[str, Any]
@@ -147,6 +166,11 @@ _SAMPLED = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}  # s
 @converter_of(grid_sample)
 def sampled(w: Writer, input: Value, grid: Value, mode: str, padding_mode: str, align_corners: bool | None) -> Value:
     return w.node(
-        "GridSample", input, grid, opset=20, mode=_SAMPLED[mode], padding_mode=padding_mode,
+        "GridSample",
+        input,
+        grid,
+        opset=20,
+        mode=_SAMPLED[mode],
+        padding_mode=padding_mode,
         align_corners=int(bool(align_corners)),
-    )  # fmt: skip
+    )

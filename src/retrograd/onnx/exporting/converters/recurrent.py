@@ -41,9 +41,17 @@ def layer(
         options["activations"] = ["Relu"] * spec.directions
     states = [h0, c0, peephole] if spec.cells else [h0]
     found = w.node(
-        _OPERATORS[spec.mode], x, kernel, recurrent, bias, counts, *states, outputs=3 if spec.cells else 2,
-        dtype=x.dtype, **options,
-    )  # fmt: skip
+        _OPERATORS[spec.mode],
+        x,
+        kernel,
+        recurrent,
+        bias,
+        counts,
+        *states,
+        outputs=3 if spec.cells else 2,
+        dtype=x.dtype,
+        **options,
+    )
     w.require(not cells, "the cell states of all steps")
     if spec.directions == 1:
         return w.node("Squeeze", found[0], w.ints([1])), *found[1:]
@@ -59,9 +67,11 @@ def _weights(w: Writer, spec: Recurrence, flat: tuple[Value, ...]) -> tuple[Valu
     recurrent = _stacked(w, "R", [_reordered(w, each.w_hh, gates, order) for each in weights])
     bias = peephole = None
     if weights[0].b_ih is not None:
-        bias = _stacked(w, "B", [
-            _joined(w, [_reordered(w, half, gates, order) for half in (each.b_ih, each.b_hh)]) for each in weights
-        ])  # fmt: skip
+        bias = _stacked(
+            w,
+            "B",
+            [_joined(w, [_reordered(w, half, gates, order) for half in (each.b_ih, each.b_hh)]) for each in weights],
+        )
     if spec.peephole:
         flattened = [w.reshape(each.peephole, (-1,)) for each in weights]
         peephole = _stacked(w, "P", [_reordered(w, each, 3, _PEEPHOLES) for each in flattened])

@@ -19,8 +19,7 @@ from ....ops.shape.broadcasting import Sum
 from ..writer import Value, Writer
 from .registry import converter, converter_of
 
-_REDUCED = {Sum: "ReduceSum", Prod: "ReduceProd", Norm1: "ReduceL1", Norm2: "ReduceL2",
-            LogSumExp: "ReduceLogSumExp"}  # fmt: skip
+_REDUCED = {Sum: "ReduceSum", Prod: "ReduceProd", Norm1: "ReduceL1", Norm2: "ReduceL2", LogSumExp: "ReduceLogSumExp"}
 
 
 def reduced(w: Writer, operator: str, x: Value, axes: Any, keepdims: Any) -> Value:

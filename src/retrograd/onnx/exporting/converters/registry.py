@@ -18,9 +18,21 @@ Convert = Callable[..., Any]
 Stands = Callable[[dict[str, Any]], bool]
 
 _FAMILIES = (
-    "attention", "comparison", "convolution", "indexing", "loaded", "lowbit", "normalization", "pointwise", "pooling",
-    "products", "recurrent", "reductions", "scattering", "shapes",
-)  # fmt: skip
+    "attention",
+    "comparison",
+    "convolution",
+    "indexing",
+    "loaded",
+    "lowbit",
+    "normalization",
+    "pointwise",
+    "pooling",
+    "products",
+    "recurrent",
+    "reductions",
+    "scattering",
+    "shapes",
+)
 
 _converters: dict[Any, Convert] = {}
 _functions: dict[Callable[..., Any], Stands] = {}

@@ -37,8 +37,11 @@ def assigned(w: Writer, x: Value, v: Value, index: tuple[Any, ...]) -> Value:
         axis += 1
     if new:
         v = w.node("Squeeze", v, w.ints(new))
-    gone = [axis for axis, part in enumerate(p for p in parts_of(index, len(x.shape)) if p is not None)
-            if not isinstance(part, slice)]  # fmt: skip
+    gone = [
+        axis
+        for axis, part in enumerate(p for p in parts_of(index, len(x.shape)) if p is not None)
+        if not isinstance(part, slice)
+    ]
     if gone:
         v = w.node("Unsqueeze", v, w.ints(gone))
     return _between(w, x, v, x.shape, cuts)

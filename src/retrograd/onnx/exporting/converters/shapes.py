@@ -126,6 +126,11 @@ def folded(
 ) -> Value:
     w.require(len(input.shape) == 3, "fold without a batch")
     return w.node(
-        "Col2Im", input, w.ints(_pair(output_size)), w.ints(_pair(kernel_size)), dilations=_pair(dilation),
-        pads=_pair(padding) * 2, strides=_pair(stride),
-    )  # fmt: skip
+        "Col2Im",
+        input,
+        w.ints(_pair(output_size)),
+        w.ints(_pair(kernel_size)),
+        dilations=_pair(dilation),
+        pads=_pair(padding) * 2,
+        strides=_pair(stride),
+    )

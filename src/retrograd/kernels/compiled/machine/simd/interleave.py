@@ -55,9 +55,7 @@ def _together(count: int, lanes: int) -> list[list[Place]]:
     return [places[begin : begin + lanes] for begin in range(0, count * lanes, lanes)]
 
 
-def _for_every_count(
-    builder: ir.IRBuilder, channels: ir.Value, most: int, emit: Callable[[int], None]
-) -> None:  # fmt: skip
+def _for_every_count(builder: ir.IRBuilder, channels: ir.Value, most: int, emit: Callable[[int], None]) -> None:
     """Run the code that ``emit`` generates for the number of channels: 2 to ``most``."""
     end = builder.append_basic_block("end")
     choice = builder.switch(channels, end)
