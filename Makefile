@@ -109,6 +109,7 @@ onnx-table: $(VENV)/.test
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --allow-untyped-defs --allow-untyped-calls --allow-any-generics examples/*.py
 	$(BIN)/python -m pytest -q tests/test_rooms.py tests/test_editors.py
