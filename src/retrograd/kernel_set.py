@@ -142,7 +142,7 @@ class Listener:
             kernels.__dict__.clear()
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What a call gives; ``kernel(*args, **kwargs)`` is what it gives without this listener."""
+        """Return the result of a call; without this listener, it is ``kernel(*args, **kwargs)``."""
         return kernel(*args, **kwargs)
 
 
@@ -228,10 +228,10 @@ def _name(function: Any) -> str:
 
 
 class Device(NamedTuple):
-    """Where arrays are that are not NumPy's, and what computes on them.
+    """A device whose arrays are not NumPy's: its name, their type, and the kernels that compute on them.
 
-    name: such as "gpu". array: their type, with NumPy's protocols; see ``retrograd.arrays.foreign``. from_host: makes
-    one of an array of NumPy. kernels: "textbook", whose functions of NumPy hand their work to the arrays, or a module
+    name: such as "gpu". array: their type, with NumPy's protocols; see ``retrograd.arrays.foreign``. from_host:
+    converts a NumPy array to this type. kernels: "textbook", whose NumPy functions dispatch to the arrays, or a module
     with faster kernels of the same names; the textbook's stand in for those that it does not have.
     """
 
@@ -389,14 +389,14 @@ def compile_ahead(kernels: Sequence[str]) -> None:
 
 
 def plan(name: str, *args: Any, **kwargs: Any) -> Any:
-    """What the kernel ``name`` of the active set does with arrays of some layouts: its plan, made without any element.
+    """Return the plan of the active set's kernel ``name`` for arrays of given layouts, without reading any element.
 
     args, kwargs: as the kernel takes them; of an array only the layout is used, and a ``Spec`` with strides will do.
     The plan of a compiled kernel lists the launches of machine code, the memory that they need and where the results
     are; that of a textbook kernel is one Python call. ``plan.run(*arrays)`` runs it on arrays of these layouts.
 
     Raises:
-        TypeError: the kernel has no plan for these arguments, as if it read elements; the message says why.
+        TypeError: the kernel has no plan for these arguments, for example if it reads elements; the message says why.
 
     >>> import numpy as np
     >>> from retrograd.specs.geometry import conv_window

@@ -106,7 +106,7 @@ class Arena:
         return Array(shape, dtype, self.part(offset, high - low), -low, strides)
 
     def offset(self, x: Array) -> int | None:
-        """Where in the arena the first element of an array is; None if it is not there."""
+        """The byte offset in the arena of the first element of an array; None if it is elsewhere."""
         found = address(x) - address(self.memory)
         return found if 0 <= found < self.memory.size else None
 

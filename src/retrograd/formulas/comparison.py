@@ -34,17 +34,17 @@ def le(x: Operand, y: Operand) -> Truth:
 
 @formula
 def isnan(x: Operand) -> Truth:
-    """Where x is NaN."""
+    """True where x is NaN."""
     return x != x
 
 
 @formula
 def isinf(x: Operand) -> Truth:
-    """Where x is inf or -inf."""
+    """True where x is inf or -inf."""
     return absolute(x) == _INFINITY
 
 
 @formula
 def isfinite(x: Operand) -> Truth:
-    """Where x is neither NaN nor infinite."""
+    """True where x is finite: neither NaN nor infinite."""
     return absolute(x) < _INFINITY

@@ -45,7 +45,7 @@ def frac(x: Operand) -> Operand:
 
 
 def _has_sign(y: Operand) -> Operand:
-    """Where y is below 0, or -0.0"""
+    """True where y is below 0, or -0.0"""
     zero = y == 0.0
     return where(zero, 1.0 / where(zero, y, 1.0), y) < 0.0
 

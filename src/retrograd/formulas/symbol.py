@@ -21,7 +21,7 @@ _MOST_FACTORS = 16
 
 
 class FormulaError(ValueError):
-    """Why a formula cannot be compiled."""
+    """Raised when a formula cannot be compiled; the message says why."""
 
 
 class Symbol:

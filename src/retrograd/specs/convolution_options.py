@@ -1,4 +1,4 @@
-"""How a convolution is computed: the algorithm and the limit of temporary memory that the user chose.
+"""The user's choice of how a convolution is computed: the algorithm and the limit on temporary memory.
 
 What is computed is in the Window, see geometry.py. The Options go beside it through the operators, their gradients and
 the kernels, down to where an algorithm is chosen: ``kernels/compiled/convolution/algorithm.py`` in the compiled set,

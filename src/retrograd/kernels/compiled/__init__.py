@@ -1,6 +1,6 @@
-"""How fast: the compiled kernels. Arrays in, arrays out, under the signatures of ``retrograd.kernels.textbook``.
+"""The compiled kernels, for speed: arrays in, arrays out, with the signatures of ``retrograd.kernels.textbook``.
 
-What a kernel computes is said there, once; a docstring here says how, where that is not plain.
+What a kernel computes is documented there, once; a docstring here says how, where that is not obvious.
 
 A folder for each subject. In it a wrapper (``pooling.py``) checks nothing, cuts the work into tasks by shape and
 launches them; ``pooling_jit.py`` holds what one task does, in the part of Python that Numba compiles; a plan

@@ -186,7 +186,7 @@ class Indexing:
     def quantile_index(
         self, x: Array, q: Array, axis: int, interpolation: str, skip: bool
     ) -> tuple[Array, Array, Array, Array, Array]:
-        """Which elements quantiles along an axis lie between, whether they differ, how far between them, and n - 1."""
+        """The indices of both neighbors of a quantile, whether they differ, the fraction between them, and n - 1."""
 
     @declare(None, host=_BY_VALUE)
     def unique(self, x: Array, axis: int | None) -> Three:
@@ -206,7 +206,7 @@ class Indexing:
 
     @declare(lambda x, y, invert: x._replace(dtype=BOOL))
     def isin(self, x: Array, y: Array, invert: bool) -> Array:
-        """Where an element of x is among those of y."""
+        """True where an element of x occurs in y; with ``invert``, where it does not."""
 
     @declare(
         lambda x, weights, length: Spec(
@@ -214,7 +214,7 @@ class Indexing:
         )
     )
     def bincount(self, x: Array, weights: Array | None, length: int) -> Array:
-        """How often each number below a length occurs, or the sum of their weights."""
+        """Count each integer below ``length``, or sum its weights."""
 
     @declare(lambda x, bins, low, high: x._replace(shape=(bins,)))
     def histc(self, x: Array, bins: int, low: float, high: float) -> Array:
@@ -259,7 +259,7 @@ class Indexing:
 
     @declare(None, host="how many rows are too long depends on their values")
     def long_rows(self, weight: Array, indices: Array, max_norm: float, norm_type: float) -> Pair:
-        """Which of the rows used are longer than a norm, and the factors that shorten them."""
+        """The distinct indices of rows whose norm exceeds ``max_norm``, and the factors that scale them down to it."""
 
     @declare(lambda weight, rows, factors: None, changes="weight")
     def scale_rows(self, weight: Array, rows: Array, factors: Array) -> None:

@@ -1,4 +1,4 @@
-"""What the interface says of a kernel: its signature, the specification of its results, what it overwrites.
+"""Declaration of a kernel in the interface: its signature, its results' specification, the arguments it overwrites.
 
 A specification is a function of the same arguments, in which a ``Spec`` stands for each array. It computes the ``Spec``
 of each result without data. Models: shape rules of JAX, meta functions of PyTorch.
@@ -22,7 +22,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Spec(NamedTuple):
-    """What is known of an array before it exists. strides: in bytes; None where it does not matter."""
+    """The layout of an array that need not exist yet. strides: in bytes; None where they do not matter."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -50,7 +50,7 @@ def mapped(value: Any, change: Callable[[Any], Any], whole: tuple[type, ...] = (
 
 
 def leaves(value: Any, whole: tuple[type, ...] = (Spec,)) -> Iterator[Any]:
-    """What tuples, lists and dicts hold in the end, but for None."""
+    """Yield the leaves of nested tuples, lists and dicts, except None; a tuple of a class in ``whole`` is a leaf."""
     if isinstance(value, (tuple, list)) and not isinstance(value, whole):
         for each in value:
             yield from leaves(each, whole)

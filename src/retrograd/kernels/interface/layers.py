@@ -194,7 +194,7 @@ class Layers:
 
     @declare(lambda lengths, steps: Spec((steps, *lengths.shape, 1), BOOL))
     def steps_after(self, lengths: Array, steps: int) -> Array:
-        """Which steps are after the end of each sequence."""
+        """True where a step is past the end of its sequence."""
 
     @declare(lambda lengths, first, last: lengths)
     def lengths_within(self, lengths: Array, first: int, last: int) -> Array:

@@ -83,7 +83,7 @@ class LinearAlgebra:
 
     @declare(lambda s, atol, rtol: Spec(np.broadcast_shapes(s.shape[:-1], atol.shape, rtol.shape), INT64))
     def singular_rank(self, s: Array, atol: Array, rtol: Array) -> Array:
-        """How many singular values exceed limits."""
+        """The number of singular values that exceed max(atol, rtol times the largest)."""
 
     @declare(_numbers)
     def determinant(self, a: Array) -> Array:

@@ -209,19 +209,19 @@ class Numeric:
 
     @declare(lambda x, y: _truth(x, y))
     def logical_and(self, x: Array, y: Array) -> Array:
-        """Where both are not 0."""
+        """Logical AND: True where x and y are both nonzero."""
 
     @declare(lambda x, y: _truth(x, y))
     def logical_or(self, x: Array, y: Array) -> Array:
-        """Where at least one is not 0."""
+        """Logical OR: True where x, y or both are nonzero."""
 
     @declare(lambda x, y: _truth(x, y))
     def logical_xor(self, x: Array, y: Array) -> Array:
-        """Where exactly one is not 0."""
+        """Logical XOR: True where exactly one of x and y is nonzero."""
 
     @declare(_truth)
     def logical_not(self, x: Array) -> Array:
-        """Where x is 0."""
+        """Logical NOT: True where x is 0."""
 
     @declare(lambda x: x)
     def at_zero(self, x: Array) -> Array:
@@ -229,19 +229,19 @@ class Numeric:
 
     @declare(lambda x: (_truth(x), x))
     def unit_step(self, x: Array) -> Pair:
-        """Where x is 0, and 1 where x is above 0, else 0."""
+        """The mask x == 0, and the unit step: 1 where x > 0, else 0."""
 
     @declare(_truth)
     def signbit(self, x: Array) -> Array:
-        """Where x has the sign bit."""
+        """True where the sign bit of x is set."""
 
     @declare(lambda x, y, rtol, atol, equal_nan: _truth(x, y))
     def isclose(self, x: Array, y: Array, rtol: float, atol: float, equal_nan: bool) -> Array:
-        """Where |x - y| <= atol + rtol |y|."""
+        """True where |x - y| <= atol + rtol |y|."""
 
     @declare(lambda x, low, high: (_truth(x, low, high),) * 3)
     def clamp_masks(self, x: Array, low: Array, high: Array) -> Three:
-        """Where min(max(x, low), high) is x, low or high."""
+        """Three masks: where the gradient of min(max(x, low), high) goes to x, to low and to high."""
 
     # ---- integers, and the binary form of floating-point numbers
 

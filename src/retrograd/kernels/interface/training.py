@@ -152,11 +152,11 @@ class Training:
 
     @declare(lambda labels, classes, ignored: labels._replace(dtype=BOOL))
     def labels_count(self, labels: Array, classes: int, ignored: int) -> Array:
-        """Where a label is a class and not ignored."""
+        """True where a label is a class and not ``ignored``."""
 
     @declare(lambda labels, classes, ignored: labels._replace(dtype=BOOL))
     def labels_outside(self, labels: Array, classes: int, ignored: int | None) -> Array:
-        """Where a label is neither a class nor ignored."""
+        """True where a label is neither a class nor ``ignored``."""
 
     @declare(lambda labels, weight, ignored, classes, factor, dtype: labels._replace(dtype=dtype))
     def label_weights(
@@ -170,7 +170,7 @@ class Training:
 
     @declare(lambda rows, lengths, classes: rows._replace(dtype=BOOL))
     def row_labels_outside(self, rows: Array, lengths: Array, classes: int) -> Array:
-        """Where a label of rows, each used up to its length, is not a class."""
+        """True where a label, within the length of its row, is not a class."""
 
     @declare(lambda values, lengths, longest: values._replace(shape=(*lengths.shape, longest)))
     def pad_rows(self, values: Array, lengths: Array, longest: int) -> Array:
@@ -186,7 +186,7 @@ class Training:
 
     @declare(lambda slopes, labels: (slopes._replace(dtype=BOOL),) * 2)
     def multi_margin_masks(self, slopes: Array, labels: Array) -> Pair:
-        """Which entries are the label's, and which others have a slope above 0."""
+        """Masks of the label's entries, and of the others with a slope above 0."""
 
     @declare(
         lambda cosine, targets, margin, dtype: (Spec(np.broadcast_shapes(cosine.shape, targets.shape), dtype),) * 2
@@ -244,39 +244,39 @@ class Training:
 
     @declare(lambda mask, count: Spec(mask.shape[: len(mask.shape) - count], BOOL))
     def all_of_event(self, mask: Array, count: int) -> Array:
-        """Where all elements of the last axes are true."""
+        """Logical AND of a mask over its last ``count`` axes."""
 
     @declare(lambda x, low, high, with_low, with_high, whole: Spec(_together(x, low, high), BOOL))
     def within_bounds(self, x: Array, low: Bound, high: Bound, with_low: bool, with_high: bool, whole: bool) -> Array:
-        """Where x is between two bounds, and perhaps a whole number."""
+        """True where x is between two bounds and, with ``whole``, a whole number."""
 
     @declare(lambda x: x._replace(dtype=BOOL))
     def is_real(self, x: Array) -> Array:
-        """Where x is not NaN."""
+        """True where x is not NaN."""
 
     @declare(lambda x: x._replace(dtype=BOOL))
     def is_boolean(self, x: Array) -> Array:
-        """Where x is 0 or 1."""
+        """True where x is 0 or 1."""
 
     @declare(lambda x: Spec(x.shape[:-1], BOOL))
     def is_one_hot(self, x: Array) -> Array:
-        """Where a vector has one 1 and zeros."""
+        """True where a vector is one-hot: a single 1, all other elements 0."""
 
     @declare(lambda x: Spec(x.shape[:-1], BOOL))
     def is_simplex(self, x: Array) -> Array:
-        """Where a vector holds probabilities."""
+        """True where a vector has no negative elements and its sum is 1, up to rounding."""
 
     @declare(lambda x, most: Spec(x.shape[:-1], BOOL))
     def is_multinomial(self, x: Array, most: int) -> Array:
-        """Where a vector has no negative elements, and a sum up to ``most``."""
+        """True where a vector has no negative elements and its sum is at most ``most``."""
 
     @declare(lambda x: Spec(x.shape[:-2], BOOL))
     def is_lower_cholesky(self, x: Array) -> Array:
-        """Where a matrix is a lower triangle with a positive diagonal."""
+        """True where a matrix is lower triangular with a positive diagonal."""
 
     @declare(lambda x: Spec(x.shape[:-2], BOOL))
     def is_symmetric(self, x: Array) -> Array:
-        """Where a square matrix equals its transpose, but for rounding."""
+        """True where a square matrix equals its transpose, up to rounding."""
 
     # ---- optimizers
     @declare(lambda formula, *columns, keep=None, **numbers: None, changes="*columns")
@@ -389,7 +389,7 @@ class Training:
 
     @declare(None, host="the first count is the length of the result")
     def counts_above(self, counts: Array) -> Array:
-        """How many of the counts are above 0, 1, ..."""
+        """The number of counts above each of 0, 1, ..., counts[0] - 1; the counts never increase."""
 
     @declare(None, host="the sizes decide how many rows there are")
     def packed_rows(self, sizes: Array) -> Three:

@@ -21,22 +21,22 @@ __all__ = [
 
 
 def logical_and(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Where both are not 0."""
+    """Logical AND: True where x and y are both nonzero."""
     return np.asarray(np.logical_and(x, y), like=x)
 
 
 def logical_or(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Where at least one is not 0."""
+    """Logical OR: True where x, y or both are nonzero."""
     return np.asarray(np.logical_or(x, y), like=x)
 
 
 def logical_xor(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Where exactly one is not 0."""
+    """Logical XOR: True where exactly one of x and y is nonzero."""
     return np.asarray(np.logical_xor(x, y), like=x)
 
 
 def logical_not(x: np.ndarray) -> np.ndarray:
-    """Where x is 0."""
+    """Logical NOT: True where x is 0."""
     return np.asarray(np.logical_not(x), like=x)
 
 
@@ -46,22 +46,22 @@ def at_zero(x: np.ndarray) -> np.ndarray:
 
 
 def unit_step(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where x is 0; and 1 where x is above 0, else 0, in x's type."""
+    """The mask x == 0, and the unit step in x's type: 1 where x > 0, else 0."""
     return np.asarray(x == 0, like=x), np.asarray(x > 0, x.dtype, like=x)
 
 
 def signbit(x: np.ndarray) -> np.ndarray:
-    """Where x has the sign bit: it is below 0, or -0.0."""
+    """True where the sign bit of x is set, as it is for x < 0 and for -0.0."""
     return np.asarray(np.signbit(x) if x.dtype.kind == "f" else x < 0, like=x)
 
 
 def isclose(x: np.ndarray, y: np.ndarray, rtol: float, atol: float, equal_nan: bool) -> np.ndarray:
-    """Where |x - y| <= atol + rtol |y|; infinities are close to themselves, and NaN to NaN if ``equal_nan``."""
+    """True where |x - y| <= atol + rtol |y|; equal infinities are close, and NaN is close to NaN if ``equal_nan``."""
     with np.errstate(over="ignore"):  # a tolerance beyond the type's range
         return np.asarray(np.isclose(x, y, rtol, atol, equal_nan), like=x)
 
 
 def clamp_masks(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where min(max(x, low), high) is x, where it is low and not x, and where it is high and not x."""
+    """Three masks: low <= x <= high (x is kept), x < low < high (low is taken), x > high or low > high (high is)."""
     inside, below = (x >= low) & (x <= high), (low < high) & (x < low)
     return np.asarray(inside, like=x), np.asarray(below, like=x), np.asarray((x > high) | (low > high), like=x)

@@ -1,4 +1,4 @@
-"""Where the values of random variables and of their parameters are allowed."""
+"""Constraint checks: True where values of random variables, or of their parameters, are allowed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Bound = np.ndarray | float | None
 
 
 def all_of_event(mask: np.ndarray, count: int) -> np.ndarray:
-    """Where all elements of the last ``count`` axes are true."""
+    """Logical AND of a mask over its last ``count`` axes."""
     return np.asarray(mask.all(tuple(range(mask.ndim - count, mask.ndim))), like=mask)
 
 
 def within_bounds(x: np.ndarray, low: Bound, high: Bound, with_low: bool, with_high: bool, whole: bool) -> np.ndarray:
-    """Where x is between low and high, one of which may be None for no bound, and whole if that is asked for.
+    """True where x is between low and high (one may be None: no bound) and, with ``whole``, a whole number.
 
-    with_low, with_high: the bound itself is inside. NaN is never inside.
+    with_low, with_high: whether the bound itself is inside. NaN is never inside.
     """
     inside: np.ndarray | bool = True
     if low is not None:
@@ -42,40 +42,40 @@ def within_bounds(x: np.ndarray, low: Bound, high: Bound, with_low: bool, with_h
 
 
 def is_real(x: np.ndarray) -> np.ndarray:
-    """Where x is not NaN."""
+    """True where x is not NaN."""
     return np.asarray(x == x, like=x)
 
 
 def is_boolean(x: np.ndarray) -> np.ndarray:
-    """Where x is 0 or 1."""
+    """True where x is 0 or 1."""
     return np.asarray((x == 0) | (x == 1), like=x)
 
 
 @ieee
 def is_one_hot(x: np.ndarray) -> np.ndarray:
-    """Where a vector (the last axis) has one 1 and zeros."""
+    """True where a vector (the last axis) is one-hot: a single 1, all other elements 0."""
     return np.asarray(((x == 0) | (x == 1)).all(-1) & (x.sum(-1) == 1), like=x)
 
 
 @ieee
 def is_simplex(x: np.ndarray) -> np.ndarray:
-    """Where a vector (the last axis) has no negative elements, and its sum is 1 up to 1e-6."""
+    """True where a vector (the last axis) has no negative elements and its sum is within 1e-6 of 1."""
     return np.asarray((x >= 0).all(-1) & (abs(x.sum(-1) - 1) < 1e-6), like=x)
 
 
 @ieee
 def is_multinomial(x: np.ndarray, most: int) -> np.ndarray:
-    """Where a vector (the last axis) has no negative elements, and its sum is at most ``most``."""
+    """True where a vector (the last axis) has no negative elements and its sum is at most ``most``."""
     return np.asarray((x >= 0).all(-1) & (x.sum(-1) <= most), like=x)
 
 
 def is_lower_cholesky(x: np.ndarray) -> np.ndarray:
-    """Where a matrix (the last two axes) is a lower triangle with a positive diagonal."""
+    """True where a matrix (the last two axes) is lower triangular with a positive diagonal."""
     lower = (np.tril(x) == x).all((-2, -1))
     return np.asarray(lower & (np.diagonal(x, 0, -2, -1) > 0).all(-1), like=x)
 
 
 @ieee
 def is_symmetric(x: np.ndarray) -> np.ndarray:
-    """Where a square matrix (the last two axes) equals its transpose, up to 1e-6 and a relative error of 1e-5."""
+    """True where a square matrix (the last two axes) equals its transpose: tolerance 1e-6 + 1e-5 |transpose|."""
     return np.asarray(np.isclose(x, x.swapaxes(-1, -2), atol=1e-6).all((-2, -1)), like=x)

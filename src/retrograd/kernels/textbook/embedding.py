@@ -74,7 +74,7 @@ def without_padding(indices: np.ndarray, starts: np.ndarray, padding: int) -> tu
 def long_rows(
     weight: np.ndarray, indices: np.ndarray, max_norm: float, norm_type: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the rows ``indices`` have a norm above ``max_norm``, each once, and the factor that brings it there."""
+    """The distinct indices of rows whose norm exceeds ``max_norm``, and the factors that scale them down to it."""
     used = np.unique(indices)
     norms = np.linalg.norm(weight[used], norm_type, axis=1)
     large = norms > max_norm

@@ -10,7 +10,7 @@ __all__ = ["label_goals", "label_weights", "labels_count", "labels_outside"]
 
 
 def labels_count(labels: np.ndarray, classes: int, ignored: int) -> np.ndarray:
-    """Where a label is a class, 0 to ``classes`` - 1, and not ``ignored``."""
+    """True where a label is a class, 0 to ``classes`` - 1, and not ``ignored``."""
     return np.asarray((labels >= 0) & (labels < classes) & (labels != ignored), like=labels)
 
 
@@ -30,6 +30,6 @@ def label_goals(labels: np.ndarray, classes: int, smoothing: float, dtype: np.dt
 
 
 def labels_outside(labels: np.ndarray, classes: int, ignored: int | None) -> np.ndarray:
-    """Where a label is neither a class, 0 to ``classes`` - 1, nor ``ignored``."""
+    """True where a label is neither a class, 0 to ``classes`` - 1, nor ``ignored``."""
     outside = (labels < 0) | (labels >= classes)
     return np.asarray(outside if ignored is None else outside & (labels != ignored), like=labels)

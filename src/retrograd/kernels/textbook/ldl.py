@@ -77,7 +77,7 @@ def _exchange(a: np.ndarray, k: int, first: int, second: int) -> None:
 
 
 def ldl_structure(pivots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What the pivots (..., N) of ``ldl_factor`` say: the order of rows, where L is stored, and the blocks of D.
+    """Decode the pivots (..., N) of ``ldl_factor``: the order of rows, the storage of L, and the blocks of D.
 
     order (..., N) int64: row i of L belongs to row order[i] of the matrix. rows (..., N, N) int64: L[i, j] is stored at
     [rows[i, j], j]. blocks (..., N, N) bool: the elements of D in the lower triangle.

@@ -10,7 +10,7 @@ __all__ = ["inverse_lengths", "lengths_within", "pad_rows", "row_labels_outside"
 
 
 def steps_after(lengths: np.ndarray, steps: int) -> np.ndarray:
-    """Where step t is after the end of sequence n: (T, N, 1) bool."""
+    """(T, N, 1) bool: True where step t is past the end of sequence n."""
     return np.arange(steps, like=lengths)[:, None, None] >= lengths[:, None]
 
 
@@ -32,7 +32,7 @@ def pad_rows(values: np.ndarray, lengths: np.ndarray, longest: int) -> np.ndarra
 
 
 def row_labels_outside(rows: np.ndarray, lengths: np.ndarray, classes: int) -> np.ndarray:
-    """Where a label of rows (N, S), each used up to its length, is not a class, 0 to ``classes`` - 1."""
+    """True where a label in rows (N, S), within the length of its row, is not a class, 0 to ``classes`` - 1."""
     used = np.arange(rows.shape[1], like=rows) < lengths[:, None]
     outside: np.ndarray = used & ((rows < 0) | (rows >= classes))
     return outside

@@ -164,7 +164,7 @@ def _together(codes: np.ndarray) -> np.ndarray:
 
 
 def _values(x: np.ndarray, filters: Filters, zero_point: int) -> np.ndarray:
-    """What the codes stand for, (N, Ci, *I) float64."""
+    """The values that the codes represent, (N, Ci, *I) float64."""
     codes = x.shape[-1] // filters.groups
     split = np.ascontiguousarray(x, like=x).reshape(*x.shape[:-1], filters.groups, codes)  # (N, *I, G, K)
     if filters.element == "binary":

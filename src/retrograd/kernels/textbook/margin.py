@@ -38,7 +38,7 @@ def multi_margin_loss_slopes(x: np.ndarray, labels: np.ndarray, margin: float) -
 
 
 def multi_margin_masks(slopes: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which entries are the label's, and which others have a slope above 0: slopes (N, C) -> two (N, C) of bool"""
+    """Masks of the label's entries, and of the others with a slope above 0: slopes (N, C) -> two (N, C) of bool"""
     own = np.zeros(slopes.shape, np.bool_, like=slopes)
     own[np.arange(len(slopes), like=slopes), labels] = True
     return own, (slopes > 0) & ~own

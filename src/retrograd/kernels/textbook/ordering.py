@@ -57,10 +57,10 @@ def mode(x: np.ndarray, axis: int) -> np.ndarray:
 def quantile_index(
     x: np.ndarray, q: np.ndarray, axis: int, interpolation: str, skip: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Where the quantiles q, () or (Q,), of each line along ``axis`` lie: at rank q (n - 1) of its n sorted elements.
+    """Locate the quantiles q, () or (Q,), of each line along ``axis``: at rank q (n - 1) of its n sorted elements.
 
-    Returns the indices of the elements below and above this rank, where they differ, the part of the step between them
-    that lies below the rank, and n - 1. With a NaN in the line it is the quantile, unless NaN are skipped.
+    Returns the indices of the elements below and above this rank; a mask, True where they differ; the fraction of the
+    step between them that lies below the rank; and n - 1. A NaN in the line is its quantile, unless NaN are skipped.
     """
     last: Any = x.shape[axis] - 1
     order = argsort(x, axis, False, False)

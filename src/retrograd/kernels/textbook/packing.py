@@ -1,4 +1,4 @@
-"""Where the steps of sequences are, in a padded batch and packed without padding, and which of them are masked."""
+"""Step positions of sequences in padded batches and in batches packed without padding; the causal mask."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def scatter_extreme(
 
 
 def scatter_count(indices: np.ndarray, axis: int, shape: tuple[int, ...], include: bool) -> np.ndarray:
-    """How many indices along ``axis`` lead to each place of ``shape``, and 1 for itself with include; at least 1."""
+    """Count the indices along ``axis`` that refer to each position of ``shape``, plus 1 if include; at least 1."""
     count = np.zeros(shape, np.int64, like=indices)
     np.add.at(count, _along(indices, axis), 1)
     return count + 1 if include else np.maximum(count, 1)

@@ -27,14 +27,14 @@ def searchsorted(sequence: np.ndarray, values: np.ndarray, right: bool, dtype: A
 
 
 def isin(x: np.ndarray, y: np.ndarray, invert: bool) -> np.ndarray:
-    """Where an element of x is among those of y, or is not, if ``invert``."""
+    """True where an element of x occurs in y; with ``invert``, where it does not."""
     return np.asarray(np.isin(x, y, invert=invert), like=x)
 
 
 def bincount(x: np.ndarray, weights: np.ndarray | None, length: int) -> np.ndarray:
-    """How often each number below ``length``, which is above all of x (n,), occurs; or the sum of their weights (n,).
+    """Count each integer below ``length``, which exceeds all of x (n,); with weights (n,), sum those instead.
 
-    The result is int64, or of the weights' type, float64 for weights that are integers.
+    The counts are int64; the sums have the type of the weights, or float64 if these are integers.
     """
     counts = np.bincount(x, weights, length)
     if weights is None:

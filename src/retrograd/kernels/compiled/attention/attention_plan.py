@@ -1,4 +1,4 @@
-"""How an attention is cut into blocks: integers only, made once per shape and read by attention_jit.py."""
+"""Plans that divide attention into blocks: integers only, made once per shape and read by attention_jit.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which algorithm computes a convolution: the cheapest one, by a model that is a function of shapes alone.
+"""Choice of the algorithm for a convolution: the cheapest one, by a cost model of shapes and dtype, without timing.
 
 Costs are counted in multiply-adds of whole vectors. The model counts three things: an algorithm's products, the values
 that it transforms, and the weights that it reads from memory. No other file chooses: ``choose`` decides for a call,
@@ -113,7 +113,7 @@ def products(algorithm: str, window: Window, batch: int, inputs: int, outputs: i
 
 
 class Passage(NamedTuple):
-    """How a job is computed: the algorithm, its form, multiplications, bytes of temporary memory."""
+    """The computation chosen for a job: the algorithm, its form, multiplications, bytes of temporary memory."""
 
     algorithm: str
     form: str

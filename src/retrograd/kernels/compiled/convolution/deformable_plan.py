@@ -1,4 +1,4 @@
-"""How a deformable convolution is cut into tasks: integers only, made once per shape, read by deformable_jit.py.
+"""Plans that divide a deformable convolution into tasks: integers, made once per shape, read by deformable_jit.py.
 
 Steps are in elements, positions are counted over the whole batch. The positions of the taps are only known at run time:
 a task samples x there into *columns*, one row of (taps, channels) for each position, as many rows at a time as fit in
@@ -130,7 +130,7 @@ class Sizes:
         ]
 
     def rows(self, width: int, multiple: int, most: int) -> int:
-        """How many rows of ``width`` columns, of ``most``, are in memory: a multiple of a tile's rows, or what fits."""
+        """The number of rows of ``width`` columns, of ``most``, held in memory: whole tiles, or as many as fit."""
         row = width * self.size
         wanted = max(_LEAST_TILES, _COLUMNS // (row * multiple)) * multiple
         times = max(1, round(most / wanted))  # evenly, and no time for a few rows

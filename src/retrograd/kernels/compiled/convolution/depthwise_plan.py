@@ -1,4 +1,4 @@
-"""How a depthwise convolution (one channel per group) is cut into tasks: integers only, made once per shape.
+"""Plans that divide a depthwise convolution (one channel per group) into tasks: integers only, made once per shape.
 
 Strides are in elements.
 """

@@ -1,4 +1,4 @@
-"""How the forward pass and the input gradient are cut into tasks: integers only, made once per shape.
+"""Plans that divide the forward pass and the input gradient into tasks: integers only, made once per shape.
 
 All strides are in bytes; a convolution in one or two dimensions is one in three with extents of 1. Positions with the
 same taps form a phase: all of them in the forward pass, those of one residue modulo the stride in the input gradient.

@@ -1,4 +1,4 @@
-"""What the plans of the convolution kernels share: the axes of a window and of an array, filled up to three."""
+"""Helpers shared by the convolution plans: the axes of a window and the strides of an array, padded to three axes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Axis:
 
 
 def three_axes(window: Window | AdaptiveWindow) -> list[Axis]:
-    """The axes of a window, filled up in front to three."""
+    """The axes of a window, padded in front to three."""
     if isinstance(window, AdaptiveWindow):
         sizes = zip(window.input, window.kernel, window.output, strict=True)
         axes = [Axis(i, r, o, 0 if i % o else r, 1, 0) for i, r, o in sizes]

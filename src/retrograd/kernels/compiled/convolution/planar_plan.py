@@ -1,4 +1,4 @@
-"""How a convolution with few output channels per group is cut into tasks: integers only, made once per shape.
+"""Plans that divide a convolution with few output channels per group into tasks: integers, made once per shape.
 
 Steps are in elements. x is the tensor read through the taps; "other" is y, gx or g, whose channels are few. A plane
 holds the part of x that a task reads, channel by channel, with its padding; the task writes (or reads) its part of the

@@ -1,4 +1,4 @@
-"""How the weight gradient is cut into tasks: integers only, made once per shape.
+"""Plans that divide the weight gradient into tasks: integers only, made once per shape.
 
 All strides are in bytes; a convolution in one or two dimensions is one in three with extents of 1.
 """

@@ -1,4 +1,4 @@
-"""How a convolution by Winograd's transforms is cut into tiles and blocks: integers only, made once per shape.
+"""Plans that divide a Winograd convolution into tiles and blocks: integers only, made once per shape.
 
 The output is cut into tiles of 4 positions along H and W, and a few of 3 and 2 if 4 does not divide it (for two taps
 along H and W: of 3 positions, the last one of the remainder). A tile of m positions needs the values of its product at

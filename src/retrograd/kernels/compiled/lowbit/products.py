@@ -90,7 +90,7 @@ def _zero_bytes(count: int) -> np.ndarray:
 
 
 def _result(then: Scaled | Thresholded | Requantized | None) -> tuple[str, np.dtype[Any]]:
-    """What the micro-kernel writes, see integer.py; and its type."""
+    """The letters of the result that the micro-kernel writes, see integer.py, and its dtype."""
     if isinstance(then, Scaled):
         more = ("" if then.factor is None else "k") + ("" if then.bias is None else "b")
         return then.scale.dtype.char + more, then.scale.dtype
@@ -132,11 +132,11 @@ def _plan(
 def _starts(
     plan: Products, filters: Filters, window: Window, zero_point: int, then: Scaled | Thresholded | Requantized | None
 ) -> np.ndarray:
-    """What the sums of each class of pixels and channel start from, int32 [class][group][column], kept for next time.
+    """The initial sums for each class of pixels and each channel, int32 [class][group][column], cached in ``filters``.
 
     start[class, k] = bias[k] + sum over taps of sums[tap, k] * (read if it is inside of the input, else skipped)
 
-    and for binary the number of products besides: each is 1, less 2 where bits differ.
+    and for binary also the number of products: each is 1, less 2 where bits differ.
     """
     bias = then.bias if isinstance(then, Requantized) else None
     key = window, zero_point

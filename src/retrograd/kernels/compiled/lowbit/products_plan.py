@@ -1,4 +1,4 @@
-"""How products of low-bit operands are cut into tasks: integers only, made once per shape.
+"""Plans that divide products of low-bit operands into tasks: integers only, made once per shape.
 
 The walk over pixels, phases and taps is that of ``convolution/gather_plan.py``. What is added is the border: pixels
 whose taps are not all inside the input start from another row of numbers, see products.py. Along an axis the first

@@ -1,1 +1,1 @@
-"""What all kernels use: the compiler, the cache of machine code, launching, threads, micro-kernels, vectors."""
+"""Infrastructure of all kernels: the compiler, the machine-code cache, launching, threads, micro-kernels, vectors."""

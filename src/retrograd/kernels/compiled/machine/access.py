@@ -22,8 +22,10 @@ def is_own(status: os.stat_result) -> bool:
 
 
 def way_in(path: Path) -> str:
-    """How others could change the contents of ``path``, a subfolder of a folder of ours, or replace either folder;
-    empty if they cannot. Checked from the root down, so that nothing checked can be replaced later."""
+    """Explain how others could change the contents of ``path``, a subfolder of our own folder, or replace either.
+
+    Empty if they cannot. Checked from the root down, so that nothing checked can be replaced later.
+    """
     if sys.platform == "win32":
         return ""
     owners = {os.geteuid(), 0, os.stat("/").st_uid}  # in some containers root has another number

@@ -57,7 +57,7 @@ _ROWS_OF_32, _ROWS_OF_16 = (8, 8, 8, 6), (8, 6)
 
 
 def instructions(element: str) -> str:
-    """How the CPU computes a product: "bits" or "bytes" (counted), "dot", "pairs" (of int16), or "lanes"."""
+    """The CPU's method for a product: "bits" or "bytes" (counted), "dot", "sdot", "pairs" (of int16), or "lanes"."""
     if element == "binary":
         return "bits" if counts_bits() else "bytes"
     if adds_products():
@@ -68,7 +68,7 @@ def instructions(element: str) -> str:
 
 
 def offset(element: str) -> int:
-    """What is subtracted from each number of A: where both factors have to be signed bytes, 128."""
+    """The offset subtracted from each number of A: 128 where both factors have to be signed bytes, else 0."""
     return 128 if instructions(element) == "sdot" else 0
 
 

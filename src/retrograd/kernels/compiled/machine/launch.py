@@ -138,7 +138,7 @@ class Kernel(dict[str, Launch]):
         return f"{self.path.replace('.', '_')}_{dtype}"
 
     def body(self) -> Callable[..., None]:
-        """What one task does, as a function to be compiled."""
+        """The function that performs one task, before it is compiled."""
         from importlib import import_module
 
         module, _, function = self.path.rpartition(".")
@@ -277,7 +277,7 @@ def planned_launch(
     texts: tuple[str, str, str],
     values: tuple[Any, ...],
 ) -> Any:
-    """What ``launch(*values)`` does while a plan is made: it is noted."""
+    """Stand-in for ``launch(*values)`` while a plan is made: records the launch instead of running it."""
     from ..memory.arrays import like_in_memory, tasks
 
     made = planner()
@@ -416,9 +416,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def get_num_threads() -> int:
-    """How many threads run the tasks of a kernel, the calling thread included.
+    """Return the number of threads that run the tasks of a kernel, the calling thread included.
 
-    At first as many as RETROGRAD_NUM_THREADS says, else OMP_NUM_THREADS, else one for each core.
+    Initially RETROGRAD_NUM_THREADS if set; else 1 on Windows, and elsewhere OMP_NUM_THREADS or one for each core.
     """
     return pool.threads
 

@@ -21,7 +21,7 @@ _HEADER = object.__basicsize__
 
 @lru_cache(maxsize=1)
 def fault() -> str:
-    """What differs from the layout that the machine code expects; "" if nothing."""
+    """Describe how arrays differ from the layout that the machine code expects; "" if they do not."""
     probe = np.zeros((3, 5, 2), np.float32).transpose(1, 0, 2)
     if not _has_known_fields(probe):
         return "arrays lie in memory in an unknown way"

@@ -19,11 +19,11 @@ _LINE = 64  # bytes
 
 
 class Plan(NamedTuple):
-    """What a kernel does: launches in their order, the memory they need, and where the results are.
+    """The plan of a kernel: its launches in order, the memory they need, and the location of each result.
 
     inputs: the places of the arrays that are given, in the order of the arguments. results: as the kernel returns
     them, with places for arrays; a place in an input is a view of it, or what was changed in place. words: numbers of
-    the kernel that may be others in each run, by the names of its parameters; they decide nothing.
+    the kernel that may differ in each run, by the names of its parameters; they decide nothing.
     """
 
     launches: tuple[Launch | Call, ...]

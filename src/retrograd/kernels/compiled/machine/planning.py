@@ -384,7 +384,7 @@ class Planner:
         return bisect_right(self._starts, offset) - 1 if 0 <= offset < self._end else None
 
     def place(self, x: np.ndarray) -> Place:
-        """Where an array is."""
+        """The place of an array: its buffer and the offset there, with its shape, strides and dtype."""
         address = _address(x)
         at = self.buffer_at(address)
         if at is None:

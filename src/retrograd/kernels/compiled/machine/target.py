@@ -70,7 +70,7 @@ def _widest(vector: str, operation: str) -> int:
 
 
 def _assembly(vector: str, operation: str) -> str:
-    """What the code generator makes of ``operation`` on a ``vector`` %x."""
+    """The assembly that the code generator emits for ``operation`` on a ``vector`` %x."""
     return _emitted(
         f"define void @probe(ptr %p) {{ %x = load {vector}, ptr %p, align 4 %y = {operation} "
         f"store {vector} %y, ptr %p, align 4 ret void }}"

@@ -24,7 +24,7 @@ _NO_PLAN = Product(np.empty(0, np.int64), 0, 0)
 
 
 class _Call(NamedTuple):
-    """How to multiply matrices of some shapes and strides."""
+    """A prepared product of matrices of given shapes and strides."""
 
     shape: tuple[int, ...]  # of the result
     launch: Launch | None  # None: the kernel cannot read them as they are

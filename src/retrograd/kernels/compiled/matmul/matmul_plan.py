@@ -1,4 +1,4 @@
-"""How a matrix product is cut into tasks: integers only, made once per shape and read by matmul_jit.py.
+"""Plans that divide a matrix product into tasks: integers only, made once per shape and read by matmul_jit.py.
 
 All steps are in elements. C is cut into tiles of rows and panels of columns; a part is a range of both in one matrix of
 the batch, and a task one part, or several of small matrices. A task packs a block of some panels of B, which stays in

@@ -1,1 +1,1 @@
-"""How arrays lie in memory: order of axes, copies, packing for the micro-kernels."""
+"""Memory layout of arrays: the order of axes, copies, packing for the micro-kernels."""

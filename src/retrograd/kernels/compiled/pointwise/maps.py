@@ -1,4 +1,4 @@
-"""How element-wise kernels are launched: one function for each loop text of ``loops_jit.py``.
+"""Launching of element-wise kernels, with the loops of ``loops_jit.py``: over dense memory, or over rows.
 
 Where all operands fill their memory in the same order of axes, a kernel runs over that memory and the result has that
 order, too. Broadcast operands are read in place where their last step in memory is 1 or 0; other arrays are copied.
@@ -129,9 +129,10 @@ def _result_axes(*layouts: Layout) -> Shape:
 
 @lru_cache(maxsize=4096)
 def _rows(*layouts: Layout) -> tuple[Any, ...] | None:
-    """How a broadcast kernel runs: the result's shape in memory, its transposition back, how often each operand is
-    repeated (None: once), tasks and the kernel's numbers. None if it cannot: steps that are not 0 or 1 inside, or too
-    many axes.
+    """Plan a broadcast kernel; None if it cannot run: inner steps that are not 0 or 1, or too many axes.
+
+    Returns the result's shape in memory, its transposition back, the number of repeats of each operand (None: once),
+    tasks and the kernel's numbers.
     """
     axes = _result_axes(*layouts)
     shape = np.broadcast_shapes(*[shape for shape, *_ in layouts])

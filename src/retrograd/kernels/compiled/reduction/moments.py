@@ -104,7 +104,7 @@ def _result(plan: _Plan, values: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=4096)
 def _plan(shape: Shape, strides: Shape, size: int, axes: tuple[int, ...]) -> _Plan:
-    """How to reduce a dense array: the innermost reduced group by a kernel, the rest here."""
+    """Plan the reduction of a dense array: pieces of the innermost reduced group, then the merge of all pieces."""
     seen = view(shape, strides, size, axes, True)
     assert seen is not None
     count = prod(shape[axis] for axis in axes)

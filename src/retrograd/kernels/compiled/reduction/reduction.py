@@ -121,7 +121,7 @@ def _reduce(
 
 @lru_cache(maxsize=4096)
 def _plan(shape: Shape, strides: Shape, size: int, axes: tuple[int, ...], keepdims: bool, mean: bool) -> _Plan | None:
-    """How to reduce a dense array; None if it is not dense."""
+    """Plan the reduction of a dense array; None if it is not dense."""
     seen = view(shape, strides, size, axes, keepdims)
     if seen is None:
         return None

@@ -96,7 +96,7 @@ def reads(window: Window, box: Box) -> tuple[tuple[Index, Index] | None, ...]:
 
 
 def gather(x: np.ndarray, pair: tuple[Index, Index] | None, x_r: np.ndarray) -> None:
-    """What the outputs of a box read at one tap: x (..., *I) -> x_r (..., *box), zero in the padding."""
+    """Copy the inputs that the outputs of a box read at one tap: x (..., *I) -> x_r (..., *box), 0 in the padding."""
     if pair is None or x_r[pair[0]].shape != x_r.shape:
         x_r[...] = 0
     if pair is not None:

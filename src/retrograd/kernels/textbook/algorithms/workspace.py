@@ -82,7 +82,7 @@ def _per_output(window: Window, channels: Channels) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class Demand:
-    """What an algorithm needs, as functions of shapes.
+    """The memory and the multiplications that an algorithm needs, as functions of shapes.
 
     needs: of the three kernels, for a window and channels
     most: the largest number of samples in a chunk

@@ -223,7 +223,7 @@ def store_each_first(typing: Any, pointers: Any, index: Any, values: Any, count:
 
 @intrinsic
 def until_first_aligned(typing: Any, pointers: Any, index: Any) -> Any:
-    """How many elements lie between ``index`` of the first pointer and the next multiple of a register's size.
+    """The number of elements from ``index`` of the first pointer to the next multiple of a register's size.
 
     0 for truth values.
     """

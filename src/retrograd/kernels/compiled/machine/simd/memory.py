@@ -202,7 +202,7 @@ def offset(typing: Any, pointer: Any, index: Any) -> Any:
 
 @intrinsic
 def until_aligned(typing: Any, pointer: Any, index: Any) -> Any:
-    """How many elements lie between ``pointer[index]`` and the next address that is a multiple of a register's size."""
+    """The number of elements from ``pointer[index]`` to the next address that is a multiple of a register's size."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         place = builder.ptrtoint(builder.gep(args[0], [args[1]]), I64)

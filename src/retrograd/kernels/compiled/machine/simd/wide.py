@@ -89,7 +89,7 @@ def wide_ahead(ask: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
 
 
 class Access(NamedTuple):
-    """How a block is read and written. ``n``: its number of elements; the others are 0, or ``other``."""
+    """Loads and stores of a block. ``n``: its number of elements; the others are 0, or ``other``."""
 
     registers: int
     load: Callable[[Any, int, int], Any]  # (pointer, index, n)
