@@ -1,1 +1,1 @@
-"""What shows how a result was computed and how its gradient flows back; `retrograd.graph` is graph/graph.py."""
+"""Pages and pictures of how a result was computed and its gradient flows back; `retrograd.graph` is graph/graph.py."""

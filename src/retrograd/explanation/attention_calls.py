@@ -1,4 +1,4 @@
-"""Where a model computes attention: found in the graph of its run, since it need not be a layer of its own."""
+"""Attention calls of a model, found in the graph of its run: attention need not be a layer of its own."""
 
 from __future__ import annotations
 

@@ -72,5 +72,5 @@ def _of(
 
 
 def _key(*words: str) -> str:
-    """What the page asks for, as one text: it finds the answer by it."""
+    """Return the key by which the page finds an answer: the parts of its request, one a line."""
     return "\n".join(words)

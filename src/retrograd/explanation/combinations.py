@@ -43,7 +43,7 @@ class _Room:
 
 
 def others(explanation: Explanation, size: int) -> dict[str, Any] | None:
-    """What `standalone.page` takes as ``others``, at most ``size`` bytes of it; None where there is no room for one.
+    """Return the ``others`` of `standalone.page`, at most ``size`` bytes of documents; None if not even one fits.
 
     ``{"about": a sentence, "documents": [{"changed": {...}, "packed": ..., "later": ...}, ...]}``, with ``"error"`` in
     place of ``"packed"`` where the settings do not go together. First come the documents of one changed setting, then
@@ -129,7 +129,7 @@ def _differences(index: list[int], width: int) -> list[int]:
 
 
 def _about(sizes: list[int], count: int) -> str:
-    """What the file holds, as a sentence."""
+    """Return a sentence that says which changes of settings the file holds."""
     kinds = []
     for changed, words in ((1, "one setting"), (2, "two settings")):
         held, all_of_them = sizes[:count].count(changed), sizes.count(changed)

@@ -1,4 +1,4 @@
-"""How the gradient of a formula is derived, as text: the formula, the rule of each step, and the line that results.
+"""The derivation of a formula's gradient, as text: the formula, the rule of each step, and the resulting function.
 
 The library derives it, see ``formulas/derive.py``; here its steps are written down. Beside it stands what is declared.
 """
@@ -175,7 +175,7 @@ def _source(written: Callable[..., Any]) -> str:
 def _apart(
     derived: Callable[..., Any], declared: list[Callable[..., Any]], inputs: Arrays, gy: np.ndarray, numbers: Any
 ) -> float | None:
-    """How far the derived gradients are from the declared ones, in units of the last place; None where unknown."""
+    """Return the largest difference of derived and declared gradients, in units in the last place; None if unknown."""
     one = form(derived)
     values: dict[str, Any] = dict(zip(one.operands[1:], inputs.values(), strict=False))
     values |= dict(zip(one.numbers, numbers, strict=False))

@@ -77,7 +77,7 @@ def traces(explanation: Explanation) -> dict[str, Any]:
 
 
 def faults(explanation: Explanation) -> dict[str, Any]:
-    """What broken lines do."""
+    """Return ``{"faults": [...]}``: the outcomes of the failure lab, as plain data."""
     return {"faults": breaking.as_dicts(explanation.outcomes())}
 
 

@@ -184,9 +184,9 @@ class Explanation(Shown):
 
     @cached_property
     def agreement(self) -> dict[str, float]:
-        """How far the two kernel sets are apart in each array, in units of the last place of its largest entry.
+        """The largest difference of the kernel sets in each array, in units in the last place of its largest entry.
 
-        Of a gradient smaller than gy, as one whose terms cancel out, in units of gy's largest entry.
+        For a gradient smaller than gy, such as one whose terms cancel out, in units of gy's largest entry.
         """
         compiled, textbook = self.result("compiled"), self.result("textbook")
         upstream = float(np.abs(self.gy).max(initial=0))
@@ -262,7 +262,7 @@ class Explanation(Shown):
         return ran(self.case.call, tensors, upstream=Tensor(self.gy.astype(dtype)), names=[*arrays])
 
     def outcomes(self) -> list[Outcome]:
-        """What common mistakes in the operator's backward do to these gradients, and what gradcheck says."""
+        """Return the effects of common mistakes in the backward on these gradients, and gradcheck's reports."""
         inputs = {name: array.values for name, array in self.case.inputs.items()}
         return outcomes(self.case.faults, self.case.call, inputs, self.gy, self.case.exact)
 

@@ -83,9 +83,9 @@ def _text(module: ModuleType, name: str) -> str:
 
 @dataclass
 class Outcome:
-    """What a fault does: the gradients that differ, gradcheck's report, and its diagnoses; or the error it ends with.
+    """The outcome of a fault: the gradients that differ, gradcheck's report and diagnoses; or the error it ends with.
 
-    wrong: by name, the gradients whose entries differ from the right ones; empty where the line makes no difference
+    wrong: by name, the gradients whose entries differ from the right ones; empty if the fault makes no difference
     """
 
     fault: Fault | Mutation
@@ -96,9 +96,9 @@ class Outcome:
 
 
 def outcomes(faults: Sequence[Fault], call: Call, inputs: Arrays, gy: np.ndarray, exact: bool = True) -> list[Outcome]:
-    """What each of these mistakes does to the gradients, and of few, what those do that the backward's text gives.
+    """Return the outcomes of the given mistakes and, if those are fewer than three, of some derived from the backward.
 
-    Of the latter only those that gradcheck has a diagnosis for. All runs in float64; for large inputs nothing does.
+    Of the latter, only those that gradcheck diagnoses. Everything runs in float64; large inputs give an empty list.
     exact: whether the declared gradient is the derivative; if not, it is what gradcheck compares with
     """
     wide = {name: array.astype(np.float64) if array.dtype.kind == "f" else array for name, array in inputs.items()}

@@ -1,4 +1,4 @@
-"""What one layer of a model did in a run."""
+"""The record of one layer of a model in a run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["Layer"]
 
 @dataclass
 class Layer:
-    """What one layer did: its arrays, and what is wrong with them.
+    """The record of one layer in a run: its arrays, and the problems found in them.
 
     path: its name in the model; kind: its class; calls: how often it ran, of which the last is kept
     weight_norms: the norm of the gradient of each of its own parameters
     dead: the share of its channels or features that are 0 for the whole batch
     not_finite: how many entries of result and gradients are NaN or infinite
     states: those that a recurrent layer began with, "h0" and "c0", (1, N, H) each
-    end: of the names of the weights of a recurrent layer, "_l0_reverse" for example
+    end: the suffix of the weights' names of a recurrent layer, "_l0_reverse" for example
     why_not: why it cannot be taken apart, if that was seen in the run
     operator, operands, options: what it computed, where that does not follow from the module
     order: when it ran, counted down

@@ -1,4 +1,4 @@
-"""Which operator a layer is, and with which tensors and options."""
+"""Layers as operators: the operator that a layer computes, with its tensors and options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the library computes for an explanation: results and gradients by both kernel sets, and numerical gradients."""
+"""Measurements for an explanation: results and gradients by both kernel sets, and numerical gradients."""
 
 from __future__ import annotations
 

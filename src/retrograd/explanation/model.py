@@ -196,7 +196,7 @@ class ModelExplanation(Shown):
                 layer.dead = float((layer.y == 0).all(axis=others).mean())
 
     def _reader(self, path: str) -> str | None:
-        """Who reads a layer's result: the next layer that can be taken apart. Between them it may be reshaped."""
+        """Return the next layer that reads this one's result, possibly reshaped, and can be taken apart; or None."""
         paths = [*self._layers]
         y = self._layers[path].y
         for later in paths[paths.index(path) + 1 :]:

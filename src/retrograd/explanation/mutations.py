@@ -181,7 +181,7 @@ def _functions(call: Call, inputs: Arrays, gy: np.ndarray) -> list[FunctionType]
 
 
 def _ran(call: Callable[[], Any]) -> tuple[Any, list[CodeType]]:
-    """What a call returns, and the code that people read which ran in it."""
+    """Return the result of a call, and the code that ran in it: of operators, textbook kernels, formulas, the user."""
     codes: list[CodeType] = []
 
     def note(code: CodeType) -> bool:

@@ -1,4 +1,4 @@
-"""What a notebook shows of a Tensor: its shape, type and range, and a small picture."""
+"""The HTML of a Tensor in a notebook: its shape, type and range, and a small picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be shown as a page: in a file, in a notebook, in the browser."""
+"""Base class of objects shown as a page: in a file, in a notebook, in the browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people get wrong in one expression of a backward: a factor, a sign, a transpose, a sum, a condition."""
+"""Common mistakes in one expression of a backward: a factor, a sign, a transpose, a sum, a condition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Change(NamedTuple):
 
 
 def changes(written: ast.FunctionDef, upstream: str) -> Iterator[Change]:
-    """What may be wrong in a function, node by node."""
+    """Yield the common mistakes in a function, node by node."""
     numbers = {id(node): number for number, node in enumerate(ast.walk(written))}
     hidden = _hidden(written)
     for node in ast.walk(written):
@@ -46,7 +46,7 @@ def _hidden(written: ast.FunctionDef) -> set[int]:
 
 
 def _wrong(node: ast.AST, upstream: str) -> _Wrong:
-    """What people write in place of a node."""
+    """Yield the common mistakes at a node: the kind, the reason, and the wrong replacement."""
     if isinstance(node, ast.BinOp):
         yield from _wrong_operation(node, upstream)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):

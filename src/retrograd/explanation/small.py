@@ -1,4 +1,4 @@
-"""Which layers of a model are small enough that the page gets all of their entries and products."""
+"""Selection of the layers small enough for the page to get all of their entries and products."""
 
 from __future__ import annotations
 

@@ -85,9 +85,9 @@ def _of_function(target: Any) -> str:
 
 
 def _mathematics(target: Any) -> str:
-    """What the kernels of a backward compute, if it calls some, itself or through the one Function that it applies.
+    """Return the source of the kernels that a backward calls, directly or through its one ``...Grad`` Function.
 
-    If it calls them otherwise: the gradient composed of operators, which stands beside it.
+    If there are none: the source of the gradient composed of operators that the backward names.
     """
     passes = inspect.unwrap(target.backward)
     names = kernels_in(passes)
@@ -153,7 +153,7 @@ def _first(thing: Any) -> str:
 
 
 def _returned(function: type[Function]) -> Iterator[tuple[str, str]]:
-    """What backward returns for each argument, as far as it is an expression."""
+    """Yield (argument, expression of its gradient) for a backward that assigns each name once and then returns."""
     passes = inspect.unwrap(function.backward)
     names = [*inspect.signature(inspect.unwrap(function.forward)).parameters][1:]
     body = ast.parse(textwrap.dedent(inspect.getsource(passes))).body[0].body  # type: ignore[attr-defined]

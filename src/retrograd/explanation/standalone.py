@@ -76,7 +76,7 @@ def _inside_script(text: str) -> str:
 
 
 def _policy(served: bool) -> str:
-    """What the page may load: its own style and scripts, and if it is served, answers of its own server."""
+    """Return the Content-Security-Policy: the page's own style and scripts and, if served, its own server."""
     scripts = " ".join(_hash(text) for text in (_modules(), _START))
     rules = [
         "default-src 'none'",

@@ -24,12 +24,12 @@ class Picture:
 
 @dataclass(frozen=True)
 class Step:
-    """What a reader sees, and what is said of it.
+    """A step of a story: its text, and the part of the page that it shows.
 
     text: with the names of entries between backquotes
     view: the part of the page: "entries", "matrices", "time"
     name, at: the entry that is taken apart, at a flat index
-    into: if given, what the entry goes into is shown, and not what it is made of: the target that is meant
+    into: if given, the entry's uses in this array are shown, instead of the products that add up to the entry
     product: the number of the product that is looked at
     pictures: arrays that are multiplied entry by entry
     """
@@ -62,7 +62,7 @@ def said(value: float) -> str:
 
 
 def as_dicts(stories: Sequence[Story]) -> list[dict[str, Any]]:
-    """What the page gets."""
+    """Return the stories as plain data, for the page."""
     return [{"question": each.question, "steps": [_step(step) for step in each.steps]} for each in stories]
 
 

@@ -1,4 +1,4 @@
-"""Which products add up to an entry: the links between the arrays of a page.
+"""The products that add up to each entry: the links between the arrays of a page.
 
 A ``Products`` says of one array, the target, which entries of other arrays are multiplied, and to which entry of the
 target each product is added:

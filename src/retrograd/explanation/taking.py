@@ -125,7 +125,7 @@ def window(shape: tuple[int, ...]) -> list[int]:
 
 
 def start_of(shape: tuple[int, ...], flat: int) -> tuple[int, ...]:
-    """Where the block begins in which an entry is shown."""
+    """Return the start of the block in which an entry is shown."""
     place = np.unravel_index(flat, shape) if shape else ()
     return tuple(
         max(min(int(i) // size * size, extent - size), 0)

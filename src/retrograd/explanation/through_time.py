@@ -54,7 +54,7 @@ def unit_of(explanation: Explanation, name: str, flat: int) -> tuple[int, int]:
 
 
 def _over(explanation: Explanation, way: dict[str, Any], step: int, place: tuple[int, int]) -> float:
-    """What a state's gradient at a step gets over a way; step -1 is the state before the first one."""
+    """Return what one path adds to a state's gradient at a step; step -1 is the state before the first step."""
     name, index = (way["to"], (step, *place)) if step >= 0 else (f"{way['to']}0", (0, *place))
     if name not in explanation.sums:
         return 0.0

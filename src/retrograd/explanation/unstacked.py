@@ -26,7 +26,7 @@ _OWN = ("mode", "input", "hidden", "reverse", "bias")  # what a layer may choose
 
 
 class Given:
-    """What a recurrent network was given besides x, and the gradients of its last states: arrays as its user sees them.
+    """The initial states given to a recurrent network, and the gradients of its last states, in its user's shapes.
 
     states: "h0" and "c0"; gradients: "hn" and "cn"
     """

@@ -1,4 +1,4 @@
-"""Where an operator is computed: every stop from the function that users call to the compiled code.
+"""The source map of an operator: every stop from the function that users call to the compiled code.
 
 The stops are read from the sources, and nothing is run. A function's text names the Functions it records; their forward
 and backward name kernels and other Functions; a kernel has a text in the textbook set and one in the compiled set, and
@@ -185,7 +185,7 @@ def _of_operator(operator: Operator) -> Iterator[Stop]:
 
 
 def _of_text(function: Any, layer: type | None, depth: int, seen: set[Any]) -> Iterator[Stop]:
-    """What a function or a layer's forward calls, itself or by others that are no operators."""
+    """Yield the stops that a function or a layer's forward calls, directly or through helpers."""
     waiting, known = [function], {function}
     found: dict[int, Operator] = {}
     while waiting:
@@ -283,7 +283,7 @@ def _tree(function: Any) -> ast.AST:
 
 
 def referred(function: Any, layer: type | None = None) -> list[Any]:
-    """What the names, ``module.name`` and ``self.name`` in a function's text stand for, each once, in order."""
+    """Return the objects that a function's source names as ``name``, ``module.name`` or ``self.name``, each once."""
     inside = vars(inspect.getmodule(function) or object)
     found: dict[int, Any] = {}
     for node in ast.walk(_tree(function)):
@@ -309,7 +309,7 @@ def functions_in(function: Any) -> list[type[Function]]:
 
 
 def _algorithms(node: Node) -> list[str]:
-    """How the shapes of a recorded convolution are computed, a line for each pass."""
+    """Return the lines that list the algorithm and the costs of each pass of a recorded convolution."""
     window, options = getattr(node, "window", None), getattr(node, "options", None)
     if not isinstance(window, Window) or not isinstance(options, Options) or not node.saved:
         return []
@@ -395,7 +395,7 @@ def _of_call(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
 
 
 def listed(passes: Mapping[str, Sequence[Ran]]) -> list[str]:
-    """What ``ran`` gives, as lines."""
+    """Format the result of ``ran`` as lines."""
     lines = []
     for name, steps in passes.items():
         heading = f"{name}: " if "backward" in passes else ""

@@ -41,7 +41,7 @@ _WRITERS = {
 
 
 def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-    """What NumPy runs for a function of single elements, such as ``numpy.sin(tensor)`` or ``array * tensor``.
+    """Run a NumPy function of single elements on Tensors, such as ``numpy.sin(tensor)`` or ``array * tensor``.
 
     Raises:
         TypeError: a Tensor requires a gradient, and there is no operator for it, or the result is to go into an array.
@@ -69,7 +69,7 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **opti
 
 
 def array_function(self: Tensor, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
-    """What NumPy runs for its other functions, such as ``numpy.mean(tensor, axis=0)``.
+    """Run any other NumPy function on Tensors, such as ``numpy.mean(tensor, axis=0)``.
 
     Raises: as ``array_ufunc``.
     """

@@ -1,4 +1,4 @@
-"""What NumPy's functions are of Tensors: an operator for each, or a few, under NumPy's arguments.
+"""NumPy's functions on Tensors: each calls one operator, or a few, and takes NumPy's arguments.
 
 Each function below has the signature of NumPy's, without the options that no operator has. Arrays among the arguments
 have become Tensors before: see ``numpy_protocols``, which says when these run.

@@ -77,7 +77,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """What ``use_deterministic_algorithms`` was given."""
+    """Return True if ``use_deterministic_algorithms`` is on: the mode is "warn" or "error", not "default"."""
     return _state["deterministic"] != "default"
 
 
@@ -115,7 +115,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What ``set_float32_matmul_precision`` was given."""
+    """Return the setting of ``set_float32_matmul_precision``: "highest" unless it was changed."""
     return _state["precision"]
 
 

@@ -1,6 +1,6 @@
-"""What stands on the card of an operator and in the box of a leaf: lines of text, and the room they need.
+"""The lines of text on an operator's card and in a leaf's box, and the space that they need.
 
-Widths are estimates for the widest usual fonts: no font is asked.
+Widths are estimates for the widest common fonts: no font is measured.
 """
 
 from __future__ import annotations

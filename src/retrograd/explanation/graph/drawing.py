@@ -275,7 +275,7 @@ def _across(start: float, end: float, y: float, forward: bool) -> str:
 
 
 def _head(title: str, summary: Sequence[str], rules: bool) -> tuple[str, float]:
-    """What stands above the graph, and its width."""
+    """Return the SVG of the header above the graph (title, summary, legend), and its width."""
     heading = Text(title, "rg-ink", 19.0, bold=True)
     lines = [Text(line, "rg-quiet", 13.0) for line in summary]
     parts = [_text(heading, _MARGIN, 42.0)]

@@ -20,7 +20,7 @@ _INSET, _FIXED = " " * 6, "\xa0"
 
 
 class Graph:
-    """What `graph` found. A notebook shows it as a picture, print() as a table in the order of forward.
+    """A recorded graph: a picture in a notebook; ``print()`` shows a table in the order of forward.
 
     operators, leaves: what the picture is drawn from. memory: bytes that the saved arrays keep alive besides the
     leaves, shared ones once. left_out: how many of the oldest operators are not there.
@@ -96,7 +96,7 @@ class Graph:
         )
 
     def _kept(self, operator: Operator) -> list[str]:
-        """What the backward of an operator needs, and the rule in its place, as further lines below it."""
+        """Return the lines below an operator: the rule in place of its backward, and the arrays that it keeps."""
         lines = [] if operator.rule is None else [f"rule: {display_name(operator.rule)}"]
         # a piece of text is not broken inside
         kept = [

@@ -1,6 +1,6 @@
-"""Where the boxes of a layered drawing go: layers by the longest path, an order with few crossings, columns of a page.
+"""Layout of a layered drawing: layers by the longest path, an order with few crossings, columns of a page.
 
-Every box stands in a layer above those it leads to. A link over several layers passes each of them in a lane of its
+Every box is in a layer above those it leads to. A link over several layers passes each of them in a lane of its
 own; those of `far_links` would be a tangle, and are named at both ends instead. Layers fill columns of about equal
 height, read like those of a newspaper, so that a long chain has the proportions of a screen.
 

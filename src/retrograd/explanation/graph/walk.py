@@ -50,7 +50,7 @@ class Saved:
 
 @dataclass(frozen=True)
 class Source:
-    """Where an argument comes from and its gradient goes: an operator (its number, which output) or a leaf (its place).
+    """The source of an argument, where its gradient goes: an operator (its number, which output) or a leaf (its index).
 
     name: of the argument of forward.
     """
@@ -102,7 +102,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class Walk:
-    """What a walk has found.
+    """The operators and leaves that a walk found.
 
     operators: in the order of forward; the oldest `left_out` of the graph are not among them. leaves: in the order of
     their first use by these. memory: bytes that their saved arrays keep alive besides the leaves, shared ones once.
@@ -222,7 +222,7 @@ def _argument_names(function: type[Function], count: int) -> list[str]:
 
 
 def _items(node: Node) -> Iterator[Any]:
-    """What a node has saved, in the forms of saved.py and recompute.py; a box of arrays is opened."""
+    """Yield the arrays that a node has saved, in the forms of saved.py and recompute.py; object arrays are unpacked."""
     saved = node.saved
     for item in () if saved is FREED else saved.items if type(saved) is Deferred else saved:
         if isinstance(item, np.ndarray) and item.dtype.kind == "O":

@@ -273,7 +273,7 @@ def _brief(value: object) -> object:
 
 
 def _by(slope: float) -> str:
-    """How the loss follows y."""
+    """Return the phrase that says how fast the loss grows with y."""
     return f"{said(slope)} times as fast as"
 
 

@@ -10,7 +10,7 @@ __all__ = ["DIAGRAMS", "Diagram"]
 
 @dataclass(frozen=True)
 class Join:
-    """Where gates meet a state, or another gate.
+    """A point where gates meet a state or another gate.
 
     gates: those that are multiplied; into: the array that they become a part of; sign: how, "×", "+" or a function
     text: the term of the equation
@@ -43,14 +43,14 @@ class Way:
 
 @dataclass(frozen=True)
 class Diagram:
-    """What a step shows.
+    """The diagram of one step of a recurrent layer.
 
     states: pairs of a state and its gradient; the first is drawn above the gates, a second one below
     gates: likewise, from left to right
     between: the array on the way from the first state to the second
     ways: together they are all products of the states' gradients
     road: the product of the gates that a gradient is multiplied by from step to step
-    about: what is said where there is no such road
+    about: the explanation shown where there is no such road
     """
 
     states: tuple[tuple[str, str], ...]

@@ -169,7 +169,7 @@ def _slopes(call: Callable[..., Tensor], inputs: Arrays) -> tuple[Tensor, Arrays
 
 
 def _words(y: Tensor) -> str:
-    """What the formula of the gradient, or the rule in its place, says of itself; nothing where there are several."""
+    """Return the first paragraph of the docstring of the gradient's formula or rule; "" unless there is exactly one."""
     node = y.grad_fn
     if node is None:
         return ""

@@ -1,4 +1,4 @@
-"""What people get wrong in a backward pass, by operator."""
+"""Common mistakes in a backward pass, by operator."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ _SPACE = "hwdopq"
 
 @dataclass(frozen=True)
 class _Layout:
-    """Which elements are normalised together.
+    """The axes of a normalization: those of x, those with statistics of their own, and those of w and b.
 
     axes: of x, as its entries are counted: a channel may be two letters, the group and the channel in it
     shown: the letters that the page shows

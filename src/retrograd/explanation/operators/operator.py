@@ -15,7 +15,7 @@ __all__ = ["Operator", "arguments", "call_text", "differing", "frozen", "leading
 
 @dataclass(frozen=True)
 class Operator:
-    """How one operator is explained.
+    """An operator that can be explained.
 
     tensors: the names of the tensors that it takes, in their order; optional: those that may be missing
     settings: what the page lets its reader change

@@ -115,7 +115,7 @@ _ABOUT = {
 
 
 def _own(quantizer: Quantizer, of_weights: bool, x: np.ndarray) -> dict[str, Tensor]:
-    """What a layer keeps for the quantiser, from the first x that it sees."""
+    """Return the tensors that a layer keeps for the quantizer, from its first x; none if they replace the weights."""
     if quantizer.replaces_weight:
         return {}
     if of_weights:
@@ -140,7 +140,7 @@ def _call(quantizer: Quantizer, of_weights: bool, own: dict[str, Tensor], names:
 
 
 def _given(quantizer: Quantizer, of_weights: bool, inputs: Arrays, own: dict[str, Tensor], learned: Arrays) -> str:
-    """What the quantiser's method is called with, as Python."""
+    """Return the arguments of the quantizer's method, as Python source."""
     names = [*learned, *inputs] if quantizer.replaces_weight else [*learned]
     kept = {each: each if each in learned else f"rg.tensor({tensor.array})" for each, tensor in own.items()}
     text = ", ".join(f"{each!r}: {value}" for each, value in (kept | {each: each for each in names}).items())
@@ -151,7 +151,7 @@ def _given(quantizer: Quantizer, of_weights: bool, inputs: Arrays, own: dict[str
 
 
 def _beside(names: tuple[str, ...], learned: Arrays, x: Tensor) -> list[Tensor]:
-    """What the curve of the first input takes beside it: a sign of 1, or what is learned."""
+    """Return the other arguments of the first input's curve: a sign of 1, if any, and the learned parameters."""
     others = [Tensor(np.ones_like(x.array)) for _ in names[1:]]
     return others + [Tensor(array.astype(x.array.dtype)) for array in learned.values()]
 

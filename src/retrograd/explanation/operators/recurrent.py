@@ -86,7 +86,7 @@ def _texts(cell: Cell) -> list[str]:
 
 
 def _of_first_step(text: str, cell: Cell) -> list[str]:
-    """What an equation of every step is with the states before the first one, which are h0 and c0: (1, N, H) each."""
+    """Return the forms that an equation of every step takes at the initial states h0 and c0: (1, N, H) each."""
     target, _, right = text.partition(" = ")
     # the gradient to a state before: what that of a later step gives, where the later step is the first one
     at_0 = [re.sub(r"\b(\w+)(:tnj)?\[t[+]1\]", r"\1\2[t=0]", term) for term in right.split(" + ") if "[t+1]" in term]

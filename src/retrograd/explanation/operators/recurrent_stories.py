@@ -1,4 +1,4 @@
-"""Where the gradient of a recurrent layer fades, told with the numbers of a run."""
+"""The story of a recurrent layer's fading gradient, told with the numbers of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask, and how much: checked before any answer is computed.
+"""Request validation before any answer is computed: host, origin, token, and limits of size and number.
 
 The page is for the person at this machine. A web page from elsewhere that is open in the same browser can send requests
 to loopback too, so every request must name this server as its Host, one that has an Origin must come from the page

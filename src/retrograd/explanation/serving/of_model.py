@@ -1,4 +1,4 @@
-"""What the server answers about a model: its map, and of one layer the part that the page shows.
+"""The server's answers about a model: its map, and the part of a layer that the page shows.
 
 GET /api/model                                    the map of the layers
 GET /api/layer?layer=features.3                   a small layer's document; else its arrays without their entries

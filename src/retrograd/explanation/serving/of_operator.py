@@ -1,4 +1,4 @@
-"""What the server answers about operators: documents of examples with the settings that the reader chooses.
+"""The server's answers about operators: documents of examples with the settings that the reader chooses.
 
 GET /api/explanation?operator=conv2d&stride=2     the document with these settings, see document.py
     ...&typed=g*(abs(x)<=1)                       with this gradient in place of the function's own, see typed.py

@@ -59,7 +59,7 @@ def serve(subject: Subject, host: str, port: int, opened: Callable[[str], None])
 
 
 def _of(subject: Subject) -> tuple[Mapping[str, Any], Mapping[str, Answer], Mapping[str, Any] | None]:
-    """What the page is told, the answers that it can ask for, and the map of a model's layers."""
+    """Return the page's data, the answers that it can request, and the map of a model's layers."""
     if isinstance(subject, ModelExplanation):
         return {}, of_model.answers_of(subject), subject.to_dict()
     if isinstance(subject, Explanation):

@@ -1,1 +1,1 @@
-"""What TensorBoard shows of a training: files that tensorboardX writes."""
+"""TensorBoard logs of a training run: files that tensorboardX writes."""

@@ -231,7 +231,7 @@ class SummaryWriter:
         self._send("add_mesh", tag, vertices, colors, faces, config_dict, global_step, walltime)
 
     def add_custom_scalars(self, layout: dict[str, Any]) -> None:
-        """Which curves TensorBoard shows together: {category: {chart: ["Multiline" or "Margin", tags]}}."""
+        """Group curves into charts: {category: {chart: ["Multiline" or "Margin", tags]}}."""
         self._send("add_custom_scalars", layout)
 
     def add_hparams(

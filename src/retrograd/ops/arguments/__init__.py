@@ -1,1 +1,1 @@
-"""What calls are given: checks, and older forms."""
+"""Argument handling: checks, errors for calls that do not fit a signature, and alternative forms of calls."""

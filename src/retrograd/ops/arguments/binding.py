@@ -48,7 +48,7 @@ def require_bound(name: str, signature: inspect.Signature, args: tuple[Any, ...]
 
 
 def _problem(signature: inspect.Signature, args: tuple[Any, ...], given: Mapping[str, Any]) -> str:
-    """What is wrong with a call, where inspect's own words do not say it."""
+    """Return a message for a call that does not fit the signature, or "" where ``inspect``'s own message is clear."""
     parameters = signature.parameters.values()
     by_place = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     unknown = [key for key in given if key not in signature.parameters]

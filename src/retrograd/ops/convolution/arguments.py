@@ -199,7 +199,7 @@ def _shapes(xs: Sizes, ws: Sizes) -> str:
 
 
 def _reach(window: Window) -> Pairs:
-    """How many positions before and after x the output of a transposed convolution depends on.
+    """Return the number of positions before and after x, per axis, that the output of a transposed convolution reads.
 
         y[o] = sum of x[i] w[r] over r and all integers i with i*stride + r*dilation - lo = o
 

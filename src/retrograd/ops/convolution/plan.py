@@ -1,4 +1,4 @@
-"""How convolutions are computed: the algorithm that runs, its cost, and a setting that excludes transforms.
+"""The plan of a convolution: the algorithm that runs, its cost, and a setting that excludes transforms.
 
 The compiled kernels choose by a cost model of the shapes alone, see kernels/convolution/algorithm.py. Direct algorithms
 sum products. Winograd's F(4x4, 3x3) transforms tiles of input and weights: up to four times fewer multiplications, and
@@ -68,7 +68,7 @@ class exact_convolution:  # noqa: N801  a function to its callers, a class so th
 
 @dataclass(frozen=True, slots=True)
 class ConvPass:
-    """How one pass of a convolution is computed.
+    """The plan of one pass of a convolution: its algorithm and the cost of the alternatives.
 
     algorithm: "direct", "depthwise", "pointwise", "winograd", or a name of the textbook set
     form: of the direct algorithm for few channels: "narrow", "planar" or "fold"; of "pointwise": "line" where all
@@ -93,7 +93,7 @@ class ConvPass:
 
 @dataclass(frozen=True, slots=True)
 class ConvPlan:
-    """How a convolution or a transposed one is computed; str() of it is a table.
+    """The plan of a convolution or a transposed convolution, pass by pass; ``str()`` formats it as a table.
 
     title: the arguments and the kernel set
     output: the forward pass; input_gradient, weight_gradient: the backward
@@ -134,7 +134,7 @@ def conv_plan(
     workspace: float | None = None,
     dtype: Any = "float32",
 ) -> ConvPlan:
-    """How a convolution of these shapes and its gradients would be computed now; nothing is computed.
+    """Return the plan for a convolution of these shapes and for its gradients, without computing any of them.
 
     The arguments are those of ``conv1d`` to ``conv3d``, or with transposed=True of ``conv_transpose1d`` to ``3d``;
     weight_shape decides the number of axes. The choice depends on them, on the kernel set, on ``exact_convolution`` and

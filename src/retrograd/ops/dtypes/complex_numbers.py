@@ -1,4 +1,4 @@
-"""What scripts ask about complex numbers, answered for real ones, which are all that tensors hold."""
+"""PyTorch's operators for complex numbers, such as ``conj`` and ``imag``, on tensors, which hold real numbers only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a tensor is and what type it has: ``to``, ``type``, ``cpu``, ``float`` and their like, as methods of Tensor."""
+"""Conversions of a tensor's device and type: ``to``, ``type``, ``cpu``, ``float`` and the like, as Tensor methods."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _TYPE_NAMES = {dtype: f"torch.{name}" for name, dtype in TENSOR_TYPES.items()}
 
 
 class Destination(NamedTuple):
-    """What a call of ``to`` asks for."""
+    """The parsed arguments of ``to``."""
 
     dtype: np.dtype[Any] | None
     copy: bool

@@ -1,4 +1,4 @@
-"""What can be asked of tensors and their types: functions of the package, and methods where PyTorch has them."""
+"""Queries about tensors and their types: functions of the package, and methods where PyTorch has them."""
 
 from __future__ import annotations
 

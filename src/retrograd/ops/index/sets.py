@@ -19,9 +19,9 @@ __all__ = ["isin", "unique_consecutive", "unravel_index"]
 
 @operator(dtypes="bihf")
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Where an element is among ``test_elements``: Tensors, or one of the two a number; no gradient.
+    """True where an element is in ``test_elements``; either argument may be a number, but not both; no gradient.
 
-    assume_unique: all elements of each differ; the result is the same. invert: where it is not
+    assume_unique: all elements of each differ; the result is the same. invert: True where it is not
 
     Raises:
         TypeError: neither is a Tensor, or one is neither a Tensor nor a number.

@@ -1,4 +1,4 @@
-"""What losses share: the reduction, the checks of operands, and the Function of a loss of single elements."""
+"""Helpers shared by the losses: the reduction, operand checks, and the Function of an element-wise loss."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def averaged(loss: AnyLoss) -> AnyLoss:
 
 
 def reduction_of(name: str, size_average: bool | None, reduce: bool | None) -> str:
-    """What ``size_average`` and ``reduce`` mean as a ``reduction``, with PyTorch's warning.
+    """Return the ``reduction`` that ``size_average`` and ``reduce`` stand for, with PyTorch's warning.
 
     Raises:
         TypeError: one is neither a bool nor None; a ``reduction`` is given by its name.

@@ -1,1 +1,1 @@
-"""Where tensors are and how they lie in memory."""
+"""Devices, memory layouts and storages of tensors."""

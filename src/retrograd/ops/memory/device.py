@@ -148,7 +148,7 @@ def as_any_device(name: str, device: Any) -> str:
 
 
 def device_of(x: Tensor) -> device:
-    """Where the elements of a tensor are."""
+    """Return the device that holds the elements of a tensor."""
     found = name_of(x.array)
     return CPU if found == "cpu" else device(found)
 

@@ -19,7 +19,7 @@ __all__ = [
 
 
 class _Named:
-    """What is one of a few values, each a name of the package."""
+    """A named constant of the package, written and pickled as ``retrograd.NAME``."""
 
     __slots__ = ("_name",)
 
@@ -34,7 +34,7 @@ class _Named:
 
 
 class layout(_Named):  # noqa: N801  PyTorch's name
-    """How a tensor's elements are found: every Tensor is ``strided``."""
+    """The layout of a tensor's elements in memory; every Tensor is ``strided``."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""How a tensor lies in memory: strides, addresses, storages, views of its bytes."""
+"""The memory of a tensor: strides, addresses, storages, and views of its bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .storage import Storage, offset_of
 
 
 def stride(input: Tensor, dim: int | None = None) -> Any:
-    """How many elements lie between neighbours along each axis in memory, or along the axis ``dim``.
+    """Return the strides in elements: the distance in memory between neighbors along each axis, or along ``dim``.
 
     Raises:
         IndexError: input has no such axis.

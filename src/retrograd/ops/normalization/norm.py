@@ -1,4 +1,4 @@
-"""What the norms share: the gradient, and the checks of weight and bias."""
+"""Base class and helpers of the normalization operators: the gradient, and checks of weight and bias."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def ge(input: Tensor, other: Tensor | float) -> Tensor:
 
 @operator(methods="isnan", numpy="isnan", dtypes="bihf")
 def isnan(input: Tensor) -> Tensor:
-    """Where input is NaN."""
+    """True where input is NaN."""
     if interpreters and (seen := interpreted(isnan, locals())) is not None:
         return seen
     return _test("isnan", input, False)
@@ -110,7 +110,7 @@ def isnan(input: Tensor) -> Tensor:
 
 @operator(methods="isinf", numpy="isinf", dtypes="bihf")
 def isinf(input: Tensor) -> Tensor:
-    """Where input is inf or -inf."""
+    """True where input is inf or -inf."""
     if interpreters and (seen := interpreted(isinf, locals())) is not None:
         return seen
     return _test("isinf", input, False)
@@ -118,7 +118,7 @@ def isinf(input: Tensor) -> Tensor:
 
 @operator(methods="isfinite", numpy="isfinite", dtypes="bihf")
 def isfinite(input: Tensor) -> Tensor:
-    """Where input is neither NaN nor infinite."""
+    """True where input is neither NaN nor infinite."""
     if interpreters and (seen := interpreted(isfinite, locals())) is not None:
         return seen
     return _test("isfinite", input, True)
@@ -126,7 +126,7 @@ def isfinite(input: Tensor) -> Tensor:
 
 @operator(methods="isposinf", dtypes="bihf")
 def isposinf(input: Tensor) -> Tensor:
-    """Where input is inf."""
+    """True where input is inf."""
     if interpreters and (seen := interpreted(isposinf, locals())) is not None:
         return seen
     return _equal_to("isposinf", input, math.inf)
@@ -134,7 +134,7 @@ def isposinf(input: Tensor) -> Tensor:
 
 @operator(methods="isneginf", dtypes="bihf")
 def isneginf(input: Tensor) -> Tensor:
-    """Where input is -inf."""
+    """True where input is -inf."""
     if interpreters and (seen := interpreted(isneginf, locals())) is not None:
         return seen
     return _equal_to("isneginf", input, -math.inf)
@@ -151,7 +151,7 @@ def isreal(input: Tensor) -> Tensor:
 
 @operator(methods="signbit", numpy="signbit", dtypes="bihf")
 def signbit(input: Tensor) -> Tensor:
-    """Where input has the sign bit: it is below 0, or -0.0."""
+    """True where the sign bit of input is set: for negative numbers and for -0.0."""
     if interpreters and (seen := interpreted(signbit, locals())) is not None:
         return seen
     return wrap(kernels.signbit(_pair("signbit", input, input)[0]))
@@ -159,7 +159,7 @@ def signbit(input: Tensor) -> Tensor:
 
 @operator(methods="isclose", dtypes="bihf")
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """Where |input - other| <= atol + rtol * |other|; infinities are close to themselves alone.
+    """True where |input - other| <= atol + rtol * |other|; an infinity is close only to itself.
 
     equal_nan: NaN is close to NaN.
 
@@ -206,7 +206,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 @operator(methods="logical_and", in_place=True, numpy="logical_and", dtypes="bihf")
 def logical_and(input: Tensor, other: Tensor) -> Tensor:
-    """Where both are not 0; shapes broadcast."""
+    """True where both are nonzero; shapes broadcast."""
     if interpreters and (seen := interpreted(logical_and, locals())) is not None:
         return seen
     return wrap(kernels.logical_and(*_pair("logical_and", input, other)))
@@ -214,7 +214,7 @@ def logical_and(input: Tensor, other: Tensor) -> Tensor:
 
 @operator(methods="logical_or", in_place=True, numpy="logical_or", dtypes="bihf")
 def logical_or(input: Tensor, other: Tensor) -> Tensor:
-    """Where at least one is not 0; shapes broadcast."""
+    """True where at least one is nonzero; shapes broadcast."""
     if interpreters and (seen := interpreted(logical_or, locals())) is not None:
         return seen
     return wrap(kernels.logical_or(*_pair("logical_or", input, other)))
@@ -222,7 +222,7 @@ def logical_or(input: Tensor, other: Tensor) -> Tensor:
 
 @operator(methods="logical_xor", in_place=True, numpy="logical_xor", dtypes="bihf")
 def logical_xor(input: Tensor, other: Tensor) -> Tensor:
-    """Where exactly one is not 0; shapes broadcast."""
+    """True where exactly one is nonzero; shapes broadcast."""
     if interpreters and (seen := interpreted(logical_xor, locals())) is not None:
         return seen
     return wrap(kernels.logical_xor(*_pair("logical_xor", input, other)))
@@ -230,7 +230,7 @@ def logical_xor(input: Tensor, other: Tensor) -> Tensor:
 
 @operator(methods="logical_not", in_place=True, numpy="logical_not", dtypes="bihf")
 def logical_not(input: Tensor) -> Tensor:
-    """Where input is 0."""
+    """True where input is 0."""
     if interpreters and (seen := interpreted(logical_not, locals())) is not None:
         return seen
     return wrap(kernels.logical_not(_pair("logical_not", input, input)[0]))

@@ -1,4 +1,4 @@
-"""What element-wise operators share: the checks of their operands."""
+"""Base classes and operand checks of the element-wise operators."""
 
 from __future__ import annotations
 

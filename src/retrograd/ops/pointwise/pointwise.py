@@ -23,7 +23,7 @@ on_tensors: dict[str, Callable[..., Tensor]] = {}  # the operator of each primit
 
 
 def apply_primitive(name: str, operands: tuple[Any, ...]) -> Tensor:
-    """What a primitive of a formula means on Tensors."""
+    """Apply a primitive of a formula to Tensors."""
     return on_tensors[name](*operands)
 
 
@@ -44,7 +44,7 @@ def _load(formula: Any) -> Callable[..., Any]:
 def carried(
     composed: Formula, kernel: Callable[..., Any], operands: Sequence[Tensor], numbers: Sequence[Any] = ()
 ) -> Tensor:
-    """What formulas make of Tensors: recorded operator by operator, or without a record by the kernel made of them."""
+    """Apply a formula to Tensors: recorded operator by operator, or without a record in one kernel."""
     if recording():
         result: Tensor = composed(*operands, *numbers)
         return result

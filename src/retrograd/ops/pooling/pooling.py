@@ -262,7 +262,7 @@ def _pool_plan(
 
 
 def _missing(i: int, r: int, s: int, d: int, low: int, high: int) -> int:
-    """How many positions an axis is shorter than its only window, which ``ceil_mode`` keeps: 0 if it keeps none."""
+    """Return how many positions an axis lacks for its only window, which ``ceil_mode`` keeps; 0 if it keeps none."""
     count = d * (r - 1) + 1 - (low + i + high)
     return count if 0 < count < s and meets(-low, r, d, i) else 0
 

@@ -137,7 +137,7 @@ def _summed(x: Tensor, word: str, needed: set[str]) -> tuple[Tensor, str]:
 
 @lru_cache(maxsize=256)
 def _path(words: tuple[str, ...], output: str, shapes: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
-    """Which operands to multiply next; each result is appended to the remaining operands."""
+    """Return the operands to multiply at each step; each result is appended to the remaining operands."""
     if len(words) < 3:
         return [tuple(range(len(words)))]
     arrays = [broadcast_to(zeros((), np.float32), shape) for shape in shapes]  # only their shapes count

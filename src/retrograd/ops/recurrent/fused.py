@@ -142,7 +142,7 @@ def composed_grad(
 
 
 def boxed(saved: Any) -> np.ndarray:
-    """What a kernel set saves, as an array of one object: freed once the sweep has used it."""
+    """Wrap the state that a kernel set saves in an array of one object, which is freed once the sweep has used it."""
     box = empty(1, object)
     box[0] = saved
     return box

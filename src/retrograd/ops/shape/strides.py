@@ -31,7 +31,7 @@ _MOST = 2**60  # elements: more than any memory has
 
 
 class Layout(NamedTuple):
-    """Where elements lie: element (i, j, ...) at ``start`` + i stride[0] + j stride[1] + ..."""
+    """The layout of a view: element (i, j, ...) is at position ``start`` + i stride[0] + j stride[1] + ..."""
 
     shape: Shape
     stride: Shape

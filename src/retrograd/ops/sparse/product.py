@@ -16,7 +16,7 @@ __all__: list[str] = []
 
 
 class Pattern:
-    """Where the entries of a matrix are, row by row: entry k in row row_of[k] and column column_of[k]."""
+    """The sparsity pattern of a matrix, sorted by row: entry k is in row row_of[k] and column column_of[k]."""
 
     def __init__(self, row_of: np.ndarray, column_of: np.ndarray, shape: tuple[int, int]) -> None:
         self.row_of, self.column_of, self.shape = row_of, column_of, shape

@@ -1,4 +1,4 @@
-"""How a special function becomes an operator: its values are a kernel's, its derivative is made of other operators."""
+"""Special functions as operators: a kernel computes the values, other operators the derivative."""
 
 from __future__ import annotations
 
