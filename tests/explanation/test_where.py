@@ -186,3 +186,10 @@ def test_what_is_none() -> None:
         source_map(3)
     with pytest.raises(ValueError, match="this tensor is not the result of a recorded operation"):
         source_map(rg.ones(2))
+
+
+def test_every_step_of_several_gradients_has_its_place() -> None:
+    x, y = rg.tensor([1.0, 2.0], requires_grad=True), rg.tensor([3.0, 4.0], requires_grad=True)
+    for function in (rg.xlogy, rg.mul, rg.div, rg.atan2, rg.maximum, rg.pow, rg.hypot):
+        for step in ran(function, (x, y), {})["backward"]:
+            assert step.kernel.file != "?" and step.kernel.line, step

@@ -121,3 +121,14 @@ def test_the_end_of_an_epoch_is_taken_up_at_either_side(make_trainer: Callable[.
         again = make_trainer(f"again-{number}")
         again.load_state_dict(state)
         assert again.steps == state["steps"]
+
+
+def test_a_refused_state_leaves_no_entry_of_its_groups(make_trainer: Callable[..., Trainer]) -> None:
+    trainer = make_trainer()
+    state = copy.deepcopy(trainer.state_dict())
+    before = frozen(trainer.state_dict())
+    state["optimizer"]["param_groups"][0]["mine"] = 1
+    state["model"] = {}
+    with pytest.raises(RuntimeError, match="issing"):
+        trainer.load_state_dict(state)
+    assert frozen(trainer.state_dict()) == before

@@ -30,6 +30,7 @@ from ..engine.operator import OPERATORS, Operator
 from ..engine.steps import Step, Steps, record_steps
 from ..engine.sweep import grad
 from ..engine.tensor import Tensor
+from ..formulas.table import Together
 from ..kernels.interface import leaves
 from ..nn import modules as layers
 from ..nn.module import Module
@@ -456,7 +457,10 @@ def _reached(results: Sequence[Tensor], args: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _ran(step: Step, text: str) -> Ran:
-    kernel = _stop(2, "kernel", step.name, inspect.unwrap(step.run))
+    function: Any = inspect.unwrap(step.run)
+    if isinstance(function, Together):  # several gradients as one: the first says where they are
+        function = inspect.unwrap(function.parts[0])
+    kernel = _stop(2, "kernel", step.name, function)
     roles = {"textbook": "textbook", "formulas": "formula"}
     kernel = replace(kernel, role=roles.get(part_of(str(_ROOT / kernel.file)), kernel.role))
     try:

@@ -188,6 +188,9 @@ class Trainer(Fit):
         try:
             self._restore(state)
         except Exception:
+            for group, old in zip(self.optimizer.param_groups, before["optimizer"]["param_groups"], strict=True):
+                for name in group.keys() - old.keys():  # entries of the file; load_state_dict keeps a user's own
+                    del group[name]
             self._restore(before)
             raise
 

@@ -201,7 +201,7 @@ def _unit(x: Tensor, along: int, eps: float) -> Tensor:
     # at length 0, use the derivative of the root at 1
     root = sqrt(_divisor(square))
     longer = kernels.maximum(length, from_host(eps, length.dtype, like=length))
-    return x / (root + wrap(kernels.sub(longer, root.array)))
+    return x / (root - wrap(root.array) + wrap(longer))  # the value is that of longer, with no rounding of 1 + eps
 
 
 def _divisor(y: Tensor) -> Tensor:
