@@ -59,7 +59,7 @@ def synchronize(device: Any = None) -> None:
 
 
 def refuse(name: str) -> NoReturn:
-    """What every function that needs a device raises."""
+    """Raise the RuntimeError of every function that needs an accelerator."""
     raise RuntimeError(
         f"{name}: there is no accelerator; there is one device, the CPU, and every tensor is on it. Call this only if "
         "is_available()"

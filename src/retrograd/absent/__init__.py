@@ -36,7 +36,7 @@ def pytorch_names() -> dict[str, list[str]]:
 
 
 def missing(module: str, name: str) -> AttributeError:
-    """What the ``__getattr__`` of a module raises: Python's own words, but for a name that PyTorch has there."""
+    """Return the error for a missing module attribute: Python's message, unless PyTorch has the name there."""
     namespace = module.replace(_PACKAGE, "torch", 1)
     if name.startswith("_") or name not in pytorch_names().get(namespace, ()):
         return AttributeError(f"module {module!r} has no attribute {name!r}")
@@ -87,7 +87,7 @@ def attach_to_class(cls: type, namespace: str) -> None:
     names = frozenset(name for name in known if not hasattr(cls, name))
 
     def __dir__(self: Any) -> list[str]:  # noqa: N807
-        """What is there, so that nothing else is completed or proposed."""
+        """List only the available names, so that no absent name is completed or suggested."""
         return [name for name in object.__dir__(self) if name not in names or hasattr(self, name)]
 
     for name in names:
@@ -105,7 +105,7 @@ def _error(owner: str, namespace: str, name: str) -> AttributeError:
 
 
 def _elsewhere(namespace: str, name: str) -> str:
-    """Where else the name, or what does the same, is to be had."""
+    """Return a clause that says where the name or an equivalent is available; empty if nowhere."""
     root = sys.modules[_PACKAGE]
     functions, methods = root.nn.functional.__all__, root.Tensor
     if namespace != "torch.nn.functional" and name in functions:

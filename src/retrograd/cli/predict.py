@@ -49,7 +49,7 @@ def _numbers(text: str) -> list[float]:
 
 
 def _options_of_onnx(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the command line says besides the file.
+    """Return the options for an ONNX model: mean, std and class names; empty for other models.
 
     Raises:
         UsageError: an option is for models of ONNX only, or the classes cannot be read.

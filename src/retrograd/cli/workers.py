@@ -27,7 +27,7 @@ def is_worker() -> bool:
 
 
 def launched() -> int:
-    """How many processes of this command srun or mpiexec has started; 1 without them."""
+    """Return the number of processes that srun or mpiexec started for this command; 1 without a launcher."""
     from ..distributed.processes.mpi import launched_size
 
     return launched_size()

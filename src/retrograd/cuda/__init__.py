@@ -36,7 +36,7 @@ __all__ = [
 
 
 class OutOfMemoryError(RuntimeError):
-    """What a GPU without free memory would raise; nothing here does."""
+    """The error of a GPU that has no free memory; nothing in this package raises it."""
 
 
 def is_available() -> bool:

@@ -1,4 +1,4 @@
-"""What is said when a part of torch.distributed is asked for that is not here."""
+"""Errors for the parts of torch.distributed that this package does not have."""
 
 from __future__ import annotations
 

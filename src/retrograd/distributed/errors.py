@@ -1,4 +1,4 @@
-"""What goes wrong between processes."""
+"""Exceptions of communication between processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which values a parameter or a sample may have: ``constraint.check(value)`` says it of each event."""
+"""Constraints on the values of parameters and samples: ``constraint.check(value)`` checks each event."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Constraint:
     event_dim = 0
 
     def check(self, value: Tensor) -> Tensor:
-        """Where the value is one of the set."""
+        """Return a mask of the events of ``value`` that are in the set."""
         raise NotImplementedError("check: a Constraint must define it")
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class independent(Constraint):  # noqa: N801  PyTorch's name
         self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
 
     def check(self, value: Tensor) -> Tensor:
-        """Where all elements of the last axes are in the set."""
+        """Return a mask of the events whose elements, along the last axes, are all in the base constraint's set."""
         found = self.base_constraint.check(value).array
         return wrap(kernels.all_of_event(found, self.reinterpreted_batch_ndims))
 
@@ -104,7 +104,7 @@ class cat(Constraint):  # noqa: N801  PyTorch's name
         self.event_dim = max(each.event_dim for each in self.cseq)
 
     def check(self, value: Tensor) -> Tensor:
-        """Where each part is in its set."""
+        """Return the masks of the parts, each by its own constraint, joined along the axis."""
         along, ends = moveaxis(value.array, self.dim, 0), [*accumulate(self.lengths)]
         begins: list[Any] = [0, *ends[:-1]]
         places = [slice(begin, end) for begin, end in zip(begins, [*ends[:-1], None], strict=True)]
@@ -116,7 +116,7 @@ class cat(Constraint):  # noqa: N801  PyTorch's name
 def _within(
     value: Tensor, low: Any, high: Any, with_low: bool = True, with_high: bool = True, whole: bool = False
 ) -> Tensor:
-    """Where a value is between bounds, which are Tensors, numbers or None."""
+    """Return a mask of the elements within the bounds, which are Tensors, numbers or None; `whole`: and integral."""
     low, high = (bound.array if isinstance(bound, Tensor) else bound for bound in (low, high))
     return wrap(kernels.within_bounds(value.array, low, high, with_low, with_high, whole))
 

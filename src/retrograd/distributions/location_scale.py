@@ -1,4 +1,4 @@
-"""What distributions of loc + scale * z share, z of a fixed distribution."""
+"""Base class of distributions of loc + scale * z, where z has a fixed distribution."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class MixtureSameFamily(Distribution):
 
     @property
     def mixture_distribution(self) -> Categorical:
-        """Which component."""
+        """The distribution of the component's index."""
         return self._mixture
 
     @property

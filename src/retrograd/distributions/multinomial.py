@@ -17,7 +17,7 @@ __all__ = ["Multinomial"]
 
 
 class Multinomial(OverCategorical):
-    """How often each of K classes comes in ``total_count`` draws, see ``Categorical``; values (..., K).
+    """The counts of K classes in ``total_count`` draws of a ``Categorical``; values (..., K).
 
     validate_args: whether parameters and values are checked
 

@@ -1,4 +1,4 @@
-"""What distributions share whose values are made of those of a ``Categorical``."""
+"""Base class of distributions whose values are built from those of a ``Categorical``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What relaxed distributions share: the parameters of the distribution that is transformed."""
+"""Base class of relaxed distributions, with the parameters of the distribution that is transformed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What distributions share: parameters as Tensors of one shape, logits and probabilities, random numbers."""
+"""Helpers of the distributions: parameters as Tensors of one shape, logits and probabilities, random numbers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def uniform(shape: Shape, like: Tensor) -> Tensor:
 
 
 def drawn(draw: Callable[[np.random.Generator], Any], like: Tensor) -> Tensor:
-    """What a method of NumPy's generator returns, in ``like``'s type."""
+    """Return what ``draw`` gets from NumPy's generator, in ``like``'s type."""
     return wrap(exact("cast")(from_host(draw(chosen("sample", None)), like=like.array), like.array.dtype))
 
 

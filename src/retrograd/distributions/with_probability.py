@@ -1,4 +1,4 @@
-"""What distributions share whose parameter is the probability of one outcome."""
+"""Base class of distributions whose parameter is the probability of one outcome."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Watch:
 
 
 def describe_origin(node: Node) -> str:
-    """Where a node was made, as far as that is known: its module, and the user's line."""
+    """Describe where a node was made, as far as it is known: its module and the user's line."""
     running = getattr(node, "modules", None)
     place = getattr(node, "place", None)
     text = f" in {running[0].described(running)}" if running else ""

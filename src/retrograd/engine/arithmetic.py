@@ -1,4 +1,4 @@
-"""How the engine adds and copies arrays."""
+"""Addition and copies of arrays for the engine."""
 
 from __future__ import annotations
 

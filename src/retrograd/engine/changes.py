@@ -98,7 +98,7 @@ def mark(arrays: Iterable[np.ndarray], operator: str, place: Place | None = None
 
 
 class _Part:
-    """Where the elements of an array of NumPy lie. It keeps no memory alive: ask only while the memory is there."""
+    """The memory layout of a NumPy array, which does not keep the memory alive: use it only while the memory exists."""
 
     __slots__ = ("__array_interface__",)
 

@@ -311,7 +311,7 @@ class Check:
         )
 
     def _diagnosis(self, output: Tensor, o: int, i: int, numeric: Jacobians, wrong: np.ndarray) -> str:
-        """What is wrong with a block of the Jacobian; entries at kinks of the function count as right."""
+        """Describe the errors in a block of the Jacobian; entries at kinks of the function are diagnosed separately."""
         a, n, shape = self.analytic[o][i], numeric[o][i], self.wanted[i].shape
         below, above, jumps = self._slopes(o, i, wrong)
         with np.errstate(invalid="ignore"):

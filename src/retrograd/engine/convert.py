@@ -161,7 +161,7 @@ def zeros_of_extents(*places: Any) -> np.ndarray:
 
 
 def _large_integers(array: np.ndarray, wanted: np.dtype[Any] | None) -> np.ndarray:
-    """What NumPy made of Python ints beyond int64, in the type that is wanted."""
+    """Convert an array made from Python ints beyond int64 to the requested type; return any other array unchanged."""
     items: list[Any] = array.reshape(-1).tolist()
     beyond = [item for item in items if type(item) is int and not -(2**63) <= item < 2**63]
     if not beyond or not all(isinstance(item, int | float) for item in items):

@@ -1,6 +1,6 @@
-"""What is wrong with a wrong Jacobian: common mistakes in a backward, recognised by their effect on the numbers.
+"""Diagnosis of a wrong Jacobian: common mistakes in a backward, recognized by their effect on the numbers.
 
-A Jacobian has shape (elements of the output, elements of the input); row k is what backward makes of the
+A Jacobian has shape (elements of the output, elements of the input); row k is the result of backward for the
 upstream gradient that is 1 at output element k and 0 elsewhere.
 """
 
@@ -127,7 +127,7 @@ def _transpose(full: np.ndarray, first: int, shape: tuple[int, ...], axis: int, 
 
 
 def _describe_dropped(dropped: np.ndarray, output_shape: tuple[int, ...], input_shape: tuple[int, ...]) -> str:
-    """Where the missing entries are, if they fill an index of an axis."""
+    """Describe the missing entries, and the indices of each axis that they are confined to, if any."""
     count = int(dropped.sum())
     text = f"a part of the gradient is dropped: {count} of {dropped.size} entries are zero, the others are right"
     full = dropped.reshape(*output_shape, *input_shape)

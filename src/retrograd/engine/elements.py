@@ -1,4 +1,4 @@
-"""What Python and NumPy ask of a tensor's elements: how many there are, and the array, lists and numbers of them."""
+"""Conversions of a tensor to Python and NumPy: its length, and its elements as an array, lists or numbers."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def _join(cls: type[Function]) -> None:
 
 
 def _strip_history(node: Node, output: Any, args: tuple[Any, ...]) -> Any:
-    """What forward returned: checked, without history, and no argument itself unless it is dirty."""
+    """Return the checked outputs of forward, without history; an argument is returned itself only if it is dirty."""
     arguments = {id(arg) for arg in args}
     if type(output) is tuple:
         return tuple([_strip_one(node, item, arguments) for item in output])

@@ -42,7 +42,7 @@ class HookDict(dict[int, Any]):
 
 
 class RemovableHandle:
-    """What registering a hook returns: ``remove()`` takes the hook off; so does the end of ``with handle:``."""
+    """The handle of a registered hook: ``remove()`` removes the hook, and so does the end of ``with handle:``."""
 
     def __init__(self, hooks: HookDict, hook: Any, prepend: bool = False) -> None:
         self.id = _next_id()

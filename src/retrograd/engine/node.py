@@ -155,7 +155,7 @@ class Node:
 
 
 class AccumulateGrad:
-    """Where the gradient of a leaf ends: `variable` is the leaf.
+    """The node at which the gradient of a leaf is accumulated: `variable` is the leaf.
 
     It is made when `next_functions` is read. A leaf has the same one as long as anybody holds it.
     """

@@ -49,13 +49,13 @@ OPERATORS: list[Operator] = []  # those of this package, in the order of their d
 
 
 class Operator:
-    """What is known about an operator.
+    """The description of an operator: its function, gradients, methods and element types.
 
     function: what users call, without the one around it that takes ``out=`` and NumPy's names of arguments.
     functions: the Functions that it records itself; none if it is made of other operators, or has no gradient.
-    domains: for each operand of an operator of single elements, between which numbers examples and tests draw it.
+    domains: for each operand of an element-wise operator, the range from which examples and tests draw it.
     methods: the names under which it is a method of Tensor. in_place: there are methods ``name_``, too.
-    numpy: the names of NumPy's functions of single elements that are this operator of a Tensor.
+    numpy: the names of NumPy's element-wise functions that run this operator when applied to a Tensor.
     dtypes: the element types that its Tensors may have; none if it takes no Tensor. A form in place also needs a result
     of the type that is overwritten.
     by_shape: its result depends on the shapes, types and numbers that it is given, and on no element of a Tensor.
@@ -96,7 +96,7 @@ class Operator:
 
     @property
     def mathematics(self) -> str:
-        """What it computes, then the gradient of each Function that it records, a line each."""
+        """The first line of its docstring, then the gradient of each Function that it records, a line each."""
         from ..explanation.source import gradient_of
 
         lines = [f"y: {(inspect.getdoc(self.function) or '').partition(chr(10))[0]}"]
@@ -263,7 +263,7 @@ class Interpreter(OneFlag):
         return self
 
     def call(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the call gives, not None; ``operator.run(args, kwargs)`` is what it gives without this interpreter."""
+        """Return the result of the call, not None; ``operator.run(args, kwargs)`` gives it without this interpreter."""
         return operator.run(args, kwargs)
 
 
@@ -314,7 +314,7 @@ def at(level: Level | None) -> Iterator[None]:
 
 
 def interpreted(function: Any, values: dict[str, Any]) -> Any:
-    """What the innermost interpreter makes of a call; None if the function is to run.
+    """Return the innermost interpreter's result for a call; None if the function itself is to run.
 
     values: the parameters by name; ``locals()`` of the function, before anything else is assigned.
     """

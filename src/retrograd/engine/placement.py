@@ -1,4 +1,4 @@
-"""Where the arrays of steps are: one arena for those that only the steps use, scratch of kernels included.
+"""Memory placement for steps: one arena for the arrays that only the steps use, scratch of kernels included.
 
 An array is *internal* if a step makes it and nobody but the steps holds it: no strong reference to it, to a view of it
 or to the array that owns its memory is left over when those of the steps are counted. So the gradients of parameters,
@@ -80,7 +80,7 @@ class _Block:
 
 
 class _Target(NamedTuple):
-    """Where a buffer of a plan was when the step was recorded: from a byte on, in a block, seen whole as an array."""
+    """The location of a plan's buffer when the step was recorded: its block, its first byte, and an array in it."""
 
     block: _Block
     start: int
@@ -221,7 +221,7 @@ def _plans(steps: Sequence[Step], blocks: dict[int, _Block]) -> dict[int, tuple[
 
 
 def _targets(at: int, step: Step, plan: Any, blocks: dict[int, _Block]) -> dict[int, _Target] | None:
-    """Where the buffers of a step's results were; None if its plan has them in another way than the step had."""
+    """Locate the buffers of a step's results; return None if its plan lays them out differently than the step did."""
     found: dict[int, _Target] = {}
     inputs = {each.buffer: (each, x) for each, x in zip(plan.inputs, _inputs(step), strict=True)}
     results = [*leaves(step.result)]

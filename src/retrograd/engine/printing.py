@@ -1,4 +1,4 @@
-"""How the elements of a tensor are printed."""
+"""Printing of a tensor's elements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """How tensors are printed from now on; what is None stays as it is.
+    """Set how tensors are printed; an option that is None keeps its value, except sci_mode.
 
     precision: digits after the point. threshold: with more elements than this, parts are left out, except for
     edgeitems at each end of an axis. linewidth: characters of a line. profile: "default", "short" or "full" sets all of

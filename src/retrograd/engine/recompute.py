@@ -38,7 +38,7 @@ class Deferred:
         self.items = [_drop_array(item) for item in saved]
 
     def restore(self, node: Node) -> list[Any]:
-        """What the node saved, in arrays of the second run."""
+        """Return the node's saved items, with the arrays of the second run in those that were dropped."""
         again = self.region.take(self.index)
         restored: list[Any] = []
         if len(again) == len(self.items):
@@ -164,7 +164,7 @@ class Region:
         return result
 
     def take(self, index: int) -> Any:
-        """What node number `index` saved, computed again unless it is there; each can be taken once."""
+        """Return what node number `index` saved, recomputed unless it is available; each can be taken once."""
         if index not in self.recomputed:
             self._run_again()
         return self.recomputed.pop(index)

@@ -129,7 +129,7 @@ class Region:
 
 
 def edge_of(tensor: Tensor) -> Any:
-    """Where the gradient of a tensor goes, as in ``Node.edges``."""
+    """Return the edge that the gradient of a tensor flows to, as in ``Node.edges``; None if it flows nowhere."""
     if not tensor._requires_grad:
         return None
     edge = tensor._edge

@@ -1,4 +1,4 @@
-"""What gradcheck finds: faults, the report that lists them, and the error that carries it."""
+"""Results of gradcheck: faults, the report that lists them, and the error that holds the report."""
 
 from __future__ import annotations
 

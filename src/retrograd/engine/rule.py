@@ -125,7 +125,7 @@ def register_backward_rule(name: str, rule: Callable[..., Any]) -> None:
 
 
 class Active:
-    """What is active in a thread: the overrides of Functions, and the innermost call with a rule that runs."""
+    """The rules active in a thread: the overrides of Functions, and the innermost running call that has a rule."""
 
     __slots__ = ("functions", "region")
 
@@ -133,7 +133,7 @@ class Active:
         self.functions, self.region = functions, region
 
     def within(self) -> Active | None:
-        """What is active in a backward sweep: what it records is part of the call that runs, if one does."""
+        """Return the rules active in a backward sweep, whose nodes are part of the running call, if there is one."""
         if self.region is None:
             return None
         return Active(_NONE, self.region) if self.functions else self
@@ -282,7 +282,7 @@ def _of(operator: Any) -> Operator | type[Function]:
 
 
 class _Calls:
-    """How many calls were recorded within an override. It is apart from the override: a cycle would keep the rule."""
+    """The number of calls recorded within an override, separate from it so that no cycle keeps the rule alive."""
 
     __slots__ = ("count", "error", "operator", "rule")
 

@@ -1,4 +1,4 @@
-"""How the sweep runs a rule in place of the backward of a call.
+"""Run a rule in place of the backward of a call.
 
 The sweep visits nodes youngest first. When it comes to the first node of a region, everything younger has been visited,
 so the gradients of all results of the call are complete. The rule then runs in place of all nodes of the region. If it
@@ -78,7 +78,7 @@ def run_rule(region: Region, arrived: list[Arrived], outer: Outer) -> tuple[list
 
 
 def _place_in(results: Sequence[Any], each: Arrived) -> int:
-    """Which result of the call it is; what else of the call was used outside comes last."""
+    """Return the index among the call's results; any other output of the call that was used outside comes last."""
     place = each[0].order, each[1]
     return results.index(place) if place in results else len(results)
 
@@ -236,7 +236,7 @@ def _again(region: Region, other: Mapping[int, Tensor]) -> Any:
 
 
 def _places(region: Region, arrived: list[Arrived]) -> Sequence[int] | None:
-    """Which argument of its Function each edge of a call is, if the call is one node; -1: none."""
+    """Return the argument of its Function for each edge of a call, -1 for none; None if there is no such mapping."""
     node = arrived[0][0]
     if len(region.orders) > 1 or len(arrived) > 1 or len(node.outputs) > 1 or node.function._foreign:
         return None
@@ -374,7 +374,7 @@ class _Replaced:
         self.forward, self._rule = cls.forward, backward
 
     def backward(self, ctx: Node, *grads: Tensor) -> tuple[Any, ...]:
-        """What the rule returns; it may leave out trailing arguments without a gradient, such as numbers."""
+        """Return the rule's gradients; it may leave out trailing arguments without a gradient, such as numbers."""
         result = self._rule(ctx, *grads)
         several = (*result,) if isinstance(result, (tuple, list)) else (result,)
         edges = ctx.edges
@@ -384,10 +384,10 @@ class _Replaced:
 
 
 def _checked(true: TrueBackward, result: Any) -> list[Tensor | None]:
-    """What a rule returned, as one gradient for each edge.
+    """Return the result of a rule as one gradient for each edge.
 
     Raises:
-        RuntimeError: there is another number of gradients, or the shape or dtype of one differs from its tensor's.
+        RuntimeError: the number of gradients is wrong, or the shape or dtype of one differs from its tensor's.
         TypeError: one is neither a Tensor nor None.
     """
     edges = true.edges

@@ -1,4 +1,4 @@
-"""What a node saves for its backward, and how a backward gets it back.
+"""Saved tensors: stored by a node in forward, and restored for its backward.
 
 An argument of forward is saved as a pair (tensor, the array it held then), an ndarray as it is. An output and a tensor
 made inside forward have stand-ins, whose `restore` gives the tensor; a sparse tensor is its own.

@@ -50,10 +50,10 @@ class Step(NamedTuple):
         return [*arrays_in((given, self.kwargs))]
 
     def plan(self) -> Any:
-        """What the kernel does: machine code that is launched, and the memory that it needs; see ``kernel_set.plan``.
+        """Return the plan of the kernel: the machine code to launch, and the memory it needs; see ``kernel_set.plan``.
 
         Raises:
-            TypeError: it has no plan; the message says why.
+            TypeError: the kernel has no plan; the message says why.
         """
         return plan_of_function(self.run, self.args, self.kwargs)
 

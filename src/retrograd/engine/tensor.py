@@ -199,7 +199,7 @@ class Tensor(Elements):
 
     @property
     def grad_req(self) -> str:
-        """What a backward sweep does with this leaf's gradient: "add" it to `grad`, "write" it there, or "null".
+        """The treatment of this leaf's gradient in a backward sweep: "add" it to `grad`, "write" it there, or "null".
 
         "null": the leaf takes no part, as if it did not require a gradient; `grad` is not touched.
 
@@ -329,7 +329,7 @@ class Tensor(Elements):
         return f"tensor({', '.join(parts)})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: shape, dtype, range and a small picture."""
+        """Return the HTML that a notebook shows: shape, dtype, range and a small picture."""
         from ..explanation.notebook import as_html
 
         return as_html(self)

@@ -29,7 +29,7 @@ class Joined(Function):
 
 
 def join(node: Node, grads: Sequence[Any]) -> tuple[Any, ...]:
-    """What the backward of `node` returned, as gradients that depend on the arguments of its forward."""
+    """Return the gradients from the backward of `node`, made to depend on the arguments of its forward."""
     sources = [edge for edge in node.edges if edge is not None]
     return tuple([_join_one(item, sources) if isinstance(item, Tensor) else item for item in grads])
 

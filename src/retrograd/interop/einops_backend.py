@@ -19,7 +19,7 @@ __all__: list[str] = []
 
 
 class RetrogradBackend(AbstractBackend):  # type: ignore[misc]
-    """What einops asks of a library."""
+    """The backend through which einops computes on Tensors."""
 
     framework_name = "retrograd"
 

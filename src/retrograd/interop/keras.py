@@ -188,7 +188,7 @@ def _kind_of(name: str) -> str:
 
 
 def _kinds(module: Module) -> Sequence[str]:
-    """What Keras calls layers that can be this module, the likelier one first."""
+    """Return Keras's names for the layers that this module can stand for, the likeliest first."""
     if isinstance(module, RNNBase):
         one = {"lstm": "lstm", "gru": "gru"}.get(recurrent_mode(module), "simple_rnn")
         return ("bidirectional",) if module.bidirectional else (one,)

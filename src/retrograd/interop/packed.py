@@ -86,7 +86,7 @@ def load_packed(path: str | Path, into: Module | None = None) -> PackedModel:
 
 
 def _entries(found: Any) -> dict[str, Any]:
-    """What the description has, of our version."""
+    """Return the entries of the description, after checking its version."""
     version = found.get("version") if isinstance(found, dict) else None
     if version != _VERSION:
         raise ValueError(f"it has version {brief(version)}, this retrograd reads version {_VERSION}")

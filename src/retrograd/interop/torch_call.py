@@ -112,7 +112,7 @@ def _recorded(name: str, roots: list[Tensor], made: list[torch.Tensor], pairs: l
 
 
 class _Graph:
-    """What a backward of one call needs.
+    """The recorded graph of one call, for its backward.
 
     roots: its results that require gradients. leaves: those whose gradients PyTorch asks for, in its order.
     watched: tensors of PyTorch, ours of the same memory, and the versions that PyTorch counted.

@@ -74,7 +74,7 @@ class LowBit(Module):
         return weight, tuple(range(1, weight.array.ndim))
 
     def _own(self, name: str) -> dict[str, Tensor]:
-        """What a quantiser keeps for the tensor ``name``; nothing if there is none."""
+        """Return the tensors that a quantizer keeps for the tensor ``name``; empty if it keeps none."""
         return {key: self.__dict__[f"{name}_{key}"] for key in self._own_names.get(name, ())}
 
     def quantized(self, name: str = "weight") -> Tensor:

@@ -28,7 +28,7 @@ class Uniform:
 
     @property
     def count(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return (self.high - self.low) // self.stride + 1
 
     @property

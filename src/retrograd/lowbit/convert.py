@@ -44,10 +44,10 @@ class Change:
 
 @dataclass
 class Conversion:
-    """What a conversion changed and what it left, and how to undo it; str() gives it as text.
+    """The result of a conversion: the layers changed and left, and how to undo it; str() gives it as text.
 
     changed: the layers that are low-bit now. left: the other layers that have parameters, each with the reason.
-    new_parameters: whether there are parameters that an optimiser made before does not have.
+    new_parameters: whether there are parameters that an optimizer made before does not have.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What stands between two packed layers of a Sequential becomes part of the first, whose sums turn into codes.
+"""Fold the modules between two packed layers of a Sequential into the first, whose sums become codes.
 
 A batch norm and a sign are one comparison of a sum with an integer: every function between is monotone in the sum, so
 that bisection with the modules themselves finds the sum at which the bit changes. That is exact. Where the next layer

@@ -71,7 +71,7 @@ class _Summing(LowBit):
         return b
 
     def _window(self, *size: Any) -> Window:
-        """What a factor of the output needs."""
+        """Return the Window of the layer, from which a quantizer computes a factor of the output."""
         return _NoWindow()
 
     def _scaled(self, y: Tensor, factor: Tensor, b: Tensor | None) -> Tensor:

@@ -29,7 +29,7 @@ _KINDS = {getattr(room, name) for room in (layers, recurrent) for name in room._
 
 @dataclass
 class Packing:
-    """What became of a model: str() gives it as text.
+    """The result of packing a model: the layers packed, joined and left; str() gives it as text.
 
     packed: the low-bit layers and batch norms, each with what it became.
     joined: paths of modules that became part of a layer, each with the path of that.
@@ -212,10 +212,10 @@ def checked_classes(classes: Any) -> tuple[str, ...] | None:
 
 
 def checked_image(image: Any) -> dict[str, Any] | None:
-    """How a picture becomes an input, with a mean and std for each channel.
+    """Return the checked conversion of an image to an input, with a mean and std for each channel; None stays None.
 
     Raises:
-        ValueError: it is no dict of such entries.
+        ValueError: image is not a dict of such entries.
     """
     if image is None:
         return None

@@ -35,7 +35,7 @@ MOST_LISTED = 256  # numbers of a filter of any quantizer
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """What a packed layer hands to the next one instead of numbers: codes (N, *S, K), see ``specs/low_bit.py``."""
+    """The codes (N, *S, K) that a packed layer passes to the next one instead of numbers; see ``specs/low_bit.py``."""
 
     array: np.ndarray
     zero_point: int = 0

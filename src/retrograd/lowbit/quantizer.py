@@ -22,7 +22,7 @@ LEAST = 1e-8  # limit of learned steps and ranges, which stay positive
 
 
 class Window(Protocol):
-    """What a factor of the output needs of a layer."""
+    """The operations of a layer from which a quantizer computes a factor of the output."""
 
     def apart(self, x: Tensor) -> tuple[Tensor, int]:
         """x with its groups, if there are several, on an axis of their own, and the axis of a group's channels."""

@@ -1,4 +1,4 @@
-"""What layers for one, two and three axes differ in: the words of their docstrings."""
+"""Docstring templates for layers over one, two and three axes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ __all__ = ["Convertible"]
 
 
 class Convertible:
-    """What Module has of this kind."""
+    """Methods of Module that convert its tensors to another type or device."""
 
     parameters: Callable[..., Iterator[Parameter]]
     buffers: Callable[..., Iterator[Tensor]]

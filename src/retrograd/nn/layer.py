@@ -1,4 +1,4 @@
-"""What layers have in common: constructors and reprs from declared options, and docstrings from those of functions."""
+"""Base classes of layers: constructors and reprs from declared options, and docstrings from those of functions."""
 
 from __future__ import annotations
 
@@ -153,5 +153,5 @@ class OverAxes(Described):
 
     @classmethod
     def _general(cls) -> str:
-        """What holds for any number of axes."""
+        """Return the docstring that holds for any number of axes."""
         return cls.__bases__[0].__doc__ or ""

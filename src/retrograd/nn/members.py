@@ -1,4 +1,4 @@
-"""What lists and dicts of modules and those of parameters have in common."""
+"""Base classes of lists and dicts of modules or parameters."""
 
 from __future__ import annotations
 

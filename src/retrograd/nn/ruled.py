@@ -67,7 +67,7 @@ class Ruled:
         return rules | overridden()
 
     def _arguments(self) -> str:
-        """What repr shows in the brackets: ``extra_repr`` and the rule."""
+        """Return the arguments that repr shows in parentheses: ``extra_repr`` and the rule."""
         rule: Rule | None = self.__dict__.get("_backward_rule")
         shown: str = self.extra_repr()  # type: ignore[attr-defined]
         if rule is None:

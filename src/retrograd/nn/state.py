@@ -226,7 +226,7 @@ class Stated:
         return _register(self, "load_post", "register_load_state_dict_post_hook", hook)
 
     def get_extra_state(self) -> Any:
-        """What state_dict() has of this module beside tensors, under "_extra_state"; for a subclass to override."""
+        """Return the state other than tensors, for "_extra_state" in state_dict(); for a subclass to override."""
         raise RuntimeError(f"{type(self).__name__} has no extra state; override get_extra_state and set_extra_state")
 
     def set_extra_state(self, state: Any) -> None:
@@ -262,7 +262,7 @@ def _hooks(module: Any, kind: str) -> list[tuple[Any, ...]]:
 
 
 def _absent(found: IncompatibleKeys, strict: bool) -> list[str]:
-    """What is said of keys that are not in both."""
+    """Return the error messages for missing and unexpected keys; none unless strict."""
     kinds = (("Missing", found.missing_keys), ("Unexpected", found.unexpected_keys)) if strict else ()
     return [f"{kind} key(s) in state_dict: {_quoted(keys)}." for kind, keys in kinds if keys]
 

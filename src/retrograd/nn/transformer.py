@@ -40,7 +40,7 @@ Mask = Tensor | None
 
 
 class _Layer(Module):
-    """What both layers have: self-attention and the network, each with its norm and dropout."""
+    """Base class of both layers: self-attention and the feedforward network, each with its norm and dropout."""
 
     def __init__(
         self,

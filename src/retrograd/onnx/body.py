@@ -134,10 +134,10 @@ def _compute(step: Step, values: dict[str, Value], module: Any) -> None:
 
 @operator
 def compute_node(node: Node, operator: Operator, inputs: list[Value], more: dict[str, Any]) -> tuple[Value, ...]:
-    """What a node makes of its inputs. more: what the operator takes besides them.
+    """Compute the outputs of a node from its inputs. more: further arguments of the operator.
 
     Raises:
-        OnnxError: they do not fit, or an option is not here; the message names the node.
+        OnnxError: the inputs do not fit, or an option is not supported; the message names the node.
     """
     if interpreters and (seen := interpreted(compute_node, locals())) is not None:
         return seen

@@ -92,7 +92,7 @@ def _shape(shape: Any) -> tuple[int | str, ...]:
 
 
 def _as_value(given: Any) -> Value:
-    """What a caller gives for an input: a Tensor, an array, a list of them, or None."""
+    """Convert a caller's input (a Tensor, an array, a list of them, or None) to a Value."""
     if isinstance(given, list):
         return [_as_value(each) for each in given]
     return given if given is None or isinstance(given, Tensor) else value_of(given)

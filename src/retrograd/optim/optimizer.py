@@ -242,7 +242,7 @@ class Optimizer:
         return parameter.array.shape
 
     def settings(self, group: Group, counters: dict[str, Any], fresh: bool) -> dict[str, Any]:
-        """What the numbers of an update are taken from.
+        """Return the values that an update reads: the options of group, the counters, and the betas by name.
 
         fresh: whether this is the first step of these parameters.
         """

@@ -22,7 +22,7 @@ __all__ = ["ClippedNorm", "ClippedValue", "Noise", "Reversal", "Rounded", "guide
 
 
 def of_each(change: Callable[[Tensor], Tensor], found: Any) -> Any:
-    """What the true backward found, each gradient changed."""
+    """Apply a change to each gradient that the true backward found; None stays None."""
     if not isinstance(found, tuple):
         return None if found is None else change(found)
     return tuple([None if gradient is None else change(gradient) for gradient in found])

@@ -34,9 +34,9 @@ _CALIBRATION = 512  # images
 
 @dataclass(frozen=True)
 class _Kind:
-    """How a LeNet is quantised.
+    """The quantization of a LeNet.
 
-    inner: the quantisers of the layers between the first and the last. outer: of these two; None leaves them float.
+    inner: the quantizers of the layers between the first and the last. outer: of these two; None leaves them float.
     binary: activations are signs, so that a Hardtanh takes the place of ReLU. rate: factor of the learning rate.
     """
 

@@ -1,4 +1,4 @@
-"""What the studies share: the recipe of training, the table, and the page."""
+"""Helpers of the studies: the training recipe, the table, and the page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TASKS: dict[str, Callable[[], ImageTask]] = {"digits": digits_task, "mnist5k": m
 
 @dataclass(frozen=True)
 class Recipe:
-    """How each network of a study is trained: Adam, whose learning rate rises and then falls along half a cosine.
+    """The training recipe of a study: Adam, with a learning rate that rises and then falls along half a cosine.
 
     Raises:
         ValueError: a value is out of range; the message names the command's option.

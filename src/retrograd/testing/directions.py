@@ -24,7 +24,7 @@ _LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def second(call: Call, linear: bool) -> Iterator[str]:
-    """What is wrong with the second derivatives of a call."""
+    """Yield the faults in the second derivatives of a call."""
     return _Second(call, linear).faults()
 
 

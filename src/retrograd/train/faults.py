@@ -19,7 +19,7 @@ class TrainingError(RuntimeError):
 
 
 def first_not_finite(model: Module, x: Tensor) -> str:
-    """Where NaN or infinity first appears in ``model(x)``, as a clause for a message."""
+    """Find the first NaN or infinity in ``model(x)``; return a clause for a message that names its place."""
     if not np.isfinite(x.array).all():
         return "the batch itself holds NaN or infinity"
     if clause := bad_parameter(model):

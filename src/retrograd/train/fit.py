@@ -269,7 +269,7 @@ def _add(sums: dict[str, Any], loss: float, output: Tensor, target: Tensor) -> N
 
 
 def _right(output: Tensor, target: Tensor) -> int | None:
-    """How many of the samples are classified right; None if the targets are no classes."""
+    """Count the correctly classified samples; None if the targets are not classes."""
     classes = target.array.dtype == np.int64 and target.array.ndim == 1 and output.array.ndim == 2
     return int((output.array.argmax(1) == target.array).sum()) if classes else None
 

@@ -88,7 +88,7 @@ def _text_numbers(
 
 @dataclass(frozen=True)
 class _Network:
-    """How to build a network.
+    """The description of a network: how it is built, and its input and arguments.
 
     takes: the kind of its input.
     arguments: a check for each.

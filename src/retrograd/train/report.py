@@ -81,7 +81,7 @@ def report_page(
 
 
 def _workers(shares: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What each worker has done, in words."""
+    """Describe the shards and waiting time of each worker, and the workers lost."""
     found = {}
     for rank, share in enumerate(shares):
         waiting = share["waited"] / share["busy"] if share["busy"] else 0.0

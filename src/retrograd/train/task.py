@@ -1,4 +1,4 @@
-"""What to train (Task) and how (Settings)."""
+"""The training task (Task) and its settings (Settings)."""
 
 from __future__ import annotations
 

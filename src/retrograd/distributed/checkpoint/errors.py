@@ -1,4 +1,4 @@
-"""What goes wrong with checkpoints in several files."""
+"""The exception for checkpoints in several files."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from .structure import Kind, Node, word
 
 
 class Fitting:
-    """What is to be stored where.
+    """The plan for storing a checkpoint in a state: the copies and updates to make.
 
     kinds: dtype and shape of each saved tensor. new: makes the array for one that has no place yet.
 
@@ -28,9 +28,9 @@ class Fitting:
         self.updates: list[tuple[Any, Any, Any]] = []
 
     def fit(self, target: Any, node: Node, place: str = "state_dict") -> Any:
-        """What is to stand in place of ``target``: itself, filled later, or something new. Nothing is changed yet.
+        """Return the replacement for ``target``: itself, to be filled later, or a new value. Nothing is changed yet.
 
-        Where there is None, an empty dict or an empty list, it takes everything that was saved there.
+        None, an empty dict or an empty list takes everything that was saved in its place.
 
         Raises:
             CheckpointException: something of ``target`` is not in the checkpoint, or is of another kind or shape there.

@@ -49,7 +49,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What the metadata says: the tree, and of each tensor dtype, shape and pieces, which make up all of its rows."""
+    """A checkpoint's metadata: the tree, and each tensor's dtype, shape and pieces, which make up all of its rows."""
 
     node: Node
     kinds: Mapping[str, Kind]

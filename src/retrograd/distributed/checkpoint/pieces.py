@@ -1,4 +1,4 @@
-"""Who writes what: large tensors are cut by rows among the ranks that have them, small ones are dealt out by size."""
+"""Division of writes: large tensors are cut by rows among the ranks that have them, small ones dealt out by size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all collectives do: check their arguments, agree with the other processes, start, and store what comes."""
+"""The steps of every collective: check arguments, agree with the other processes, start, and store the results."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Collective:
         return found
 
     def combines(self, op: Any, array: np.ndarray) -> Callable[[], Any]:
-        """How elements like those of array are combined: what gives MPI's operation."""
+        """Set the operation that combines elements like those of array; return a function that gives MPI's."""
         check_op(self.name, op, array)
         self._op = op
         return lambda: getattr(mpi.load(), _OF_MPI.get(op, op))
@@ -166,10 +166,10 @@ def check_whole(caller: str, name: str, whole: np.ndarray, other: str, piece: np
 
 
 def sizes_of(caller: str, name: str, sizes: Sequence[int] | None, array: np.ndarray, count: int) -> list[int]:
-    """How many elements each of `count` pieces of array has; sizes: their extents along the first axis, None: equal.
+    """Return the number of elements in each of `count` pieces; sizes: their extents along the first axis, None: equal.
 
     Raises:
-        ValueError: they do not make up the array.
+        ValueError: the pieces do not make up the array.
     """
     total, row = array.shape[0], int(np.prod(array.shape[1:]))
     if sizes is None:

@@ -43,7 +43,7 @@ __all__ = [
 
 
 class ReduceOp:
-    """How elements are combined. AVG is the sum divided by the number of processes."""
+    """The operations that combine elements. AVG is the sum divided by the number of processes."""
 
     SUM, AVG, PRODUCT, MIN, MAX = "SUM", "AVG", "PRODUCT", "MIN", "MAX"
     BAND, BOR, BXOR = "BAND", "BOR", "BXOR"

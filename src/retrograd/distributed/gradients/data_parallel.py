@@ -248,7 +248,7 @@ class DistributedDataParallel(Module):
     # ---- parameters and buffers --------------------------------------------------------------------------------
 
     def reducer(self, parts: Parts) -> Reducer:
-        """What adds the gradients of the parameters that are trained now."""
+        """Return the Reducer for the parameters that are trained now, a new one if they have changed."""
         trained = parts.trained
         kinds = [(parameter.array.shape, parameter.array.dtype) for parameter in trained]
         found = self._reducer
@@ -264,7 +264,7 @@ class DistributedDataParallel(Module):
         return found
 
     def average(self, parts: Parts) -> BufferAverage | None:
-        """What averages the buffers over the shards of a batch; None if there is nothing to average."""
+        """Return the BufferAverage over the shards of a batch; None if there is nothing to average."""
         if not self._averages() or not (parts.averaged or parts.alike):
             return None
         averaged = pack(parts.averaged)

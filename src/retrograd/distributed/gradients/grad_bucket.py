@@ -1,4 +1,4 @@
-"""What a hook of DistributedDataParallel gets: the gradients of one bucket, with the names of torch.distributed."""
+"""The argument of DistributedDataParallel hooks: one bucket of gradients, with the names of torch.distributed."""
 
 from __future__ import annotations
 

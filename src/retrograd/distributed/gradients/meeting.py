@@ -32,16 +32,16 @@ class Meeting:
         self.own = share(shards, group.size(), group.rank())
 
     def cuts(self, samples: int) -> list[slice]:
-        """Where the samples that are here are cut into shards."""
+        """Return the slices that cut this process's samples into its shards."""
         ends = bounds(samples, len(self.own))
         return [slice(a, b) for a, b in zip(ends, ends[1:], strict=False)]
 
     def total(self, call: str, pieces: Sequence[np.ndarray], combine: Combine = add) -> np.ndarray:
-        """What becomes of the arrays of all shards; `pieces` are those of the shards that are here, of any number type
-        of MPI's, and are used up. `call` must be the same in all processes.
+        """Combine the arrays of all shards; `pieces` are those of this process's shards, of any MPI number type, and
+        are used up. `call` must be the same in all processes.
 
         Raises:
-            DistError: it is not. DistNetworkError: a process did not come in time. WorkerLostError: one has died.
+            DistError: `call` differs. DistNetworkError: a process did not come in time. WorkerLostError: one has died.
         """
         return total(self.group, self.shards, dict(zip(self.own, pieces, strict=True)), call, combine)
 
@@ -61,7 +61,7 @@ def meeting_of(group: ProcessGroup, shards: int) -> Meeting:
 def total(
     group: ProcessGroup, shards: int, pieces: Mapping[int, np.ndarray], call: str, combine: Combine
 ) -> np.ndarray:
-    """What becomes of the arrays of all shards, of which this process has `pieces`; see ``Meeting.total``."""
+    """Combine the arrays of all shards, of which this process has `pieces`; see ``Meeting.total``."""
     entered = group.agree(call)
     parts: dict[Node, np.ndarray] = {(shard, shard + 1): piece for shard, piece in pieces.items()}
     if group.comm is None:

@@ -56,7 +56,7 @@ class Run:
             )
 
     def _bounds(self) -> list[int] | None:
-        """Where this process's samples are cut; None for a single shard."""
+        """Return the bounds of the shards in this process's samples; None for a single shard."""
         count = len(self.own)
         if count == 1:
             return None

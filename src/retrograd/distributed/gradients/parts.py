@@ -1,4 +1,4 @@
-"""What a step needs to know of a module, which is found anew for each step."""
+"""Parts of a module that a step needs: parameters and buffers, collected anew for each step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .sync_batch_norm import SyncBatchNorm
 
 
 class Slot(NamedTuple):
-    """Where a module has a buffer, and its shape and dtype before the batch."""
+    """A buffer of a module: its owner and name, and its tensor, shape and dtype before the batch."""
 
     module: Module
     name: str
@@ -21,10 +21,10 @@ class Slot(NamedTuple):
     dtype: np.dtype
 
     def array(self) -> np.ndarray:
-        """What the buffer holds now; forward may have assigned another tensor.
+        """Return the current array of the buffer; forward may have assigned another tensor.
 
         Raises:
-            ValueError: it has another shape or dtype.
+            ValueError: the shape or dtype has changed.
         """
         new = getattr(self.module.__dict__.get(self.name), "array", None)
         if not isinstance(new, np.ndarray) or new.shape != self.shape or new.dtype != self.dtype:

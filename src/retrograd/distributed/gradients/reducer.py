@@ -165,7 +165,7 @@ class Reducer:
         return found
 
     def _shaped(self, position: int, flat: np.ndarray) -> np.ndarray:
-        """What lies in a bucket, in the shape of its parameter."""
+        """Return a flat gradient of a bucket in the shape of its parameter."""
         turn = self._turns[position]
         if turn is None:
             return flat.reshape(self.kinds[position][0])

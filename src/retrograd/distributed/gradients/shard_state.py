@@ -1,4 +1,4 @@
-"""What a shard finds when it runs, and the others must not change: its random numbers, and the module's buffers."""
+"""Per-shard state that other shards must not change: its random numbers and the module's buffers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run_shards(
 
 
 class _State:
-    """What a shard leaves behind while another one runs."""
+    """The state of a shard, kept while another one runs."""
 
     def __init__(self, numbers: tuple[int, ...], average: BufferAverage | None) -> None:
         self._average = average

@@ -15,7 +15,7 @@ from ...ops.random.random import default_generator
 
 
 def bounds(samples: int, shards: int) -> list[int]:
-    """Where shards of almost equal size begin and end. A half of the samples has the bounds of half of the shards."""
+    """Return the bounds of shards of almost equal size. Half of the samples has the bounds of half of the shards."""
     return [shard * samples // shards for shard in range(shards + 1)]
 
 

@@ -21,7 +21,7 @@ def share(shards: int, workers: int, rank: int) -> range:
 
 
 def middle(node: Node) -> int:
-    """Where a node of two shards or more is cut: the left part has a power of 2, and no fewer than the right."""
+    """Return the cut of a node of two or more shards: the left part is a power of 2, no smaller than the right."""
     first, end = node
     return first + (1 << ((end - first - 1).bit_length() - 1))
 
@@ -38,7 +38,7 @@ def path(shard: int, shards: int) -> list[Node]:
 
 
 def merges(shard: int, own: range, shards: int) -> int:
-    """How many whole subtrees end with this shard: as often its sum is added to that of the neighbours on the left."""
+    """Count the whole subtrees that end with this shard: how often its sum is added to that of its left neighbors."""
     nodes = path(shard, shards)
     found = 0
     for node in nodes[1:]:

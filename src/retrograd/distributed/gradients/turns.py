@@ -91,7 +91,7 @@ def in_turn(
 
 
 def _same(states: Mapping[int, _Asks | _Ends]) -> _Asks:
-    """What all shards ask for."""
+    """Return the request that all shards make, after checking that it is the same."""
     calls = {shard: state.call if isinstance(state, _Asks) else "the end" for shard, state in states.items()}
     if len(set(calls.values())) > 1:
         raise DistError(

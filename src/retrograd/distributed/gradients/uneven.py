@@ -27,10 +27,10 @@ _BACKWARD, _ENDED = f"{_CALLER}: the backward of forward", f"{_CALLER}: no batch
 
 
 class Uneven:
-    """What the processes tell each other within ``join``.
+    """The coordination of processes with different numbers of batches within ``join``.
 
     by_all: the gradients are divided by the number of all processes, not of those that have a batch. throws: the first
-    process that has no batch ends the block in all.
+    process without a batch ends the block in all processes.
     """
 
     def __init__(self, parallel: DistributedDataParallel, by_all: bool, throws: bool) -> None:
@@ -67,7 +67,7 @@ class Uneven:
             self._take_from(self._ahead[0])
 
     def _say(self, own: str) -> str | None:
-        """What those do that have a batch; None if there are none.
+        """Announce `own` and return the call of the processes that have a batch; None if there are none.
 
         Raises:
             DistError: some do something that those without a batch cannot take part in. RuntimeError: `throws`, and a

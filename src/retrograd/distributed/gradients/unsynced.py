@@ -17,7 +17,7 @@ from ...engine.tensor import Tensor, wrap
 
 
 class _Shown(NamedTuple):
-    """What ``grad`` of a parameter would be without what waits, and the one that shows both."""
+    """The ``grad`` of a parameter without its waiting gradients, and the one that includes them."""
 
     parameter: Tensor
     without: Tensor | None
@@ -25,11 +25,11 @@ class _Shown(NamedTuple):
 
 
 class Unsynced:
-    """What waits. A place is the number of a shard among those of this process.
+    """Gradients waiting for the next exchange. A place is the number of a shard among those of this process.
 
-    Meanwhile ``grad`` of a parameter shows what this process has, in an array that cannot be written: what would be
-    changed there would be lost. Gradients of other backwards are added beside what waits. A parameter whose ``grad`` is
-    set to something else, such as None by ``zero_grad``, has nothing waiting any more.
+    Meanwhile ``grad`` of a parameter shows what this process has, in a read-only array: changes made there would be
+    lost. Gradients of other backwards are added beside what waits. A parameter whose ``grad`` is set to something else,
+    such as None by ``zero_grad``, has nothing waiting any more.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Unsynced:
         self._coming.append((place, position, gradient if alone else gradient.copy()))
 
     def end(self) -> list[np.ndarray | None]:
-        """What the backward delivers: zeros for what waits, so that ``grad`` shows it then; None for the others."""
+        """Return the gradients to deliver: zeros where some wait, so that ``grad`` then shows them; None elsewhere."""
         for place, position, gradient in self._coming:
             sums = self._sums.setdefault(id(self._trained[position]), {})
             if place in sums:
@@ -66,7 +66,7 @@ class Unsynced:
         return [np.zeros_like(p.array) if id(p) in self._sums else None for p in self._trained]
 
     def taken(self, trained: Sequence[Tensor]) -> dict[int, dict[int, np.ndarray]]:
-        """What waits for these parameters, by place and position, and waits no more; ``grad`` is as without it."""
+        """Remove and return these parameters' waiting gradients, by place and position; ``grad`` then excludes them."""
         found: dict[int, dict[int, np.ndarray]] = {}
         if not self._sums and not self._shown:
             return found

@@ -1,4 +1,4 @@
-"""What a process is about to do together with others, as all of them tell each other before they do it.
+"""Descriptions of collectives, which the processes exchange before they enter one.
 
 Ranks that call different collectives, or the same one with other shapes, would wait forever or read the wrong memory.
 A row of fixed length tells them apart first.
@@ -57,7 +57,7 @@ def calls(rows: np.ndarray) -> list[str]:
 
 
 def difference(rows: np.ndarray) -> str:
-    """Which ranks do what."""
+    """Describe each call with the ranks that make it."""
     groups: dict[str, list[int]] = {}
     for rank, row in enumerate(rows):
         groups.setdefault(f"{Entered.of_row(row)}", []).append(rank)

@@ -34,7 +34,7 @@ def is_launched() -> bool:
 
 
 def launched_size() -> int:
-    """How many processes the launcher says that it has started; 1 if it does not say, or there is none."""
+    """Return the number of processes reported by the launcher; 1 if it reports none, or there is no launcher."""
     return next((int(os.environ[name]) for name in _SIZES if os.environ.get(name, "").isdecimal()), 1)
 
 

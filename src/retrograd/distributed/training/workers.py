@@ -57,7 +57,7 @@ class Workers:
 
     @property
     def trainer(self) -> ShardedTrainer:
-        """What does the steps, once ``start`` has been called."""
+        """The trainer that runs the steps, once ``start`` has been called."""
         assert self._trainer is not None
         return self._trainer
 

@@ -83,7 +83,7 @@ class Archive:
             self.places[short] = first, member.file_size, member.CRC
 
     def _data_of(self, what: str, member: zipfile.ZipInfo) -> int:
-        """Where the bytes of a record begin."""
+        """Return the offset of a record's bytes in the file, after checking its header."""
         if member.header_offset < 0:
             raise Refused(f"{what} begins before the file")
         self.file.seek(member.header_offset)

@@ -1,4 +1,4 @@
-"""How a pickle says an array or a number of NumPy: integers, floats and bools alone.
+"""NumPy arrays and numbers in a pickle: only integers, floats and bools.
 
 Source: numpy/_core/src/multiarray/methods.c, array_reduce and array_setstate.
 """

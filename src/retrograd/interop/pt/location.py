@@ -1,4 +1,4 @@
-"""What map_location means where the CPU is the only device: everything loads to it."""
+"""Checks of ``map_location``, where the CPU is the only device and everything is loaded to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["StoredNumbers", "checked_location"]
 
 
 class StoredNumbers:
-    """What a function given as map_location receives: a storage, which is on the CPU."""
+    """A storage on the CPU, as passed to a function given as map_location."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes_ = nbytes

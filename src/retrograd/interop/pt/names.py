@@ -1,4 +1,4 @@
-"""What the globals of a .pt file mean. What does not stand here is refused by its name."""
+"""The meaning of the globals in a .pt file. A global that is not listed here is refused by name."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ _WHY = (
 
 
 def name_of(module: str, name: str) -> Any:
-    """What a global stands for: a dtype, or a Name.
+    """Return the dtype that a global names, or a Name for any other global in the tables.
 
     Raises:
-        Refused: it is not in the tables.
+        Refused: the global is not in the tables.
     """
     module = {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)
     text = f"{module}.{name}"

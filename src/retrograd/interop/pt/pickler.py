@@ -357,7 +357,7 @@ def _find_tensors(value: Any, found: dict[int, np.ndarray], seen: set[int]) -> N
 
 
 def _described(value: Any) -> str:
-    """What cannot be written, and the way out."""
+    """Describe a value that cannot be written, and what to save instead."""
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     if isinstance(value, Module):
         return f"a Module ({kind}), which a file without code cannot restore; save its state_dict()"

@@ -1,4 +1,4 @@
-"""What is said of a .pt file that cannot be used, and limits that files and saved objects must keep."""
+"""Errors for unusable .pt files, and the limits on files and saved objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tensors share memory: their storages in a file."""
+"""Storages in a file for tensors that share memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a .pt file says a tensor: PyTorch's functions that rebuild one, on storages of ours.
+"""Tensors in a .pt file: PyTorch's functions that rebuild one, on our storages.
 
 Source: torch/_utils.py and torch/_tensor.py.
 """

@@ -1,4 +1,4 @@
-"""What the reader of a pickle keeps on its stack beside plain values, and what a value must keep to."""
+"""Stack objects of the pickle reader other than plain values, and the checks of keys and values."""
 
 from __future__ import annotations
 

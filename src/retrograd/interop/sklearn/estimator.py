@@ -1,4 +1,4 @@
-"""What the two estimators share: parameters in scikit-learn's way, and training by ``retrograd.train``."""
+"""Base class of the two scikit-learn estimators: their parameters, and training by ``retrograd.train``."""
 
 from __future__ import annotations
 
@@ -286,11 +286,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _outputs(self) -> int:
-        """How many numbers the module returns for a sample."""
+        """Return the number of outputs that the module must have for each sample."""
         raise NotImplementedError
 
     def _meaning(self, outputs: int) -> str:
-        """What the outputs are, for a message."""
+        """Describe the required outputs, for an error message."""
         raise NotImplementedError
 
     def _shaped(self, y: np.ndarray, of_sample: tuple[int, ...]) -> np.ndarray:

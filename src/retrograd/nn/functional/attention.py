@@ -31,7 +31,7 @@ Optional = Tensor | None
 
 
 class Projections(NamedTuple):
-    """What stands around the attention itself."""
+    """The projections before and after the attention itself, and the rows appended to key and value."""
 
     heads: int
     weights: tuple[Tensor, ...]  # (3E, E), or those of query, key and value, (E, ..) each

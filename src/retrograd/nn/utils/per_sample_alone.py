@@ -150,7 +150,7 @@ def _is_attention(layer: Any) -> bool:
 
 
 def free_axes(call: Call) -> int:
-    """How many of the first two axes of the input may be that of the samples; 0 if it is certain."""
+    """Return how many of the first two axes of the input may be the batch axis; 0 if it is certain."""
     layer, x = call.layer, call.x.array
     rule = rule_of(layer)
     if rule is None or is_ruled(layer):

@@ -184,7 +184,7 @@ class _Sizes:
 
 
 def _repeated(one: np.ndarray, other: np.ndarray) -> np.ndarray | None:
-    """What both are, with an extent of 1 where theirs differ; None if they do not repeat themselves there."""
+    """Return the array that both repeat along the axes where their extents differ, of extent 1 there; None if none."""
     if one.ndim != other.ndim or not one.size or not other.size:
         return None
     cut = tuple(slice(1) if a != b else slice(None) for a, b in zip(one.shape, other.shape, strict=True))

@@ -277,7 +277,7 @@ def _third(
 
 
 def _away(one: np.ndarray, other: np.ndarray) -> str:
-    """How two outputs differ; nothing if they do not."""
+    """Describe the difference between two outputs; empty if they agree."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return f"{other.dtype}{list(other.shape)}, not {one.dtype}{list(one.shape)}"
     if one.dtype.kind != "f":

@@ -1,4 +1,4 @@
-"""Where a value comes from that a model computes: an input, a parameter, or a call that was recorded."""
+"""Origins of the values that a model computes: an input, a parameter, or a recorded call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model does with an example: the calls of operators, in their order.
+"""Record the operator calls that a model makes for an example, in order.
 
 Functions are seen where the engine applies them. Operators that record none are seen as an interpreter sees them.
 """
@@ -263,7 +263,7 @@ class Recorder(Interpreter):
             self._write(base, value)
 
     def _before(self, base: np.ndarray, index: Any) -> Any:
-        """What a base was before a part of it was changed; the part itself does not matter."""
+        """Return the value of a base before a part of it was changed; the part itself does not matter."""
         known = self._seen(base)
         if known is not None:
             return known

@@ -86,7 +86,7 @@ class Writer:
                 self._values[Result(number, place)] = Value(value.name, array.dtype, array)
 
     def value(self, argument: Any) -> Any:
-        """What a converter gets for an argument: a Value for each tensor, anything else as it is."""
+        """Convert an argument for a converter: a Value for each tensor, anything else as it is."""
         if isinstance(argument, Fixed):
             return self.constant(argument.array)
         if isinstance(argument, (tuple, list)) and type(argument) in (tuple, list):
@@ -158,7 +158,7 @@ class Writer:
         return Value(name, np.dtype(np.float32))
 
     def promised(self, value: Value) -> Any:
-        """What was promised under this value, or None."""
+        """Return the object promised under this value, or None."""
         return self._promises.get(value.name)
 
     def node(

@@ -1,1 +1,1 @@
-"""What each operator of ONNX computes, by ours; one file for each family."""
+"""ONNX operators, implemented by retrograd's operators; one file for each family."""

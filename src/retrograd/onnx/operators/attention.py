@@ -66,7 +66,7 @@ def _heads(x: Tensor, count: int) -> Tensor:
 
 
 def _bias(node: Node, q: Tensor, k: Tensor, mask: Value, past: Value, lengths: Value) -> Tensor | None:
-    """What is added to the scores: -infinity where a query does not see a key."""
+    """Return the bias of the scores, -infinity where a query does not see a key; None if nothing is added."""
     queries, keys = q.shape[2], k.shape[2]
     dtype = q.array.dtype
     bias: Tensor | None = None

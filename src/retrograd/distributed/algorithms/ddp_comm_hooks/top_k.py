@@ -34,7 +34,7 @@ class TopK:
         self._memory: dict[int, np.ndarray] = {}
 
     def count(self, size: int) -> int:
-        """How many of `size` entries are sent."""
+        """Return the number of entries to send out of `size`."""
         return min(size, max(1, math.ceil(self.ratio * size)))
 
     def with_memory(self, bucket: GradBucket) -> np.ndarray:
@@ -45,7 +45,7 @@ class TopK:
         return whole
 
     def state_dict(self) -> dict[str, Any]:
-        """What this process has not sent yet; it differs from process to process."""
+        """Return the ratio, and what this process has not sent yet, which differs from process to process."""
         return {"ratio": self.ratio, "memory": {str(index): wrap(each.copy()) for index, each in self._memory.items()}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

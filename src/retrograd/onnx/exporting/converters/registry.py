@@ -1,4 +1,4 @@
-"""What writes the nodes of an operator, by operator.
+"""The registry of converters, which write the ONNX nodes of each operator.
 
 A converter gets the writer and the operator's arguments, a Value in place of each tensor, and returns the Value of its
 result, or a tuple of them.
