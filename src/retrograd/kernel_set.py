@@ -130,7 +130,7 @@ class Listener:
         with _lock:
             self._thread = get_ident()
             listeners.setdefault(self._thread, []).append(self)
-            kernels.__dict__.clear()
+            clear_kernels()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -139,7 +139,7 @@ class Listener:
             del entered[len(entered) - 1 - entered[::-1].index(self)]
             if not entered:
                 del listeners[self._thread]
-            kernels.__dict__.clear()
+            clear_kernels()
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the result of a call; without this listener, it is ``kernel(*args, **kwargs)``."""
@@ -177,11 +177,6 @@ class _Heard:
     def replaced_by(self, function: Callable[..., Any]) -> _Heard:
         """Another function, of which the same listeners hear."""
         return _Heard(self.name, function, self.below)
-
-
-def heard(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel that is no attribute of ``kernels``, as listeners hear it."""
-    return _Heard(name, kernel) if listeners else kernel
 
 
 class instead(Listener):  # noqa: N801
@@ -252,11 +247,16 @@ def add_device(name: str, array: type, from_host: Callable[[Array], Any], kernel
 
     Raises:
         ValueError: the name is not free, not a word, or ``array`` is the type of another device's arrays.
+        TypeError: ``array`` is no type.
     """
-    if not name.isidentifier() or name == "cpu" or name in DEVICES:
+    if not isinstance(name, str) or not name.isidentifier() or name == "cpu" or name in DEVICES:
         raise ValueError(f"add_device: name={name!r} must be a new word; {', '.join(['cpu', *DEVICES])} are known")
-    if array in _by_array or array.__module__ == "numpy":
-        raise ValueError(f"add_device: array={array.__name__} is the type of another device's arrays")
+    if not isinstance(array, type):
+        raise TypeError(f"add_device: array={array!r} must be a type, that of the device's arrays")
+    if array in _by_array or issubclass(array, Array):
+        raise ValueError(
+            f"add_device: array={array.__name__} is the type of another device's arrays; give one of its own"
+        )
     with _lock:
         found = DEVICES[name] = _by_array[array] = Device(name, array, from_host, kernels)
         clear_kernels()
@@ -359,7 +359,7 @@ class use_kernels:  # noqa: N801  a function to its callers, a class so that "wi
 def _activate(name: str, convolution: str) -> None:
     with _lock:
         KernelSet._active, KernelSet._convolution = name, convolution
-        kernels.__dict__.clear()
+        clear_kernels()
 
 
 def convolution_kernel(name: str, options: Options) -> Any:

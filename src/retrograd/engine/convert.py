@@ -33,6 +33,7 @@ ALLOWED = frozenset((*COMPUTED, *STORED))
 # equal type -> the one that code compares with by "is": NumPy makes others when it reads a pickle
 OWN: dict[Any, Any] = {kind: kind for kind in ALLOWED}
 TYPES = "float32, float64, int64 or bool, or for storage float16, int32, int16, int8 or uint8"
+CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}  # by the kind of a type; a number may move to a higher one
 _TOO_MANY = 2**60  # elements: more than an array can have; NumPy does not always check
 _DEFAULT_OF_KIND: dict[str, np.dtype[Any]] = {"f": FLOAT32, "i": INT64, "b": BOOL}
 

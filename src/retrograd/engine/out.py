@@ -15,6 +15,7 @@ import numpy as np
 from ..arrays import empty, overlap
 from ..kernel_set import Listener, call_into, kernels
 from .changes import check_changeable, mark
+from .convert import CATEGORY
 from .family import part
 from .grad_mode import thread
 from .inplace import overwrite
@@ -24,7 +25,6 @@ from .region import tensors_in
 from .tensor import Tensor
 
 _LARGE = 1 << 21  # bytes of a result from which new memory costs more than finding the kernel that makes it
-_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}
 _makers: dict[Callable[..., Any], int] = {}  # which of the kernels that an operator calls made its result last time
 
 
@@ -60,7 +60,7 @@ def into(function: Callable[..., Any], out: Any, args: tuple[Any, ...], kwargs: 
     if count != len(given):
         raise TypeError(f"{name}: out= holds one Tensor for each result, so {count} here, and {len(given)} were given")
     for value, target in zip(values, given, strict=True):
-        if _CATEGORY[value.array.dtype.kind] > _CATEGORY[target.array.dtype.kind]:
+        if CATEGORY[value.array.dtype.kind] > CATEGORY[target.array.dtype.kind]:
             raise RuntimeError(
                 f"{name}: the result is {value.array.dtype}, which cannot become {target.array.dtype}, the type of "
                 f"out; make out with dtype={value.array.dtype}"

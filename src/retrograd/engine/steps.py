@@ -237,8 +237,7 @@ class _Recorder(Listener):
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = kernel(*args, **kwargs)
-        if not callable(result):  # else it is a kernel, of a user's formula
-            self.steps.append(Step(name, _bare(kernel, args, kwargs), _copied(args), _copied(kwargs), _copied(result)))
+        self.steps.append(Step(name, _bare(kernel, args, kwargs), _copied(args), _copied(kwargs), _copied(result)))
         return result
 
 

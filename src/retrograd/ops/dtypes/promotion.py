@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from ...engine.arguments import shown
+from ...engine.convert import CATEGORY as CATEGORY
 from ...engine.grad_mode import thread
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact
 from ..arguments.checks import as_element, is_number, require_float, require_tensor
 from ..memory.private import private
 from .dtype import bool_, cast, default_dtype, int16, int64
-
-CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}
 
 
 def floats(name: str, *, integers: bool = False, **operands: Any) -> tuple[Tensor, ...]:
