@@ -131,7 +131,7 @@ ON_CALL = {
     ("engine/operator.py", "explanation.where.textbook_of"),
     ("engine/rule.py", "rules"),  # the ready rules, when one is asked for by its name
     ("engine/tensor.py", "explanation.notebook.as_html"),  # what a notebook shows
-    ("engine/tensor.py", "ops.memory.device.as_device"),  # Tensor(..., device="cpu")
+    ("engine/tensor.py", "ops.memory.device.placed"),  # Tensor(..., device=)
     ("lowbit/pack.py", "interop.packed.save_packed"),  # packed.save(path)
     ("nn/__init__.py", "distributed.SyncBatchNorm"),  # PyTorch's path to it
     ("nn/module.py", "lowbit.pack.pack"),  # module.pack()

@@ -292,6 +292,91 @@ def test_a_module_moves(device: Device) -> None:
         nn.LazyLinear(3).to("strict")
 
 
+SEED = rg.tensor([[1.0, 2.0]])
+FACTORIES: dict[str, Callable[[Any], Any]] = {
+    "zeros": lambda device: rg.zeros(2, device=device),
+    "full": lambda device: rg.full((2,), 3.0, device=device),
+    "arange": lambda device: rg.arange(1, 5, 2, device=device),
+    "linspace": lambda device: rg.linspace(0, 1, 3, device=device),
+    "logspace": lambda device: rg.logspace(0, 1, 3, device=device),
+    "eye": lambda device: rg.eye(2, device=device),
+    "range": lambda device: rg.range(1, 3, device=device),
+    "scalar_tensor": lambda device: rg.scalar_tensor(2.0, device=device),
+    "empty_strided": lambda device: rg.empty_strided((2, 2), (1, 2), device=device).fill_(1),
+    "tril_indices": lambda device: rg.tril_indices(3, 3, device=device),
+    "tensor": lambda device: rg.tensor([1.0, 2.0], device=device),
+    "as_tensor": lambda device: rg.as_tensor(np.arange(3.0), rg.float32, device),
+    "asarray": lambda device: rg.asarray([1, 2], device=device, copy=True),
+    "Tensor": lambda device: rg.Tensor([1.0, 2.0], device=device),
+    "FloatTensor": lambda device: rg.FloatTensor([1.0, 2.0], device=device),
+    "rand": lambda device: rg.rand(2, device=device),
+    "randn": lambda device: rg.randn(2, device=device, requires_grad=True),
+    "randint": lambda device: rg.randint(0, 9, (3,), device=device),
+    "randperm": lambda device: rg.randperm(4, device=device),
+    "normal": lambda device: rg.normal(0.0, 1.0, (3,), device=device),
+    "zeros_like": lambda device: rg.zeros_like(SEED, device=device),
+    "full_like": lambda device: rg.full_like(SEED, 2, device=device),
+    "rand_like": lambda device: rg.rand_like(SEED, device=device),
+    "randint_like": lambda device: rg.randint_like(SEED, 9, device=device),
+    "new_tensor": lambda device: SEED.new_tensor([3.0], device=device),
+    "new_zeros": lambda device: SEED.new_zeros(2, device=device),
+    "new_full": lambda device: SEED.new_full((2,), 3.0, device=device),
+    "new": lambda device: SEED.new([1.0], device=device),
+    "hann_window": lambda device: rg.hann_window(4, device=device),
+    "signal.windows.kaiser": lambda device: rg.signal.windows.kaiser(5, device=device),
+    "signal.windows.hann": lambda device: rg.signal.windows.hann(5, device=device),
+    "fft.fftfreq": lambda device: rg.fft.fftfreq(5, device=device),
+    "sparse_coo_tensor": lambda device: rg.sparse_coo_tensor([[0, 1]], [1.0, 2.0], device=device).to_dense(),
+    "mask": lambda device: nn.Transformer.generate_square_subsequent_mask(3, device=device),
+}
+LAYERS_WITH_DEVICE: dict[str, Callable[[Any], nn.Module]] = {
+    "Linear": lambda device: nn.Linear(3, 2, device=device),
+    "Conv2d": lambda device: nn.Conv2d(1, 2, 3, device=device),
+    "BatchNorm2d": lambda device: nn.BatchNorm2d(3, device=device),
+    "LSTM": lambda device: nn.LSTM(3, 2, 2, bidirectional=True, device=device),
+    "GRUCell": lambda device: nn.GRUCell(3, 2, device=device),
+    "Embedding": lambda device: nn.Embedding(5, 2, device=device),
+    "MultiheadAttention": lambda device: nn.MultiheadAttention(4, 2, device=device),
+    "TransformerEncoderLayer": lambda device: nn.TransformerEncoderLayer(4, 2, 8, device=device),
+    "ConvLSTMCell2d": lambda device: nn.ConvLSTMCell2d(2, 3, 3, device=device),
+    "PReLU": lambda device: nn.PReLU(device=device),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", FACTORIES)
+def test_new_tensors_on_a_device(device: Device, name: str) -> None:
+    make, results = FACTORIES[name], []
+    for place in ("cpu", "strict", rg.device("strict"), None):
+        rg.manual_seed(1)
+        results.append(make(place))
+    assert [str(x.device) for x in results] == ["cpu", "strict", "strict", "cpu"]
+    assert all(x.is_leaf or name == "sparse_coo_tensor" for x in results)
+    assert all(x.requires_grad == (name == "randn") for x in results)
+    np.testing.assert_allclose(results[1].tolist(), results[0].tolist())
+
+
+@pytest.mark.parametrize("name", LAYERS_WITH_DEVICE)
+def test_new_layers_on_a_device(device: Device, name: str) -> None:
+    layers = []
+    for place in ("cpu", "strict"):
+        rg.manual_seed(1)
+        layers.append(LAYERS_WITH_DEVICE[name](place))
+    here, there = ([*layer.parameters(), *layer.buffers()] for layer in layers)
+    assert there and all(x.device == rg.device("strict") and x.is_leaf for x in there)
+    assert all(x.tolist() == y.tolist() for x, y in zip(here, there, strict=True))
+    layers[0].to_empty(device="strict")
+    assert all(x.device == rg.device("strict") for x in layers[0].parameters())
+
+
+def test_sparse_tensors_move(device: Device) -> None:
+    x = rg.rand(3, 2)
+    a = rg.tensor([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]]).to_sparse()
+    b = a.to("strict")
+    assert b.device == rg.device("strict") and b.indices().device == b.device and b.cpu().indices().is_cpu
+    np.testing.assert_allclose((b @ x.to("strict")).tolist(), (a @ x).tolist(), 1e-6)
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_two_networks_train_on_two_devices_at_once(device: Device, optimizer: str) -> None:
     """Step by step in turns, on compiled kernels here and on the textbook's there: the same losses."""
@@ -348,8 +433,10 @@ def test_what_devices_refuse(device: Device) -> None:
     there = here.to("strict")
     with pytest.raises(RuntimeError, match=r"its arrays are on the devices cpu and strict; move some: x.to\('cpu'\)"):
         here @ there
-    with pytest.raises(RuntimeError, match="zeros: device='strict' is not taken here; leave it out, and write zeros"):
-        rg.zeros(2, device="strict")
+    with pytest.raises(RuntimeError, match="is not taken here, the CPU is; give device='strict' to each tensor"):
+        rg.set_default_device("strict")
+    with pytest.raises(RuntimeError, match="zeros: device='cuda', but there is one device, the CPU; leave device out"):
+        rg.zeros(2, device="cuda")
     for name in ("cpu", "strict", "a b"):
         with pytest.raises(ValueError, match=f"add_device: name='{name}' must be a new word; cpu, strict are known"):
             add_device(name, type("Other", (), {}), Strict)

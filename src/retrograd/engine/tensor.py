@@ -78,10 +78,6 @@ class Tensor(Elements):
     def __init__(
         self, data: Any = (), requires_grad: bool = False, dtype: Any = None, *extents: int, device: Any = None
     ) -> None:
-        if device is not None:
-            from ..ops.memory.device import as_device
-
-            as_device("Tensor", device)
         if type(data) is not _ndarray or dtype is not None or extents or OWN.get(data.dtype) is not data.dtype:
             if type(data) is Size and dtype is None:
                 data = zeros(data, default_dtype())
@@ -93,6 +89,10 @@ class Tensor(Elements):
                 if dtype is None and isinstance(data, list | tuple | range):
                     dtype = default_dtype()
                 data = as_allowed_array(data, dtype)
+        if device is not None:
+            from ..ops.memory.device import placed
+
+            data = placed("Tensor", data, device)
         self.array = data
         self._requires_grad = False
         self._grad = None

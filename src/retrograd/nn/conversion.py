@@ -12,7 +12,7 @@ from ..engine.tensor import Tensor
 from ..kernel_set import exact
 from ..ops.arguments.checks import as_truth
 from ..ops.dtypes.conversion import destination, named_type
-from ..ops.memory.device import as_device, moved
+from ..ops.memory.device import moved, placed
 from .parameter import Parameter, as_float_dtype
 from .uninitialized import is_lazy
 
@@ -98,16 +98,15 @@ class Convertible:
         return self
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
-        """New memory with undefined values for all parameters and buffers, on ``device``, the CPU.
+        """New memory with undefined values for all parameters and buffers, on ``device``.
 
         Raises:
-            RuntimeError: the device is not the CPU.
+            RuntimeError: the device is not known.
         """
-        as_device("to_empty", device)
         recurse = as_truth("to_empty", "recurse", recurse)
         for tensor in (*self.parameters(recurse), *self.buffers(recurse)):
             if not is_lazy(tensor):
-                tensor.array = empty_like(tensor.array)
+                tensor.array = placed("to_empty", empty_like(tensor.array), device)
         return self
 
 

@@ -1,7 +1,7 @@
 """Arguments that are checked alike in all layers: bools, and the device.
 
 0 and 1 are taken for bools, as in PyTorch's layers; a string or another number is refused. ``bias=None`` means no
-bias: ``layer.bias`` is None then. ``device`` must be the CPU, where everything is.
+bias: ``layer.bias`` is None then. A layer is made on the CPU, then moved to its ``device``.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 from ..ops.arguments.binding import require_bound
 from ..ops.arguments.checks import as_truth
-from ..ops.memory.device import as_device
+from ..ops.memory.device import as_any_device
 
 __all__ = ["checked"]
 
 
 def checked(init: Callable[..., None]) -> Callable[..., None]:
-    """``init``, which refuses anything but bools for parameters annotated as bool, and devices other than the CPU.
+    """``init``, which refuses anything but bools for parameters annotated as bool, and moves the layer to its device.
 
     Arguments that do not fit its signature give a TypeError that names the layer and suggests a keyword.
     """
@@ -36,13 +36,17 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
                     args = (*args[:place], _flag(self, name, args[place]), *args[place + 1 :])
             elif name in kwargs:
                 kwargs[name] = _flag(self, name, kwargs[name])
+        on: str | None = None
         if placed >= 0:
-            as_device(type(self).__name__, args[placed] if placed < len(args) else kwargs.get("device"))
+            device = args[placed] if placed < len(args) else kwargs.get("device")
+            on = None if device is None else as_any_device(type(self).__name__, device)
         try:
             init(self, *args, **kwargs)
         except TypeError:
             require_bound(type(self).__name__, signature, args, kwargs)
             raise
+        if on is not None:
+            self.to(on)
 
     return initialise
 

@@ -16,7 +16,6 @@ from ..arrays import same
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
 from ..ops.arguments.checks import as_truth
-from ..ops.memory.device import as_device
 from . import functional, init
 from .arguments import check_ints
 from .attention import MultiheadAttention
@@ -376,8 +375,7 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """The causal mask (sz, sz): 0 where a query attends to a key, -inf at the keys after its position."""
-        as_device("generate_square_subsequent_mask", device)
-        return Tensor(kernels.causal_mask(sz, as_float_dtype(dtype)))
+        return Tensor(kernels.causal_mask(sz, as_float_dtype(dtype)), device=device)
 
     def _reset_parameters(self) -> None:
         for parameter in self.parameters():

@@ -12,11 +12,11 @@ from ... import arrays
 from ...arrays import copied_from_host, from_host, is_array, overlap
 from ...engine.convert import as_allowed_array
 from ...engine.operator import interpreted, interpreters, operator
-from ...engine.tensor import Tensor, wrap
+from ...engine.tensor import Tensor
 from ...kernel_set import exact, kernels
 from ..arguments.checks import as_count, as_element, as_flag, as_real, is_number, require_tensor, whole
 from ..dtypes.dtype import as_dtype, converted, default_dtype, int64
-from ..memory.device import as_device
+from ..memory.device import as_any_device, placed
 from ..memory.layout import Like, Options, check_options
 from ..shape.diagonal import nearest_offset
 from ..shape.shape import TOO_LONG, sizes
@@ -49,12 +49,12 @@ def tensor(
 ) -> Tensor:
     """A Tensor with a copy of ``data``: a number, nested sequences of numbers, an ndarray or a Tensor.
 
-    Python floats become the default type and ints int64; an ndarray keeps its type. ``device`` is the CPU; on it
-    ``pin_memory`` has no meaning.
+    Python floats become the default type and ints int64; an ndarray keeps its type, and a Tensor its device.
+    ``pin_memory`` has no meaning here.
 
     Raises:
         TypeError: the elements are not of a type that a Tensor can hold.
-        RuntimeError: requires_grad is True for integers or truth values.
+        RuntimeError: requires_grad is True for integers or truth values, or the device is not known.
     """
     if interpreters and (seen := interpreted(tensor, locals())) is not None:
         return seen
@@ -65,7 +65,7 @@ def tensor(
         array = kernels.duplicate(data.array) if same else exact("cast")(data.array, kind)
     else:
         array = copied_from_host(data) if is_array(data) else as_allowed_array(data, kind)
-    return Tensor(array, requires_grad, kind)
+    return Tensor(array, requires_grad, kind, device=device)
 
 
 @operator(by_shape=True, dtypes="")
@@ -77,11 +77,12 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """
     if interpreters and (seen := interpreted(as_tensor, locals())) is not None:
         return seen
-    as_device("as_tensor", device)
     kind = None if dtype is None else as_dtype(dtype)
-    if isinstance(data, Tensor):
-        return data if kind is None else data.to(kind)
-    return Tensor(as_allowed_array(data, kind))
+    found = data if isinstance(data, Tensor) else Tensor(as_allowed_array(data, kind))
+    place = None if device is None else as_any_device("as_tensor", device)
+    if place is None:
+        return found if kind is None else found.to(kind)
+    return found.to(place, kind)
 
 
 @operator(by_shape=True, dtypes="")
@@ -97,9 +98,9 @@ def asarray(
     """
     if interpreters and (seen := interpreted(asarray, locals())) is not None:
         return seen
-    as_device("asarray", device)
     copy = None if copy is None else as_flag("asarray", "copy", copy)
-    found = tensor(obj, dtype) if copy else as_tensor(obj, dtype)
+    place = None if device is None else as_any_device("asarray", device)
+    found = tensor(obj, dtype, device=place) if copy else as_tensor(obj, dtype, place)
     array = obj.array if isinstance(obj, Tensor) else obj
     if copy is False and not (is_array(array) and overlap(array, found.array)):
         raise ValueError(f"asarray: copy=False, but {type(obj).__name__} cannot become a Tensor without a copy")
@@ -143,12 +144,14 @@ def full(
     shape = extents_of("full", (size,))
     kind = as_dtype(dtype or type(fill_value))
     number = as_element("full", "fill_value", fill_value, kind) if is_number(fill_value) else fill_value
-    return Tensor(arrays.full(shape, number), requires_grad, kind)
+    return Tensor(arrays.full(shape, number), requires_grad, kind, device=options.get("device"))
 
 
-def beside(made: Tensor, like: Tensor) -> Tensor:
-    """A new Tensor, with its elements next to those of ``like``."""
-    if type(like.array) is not np.ndarray:
+def beside(made: Tensor, like: Tensor, device: Any = None) -> Tensor:
+    """A new Tensor, with its elements on ``device``, or next to those of ``like``."""
+    if device is not None:
+        made.array = placed("device", made.array, device)
+    elif type(like.array) is not np.ndarray:
         made.array = from_host(made.array, like=like.array)
     return made
 
@@ -177,7 +180,11 @@ def zeros(
         return seen
     if options:
         check_options("zeros", options)
-    return Tensor(arrays.zeros(extents_of("zeros", extents, size), as_dtype(dtype, default=True)), requires_grad)
+    return Tensor(
+        arrays.zeros(extents_of("zeros", extents, size), as_dtype(dtype, default=True)),
+        requires_grad,
+        device=options.get("device"),
+    )
 
 
 @operator(by_shape=True, dtypes="")
@@ -189,7 +196,11 @@ def ones(
         return seen
     if options:
         check_options("ones", options)
-    return Tensor(arrays.ones(extents_of("ones", extents, size), as_dtype(dtype, default=True)), requires_grad)
+    return Tensor(
+        arrays.ones(extents_of("ones", extents, size), as_dtype(dtype, default=True)),
+        requires_grad,
+        device=options.get("device"),
+    )
 
 
 @operator(by_shape=True, dtypes="")
@@ -201,7 +212,11 @@ def empty(
         return seen
     if options:
         check_options("empty", options)
-    return Tensor(arrays.empty(extents_of("empty", extents, size), as_dtype(dtype, default=True)), requires_grad)
+    return Tensor(
+        arrays.empty(extents_of("empty", extents, size), as_dtype(dtype, default=True)),
+        requires_grad,
+        device=options.get("device"),
+    )
 
 
 @operator(by_shape=True, dtypes="bihf")
@@ -212,7 +227,11 @@ def zeros_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **
     if options:
         check_options("zeros_like", options)
     require_tensor("zeros_like", input)
-    return Tensor(arrays.zeros_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
+    return Tensor(
+        arrays.zeros_like(input.array, as_dtype(dtype or input.array.dtype)),
+        requires_grad,
+        device=options.get("device"),
+    )
 
 
 @operator(by_shape=True, dtypes="bihf")
@@ -223,7 +242,9 @@ def ones_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **o
     if options:
         check_options("ones_like", options)
     require_tensor("ones_like", input)
-    return Tensor(arrays.ones_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
+    return Tensor(
+        arrays.ones_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad, device=options.get("device")
+    )
 
 
 @operator(by_shape=True, dtypes="bihf")
@@ -234,7 +255,11 @@ def empty_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **
     if options:
         check_options("empty_like", options)
     require_tensor("empty_like", input)
-    return Tensor(arrays.empty_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
+    return Tensor(
+        arrays.empty_like(input.array, as_dtype(dtype or input.array.dtype)),
+        requires_grad,
+        device=options.get("device"),
+    )
 
 
 @operator(by_shape=True, dtypes="bihf")
@@ -252,7 +277,7 @@ def full_like(
     require_tensor("full_like", input)
     kind = as_dtype(dtype or input.array.dtype)
     number = as_element("full_like", "fill_value", fill_value, kind)
-    return Tensor(arrays.full_like(input.array, number, kind), requires_grad)
+    return Tensor(arrays.full_like(input.array, number, kind), requires_grad, device=options.get("device"))
 
 
 @operator(by_shape=True, dtypes="")
@@ -270,7 +295,7 @@ def eye(
     check_options("eye", options)
     n = as_count("eye", "n", n, 0)
     n, m = extents_of("eye", (n, n if m is None else as_count("eye", "m", m, 0)))
-    return Tensor(arrays.eye(n, m, as_dtype(dtype, default=True)), requires_grad)
+    return Tensor(arrays.eye(n, m, as_dtype(dtype, default=True)), requires_grad, device=options.get("device"))
 
 
 @operator(by_shape=True, dtypes="")
@@ -308,7 +333,7 @@ def arange(
         raise ValueError(f"arange: from start={start} to end={end} by step={step} is too long for any memory")
     array = arrays.arange(start, end, step)
     kind = as_dtype(dtype or (int64 if array.dtype.kind == "i" else default_dtype()))
-    return Tensor(array, requires_grad, kind)
+    return Tensor(array, requires_grad, kind, device=options.get("device"))
 
 
 @operator(by_shape=True, dtypes="")
@@ -327,7 +352,7 @@ def linspace(
         return seen
     check_options("linspace", options)
     kind = as_dtype(dtype, default=True)
-    return Tensor(_line("linspace", start, end, steps, kind), requires_grad, kind)
+    return Tensor(_line("linspace", start, end, steps, kind), requires_grad, kind, device=options.get("device"))
 
 
 @operator(by_shape=True, dtypes="")
@@ -351,7 +376,7 @@ def logspace(
     check_options("logspace", options)
     kind, base = as_dtype(dtype, default=True), as_real("logspace", "base", base)
     exponents = _line("logspace", start, end, steps, kind)
-    return Tensor(kernels.powers_of_number(exponents, base, kind), requires_grad)
+    return Tensor(kernels.powers_of_number(exponents, base, kind), requires_grad, device=options.get("device"))
 
 
 @operator(by_shape=True, dtypes="")
@@ -363,7 +388,7 @@ def tril_indices(
         return seen
     check_options("tril_indices", {"device": device, "layout": layout})
     offset = nearest_offset("tril_indices", "offset", offset, row, col)
-    return _indices(row, col, offset, True, dtype)
+    return _indices(row, col, offset, True, dtype, device)
 
 
 @operator(by_shape=True, dtypes="")
@@ -375,11 +400,12 @@ def triu_indices(
         return seen
     check_options("triu_indices", {"device": device, "layout": layout})
     offset = nearest_offset("triu_indices", "offset", offset, row, col)
-    return _indices(row, col, offset, False, dtype)
+    return _indices(row, col, offset, False, dtype, device)
 
 
-def _indices(row: int, col: int, offset: int, lower: bool, dtype: Any) -> Tensor:
-    return wrap(converted(kernels.triangle_indices(row, col, offset, lower), as_dtype(dtype)))
+def _indices(row: int, col: int, offset: int, lower: bool, dtype: Any, device: Any) -> Tensor:
+    found = converted(kernels.triangle_indices(row, col, offset, lower), as_dtype(dtype))
+    return Tensor(found, device=device)
 
 
 def _is_integer(dtype: Any) -> bool:

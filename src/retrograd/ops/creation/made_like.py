@@ -24,7 +24,7 @@ def new(input: Tensor, *data: Any, device: Any = None) -> Tensor:
     """A tensor of input's type from extents, a sequence, an array or a Tensor, as ``retrograd.FloatTensor`` makes."""
     if interpreters and (seen := interpreted(new, locals())) is not None:
         return seen
-    return beside(made("new", input.array.dtype, data, device), input)
+    return beside(made("new", input.array.dtype, data, device), input, device)
 
 
 @operator(by_shape=True, methods="new_tensor", dtypes="bihf")
@@ -35,7 +35,7 @@ def new_tensor(
     if interpreters and (seen := interpreted(new_tensor, locals())) is not None:
         return seen
     check_options("new_tensor", options)
-    return beside(tensor(data, dtype or input.array.dtype, requires_grad), input)
+    return beside(tensor(data, dtype or input.array.dtype, requires_grad), input, options.get("device"))
 
 
 @operator(by_shape=True, methods="new_zeros", dtypes="bihf")
@@ -46,7 +46,7 @@ def new_zeros(
     if interpreters and (seen := interpreted(new_zeros, locals())) is not None:
         return seen
     found = zeros(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
-    return beside(found, input)
+    return beside(found, input, options.get("device"))
 
 
 @operator(by_shape=True, methods="new_ones", dtypes="bihf")
@@ -57,7 +57,7 @@ def new_ones(
     if interpreters and (seen := interpreted(new_ones, locals())) is not None:
         return seen
     found = ones(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
-    return beside(found, input)
+    return beside(found, input, options.get("device"))
 
 
 @operator(by_shape=True, methods="new_empty", dtypes="bihf")
@@ -68,7 +68,7 @@ def new_empty(
     if interpreters and (seen := interpreted(new_empty, locals())) is not None:
         return seen
     found = empty(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
-    return beside(found, input)
+    return beside(found, input, options.get("device"))
 
 
 @operator(by_shape=True, methods="new_full", dtypes="bihf")
@@ -84,7 +84,9 @@ def new_full(
     """One number in shape ``size`` and input's type, or ``dtype``."""
     if interpreters and (seen := interpreted(new_full, locals())) is not None:
         return seen
-    return beside(full(size, fill_value, dtype or input.array.dtype, requires_grad, **options), input)
+    return beside(
+        full(size, fill_value, dtype or input.array.dtype, requires_grad, **options), input, options.get("device")
+    )
 
 
 @operator(by_shape=True, methods="new_empty_strided", dtypes="bihf")
@@ -100,7 +102,9 @@ def new_empty_strided(
     if interpreters and (seen := interpreted(new_empty_strided, locals())) is not None:
         return seen
     kind = dtype or input.array.dtype
-    return beside(empty_strided(size, stride, dtype=kind, requires_grad=requires_grad, **options), input)
+    return beside(
+        empty_strided(size, stride, dtype=kind, requires_grad=requires_grad, **options), input, options.get("device")
+    )
 
 
 @operator(by_shape=True, dtypes="")
@@ -129,7 +133,7 @@ def empty_strided(
     if count >= TOO_LONG:
         raise ValueError(f"empty_strided: size={size} and stride={stride} reach further than any memory")
     array = arrays.as_strided(arrays.empty(count, kind), extents, [step * kind.itemsize for step in steps])
-    return Tensor(array, requires_grad)
+    return Tensor(array, requires_grad, device=options.get("device"))
 
 
 @operator(by_shape=True, dtypes="")
@@ -173,7 +177,8 @@ def range(
     if not (end - start) / step < TOO_LONG:
         raise ValueError(f"range: from start={start} to end={end} by step={step} is too long for any memory")
     count = int((end - start) / step) + 1
-    return tensor(kernels.progression(start, step, count), as_dtype(dtype, default=True), requires_grad)
+    kind = as_dtype(dtype, default=True)
+    return tensor(kernels.progression(start, step, count), kind, requires_grad, options.get("device"))
 
 
 @operator(by_shape=True, dtypes="")

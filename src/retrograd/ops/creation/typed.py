@@ -10,9 +10,9 @@ from ...arrays import empty
 from ...engine.convert import as_allowed_array
 from ...engine.size import Size
 from ...engine.tensor import Tensor, wrap
-from ..dtypes.conversion import TENSOR_TYPES
+from ..dtypes.conversion import TENSOR_TYPES, on_device
 from ..dtypes.dtype import converted
-from ..memory.device import as_device
+from ..memory.device import as_any_device
 from .creation import zeros
 
 __all__ = [
@@ -49,7 +49,11 @@ class _Kind(type):
 
 def made(name: str, dtype: np.dtype[Any], data: tuple[Any, ...], device: Any) -> Tensor:
     """A Tensor of ``dtype`` from extents, or one sequence, array or Tensor; messages begin with ``name``."""
-    as_device(name, device)
+    found = _from(name, dtype, data)
+    return found if device is None else on_device(found, as_any_device(name, device))
+
+
+def _from(name: str, dtype: np.dtype[Any], data: tuple[Any, ...]) -> Tensor:
     if not data:
         return wrap(empty(0, dtype))
     if len(data) > 1 or isinstance(data[0], (int, np.integer, Size)):

@@ -135,4 +135,4 @@ def _made(
     kind = as_dtype(dtype, default=True)
     if kind.kind != "f":
         raise ValueError(f"{name}: dtype={kind} must be a floating-point type")
-    return Tensor(converted(found, kind), requires_grad)
+    return Tensor(converted(found, kind), requires_grad, device=options.get("device"))

@@ -9,7 +9,6 @@ from ...engine.tensor import Tensor
 from ...kernel_set import kernels
 from ..arguments.checks import as_int, as_real, require_tensor
 from ..dtypes.dtype import as_dtype, default_dtype
-from ..memory.device import as_device
 from ..shape.rearrange import roll
 from ..shape.shape import axes
 
@@ -22,13 +21,12 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, re
 
     Raises:
         ValueError: n is below 1.
-        RuntimeError: the device is not the CPU.
+        RuntimeError: the device is not known.
     """
     if interpreters and (seen := interpreted(fftfreq, locals())) is not None:
         return seen
-    as_device("fftfreq", device)
     count, spacing = _count("fftfreq", n), as_real("fftfreq", "d", d)
-    return Tensor(kernels.fft_frequencies(count, spacing, _kind(dtype)), requires_grad)
+    return Tensor(kernels.fft_frequencies(count, spacing, _kind(dtype)), requires_grad, device=device)
 
 
 @operator
@@ -37,13 +35,12 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, r
 
     Raises:
         ValueError: n is below 1.
-        RuntimeError: the device is not the CPU.
+        RuntimeError: the device is not known.
     """
     if interpreters and (seen := interpreted(rfftfreq, locals())) is not None:
         return seen
-    as_device("rfftfreq", device)
     count, spacing = _count("rfftfreq", n), as_real("rfftfreq", "d", d)
-    return Tensor(kernels.rfft_frequencies(count, spacing, _kind(dtype)), requires_grad)
+    return Tensor(kernels.rfft_frequencies(count, spacing, _kind(dtype)), requires_grad, device=device)
 
 
 @operator(dtypes="bihf")

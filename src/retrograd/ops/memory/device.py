@@ -131,7 +131,7 @@ def as_device(name: str, device: Any) -> device:
     text = str(device)
     if text in DEVICES:
         raise RuntimeError(
-            f"{name}: device={text!r} is not taken here; leave it out, and write {name}(...).to({text!r})"
+            f"{name}: device={text!r} is not taken here, the CPU is; give device={text!r} to each tensor"
         )
     if text.partition(":")[0] != "cpu":
         raise RuntimeError(
@@ -159,6 +159,11 @@ def moved(array: Any, name: str) -> Any:
         return array
     on_host = to_host(array, "the elements for another device")
     return on_host if name == "cpu" else DEVICES[name].from_host(on_host)
+
+
+def placed(name: str, array: Any, device: Any) -> Any:
+    """The elements of an array on a device, of any form; errors as ``as_device``."""
+    return moved(array, as_any_device(name, device))
 
 
 def get_default_device() -> device:

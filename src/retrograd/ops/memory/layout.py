@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 from ..arguments.checks import as_flag
-from .device import as_device
+from .device import as_any_device
 
 __all__ = [
     "channels_last",
@@ -55,7 +55,7 @@ preserve_format = memory_format("preserve_format")
 class Like(TypedDict, total=False):
     """Options of a factory that takes shape and type from a tensor.
 
-    device: the CPU. layout: strided. pin_memory: without meaning on one device.
+    device: the CPU, or one that ``kernel_set.add_device`` has made known. layout: strided. pin_memory: without meaning.
     memory_format: contiguous_format or preserve_format.
     """
 
@@ -76,12 +76,12 @@ def check_options(name: str, options: Any) -> None:
 
     Raises:
         TypeError: an unknown option, or a value of a wrong kind.
-        RuntimeError: a device other than the CPU, or a layout other than strided.
+        RuntimeError: a device that is not known, or a layout other than strided.
         ValueError: a memory format that the new tensor does not have.
     """
     for option, value in options.items():
         if option == "device":
-            as_device(name, value)
+            as_any_device(name, value)
         elif option == "layout":
             if value is not None and value is not strided:
                 if not isinstance(value, layout):

@@ -54,7 +54,7 @@ def rand(
     if options:
         check_options("rand", options)
     array = chosen("rand", generator).random(extents_of("rand", extents, size), _float("rand", dtype))
-    return Tensor(from_host(array), requires_grad)
+    return Tensor(from_host(array), requires_grad, device=options.get("device"))
 
 
 @operator(dtypes="")
@@ -77,7 +77,7 @@ def randn(
         check_options("randn", options)
     shape = extents_of("randn", extents, size)
     array = chosen("randn", generator).standard_normal(shape, _float("randn", dtype))
-    return Tensor(from_host(array), requires_grad)
+    return Tensor(from_host(array), requires_grad, device=options.get("device"))
 
 
 @operator(dtypes="")
@@ -107,7 +107,9 @@ def randint(
         raise ValueError(f"randint: low={low} must be smaller than high={high}")
     array = from_host(chosen("randint", generator).integers(low, high, extents_of("randint", (size,)), np.int64))
     kind = as_dtype(dtype)
-    return Tensor(array if kind == array.dtype else kernels.cast(array, kind), requires_grad)
+    return Tensor(
+        array if kind == array.dtype else kernels.cast(array, kind), requires_grad, device=options.get("device")
+    )
 
 
 @operator(dtypes="")
@@ -124,7 +126,7 @@ def randperm(
     check_options("randperm", options)
     n = as_count("randperm", "n", n, 0)
     array = chosen("randperm", generator).permutation(arange(n, dtype=as_dtype(dtype)))
-    return Tensor(from_host(array), requires_grad)
+    return Tensor(from_host(array), requires_grad, device=options.get("device"))
 
 
 @operator(dtypes="bihf")
@@ -141,7 +143,11 @@ def rand_like(
     check_options("rand_like", options)
     require_tensor("rand_like", input)
     kind = dtype or input.array.dtype
-    return beside(rand(input.array.shape, generator=generator, dtype=kind, requires_grad=requires_grad), input)
+    return beside(
+        rand(input.array.shape, generator=generator, dtype=kind, requires_grad=requires_grad),
+        input,
+        options.get("device"),
+    )
 
 
 @operator(dtypes="bihf")
@@ -158,7 +164,11 @@ def randn_like(
     check_options("randn_like", options)
     require_tensor("randn_like", input)
     kind = dtype or input.array.dtype
-    return beside(randn(input.array.shape, generator=generator, dtype=kind, requires_grad=requires_grad), input)
+    return beside(
+        randn(input.array.shape, generator=generator, dtype=kind, requires_grad=requires_grad),
+        input,
+        options.get("device"),
+    )
 
 
 @operator
@@ -185,7 +195,7 @@ def randint_like(
     if first >= last:
         raise ValueError(f"randint_like: low={first} must be smaller than high={last}")
     kind = dtype or input.array.dtype
-    return beside(randint(first, last, input.array.shape, generator, kind, requires_grad), input)
+    return beside(randint(first, last, input.array.shape, generator, kind, requires_grad), input, options.get("device"))
 
 
 @operator
@@ -221,7 +231,7 @@ def normal(
     shape = broadcast_shape("normal", m.shape, s.shape) if tensors else extents_of("normal", (size,))
     kind = _float("normal", dtype or (tensors[0].array.dtype if tensors else default_dtype()))
     noise = from_host(source.standard_normal(shape), like=s)
-    return Tensor(kernels.scaled_noise(noise, m, s, kind), requires_grad)
+    return Tensor(kernels.scaled_noise(noise, m, s, kind), requires_grad, device=options.get("device"))
 
 
 @operator(records=Constant, methods="bernoulli")

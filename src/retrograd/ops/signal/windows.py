@@ -47,7 +47,11 @@ def bartlett(
     if interpreters and (seen := interpreted(bartlett, locals())) is not None:
         return seen
     count, last = _extent("bartlett", M, sym)
-    return Tensor(kernels.triangular_window(count, last, _kind("bartlett", dtype, options)), requires_grad)
+    return Tensor(
+        kernels.triangular_window(count, last, _kind("bartlett", dtype, options)),
+        requires_grad,
+        device=options.get("device"),
+    )
 
 
 @operator(dtypes="")
@@ -74,7 +78,9 @@ def cosine(
     if interpreters and (seen := interpreted(cosine, locals())) is not None:
         return seen
     count, last = _extent("cosine", M, sym)
-    return Tensor(kernels.sine_window(count, last, _kind("cosine", dtype, options)), requires_grad)
+    return Tensor(
+        kernels.sine_window(count, last, _kind("cosine", dtype, options)), requires_grad, device=options.get("device")
+    )
 
 
 @operator(dtypes="")
@@ -105,7 +111,7 @@ def exponential(
     middle = last / 2 if center is None else _number("exponential", "center", center)
     scale = _positive("exponential", "tau", tau)
     kind = _kind("exponential", dtype, options)
-    return Tensor(kernels.exponential_window(count, middle, scale, kind), requires_grad)
+    return Tensor(kernels.exponential_window(count, middle, scale, kind), requires_grad, device=options.get("device"))
 
 
 @operator(dtypes="")
@@ -129,7 +135,7 @@ def gaussian(
     count, last = _extent("gaussian", M, sym)
     scale = _positive("gaussian", "std", std)
     kind = _kind("gaussian", dtype, options)
-    return Tensor(kernels.gaussian_window(count, last / 2, scale, kind), requires_grad)
+    return Tensor(kernels.gaussian_window(count, last / 2, scale, kind), requires_grad, device=options.get("device"))
 
 
 @operator(dtypes="")
@@ -230,7 +236,11 @@ def kaiser(
     width = _number("kaiser", "beta", beta)
     if width < 0:
         raise ValueError(f"kaiser: beta={beta!r} must be at least 0")
-    return Tensor(kernels.kaiser_window(count, last, width, _kind("kaiser", dtype, options)), requires_grad)
+    return Tensor(
+        kernels.kaiser_window(count, last, width, _kind("kaiser", dtype, options)),
+        requires_grad,
+        device=options.get("device"),
+    )
 
 
 @operator(dtypes="")
@@ -262,7 +272,11 @@ def _cosines(
 ) -> Tensor:
     """The sum of (-1)**k weights[k] cos(2 pi k n / N), or 1 for M = 1."""
     count, last = _extent(name, M, sym)
-    return Tensor(kernels.cosine_window(count, last, (*weights,), _kind(name, dtype, options)), requires_grad)
+    return Tensor(
+        kernels.cosine_window(count, last, (*weights,), _kind(name, dtype, options)),
+        requires_grad,
+        device=options.get("device"),
+    )
 
 
 def _number(name: str, label: str, value: Any) -> float:

@@ -11,11 +11,12 @@ from ...arrays import from_host, integers
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.size import Size
 from ...engine.tensor import Tensor
+from ...kernel_set import device_of as name_of
 from ...kernel_set import exact, kernels
 from ..arguments.checks import as_flag, as_int, is_number, require_float, require_tensor
 from ..dtypes.dtype import as_dtype, cast, int64
 from ..index.sparse import Matrix, SparseProduct
-from ..memory.device import as_device, device
+from ..memory.device import device, moved
 from ..memory.layout import layout
 from ..memory.private import private
 from ..shape.shape import Reshape, sizes
@@ -176,10 +177,13 @@ class SparseTensor:
         return self.transpose(0, 1)
 
     def _with(self, values: Tensor) -> SparseTensor:
-        return SparseTensor(self._places, values, self.shape, self._coalesced)
+        if values is self._numbers:
+            return self
+        places = moved(self._places, name_of(values.array))
+        return SparseTensor(places, values, self.shape, self._coalesced)
 
     def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
-        """In another element type; see ``Tensor.to``."""
+        """In another element type or on another device; see ``Tensor.to``."""
         return self._with(self._numbers.to(*args, **kwargs))
 
     def float(self) -> SparseTensor:
@@ -189,7 +193,7 @@ class SparseTensor:
         return self._with(self._numbers.double())
 
     def cpu(self) -> SparseTensor:
-        return self
+        return self._with(self._numbers.cpu())
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> SparseTensor:
         """There is no GPU.
@@ -328,15 +332,14 @@ def sparse_coo_tensor(
         return seen
     from ..creation.creation import as_tensor
 
-    as_device("sparse_coo_tensor", device)
     name = "sparse_coo_tensor"
     if as_flag(name, "requires_grad", requires_grad):
         raise ValueError(f"{name}: requires_grad=True: give values that require gradients, they flow to these")
     for label, flag in (("check_invariants", check_invariants), ("is_coalesced", is_coalesced)):
         if flag is not None:
             as_flag(name, label, flag)
-    places = as_tensor(indices).array
-    numbers = as_tensor(values)
+    numbers = as_tensor(values, device=device)
+    places = moved(as_tensor(indices).array, name_of(numbers.array))
     numbers = numbers if dtype is None else cast(numbers, as_dtype(dtype))
     if places.dtype.kind not in "iu" and places.size:
         raise TypeError(f"{name}: indices are {places.dtype}, need int64")
