@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 import retrograd
-from retrograd.absent import pytorch_names
+from retrograd.torch_api.missing import pytorch_names
 
 
 def _ours(namespace: str) -> Any:

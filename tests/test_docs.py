@@ -12,9 +12,9 @@ from types import ModuleType
 import pytest
 
 import retrograd
-from retrograd.absent import pytorch_names
 from retrograd.autograd import Function
 from retrograd.engine.operator import OPERATORS
+from retrograd.torch_api.missing import pytorch_names
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 WRITTEN = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob("*.md"))

@@ -77,7 +77,7 @@ def test_console_script_exists() -> None:
 def test_data_and_types_come_with_the_package() -> None:
     package = resources.files("retrograd")
     data = ("digits.csv.gz", "sunspots.csv.gz", "ATTRIBUTION.txt")
-    for name in ("py.typed", "absent/pytorch_names.txt", *(f"data/files/{file}" for file in data)):
+    for name in ("py.typed", "torch_api/pytorch_names.txt", *(f"data/files/{file}" for file in data)):
         assert package.joinpath(name).is_file(), name
 
 

@@ -17,9 +17,10 @@ import pytest
 
 import retrograd as rg
 from retrograd import distributed, nn, optim
-from retrograd.absent import pytorch_names
 from retrograd.ops.arguments.forms import with_out
 from retrograd.ops.inplace import functions as in_place_functions
+from retrograd.torch_api.imports import PATHS
+from retrograd.torch_api.missing import pytorch_names
 from retrograd.utils import data
 
 
@@ -300,8 +301,10 @@ def test_editors_and_type_checkers_know_what_is_imported_later() -> None:
     """What __getattr__ finds is imported for them, from where it finds it."""
     tree = ast.parse(Path(rg.__file__).read_text(encoding="utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    known = {alias.name: f".{node.module or ''}" for node in block.body for alias in node.names}
-    assert known == dict.fromkeys(rg._SUBPACKAGES, ".") | rg._ELSEWHERE
+    known = {alias.asname or alias.name: f".{node.module or ''}" for node in block.body for alias in node.names}
+    paths = {path: f".{module.rpartition('.')[0]}" for path, module in PATHS.items() if "." not in path}
+    del paths["signal"]  # is imported at once
+    assert known == dict.fromkeys(rg._SUBPACKAGES, ".") | rg._ELSEWHERE | paths
     assert set(known) <= set(rg.__all__)
 
 
@@ -327,9 +330,8 @@ def test_no_tensor_is_on_a_gpu() -> None:
 
 
 def test_path_of_the_writer() -> None:
-    from retrograd.utils.tensorboard.writer import SummaryWriter as Same
-
     from retrograd.utils.tensorboard import SummaryWriter
+    from retrograd.utils.tensorboard.writer import SummaryWriter as Same
 
     assert Same is SummaryWriter
 

@@ -25,6 +25,7 @@ PACKAGE = TESTS.parent / "src" / "retrograd"
 
 _LAYERS = {"nn", "optim", "data"}
 _OPERATORS = {"ops", "engine", "kernel_set", "arrays", "specs"}
+_PATHS = {"torch_api.imports", "torch_api.missing"}
 _TOOLS = {"train", "explanation", "interop"}
 
 # room -> the other rooms that its files may import, and the packages from outside
@@ -32,19 +33,15 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "specs": (set(), {"numpy"}),  # what an operation is told besides its arrays
     "arrays": (set(), {"numpy"}),  # allocation, the arena, views, values that the host reads
     "_files": (set(), {"numpy"}),  # reading and writing files, checking saved states, text for a terminal
-    "import_paths": (set(), set()),  # those of earlier versions
-    "aliases": (set(), set()),  # PyTorch's import paths
-    # PyTorch's modules for what is done by itself here, or is not here
-    **dict.fromkeys(("accelerator", "version"), (set(), set())),
-    **dict.fromkeys(("amp", "backends", "compiler", "random"), ({"ops", "absent"}, set())),
-    "sparse": ({"engine", "ops", "absent"}, set()),
-    "cuda": ({"ops", "absent", "accelerator", "amp"}, set()),
-    **dict.fromkeys(("jit", "multiprocessing"), ({"nn", "absent"}, set())),
-    "hub": ({"absent"}, set()),
-    "onnx": (_OPERATORS | {"nn", "data", "lowbit", "absent"}, {"numpy", "onnx"}),
-    "serialization": ({"interop", "absent"}, set()),
-    "after_import": (set(), set()),  # registers with packages that ask which libraries are there
-    "absent": (set(), set()),  # what is not here, for whoever is asked for it
+    # PyTorch's and earlier import paths, and what is said about names that are not here
+    "torch_api.earlier_paths": (set(), set()),
+    "torch_api.imports": ({"torch_api.earlier_paths"}, set()),
+    "torch_api.missing": ({"torch_api.imports"}, set()),
+    "torch_api.elastic": (set(), set()),  # a part of distributed under PyTorch's path
+    # modules that exist because scripts for PyTorch import them
+    "utils": (_LAYERS | {"engine", "ops", "explanation"} | _PATHS, {"numpy"}),  # PyTorch's path to data and checkpoint
+    "torch_api": (_LAYERS | _OPERATORS | {"autograd", "explanation", "interop"} | _PATHS, {"numpy"}),
+    "onnx": (_OPERATORS | _PATHS | {"nn", "data", "lowbit"}, {"numpy", "onnx"}),
     "formulas": (set(), {"numpy"}),  # the text of pointwise operators and optimisers' updates
     "kernels": ({"kernels.compiled", "kernels.interface", "kernels.textbook"}, set()),
     "kernels.interface": ({"specs", "formulas"}, {"numpy"}),
@@ -52,19 +49,14 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "kernels.textbook": ({"specs", "formulas"}, {"numpy"}),
     "kernel_set": ({"specs"}, set()),
     "engine": ({"kernel_set", "arrays"}, {"numpy"}),
-    "ops": ({"engine", "kernel_set", "arrays", "specs", "_files", "formulas", "absent"}, {"numpy"}),
-    "nn": (_OPERATORS | {"absent", "aliases", "formulas", "_files"}, {"numpy"}),
-    "optim": (_OPERATORS | {"_files", "absent", "formulas"}, {"numpy"}),
+    "ops": ({"engine", "kernel_set", "arrays", "specs", "_files", "formulas"} | _PATHS, {"numpy"}),
+    "nn": (_OPERATORS | _PATHS | {"formulas", "_files"}, {"numpy"}),
+    "optim": (_OPERATORS | _PATHS | {"_files", "formulas"}, {"numpy"}),
     "rules": (_OPERATORS | {"nn", "formulas"}, {"numpy"}),
     "lowbit": (_OPERATORS | {"nn", "formulas"}, {"numpy"}),
     "data": (_OPERATORS | {"_files"}, {"numpy", "PIL"}),
-    # PyTorch's paths to what stands elsewhere
-    "utils": (_LAYERS | {"ops", "engine", "absent", "aliases", "explanation"}, {"numpy"}),
-    "linalg": ({"engine", "ops", "absent"}, set()),  # likewise
-    "special": ({"ops", "absent"}, set()),  # likewise
-    "fft": ({"ops", "absent"}, set()),  # likewise
-    "distributions": ({"engine", "kernel_set", "arrays", "ops", "absent"}, {"numpy"}),
-    "autograd": ({"ops", "engine", "absent", "aliases"}, {"numpy"}),  # likewise, and what is made of both
+    "distributions": ({"engine", "kernel_set", "arrays", "ops"} | _PATHS, {"numpy"}),
+    "autograd": ({"ops", "engine"} | _PATHS, {"numpy"}),
     "studies": (_LAYERS | _OPERATORS | {"train", "rules", "lowbit", "interop", "_files"}, {"numpy"}),
     "train": (_LAYERS | _OPERATORS | {"_files", "explanation"}, {"numpy", "matplotlib", "tqdm"}),
     "explanation": (
@@ -75,7 +67,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         _LAYERS | _OPERATORS | {"_files", "lowbit"},
         {"numpy", "pyfive", "safetensors", "einops", "sklearn", "torch"},
     ),
-    "distributed": (_LAYERS | _OPERATORS | {"absent", "aliases", "interop", "_files"}, {"numpy", "mpi4py"}),
+    "distributed": (_LAYERS | _OPERATORS | _PATHS | {"interop", "_files", "torch_api.elastic"}, {"numpy", "mpi4py"}),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
     "cli": (_TOOLS | {"studies", "distributed", "onnx", "_files"} | _LAYERS | _OPERATORS, {"numpy"}),
     "__main__": ({"cli"}, set()),
@@ -83,11 +75,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         _TOOLS
         | _LAYERS
         | _OPERATORS
-        | {"lowbit", "rules", "utils", "autograd", "distributions", "fft", "linalg", "special", "testing", "absent"}
-        | {"after_import", "accelerator", "amp", "backends", "compiler", "cuda", "jit", "multiprocessing", "random"}
-        | {"distributed", "onnx"}
-        | {"hub", "serialization", "sparse", "aliases"}
-        | {"version", "import_paths"},
+        | _PATHS
+        | {"lowbit", "rules", "autograd", "distributions", "testing", "distributed", "onnx", "torch_api", "utils"},
         {"numpy"},
     ),
 }
@@ -106,7 +95,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     # the kernels of formulas, one of which the page breaks
     "explanation/mutations.py": ("kernels.textbook.loss", "kernels.textbook.pointwise"),
     "cli/__init__.py": ("__version__",),
-    "version.py": ("__version__",),
+    "torch_api/version.py": ("__version__",),
     "onnx/exporting/model.py": ("__version__",),  # a file says what wrote it
     "cli/machine.py": ("kernels",),  # warmup and info: the compile cache, the CPU
     **dict.fromkeys(("cli/train.py", "cli/study.py"), ("kernels.compiled.machine.launch",)),  # the number of threads
@@ -159,9 +148,9 @@ def imported(tree: ast.AST, package: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def _room(path: Sequence[str]) -> str:
-    """The room of a module below the package: its first folder or file; parts of kernels have rules of their own."""
-    parts = ("interface", "compiled", "textbook")
-    return ".".join(path[:2]) if path[0] == "kernels" and len(path) > 1 and path[1] in parts else path[0]
+    """The room of a module below the package: its first folder or file, or a part of one that has a rule of its own."""
+    two = ".".join(path[:2])
+    return two if two in ROOMS else path[0]
 
 
 def violations(package: Path) -> list[str]:

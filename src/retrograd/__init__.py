@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
 from . import autograd, ops
-from .absent import attach_to_module, missing
-from .after_import import after_import
-from .aliases import alias_modules
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -23,8 +21,6 @@ from .engine.operator import operator
 from .engine.rule import override_backward, register_backward_rule, without_backward_rules
 from .engine.size import Size
 from .engine.tensor import Tensor
-from .import_paths import MOVED as _MOVED
-from .import_paths import install as _install_import_paths
 from .ops import *
 from .ops import settings as _settings
 from .ops import signal as signal
@@ -49,39 +45,12 @@ from .ops.memory import layout as _layout
 from .ops.memory.device import *
 from .ops.memory.layout import *
 from .ops.settings import *
+from .torch_api.imports import after_import
+from .torch_api.imports import install as _install
+from .torch_api.missing import found
 
 if TYPE_CHECKING:
-    from . import (
-        accelerator,
-        amp,
-        backends,
-        compiler,
-        cuda,
-        data,
-        distributed,
-        distributions,
-        fft,
-        hub,
-        interop,
-        jit,
-        linalg,
-        lowbit,
-        multiprocessing,
-        nn,
-        onnx,
-        optim,
-        random,
-        rules,
-        serialization,
-        sparse,
-        special,
-        testing,
-        train,
-        utils,
-        version,
-    )
-    from .amp import GradScaler, autocast
-    from .compiler import compile
+    from . import data, distributed, distributions, interop, lowbit, nn, onnx, optim, rules, testing, train
     from .engine.steps import record_steps
     from .explanation.explain import explain
     from .explanation.graph.graph import graph
@@ -126,6 +95,25 @@ if TYPE_CHECKING:
     from .nn.model_summary import summary
     from .nn.utils.per_sample import per_sample_gradients
     from .ops.pointwise.formula import formula
+    from .ops.random import random
+    from .torch_api import (
+        accelerator,
+        amp,
+        backends,
+        compiler,
+        cuda,
+        fft,
+        hub,
+        jit,
+        linalg,
+        serialization,
+        sparse,
+        special,
+        version,
+    )
+    from .torch_api import processes as multiprocessing
+    from .torch_api.amp import GradScaler, autocast
+    from .torch_api.compiler import compile
 
 __version__ = "0.1.0"
 
@@ -197,40 +185,25 @@ newaxis = None
 
 # Imported on first use, to keep "import retrograd" fast and free of the compiler.
 _SUBPACKAGES = {
-    "accelerator",
-    "amp",
-    "backends",
-    "compiler",
-    "cuda",
     "data",
     "distributed",
     "distributions",
-    "fft",
-    "hub",
     "interop",
-    "jit",
-    "linalg",
     "lowbit",
-    "multiprocessing",
     "nn",
     "onnx",
     "optim",
-    "random",
     "rules",
-    "serialization",
-    "sparse",
-    "special",
     "testing",
     "train",
     "utils",
-    "version",
 }
 _ELSEWHERE = {
-    "GradScaler": ".amp",
-    "autocast": ".amp",
+    "GradScaler": ".torch_api.amp",
+    "autocast": ".torch_api.amp",
     "backward_source": ".explanation.source",
     "source_map": ".explanation.where",
-    "compile": ".compiler",
+    "compile": ".torch_api.compiler",
     "explain": ".explanation.explain",
     "formula": ".ops.pointwise.formula",
     "get_num_threads": ".kernels.compiled.machine.launch",
@@ -287,21 +260,19 @@ _more = _complex_numbers, _device, _element_types, _in_place, _layout, _limits, 
 if not TYPE_CHECKING:  # type checkers read the list above, and take what "import *" imports for public
     __all__ = sorted([*__all__, *ops.__all__, *_OF_NETWORKS, *(name for module in _more for name in module.__all__)])
 
-_install_import_paths()
-for _path in ("signal", "signal.windows"):
-    _package, _, _name = f"{__name__}.{_path}".rpartition(".")
-    alias_modules(_package, (_name,), f"{__name__}.ops.{_path}")
-    attach_to_module(f"{__name__}.{_path}")
+_install()
+# autograd.gradcheck is a function and, as in PyTorch, a module: a later import would put that in the function's place
+sys.modules[f"{__name__}.autograd.gradcheck"] = importlib.import_module(".torch_api.autograd", __name__)
 after_import("einops._backends", functools.partial(importlib.import_module, ".interop.einops_backend", __name__))
 after_import("tensorboardX.x2num", functools.partial(importlib.import_module, ".interop.tensorboardx", __name__))
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBPACKAGES or name in _MOVED:
+    if name in _SUBPACKAGES:
         return importlib.import_module(f".{name}", __name__)
     if name in _ELSEWHERE:
         return _with_out(getattr(importlib.import_module(_ELSEWHERE[name], __name__), name), name)
-    raise missing(__name__, name)
+    return found(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -3,8 +3,6 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ..absent import missing
-from ..aliases import alias_modules
 from ..engine.anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -23,7 +21,7 @@ from ..engine.grad_mode import (
 from ..engine.once import once_differentiable
 from ..engine.sweep import backward, grad
 from ..engine.views import View
-from . import paths
+from ..torch_api.missing import found
 from .variable import Variable
 
 if TYPE_CHECKING:
@@ -63,16 +61,13 @@ _ON_FIRST_USE = {
     "gradgradcheck": "..engine.gradcheck",
 }
 
-alias_modules(__name__, ("anomaly_mode", "function", "grad_mode", "gradcheck", "profiler"), paths.__name__)
-del globals()["gradcheck"]  # as an attribute it is the function, as in PyTorch
-
 
 def __getattr__(name: str) -> Any:
     if name == "functional":
         return importlib.import_module(".functional", __name__)
     if name in _ON_FIRST_USE:
         return getattr(importlib.import_module(_ON_FIRST_USE[name], __name__), name)
-    raise missing(__name__, name)
+    return found(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -5,9 +5,8 @@ Start a script with ``mpiexec -n 4 python train.py``, ``srun``, or ``retrograd l
 
 import sys
 
-from ..aliases import alias_modules
+from ..torch_api import elastic as elastic
 from . import algorithms as algorithms
-from . import elastic as elastic
 from . import optim as optim
 from .absent import attach
 from .collectives.future import *
@@ -46,5 +45,4 @@ __all__ = [name for file in _FILES for name in sys.modules[f"{__name__}.{file}"]
 
 if mpi.is_launched():  # by mpiexec or srun as well, before the script reads it
     environment.set_environment()
-alias_modules(__name__, ("distributed_c10d",), __name__)
 attach(__name__)

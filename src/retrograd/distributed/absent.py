@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ..absent import PAGE, missing
+from ..torch_api.missing import PAGE, found
 
 _SHARDED = (
     "a model is whole in each process; write nn.parallel.DistributedDataParallel, and share out the optimizer's state "
@@ -52,7 +52,7 @@ def attach(package: str) -> None:
     def __getattr__(name: str) -> Any:  # noqa: N807
         if name in _NAMES or name in _MODULES:
             raise AttributeError(_reason(package, name), name=name)
-        raise missing(package, name)
+        return found(package, name)
 
     sys.modules[package].__dict__["__getattr__"] = __getattr__
     sys.meta_path.append(_Refusing(package))

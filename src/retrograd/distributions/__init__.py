@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..absent import attach_to_module
+from ..torch_api.missing import attach_to_module
 from . import constraints, transforms
 from .bernoulli import Bernoulli
 from .beta import Beta

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from .. import nn as layers
 from ..arrays import ones_like
 from ..engine.function import Function
 from ..engine.node import FREED, AccumulateGrad, Node
@@ -32,7 +33,6 @@ from ..engine.sweep import grad
 from ..engine.tensor import Tensor
 from ..formulas.table import Together
 from ..kernels.interface import leaves
-from ..nn import modules as layers
 from ..nn.module import Module
 from ..ops.convolution.plan import passes_of
 from ..specs.convolution_options import Options

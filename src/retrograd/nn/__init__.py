@@ -2,7 +2,7 @@
 
 import sys
 
-from ..absent import attach_to_module
+from ..torch_api.missing import attach_to_module
 from . import functional, grad, init, utils
 from .activation import *
 from .attention import *
@@ -68,8 +68,6 @@ _FAMILIES = (
 )
 __all__ = ["Buffer", "Parameter", "functional", "grad", "init", "utils"]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]
-
-from . import modules  # noqa: E402  it takes all of this package
 
 
 def _sync_batch_norm() -> type:

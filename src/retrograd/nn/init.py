@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..absent import attach_to_module
 from ..arrays import eye as identity
 from ..arrays import from_host
 from ..engine.tensor import Tensor
@@ -25,6 +24,7 @@ from ..kernel_set import kernels
 from ..ops.arguments.binding import require_bound
 from ..ops.arguments.checks import as_count, as_element, as_real
 from ..ops.random import random
+from ..torch_api.missing import attach_to_module
 
 __all__ = [
     "calculate_gain",

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from sys import _getframe
 from typing import TYPE_CHECKING, Any, Self
 
-from ..absent import attach_to_class
 from ..arrays import zeros_like
 from ..engine.grad_mode import thread
 from ..engine.line import inside
 from ..engine.tensor import Tensor
+from ..torch_api.missing import attach_to_class
 from .conversion import Convertible
 from .error_path import add_module_path, described
 from .flags import checked

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..absent import missing
-from ..aliases import alias_modules
+from ..torch_api.missing import found
 from .module import Module
 
 __all__ = ["DataParallel"]
+
+__path__: list[str] = []  # PyTorch's path nn.parallel.distributed is below it, see torch_api/imports.py
 
 
 class DataParallel(Module):
@@ -47,7 +48,4 @@ def __getattr__(name: str) -> Any:
         from ..distributed import DistributedDataParallel
 
         return DistributedDataParallel
-    raise missing(__name__, name)
-
-
-alias_modules(__name__, ("distributed",), __name__)
+    return found(__name__, name)

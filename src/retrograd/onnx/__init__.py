@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..absent import attach_to_module
+from ..torch_api.missing import attach_to_module
 
 if TYPE_CHECKING:
     from ..nn.module import Module

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..absent import attach_to_class
 from ..engine.operator import OPERATORS, Operator
 from ..engine.tensor import Tensor
 from ..formulas import PRIMITIVES
+from ..torch_api.missing import attach_to_class
 from . import numpy_protocols, numpy_table
 from .arguments.checks import is_number
 from .arguments.forms import with_numpy_names

@@ -1,6 +1,6 @@
 """Optimisers, learning rate schedulers and weight averages with PyTorch's names."""
 
-from ..absent import attach_to_module
+from ..torch_api.missing import attach_to_module
 from . import lr_scheduler, swa_utils
 from .adadelta import Adadelta
 from .adafactor import Adafactor

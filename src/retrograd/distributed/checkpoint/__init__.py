@@ -1,6 +1,6 @@
 """Checkpoints that several processes write together: ``torch.distributed.checkpoint``."""
 
-from ...absent import attach_to_module
+from ...torch_api.missing import attach_to_module
 from .storage import *
 from .storage import __all__ as __all__
 

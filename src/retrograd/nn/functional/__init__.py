@@ -6,7 +6,6 @@ defines those with one version per number of axes.
 
 import types
 
-from ... import absent
 from ...ops.convolution.deformable import *
 from ...ops.convolution.plan import conv_plan as conv_plan
 from ...ops.index.embedding import *
@@ -36,6 +35,7 @@ from ...ops.random.dropout import *
 from ...ops.shape.padding import *
 from ...ops.shape.pixels import *
 from ...ops.shape.windows import *
+from ...torch_api import missing
 from .along_axis import *
 from .attention import *
 from .convolution import *
@@ -46,4 +46,4 @@ __all__ = [
     name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, types.ModuleType)
 ]
 
-absent.attach_to_module(__name__)
+missing.attach_to_module(__name__)

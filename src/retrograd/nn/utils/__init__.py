@@ -1,6 +1,6 @@
 """Gradient clipping, per-sample gradients, parameters as one vector, parametrizations and packed sequences."""
 
-from ...absent import attach_to_module
+from ...torch_api.missing import attach_to_module
 from . import clip_grad, fusion, parametrizations, parametrize, rnn, tuples
 from .clip_grad import *
 from .convert_parameters import parameters_to_vector, vector_to_parameters

@@ -1,6 +1,6 @@
 """``torch.version``: the version of the library, and of what it is not built on."""
 
-from . import __version__
+from .. import __version__
 
 __all__ = ["__version__", "cuda", "hip"]
 

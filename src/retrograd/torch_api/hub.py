@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from .absent import attach_to_module
+from .missing import attach_to_module
 
 __all__ = ["download_url_to_file", "load", "load_state_dict_from_url"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .absent import attach_to_module
-from .engine.operator import interpreted, interpreters, operator
-from .engine.tensor import Tensor
-from .ops.arguments.checks import require_tensor
-from .ops.creation.creation import as_tensor
-from .ops.dtypes.dtype import cast, float32, float64
-from .ops.sparse.coo import SparseTensor, sparse_coo_tensor, spmm
+from ..engine.operator import interpreted, interpreters, operator
+from ..engine.tensor import Tensor
+from ..ops.arguments.checks import require_tensor
+from ..ops.creation.creation import as_tensor
+from ..ops.dtypes.dtype import cast, float32, float64
+from ..ops.sparse.coo import SparseTensor, sparse_coo_tensor, spmm
+from .missing import attach_to_module
 
 __all__ = ["DoubleTensor", "FloatTensor", "addmm", "mm", "sum"]
 

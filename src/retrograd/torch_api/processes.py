@@ -9,7 +9,7 @@ import multiprocessing
 from multiprocessing import *  # noqa: F403
 from typing import Any, NoReturn
 
-from .absent import attach_to_module
+from .missing import attach_to_module
 
 __all__ = [*multiprocessing.__all__, "spawn", "start_processes"]
 

@@ -15,10 +15,9 @@ sqrt(n); by default "backward".
 
 from __future__ import annotations
 
-from .absent import attach_to_module
-from .ops.arguments.forms import add_forms
-from .ops.fourier.helpers import fftfreq, fftshift, ifftshift, rfftfreq
-from .ops.fourier.transforms import (
+from ..ops.arguments.forms import add_forms
+from ..ops.fourier.helpers import fftfreq, fftshift, ifftshift, rfftfreq
+from ..ops.fourier.transforms import (
     fft,
     fft2,
     fftn,
@@ -38,6 +37,7 @@ from .ops.fourier.transforms import (
     rfft2,
     rfftn,
 )
+from .missing import attach_to_module
 
 __all__ = [
     "fft",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ops.random.random import Generator
 from ..accelerator import refuse
-from ..ops.random.random import Generator
 
 __all__ = [
     "OutOfMemoryError",
@@ -133,6 +133,6 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module(".amp", __name__)
-    from ..absent import missing
+    from ..missing import found
 
-    raise missing(__name__, name)
+    return found(__name__, name)

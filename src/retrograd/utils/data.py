@@ -1,8 +1,6 @@
 """``retrograd.data`` under PyTorch's import path."""
 
-from ...absent import attach_to_module
-from ...aliases import alias_modules
-from ...data import (
+from ..data import (
     BatchSampler,
     ChainDataset,
     ConcatDataset,
@@ -22,6 +20,7 @@ from ...data import (
     get_worker_info,
     random_split,
 )
+from ..torch_api.missing import attach_to_module
 
 __all__ = [
     "BatchSampler",
@@ -44,5 +43,6 @@ __all__ = [
     "random_split",
 ]
 
+__path__: list[str] = []  # PyTorch has modules below it, see torch_api/imports.py
+
 attach_to_module(__name__)
-alias_modules(__name__, ("dataloader", "dataset", "sampler", "distributed"), __name__)

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..aliases import alias_modules
-
 __all__ = ["record"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,7 +24,3 @@ def record(fn: F, error_handler: Any = None) -> F:
             f"record: error_handler={error_handler!r}: each process prints the traceback of its own error; leave it out"
         )
     return fn
-
-
-alias_modules(__name__, ("multiprocessing",), __name__)
-alias_modules(f"{__name__}.multiprocessing", ("errors",), __name__)

@@ -1,7 +1,7 @@
 """Names of PyTorch that are not here: to ask for one is an AttributeError that says so and names the page.
 
-``pytorch_names.txt`` is the table of PyTorch's public names. Why some are not here, and what to write instead, stands
-in ``reasons``, which is loaded when somebody asks.
+``pytorch_names.txt`` is the table of PyTorch's public names. ``REASONS`` says why some are not here, and what to write
+instead.
 """
 
 from __future__ import annotations
@@ -10,11 +10,15 @@ import os.path  # pathlib takes a hundredth of the time of "import retrograd"
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from importlib import import_module
+from types import ModuleType
 from typing import Any, NoReturn
+
+from .imports import is_path
 
 PAGE = 'the page "From PyTorch" (docs/from_pytorch.md)'
 _PACKAGE = __name__.partition(".")[0]
-# methods of MXNet's arrays and layers that scripts call; ``reasons`` says what to write instead
+# methods of MXNet's arrays and layers that scripts call; ``REASONS`` says what to write instead
 OTHER_LIBRARIES = {
     "torch.Tensor": ("as_in_context", "asnumpy", "asscalar", "attach_grad"),
     "torch.nn.Module": ("collect_params", "hybridize"),
@@ -37,14 +41,32 @@ def pytorch_names() -> dict[str, list[str]]:
 
 def missing(module: str, name: str) -> AttributeError:
     """Return the error for a missing module attribute: Python's message, unless PyTorch has the name there."""
-    namespace = module.replace(_PACKAGE, "torch", 1)
+    namespace = _public(module).replace(_PACKAGE, "torch", 1)
     if name.startswith("_") or name not in pytorch_names().get(namespace, ()):
-        return AttributeError(f"module {module!r} has no attribute {name!r}")
-    return _error(module, namespace, name)
+        return AttributeError(f"module {_public(module)!r} has no attribute {name!r}")
+    return _error(_public(module), namespace, name)
+
+
+def _public(module: str) -> str:
+    """Return the path by which users know a module."""
+    return module.replace(".torch_api.", ".")
+
+
+def found(module: str, name: str) -> ModuleType:
+    """Return the module that PyTorch's or an earlier import path names below ``module``.
+
+    Raises:
+        AttributeError: there is none.
+    """
+    if not is_path(_public(module), name):
+        raise missing(module, name)
+    return import_module(f"{_public(module)}.{name}")
 
 
 def attach_to_module(module: str, elsewhere: Mapping[str, Callable[[], Any]] | None = None) -> None:
     """Give a module a ``__getattr__`` that says what is not there (and that no type checker sees).
+
+    It finds the modules that ``imports.PATHS`` has below this one.
 
     elsewhere: name -> what imports and returns it, for names of rooms that stand on this one.
     """
@@ -52,7 +74,7 @@ def attach_to_module(module: str, elsewhere: Mapping[str, Callable[[], Any]] | N
     def __getattr__(name: str) -> Any:  # noqa: N807
         if elsewhere is not None and name in elsewhere:
             return elsewhere[name]()
-        raise missing(module, name)
+        return found(module, name)
 
     sys.modules[module].__dict__["__getattr__"] = __getattr__
 
@@ -96,8 +118,6 @@ def attach_to_class(cls: type, namespace: str) -> None:
 
 
 def _error(owner: str, namespace: str, name: str) -> AttributeError:
-    from .reasons import REASONS  # not before it is wanted
-
     reason = REASONS.get(namespace, {}).get(name) or _elsewhere(namespace, name)
     text = f"{reason}; see {PAGE}" if reason else f"it is one of the names of PyTorch that are not here; see {PAGE}"
     # without the object, for which Python would suggest names of similar spelling
@@ -118,3 +138,67 @@ def _elsewhere(namespace: str, name: str) -> str:
     if plain != name and (plain in functions or plain in root.__all__ or hasattr(methods, plain)):
         return f"of {plain} there is only the form that makes a new tensor"
     return ""
+
+
+# ---- why, and what to write instead ----------------------------------------------------------------------------
+
+_ONE_DEVICE = "there is one device, the CPU, and every tensor is on it; leave it out"
+_NO_GPU = "it does not run on a GPU; there is one device, the CPU"
+_LOWBIT = "layers with quantised weights and activations, and converting a model to them, are in retrograd.lowbit"
+_NOTHING_TO_COMPILE = "there is nothing to compile, kernels are compiled when they are first used; leave it out"
+_NO_SCRIPT = "a model is its Python code; save its weights by retrograd.interop.save_safetensors"
+_STRIDED = "a Tensor is dense; sparse matrices are made by retrograd.sparse_coo_tensor"
+_NO_COMPLEX = "there are no complex numbers"
+_PAIRS = _NO_COMPLEX + "; retrograd.fft holds them as real tensors whose last axis is (real part, imaginary part)"
+_EIGENVALUES = _NO_COMPLEX + "; of symmetric matrices write retrograd.linalg.eigh"
+
+
+REASONS: dict[str, dict[str, str]] = {
+    "torch": {
+        "export": _NO_SCRIPT,
+        "fx": "a graph is recorded when operators run; open it by y.grad_fn and retrograd.backward_source(y)",
+        "mps": _NO_GPU,
+        "xpu": _NO_GPU,
+        "complex": _NO_COMPLEX,
+        **dict.fromkeys(("view_as_real", "view_as_complex", "polar"), _PAIRS),
+        "sparse_csr_tensor": _STRIDED,
+        "vmap": "write the axis of the batch into your operations; gradients of each sample come from "
+        "retrograd.per_sample_gradients",
+        "func": "functions of gradients are in retrograd.autograd.functional",
+        "profiler": "write retrograd.train.profile(model, x)",
+        "quantization": _LOWBIT,
+        "ao": _LOWBIT,
+        "rnn_tanh": "write retrograd.nn.RNN",
+        "rnn_relu": 'write retrograd.nn.RNN(..., nonlinearity="relu")',
+        "lstm": "write retrograd.nn.LSTM",
+        "gru": "write retrograd.nn.GRU",
+    },
+    "torch.Tensor": {
+        "as_in_context": _ONE_DEVICE,
+        "asnumpy": "it is a name of MXNet; write x.numpy()",
+        "asscalar": "it is a name of MXNet; write x.item()",
+        "attach_grad": "it is a name of MXNet; write x.requires_grad_()",
+        "xpu": _ONE_DEVICE,
+        "cfloat": _NO_COMPLEX,
+        "cdouble": _NO_COMPLEX,
+        "grad_dtype": "a gradient has the dtype of its tensor",
+        "imag": _NO_COMPLEX,
+        "to_dense": _STRIDED,
+    },
+    "torch.nn.Module": {
+        "collect_params": "it is a name of MXNet; write model.parameters() or model.named_parameters()",
+        "hybridize": _NOTHING_TO_COMPILE,
+        "xpu": _ONE_DEVICE,
+        "compile": _NOTHING_TO_COMPILE,
+        "register_backward_hook": "write register_full_backward_hook",
+    },
+    "torch.linalg": dict.fromkeys(("eig", "eigvals"), _EIGENVALUES),
+    "torch.nn": {
+        "NLLLoss2d": "write retrograd.nn.NLLLoss",
+        "Container": "write retrograd.nn.Module",
+        "quantized": _LOWBIT,
+    },
+    "torch.utils.data": {
+        "default_convert": "write default_collate",
+    },
+}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from .absent import attach_to_module
-from .nn.module import Module as ScriptModule
+from ..nn.module import Module as ScriptModule
+from .missing import attach_to_module
 
 __all__ = [
     "Final",

@@ -1,0 +1,148 @@
+"""Import machinery: PyTorch's and earlier import paths, and what happens once another package is imported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+from .earlier_paths import EARLIER
+
+__all__ = ["PATHS", "after_import", "install", "is_path", "path_of"]
+
+_PACKAGE = __name__.partition(".")[0]
+
+# an import path of PyTorch below the package -> the module that it names; the same holds for what is below it
+PATHS = {
+    **{
+        name: f"torch_api.{name}"
+        for name in (
+            *("accelerator", "amp", "backends", "compiler", "cuda", "fft", "hub", "jit", "linalg", "serialization"),
+            *("sparse", "special", "version"),
+        )
+    },
+    "multiprocessing": "torch_api.processes",
+    "random": "ops.random.random",
+    "signal": "ops.signal",
+    **{
+        f"autograd.{name}": "torch_api.autograd"
+        for name in ("anomaly_mode", "function", "grad_mode", "gradcheck", "profiler")
+    },
+    "nn.modules": "torch_api.nn_modules",
+    **{
+        f"nn.modules.{name}": "torch_api.nn_modules"
+        for name in (
+            *("activation", "adaptive", "batchnorm", "channelshuffle", "container", "conv", "distance", "dropout"),
+            *("flatten", "fold", "instancenorm", "lazy", "linear", "loss", "module", "normalization", "padding"),
+            *("pixelshuffle", "pooling", "rnn", "sparse", "transformer", "upsampling", "utils"),
+        )
+    },
+    "nn.parallel.distributed": "nn.parallel",
+    "distributed.distributed_c10d": "distributed",
+    "distributed.elastic": "torch_api.elastic",
+    "distributed.elastic.multiprocessing": "torch_api.elastic",
+    "distributed.elastic.multiprocessing.errors": "torch_api.elastic",
+    **{f"utils.data.{name}": "utils.data" for name in ("dataloader", "dataset", "distributed", "sampler")},
+    "utils.tensorboard.writer": "utils.tensorboard",
+}
+_ALL = EARLIER | PATHS
+_WITH_MODULES_BELOW = {path.rpartition(".")[0] for path in PATHS}
+
+
+def path_of(name: str) -> str | None:
+    """Return the path of the module that another import path names; None if ``name`` is no such path."""
+    package, _, rest = name.partition(".")
+    if package != _PACKAGE:
+        return None
+    known, below = rest, ""
+    while known:
+        if known in _ALL:
+            return f"{_PACKAGE}.{_ALL[known]}{below}"
+        known, _, last = known.rpartition(".")
+        below = f".{last}{below}"
+    return None
+
+
+def is_path(module: str, name: str) -> bool:
+    """Whether PyTorch's or an earlier import path leads from ``module`` to ``name``."""
+    return f"{module}.{name}".partition(".")[2] in _ALL
+
+
+class _Loader(Loader):
+    """Gives the module of another path, which stays what it is."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        try:
+            module = import_module(self.path)
+        except ModuleNotFoundError as error:
+            if error.name != self.path:
+                raise
+            raise ModuleNotFoundError(f"No module named {spec.name!r}", name=spec.name) from None
+        self._spec = module.__spec__
+        if spec.name.partition(".")[2] in _WITH_MODULES_BELOW and not hasattr(module, "__path__"):
+            module.__path__ = []  # modules can be imported from below it
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # importlib has put that of the other path there
+
+
+class _Finder:
+    """Python asks it first: a module below another path of a package would else be imported a second time."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        found = path_of(name)
+        return None if found is None else ModuleSpec(name, _Loader(found))
+
+
+def install() -> None:
+    """Let Python find modules by PyTorch's and earlier import paths."""
+    if _Finder not in sys.meta_path:
+        sys.meta_path.insert(0, _Finder)
+
+
+# ---- what happens once another package is imported ---------------------------------------------------------------
+
+_ACTIONS: dict[str, Callable[[], Any]] = {}
+
+
+def after_import(module: str, action: Callable[[], Any]) -> None:
+    """Call ``action`` now if ``module`` is imported already, otherwise as soon as it is.
+
+    For packages that ask which libraries are there.
+    """
+    if module in sys.modules:
+        action()
+    else:
+        _ACTIONS[module] = action
+
+
+class _Watcher:
+    """Finds a watched module as Python does, and runs its action after it."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name not in _ACTIONS:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        action, execute = _ACTIONS.pop(name), spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            execute(module)
+            action()
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+sys.meta_path.insert(0, _Watcher)
