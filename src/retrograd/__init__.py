@@ -50,7 +50,7 @@ from .torch_api.imports import install as _install
 from .torch_api.missing import found
 
 if TYPE_CHECKING:
-    from . import data, distributed, distributions, interop, lowbit, nn, onnx, optim, rules, testing, train
+    from . import data, distributed, distributions, interop, lowbit, nn, onnx, optim, rules, testing, train, utils
     from .engine.steps import record_steps
     from .explanation.explain import explain
     from .explanation.graph.graph import graph
