@@ -89,8 +89,8 @@ def test_what_predict_says_is_what_the_trainer_measured(made):
     """The held-out images, read again from their files, get the answers that the last epoch counted."""
     from retrograd.data.images import load_images
     from retrograd.kernel_set import use_kernels
-    from retrograd.train.predict import Predictor
-    from retrograd.train.tasks import held_out_share
+    from retrograd.train.image_classification import held_out_share
+    from retrograd.train.inference import Predictor
 
     with use_kernels("textbook"):
         predictor = Predictor(made / "run")

@@ -10,7 +10,7 @@ import pytest
 
 from retrograd.cli import main
 from retrograd.train import load_checkpoint
-from retrograd.train.text import text_task
+from retrograd.train.language_modeling import text_task
 
 QUICK = ("--kernels", "textbook", "--epochs", "1")
 
@@ -25,8 +25,8 @@ def series(*arguments: str) -> int:
 
 
 def test_text_is_learned_and_written(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrograd.train.text_report._SAMPLE", 20)
-    monkeypatch.setattr("retrograd.train.text.text_task", partial(text_task, width=4, hidden=8))
+    monkeypatch.setattr("retrograd.train.language_modeling._SAMPLE", 20)
+    monkeypatch.setattr("retrograd.train.language_modeling.text_task", partial(text_task, width=4, hidden=8))
     Path("a book.txt").write_text("to be or not to be, that is the question\n" * 250)
     book = ("train", "text", "--text", "a book.txt")
     assert main([*book, *QUICK, "--batch-size", "16", "--output", "run"]) == 0

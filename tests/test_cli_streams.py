@@ -17,9 +17,8 @@ from retrograd.cli import main
 from retrograd.cli.streams import guarded
 from retrograd.train import load_checkpoint, save_checkpoint
 from retrograd.train.checkpoint import CheckpointError
+from retrograd.train.inference import Predictor, Writer
 from retrograd.train.networks import build_network, image_of, saved_network
-from retrograd.train.predict import Predictor
-from retrograd.train.sample import Writer
 
 FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full here")
@@ -225,7 +224,7 @@ def finished_digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from retrograd.kernel_set import use_kernels
     from retrograd.ops.random.random import fork_rng, manual_seed
     from retrograd.train import Settings, Trainer
-    from retrograd.train.tasks import digits_task
+    from retrograd.train.image_classification import digits_task
 
     with use_kernels("textbook"), fork_rng():
         settings = Settings(epochs=1, batch_size=64, kernels="textbook")

@@ -32,11 +32,10 @@ from retrograd.interop.safetensors import SafetensorsError
 from retrograd.kernel_set import use_kernels
 from retrograd.ops.random.random import fork_rng, manual_seed
 from retrograd.train import CheckpointError, Settings, Trainer, TrainingError, load_checkpoint, save_checkpoint
-from retrograd.train.predict import Predictor
-from retrograd.train.sample import Writer
-from retrograd.train.sequence_networks import TextNetwork
-from retrograd.train.series import SeriesOptions
-from retrograd.train.tasks import ImageOptions
+from retrograd.train.forecasting import SeriesOptions
+from retrograd.train.image_classification import ImageOptions
+from retrograd.train.inference import Predictor, Writer
+from retrograd.train.networks import TextNetwork
 from train.small import SMALL, small_task
 
 # ---- honest files, made once ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 import retrograd
 from retrograd import Tensor
 from retrograd import distributions as d
-from retrograd.distributions.gamma_sample import gamma_slope
+from retrograd.distributions.gamma import gamma_slope
 
 F8 = retrograd.float64
 

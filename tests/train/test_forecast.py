@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from retrograd.data.series import load_sunspots
-from retrograd.train.forecast import Autoregression, errors, period_of, seasonal_naive
+from retrograd.train.forecasting import Autoregression, errors, period_of, seasonal_naive
 
 
 def made(size: int, noise: float, seed: int = 0) -> np.ndarray:

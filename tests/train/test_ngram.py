@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from retrograd.train.ngram import bits, witten_bell
+from retrograd.train.language_modeling import bits, witten_bell
 
 
 def by_definition(train: str, before: str, character: str, characters: int, order: int) -> float:

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from retrograd.train.pictures import PicturesMissing, curves, diverging, grey, png_uri
+from retrograd.train.html_page import PicturesMissing, curves, diverging, grey, png_uri
 from retrograd.train.report import ReportError, report_page, write_report
 from train.small import SMALL, bits, small_task
 

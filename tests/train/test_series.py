@@ -13,10 +13,9 @@ from retrograd.engine.tensor import Tensor
 from retrograd.kernel_set import use_kernels
 from retrograd.ops.random.random import manual_seed
 from retrograd.train import CheckpointError, Settings, Trainer, TrainingError
-from retrograd.train.forecast import errors
+from retrograd.train.forecasting import SeriesOptions, SeriesTask, errors, series_task
+from retrograd.train.networks import SeriesNetwork
 from retrograd.train.report import report_page
-from retrograd.train.sequence_networks import SeriesNetwork
-from retrograd.train.series import SeriesOptions, SeriesTask, series_task
 from train.small import bits as weights
 from train.test_report import Page
 from train.test_text import _Stop

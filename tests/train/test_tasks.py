@@ -10,10 +10,16 @@ import pytest
 from data.drawn import draw_folder
 from retrograd.engine.tensor import Tensor
 from retrograd.ops.random.random import manual_seed
-from retrograd.train.augment import flipped, shifted, warped
-from retrograd.train.image_task import ByteImages
+from retrograd.train.image_classification import (
+    ByteImages,
+    digits_task,
+    flipped,
+    held_out_share,
+    mnist5k_task,
+    shifted,
+    warped,
+)
 from retrograd.train.networks import build_network
-from retrograd.train.tasks import digits_task, held_out_share, mnist5k_task
 
 
 def test_the_task(make_trainer):
@@ -141,9 +147,9 @@ import sys
 from pathlib import Path
 from retrograd.kernels.compiled.machine.launch import registered
 from retrograd.train import Settings, Trainer
-from retrograd.train.series import SeriesOptions, series_task
-from retrograd.train.tasks import ImageOptions, digits_task, images_task, mnist5k_task
-from retrograd.train.text import text_task
+from retrograd.train.forecasting import SeriesOptions, series_task
+from retrograd.train.image_classification import ImageOptions, digits_task, images_task, mnist5k_task
+from retrograd.train.language_modeling import text_task
 folder, name = Path(sys.argv[1]), sys.argv[2]
 make = {
     "digits": digits_task,

@@ -23,11 +23,10 @@ from retrograd.train import (
     load_checkpoint,
     save_checkpoint,
 )
-from retrograd.train.ngram import bits, witten_bell
+from retrograd.train.inference import Writer, sampled
+from retrograd.train.language_modeling import STEPS, TextTask, bits, in_streams, parts_of, text_task, witten_bell
+from retrograd.train.networks import TextNetwork
 from retrograd.train.report import report_page
-from retrograd.train.sample import Writer, sampled
-from retrograd.train.sequence_networks import TextNetwork
-from retrograd.train.text import STEPS, TextTask, in_streams, parts_of, text_task
 from train.small import bits as weights
 from train.test_report import Page
 
@@ -232,7 +231,7 @@ def test_checkpoints_that_write_nothing(whole: Trainer, tmp_path: Path) -> None:
 
 
 def test_the_report(whole: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrograd.train.text_report._SAMPLE", 60)
+    monkeypatch.setattr("retrograd.train.language_modeling._SAMPLE", 60)
     before = weights(whole)
     text = report_page(whole)
     page = Page(text)

@@ -80,7 +80,7 @@ def _predict(arguments: argparse.Namespace) -> int:
     from ..onnx.classifier import OnnxClassifier
     from ..onnx.errors import OnnxError
     from ..train import CheckpointError
-    from ..train.predict import Predictor
+    from ..train.inference import Predictor
 
     if arguments.top < 1:
         raise UsageError(f"--top {arguments.top} must be at least 1")

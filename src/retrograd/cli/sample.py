@@ -32,7 +32,7 @@ def _sample(arguments: argparse.Namespace) -> int:
     from ..data.text import TextError
     from ..kernel_set import use_kernels
     from ..train import CheckpointError
-    from ..train.sample import Writer
+    from ..train.inference import Writer
 
     with use_kernels(arguments.kernels):
         try:

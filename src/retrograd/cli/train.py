@@ -248,7 +248,7 @@ def _settings(arguments: argparse.Namespace, name: str, saved: dict[str, Any] | 
     import dataclasses
 
     from ..train import CheckpointError, Settings
-    from ..train.tasks import DEFAULTS
+    from ..train.image_classification import DEFAULTS
     from ..train.trainer import CHECKPOINT
 
     chosen = options_set(arguments, _OPTIONS)
@@ -322,19 +322,19 @@ def _seeded_task(
 
 
 def _digits(arguments: argparse.Namespace, settings: Settings, saved: Any, progress: Progress) -> Task:
-    from ..train.tasks import digits_task
+    from ..train.image_classification import digits_task
 
     return digits_task()
 
 
 def _mnist5k(arguments: argparse.Namespace, settings: Settings, saved: Any, progress: Progress) -> Task:
-    from ..train.tasks import mnist5k_task
+    from ..train.image_classification import mnist5k_task
 
     return mnist5k_task()
 
 
 def _images(arguments: argparse.Namespace, settings: Settings, saved: Any, progress: Progress) -> Task:
-    from ..train.tasks import ImageOptions, images_task
+    from ..train.image_classification import ImageOptions, images_task
 
     options = _data_options(ImageOptions, arguments, _IMAGE_OPTIONS, saved)
     task, skipped = images_task(arguments.images, arguments.held_out_images, options, settings.seed)
@@ -344,13 +344,13 @@ def _images(arguments: argparse.Namespace, settings: Settings, saved: Any, progr
 
 
 def _text(arguments: argparse.Namespace, settings: Settings, saved: Any, progress: Progress) -> Task:
-    from ..train.text import text_task
+    from ..train.language_modeling import text_task
 
     return text_task(arguments.text, settings.batch_size)
 
 
 def _series(arguments: argparse.Namespace, settings: Settings, saved: Any, progress: Progress) -> Task:
-    from ..train.series import SeriesOptions, series_task
+    from ..train.forecasting import SeriesOptions, series_task
 
     return series_task(arguments.csv, _data_options(SeriesOptions, arguments, _SERIES_OPTIONS, saved))
 
@@ -392,7 +392,7 @@ def _finish(trainer: Trainer, command: str, shares: Sequence[dict[str, Any]]) ->
     shares: what each worker has done.
     """
     from ..train.gradients import gradients_text, rows_of
-    from ..train.pictures import PicturesMissing
+    from ..train.html_page import PicturesMissing
     from ..train.report import ReportError, write_report
 
     say(trainer.task.result(trainer))

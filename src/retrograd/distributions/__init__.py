@@ -4,33 +4,23 @@ from __future__ import annotations
 
 from ..torch_api.missing import attach_to_module
 from . import constraints, transforms
-from .bernoulli import Bernoulli
-from .beta import Beta
-from .binomial import Binomial
-from .categorical import Categorical
-from .cauchy import Cauchy
-from .chi2 import Chi2
-from .dirichlet import Dirichlet
+from .composite import Independent, MixtureSameFamily, TransformedDistribution
+from .discrete import (
+    Bernoulli,
+    Binomial,
+    Categorical,
+    Geometric,
+    Multinomial,
+    OneHotCategorical,
+    OneHotCategoricalStraightThrough,
+    Poisson,
+)
 from .distribution import Distribution
-from .exponential import Exponential
-from .gamma import Gamma
-from .geometric import Geometric
-from .gumbel import Gumbel
-from .half_normal import HalfNormal
-from .independent import Independent
+from .gamma import Beta, Chi2, Dirichlet, Exponential, Gamma
 from .kl import kl_divergence, register_kl
-from .laplace import Laplace
-from .log_normal import LogNormal
-from .mixture_same_family import MixtureSameFamily
-from .multinomial import Multinomial
-from .multivariate_normal import MultivariateNormal
-from .normal import Normal
-from .one_hot_categorical import OneHotCategorical, OneHotCategoricalStraightThrough
-from .poisson import Poisson
-from .relaxed_bernoulli import RelaxedBernoulli
-from .relaxed_categorical import RelaxedOneHotCategorical
-from .studentT import StudentT
-from .transformed_distribution import TransformedDistribution
+from .location_scale import Cauchy, Gumbel, Laplace, StudentT, Uniform
+from .normal import HalfNormal, LogNormal, MultivariateNormal, Normal
+from .relaxed import RelaxedBernoulli, RelaxedOneHotCategorical
 from .transforms import (
     AbsTransform,
     AffineTransform,
@@ -45,7 +35,6 @@ from .transforms import (
     Transform,
     identity_transform,
 )
-from .uniform import Uniform
 
 __all__ = [
     "AbsTransform",

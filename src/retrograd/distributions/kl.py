@@ -10,25 +10,12 @@ from ..engine.tensor import Tensor
 from ..ops.linalg.solving import solve_triangular
 from ..ops.pointwise.activation import softplus
 from ..ops.special.gamma import digamma, lgamma
-from .bernoulli import Bernoulli
-from .beta import Beta
-from .categorical import Categorical
-from .dirichlet import Dirichlet
-from .distribution import Distribution
-from .exponential import Exponential
-from .gamma import Gamma
-from .geometric import Geometric
-from .gumbel import Gumbel
-from .half_normal import HalfNormal
-from .independent import Independent
-from .laplace import Laplace
-from .multivariate_normal import MultivariateNormal, squared_distance
-from .normal import Normal
-from .one_hot_categorical import OneHotCategorical
-from .poisson import Poisson
-from .transformed_distribution import TransformedDistribution
-from .uniform import Uniform
-from .utils import summed_last
+from .composite import Independent, TransformedDistribution
+from .discrete import Bernoulli, Categorical, Geometric, OneHotCategorical, Poisson
+from .distribution import Distribution, summed_last
+from .gamma import Beta, Dirichlet, Exponential, Gamma
+from .location_scale import Gumbel, Laplace, Uniform
+from .normal import HalfNormal, MultivariateNormal, Normal, squared_distance
 
 __all__ = ["kl_divergence", "register_kl"]
 

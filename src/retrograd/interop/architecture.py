@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import lowbit, nn
-from ..lowbit.bits import packed
+from ..lowbit.bit_packing import packed
 from ..specs.low_bit import Requantized, Thresholded
 
 __all__: list[str] = []

@@ -15,8 +15,8 @@ import numpy as np
 from .. import lowbit, nn
 from .._files.state import Check, anything, brief, choice, count, flag, items, names, reason, table, text
 from ..engine.tensor import wrap
-from ..lowbit.bits import Format, Listed, Shifts, Uniform, Weight, bytes_of, unpacked
-from ..lowbit.packed import MOST_LISTED, packed_layer
+from ..lowbit.bit_packing import Format, Listed, Shifts, Uniform, Weight, bytes_of, unpacked
+from ..lowbit.packed_layers import MOST_LISTED, packed_layer
 from ..nn.module import Module
 from ..ops.random.random import fork_rng
 from ..specs.low_bit import ELEMENTS, Requantized, Thresholded

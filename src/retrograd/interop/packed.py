@@ -2,7 +2,7 @@
 
 A tensor of a module has the module's path before its name, as in a state_dict:
 
-    weight.codes      U8           the weight in its bits, see ``lowbit/bits.py`` for their order
+    weight.codes      U8           the weight in its bits, see ``lowbit/bit_packing.py`` for their order
     weight.step       F32          what the integers of an output channel are multiplied by, (Co,), or (1,) for all; or
                              the numbers that the codes are places of, (Co, numbers), or (1, numbers) for all
     bias, ...         F32          other parameters, and what the quantiser of the input keeps: activation_step, ...

@@ -7,30 +7,19 @@ quantised ones. Any quantiser goes with any layer.
 import sys
 
 from .base import *
-from .binary import *
+from .binary_quantizers import *
 from .convert import *
-from .fuse import *
+from .fusion import *
 from .layers import *
-from .norm import *
 from .pack import *
-from .packed import *
+from .packed_layers import *
 from .quantizer import *
 from .recurrent import *
-from .shift import *
-from .uniform import *
+from .shift_quantizers import *
+from .uniform_quantizers import *
 
 _FAMILIES = (
-    "base",
-    "binary",
-    "convert",
-    "fuse",
-    "layers",
-    "norm",
-    "pack",
-    "packed",
-    "quantizer",
-    "recurrent",
-    "shift",
-    "uniform",
+    *("base", "binary_quantizers", "convert", "fusion", "layers", "pack", "packed_layers", "quantizer", "recurrent"),
+    *("shift_quantizers", "uniform_quantizers"),
 )
 __all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

@@ -17,10 +17,10 @@ from ..ops.arguments.checks import as_truth
 from . import layers as summing
 from . import recurrent as with_states
 from .base import LowBit, check_quantizer
-from .binary import BinaryConnect, Sign
+from .binary_quantizers import BinaryConnect, Sign
 from .quantizer import Quantizer
-from .shift import DeepShiftQ
-from .uniform import Fixed, Int8
+from .shift_quantizers import DeepShiftQ
+from .uniform_quantizers import Fixed, Int8
 
 __all__ = ["Change", "Conversion", "calibrate", "convert", "convert_to_binary", "convert_to_int8", "convert_to_shift"]
 

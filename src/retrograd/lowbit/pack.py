@@ -17,9 +17,9 @@ from ..ops.arguments.checks import as_truth
 from . import layers, recurrent
 from .base import LowBit
 from .convert import Change, paths_of
-from .fuse import fuse as join
-from .norm import packed_norm
-from .packed import Packed, packed_layer, refuse_training
+from .fusion import fuse as join
+from .fusion import packed_norm
+from .packed_layers import Packed, packed_layer, refuse_training
 
 __all__ = ["PackedModel", "Packing", "pack"]
 

@@ -2,19 +2,12 @@
 
 from ..torch_api.missing import attach_to_module
 from . import lr_scheduler, swa_utils
-from .adadelta import Adadelta
 from .adafactor import Adafactor
-from .adagrad import Adagrad
-from .adam import Adam, AdamW
-from .adamax import Adamax
-from .asgd import ASGD
+from .adam import Adam, Adamax, AdamW, NAdam, RAdam
+from .adaptive import Adadelta, Adagrad, RMSprop, Rprop
 from .lbfgs import LBFGS
-from .nadam import NAdam
 from .optimizer import Optimizer
-from .radam import RAdam
-from .rmsprop import RMSprop
-from .rprop import Rprop
-from .sgd import SGD
+from .sgd import ASGD, SGD
 
 __all__ = [
     "ASGD",

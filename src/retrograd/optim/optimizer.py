@@ -1,4 +1,4 @@
-"""Optimizer, the base class: parameter groups, state, and saving them."""
+"""Optimizer, the base class: parameter groups, state, the update step, and saving."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import math
 import sys
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from itertools import chain
+from operator import attrgetter, is_
 from typing import Any
 
 import numpy as np
@@ -24,14 +27,98 @@ from ..engine.line import inside
 from ..engine.tensor import Tensor, wrap
 from ..formulas import UPDATES, form
 from ..kernel_set import exact, kernels
-from .batch import Batch, array_of
-from .limits import within_limits
 from .options import CHECKS, FORMS, as_number, check_forms
 
-__all__ = ["Optimizer", "required"]
+__all__ = ["Batch", "Optimizer", "required", "within_limits"]
+
+
+# ---- The arguments of one kernel launch of an optimiser step, cached while only the gradients change ----------------
+
+State = dict[str, Any]
+array_of = attrgetter("array")
+_shape_of, _dtype_of = attrgetter("shape"), attrgetter("dtype")
+
+
+class Batch:
+    """Parameters of one dtype that take the same step, by one formula, with their arrays, states and buffers.
+
+    ``columns`` holds a list of arrays for each buffer. ``keep`` belongs to the kernel. ``fresh`` says whether the
+    states were created for this step.
+
+    The next step reuses a batch if ``holds`` finds all objects unchanged. A batch keeps parameters, arrays and states
+    alive, so that their ids are not reused, but not gradients.
+    """
+
+    def __init__(
+        self,
+        formula: Callable[..., Any],
+        parameters: Sequence[Tensor],
+        states: Sequence[State],
+        buffers: Sequence[str],
+        counters: Iterable[str],
+        fresh: bool,
+    ) -> None:
+        self.formula, self.parameters, self.fresh = formula, list(parameters), fresh
+        self._buffers, self._counters = tuple(buffers), tuple(counters)
+        self.states = list(states) if buffers or self._counters else []  # without both there is no state
+        self.arrays: list[np.ndarray] = list(map(array_of, parameters))
+        self.columns = [_column(states, name) for name in buffers]
+        self.keep: dict[str, Any] = {}
+        self._shapes, self._dtypes = list(map(_shape_of, self.arrays)), list(map(_dtype_of, self.arrays))
+        self._objects = [*parameters, *self.arrays, *self.states, *chain(*self.columns)]
+
+    def holds(self, formula: Callable[..., Any], parameters: Sequence[Tensor], states: Mapping[Tensor, State]) -> bool:
+        """Whether these are its parameters, with the same formula, arrays and buffers, all at the same step."""
+        if len(parameters) != len(self.parameters) or formula is not self.formula:
+            return False
+        try:
+            current = [states[parameter] for parameter in parameters] if self.states else []
+            columns = [_column(current, name) for name in self._buffers]
+            same = all(len({state[name] for state in current}) == 1 for name in self._counters)
+        except (KeyError, AttributeError):
+            return False
+        # map, chain and is_ stay within the interpreter's C code: this runs in every step
+        objects = chain(parameters, map(array_of, parameters), current, *columns)
+        return same and all(map(is_, objects, self._objects))
+
+    def takes(self, gradients: Sequence[np.ndarray]) -> bool:
+        """Whether the gradients have the shapes and dtypes of the parameters."""
+        same = list(map(_shape_of, gradients)) == self._shapes
+        return same and all(map(is_, map(_dtype_of, gradients), self._dtypes))
+
+
+def _column(states: Sequence[State], name: str) -> list[np.ndarray]:
+    return [state[name].array for state in states]
+
+
+# ---- The limits of parameters, `nn.Parameter.limits`: every optimiser clips the values to them after each step ------
+
+
+def within_limits(step: Callable[..., Any]) -> Callable[..., Any]:
+    """The step of an optimiser, followed by clipping: built-in optimisers and users' own have it from Optimizer."""
+
+    @wraps(step)
+    def step_and_clip(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = step(self, *args, **kwargs)
+        for group in self.param_groups:
+            _clip(type(self).__name__, group["params"])
+        return result
+
+    return step_and_clip
+
+
+def _clip(name: str, parameters: Iterable[Tensor]) -> None:
+    """Clip those parameters that have limits and a gradient."""
+    for parameter in parameters:
+        limits = getattr(parameter, "_limits", None)  # only a Parameter has them, once they are set
+        if limits is not None and parameter._grad is not None and parameter._grad_req != "null":
+            kernels.clip_in_place(parameter.array, *limits)
+            mark([parameter.array], f"{name}.step")
+
+
+# ---- Optimizer, the base class: parameter groups, state, and saving them --------------------------------------------
 
 Group = dict[str, Any]
-State = dict[str, Any]
 Update = Callable[..., Any]
 
 # entries that schedulers add to a group

@@ -18,9 +18,9 @@ from ..formulas import optimizers
 from ..kernel_set import exact, kernels
 from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
-from ._scheduler import LRScheduler, per_group, require_count, require_optimizer
 from .optimizer import Optimizer
 from .options import require_number
+from .scheduler_base import LRScheduler, per_group, require_count, require_optimizer
 
 __all__ = [
     "SWALR",

@@ -10,7 +10,7 @@ from .. import nn, rules
 from ..nn.module import Module
 from ..ops.random.random import manual_seed
 from ..train.gradients import GradientMonitor
-from ..train.pictures import curves
+from ..train.html_page import curves
 from ..train.progress import Progress
 from .study import Recipe, Study, settings_of, task_of, train
 

@@ -19,8 +19,8 @@ from ..engine.tensor import Tensor
 from ..interop.safetensors import save_safetensors
 from ..nn.module import Module
 from ..ops.random.random import manual_seed
-from ..train.image_task import ImageTask
-from ..train.pictures import curves
+from ..train.html_page import curves
+from ..train.image_classification import ImageTask
 from ..train.progress import Progress
 from .study import Recipe, Study, settings_of, task_of, train
 

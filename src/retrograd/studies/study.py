@@ -18,10 +18,9 @@ from ..optim.lr_scheduler import LambdaLR
 from ..train.callbacks import Callback, LRScheduler
 from ..train.environment import machine, versions
 from ..train.fit import History, fit
-from ..train.image_task import ImageTask
-from ..train.page import definitions, facts_tiles, filled
+from ..train.html_page import definitions, facts_tiles, filled
+from ..train.image_classification import ImageTask, digits_task, mnist5k_task
 from ..train.progress import Progress
-from ..train.tasks import digits_task, mnist5k_task
 
 __all__ = ["Recipe", "Study", "task_of", "train", "write_study"]
 

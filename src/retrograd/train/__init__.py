@@ -2,15 +2,13 @@
 
 from .callbacks import BestWeights, Callback, CosineSchedule, EarlyStopping, LRScheduler, ModelCheckpoint
 from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from .faults import TrainingError
+from .diagnostics import LayerTime, TrainingError, profile
 from .fit import Fit, History, fit
 from .gradients import GradientMonitor, GradientStatistics, LayerGradients, true_gradients
-from .image_task import ImageTask
-from .interrupt import Stopped
-from .profile import LayerTime, profile
+from .image_classification import ImageTask
 from .progress import Progress, make_progress
 from .task import Settings, Task
-from .trainer import Trainer
+from .trainer import Stopped, Trainer
 
 __all__ = [
     "BestWeights",

@@ -18,7 +18,7 @@ from ..nn.module import Module
 from ..optim import Adam
 from ..optim.optimizer import Optimizer
 from .callbacks import Callback
-from .faults import TrainingError, first_not_finite
+from .diagnostics import TrainingError, first_not_finite
 from .progress import Progress, make_progress
 
 __all__ = ["Fit", "History", "fit"]

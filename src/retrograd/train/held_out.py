@@ -11,10 +11,10 @@ from ..engine.tensor import Tensor
 from ..nn.functional import cross_entropy, mse_loss
 from ..nn.module import Module
 from .checkpoint import CheckpointError, load_checkpoint
+from .forecasting import SeriesOptions, series_task
+from .image_classification import ImageOptions, digits_task, images_task, mnist5k_task
 from .networks import saved_network
-from .series import SeriesOptions, series_task
 from .task import Settings, Task
-from .tasks import ImageOptions, digits_task, images_task, mnist5k_task
 
 __all__ = ["HeldOut", "held_out"]
 

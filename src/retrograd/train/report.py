@@ -2,22 +2,107 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from .._files.atomic import why_not_written, write_atomically
+from ..explanation.model import ModelExplanation
 from ..kernel_set import use_kernels
+from ..nn.module import Module
+from .diagnostics import profile
 from .environment import machine, versions
-from .explained import EXPLANATION, explained, links
-from .gradient_report import gradients_section
-from .page import definitions, facts_tiles, filled, times_table
-from .profile import profile
+from .gradients import RATIO, LayerGradients, figure, rows_of, share
+from .html_page import definitions, facts_tiles, filled, times_table
+from .progress import counted
 from .task import Task
 from .trainer import Trainer
 
-__all__ = ["REPORT", "ReportError", "write_report"]
+__all__ = ["EXPLANATION", "REPORT", "ReportError", "explained", "gradients_section", "links", "write_report"]
+
+
+# ---- The gradients of a trained network on held-out samples, beside its report --------------------------------------
+
+EXPLANATION = "explain.html"
+
+
+def explained(trainer: Trainer) -> ModelExplanation | None:
+    """The layers of the network as they ran in eval mode on a few held-out samples; None for a task without any."""
+    task, model = trainer.task, trainer.model
+    samples = min(task.explained, len(task.held_out))
+    if not samples:
+        return None
+    training = model.training
+    model.eval()
+    try:
+        with use_kernels(trainer.settings.kernels):
+            return ModelExplanation(model, task.held_out.take(range(samples)), task.loss)
+    finally:
+        model.train(training)
+
+
+def links(explanation: ModelExplanation) -> dict[str, str]:
+    """For each layer that can be taken apart, its place in the page beside the report."""
+    paths = [each["path"] for each in explanation.to_dict()["layers"] if not each["why_not"]]
+    return {path: f"{EXPLANATION}#{urlencode({'layer': path})}" for path in paths}
+
+
+# ---- The section of a report about the gradients of each layer; empty if none were measured -------------------------
+
+_WIDTH, _HEIGHT = 200.0, 22.0  # of the line of a layer
+
+
+def gradients_section(history: Sequence[Mapping[str, Any]], model: Module) -> str:
+    """HTML: the figures of the last measured epoch, and a line of each layer's norm over all of them."""
+    epochs = [rows_of(record, model) for record in history if "gradients" in record]
+    if not epochs:
+        return ""
+    angles = any(row.angle is not None for row in epochs[-1])
+    lines = "".join(_row(row, epochs, angles) for row in epochs[-1])
+    names = ["‖g‖", "zeros", "NaN, Inf", "update/weight", *["angle (°)"] * angles]
+    cells = "".join(f'<th class="n">{name}</th>' for name in names)
+    head = f"<tr><th>layer</th>{cells}<th></th></tr>"
+    text = (
+        "Means of the steps that were measured in the last epoch: the norm of the gradient, the shares of its elements "
+        "that are 0, and NaN or infinite, and the norm of the step to that of the weights"
+        f"{'; the angle is to the true gradient, without backward rules' * angles}. The lines are the norms over "
+        f"{counted(len(epochs), 'epoch')}, on one logarithmic scale."
+    )
+    return (
+        f'<section>\n<h2>Gradients by layer</h2>\n<p>{text}</p>\n<table class="times">{head}{lines}</table>\n</section>'
+    )
+
+
+def _row(row: LayerGradients, epochs: Sequence[Sequence[LayerGradients]], angles: bool) -> str:
+    values = [figure(row.norm), share(row.zeros), share(row.not_finite), figure(row.update, RATIO)]
+    values += [figure(row.angle, ".1f")] * angles
+    kinds = ["n", "n", "n bad" if row.not_finite else "n", "n", "n"]
+    cells = "".join(f'<td class="{kind}">{escape(value)}</td>' for kind, value in zip(kinds, values, strict=False))
+    name = escape(f"{row.path} {row.kind}".strip())
+    return f"<tr><td>{name}</td>{cells}<td>{_line(row.path, epochs)}</td></tr>"
+
+
+def _line(path: str, epochs: Sequence[Sequence[LayerGradients]]) -> str:
+    """The norm of a layer over the epochs as an ``<svg>``; epochs in which it is 0 or unknown are skipped."""
+    logs = [[(row.path, math.log10(row.norm)) for row in rows if row.norm] for rows in epochs]
+    every = [value for rows in logs for _, value in rows]
+    points = [(place, value) for place, rows in enumerate(logs) for other, value in rows if other == path]
+    if len(points) < 2:
+        return ""
+    low, high = min(every), max(max(every), min(every) + 1)  # at least a factor of ten
+    step = _WIDTH / (len(epochs) - 1)
+    drawn = " ".join(f"{step * x:.1f},{_HEIGHT * (high - y) / (high - low):.1f}" for x, y in points)
+    return (
+        f'<svg viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" preserveAspectRatio="none" role="img" '
+        f'aria-label="norms of {escape(path) or "the model"} over the epochs"><polyline points="{drawn}" fill="none" '
+        'stroke="var(--second)" stroke-width="1.8" vector-effect="non-scaling-stroke"/></svg>'
+    )
+
+
+# ---- report.html: one self-contained page about a run ---------------------------------------------------------------
 
 REPORT = "report.html"
 _MOST_TIMED = 256
@@ -83,10 +168,10 @@ def report_page(
 def _workers(shares: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Describe the shards and waiting time of each worker, and the workers lost."""
     found = {}
-    for rank, share in enumerate(shares):
-        waiting = share["waited"] / share["busy"] if share["busy"] else 0.0
-        shards = f"{share['shards']} shard{'s' if share['shards'] != 1 else ''} of each batch"
-        found[f"worker {rank}"] = f"{shards}, waited {waiting:.0%} of {share['busy']:.1f} s"
+    for rank, work in enumerate(shares):
+        waiting = work["waited"] / work["busy"] if work["busy"] else 0.0
+        shards = f"{work['shards']} shard{'s' if work['shards'] != 1 else ''} of each batch"
+        found[f"worker {rank}"] = f"{shards}, waited {waiting:.0%} of {work['busy']:.1f} s"
     if shares and shares[0]["lost"]:
         found["workers lost"] = shares[0]["lost"]
     return found

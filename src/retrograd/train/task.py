@@ -16,7 +16,7 @@ from ..nn.functional import cross_entropy
 from ..nn.module import Module
 
 if TYPE_CHECKING:
-    from .page import Page
+    from .html_page import Page
     from .trainer import Trainer
 
 __all__ = ["Settings", "Task"]

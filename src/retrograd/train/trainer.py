@@ -1,14 +1,20 @@
-"""Trainer: fit()'s loop for a task, which can be stopped at any time and resumed exactly."""
+"""Trainer: the loop of fit() for a task, which can be interrupted and resumed exactly."""
 
 from __future__ import annotations
 
+import math
+import os
+import signal
+import threading
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from types import FrameType, TracebackType
 from typing import Any
 
 import numpy as np
 
+from .._files.state import Check, brief, check_table, count, items, number, optional, same, table
 from ..data.loader import DataLoader
 from ..engine.grad_mode import no_grad
 from ..kernel_set import compile_ahead, use_kernels
@@ -16,16 +22,140 @@ from ..ops.random.random import get_rng_state, set_rng_state
 from ..optim import Adam
 from .callbacks import Callback, CosineSchedule
 from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from .faults import TrainingError, bad_parameter
+from .diagnostics import TrainingError, bad_parameter
 from .fit import Fit, History
-from .gradients import GradientMonitor
-from .interrupt import Stopped, StopRequest
+from .gradients import GradientMonitor, check_gradients
 from .lock import RunLock
 from .progress import Progress
-from .resume import check_state
 from .task import Settings, Task
 
-__all__ = ["CHECKPOINT", "Trainer"]
+__all__ = ["CHECKPOINT", "StopRequest", "Stopped", "Trainer", "check_state"]
+
+
+# ---- Ctrl-C and kill: stop after the current step instead of in the middle of it ------------------------------------
+
+
+class Stopped(Exception):  # noqa: N818  not an error: the user asked for it
+    """Training stopped on request, after a step and with a checkpoint."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + number  # the shell's convention: 130 after Ctrl-C
+
+
+class StopRequest:
+    """Within the block, the first SIGINT or SIGTERM is stored in ``number``; a second Ctrl-C interrupts at once."""
+
+    number: int | None = None
+
+    def __enter__(self) -> StopRequest:
+        self._before: dict[int, Any] = {}
+        if threading.current_thread() is threading.main_thread():  # the only thread that may set handlers
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._record)
+        return self
+
+    def _record(self, number: int, frame: FrameType | None) -> None:
+        if self.number is not None and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.number = number
+        # not print(): the signal may have interrupted one
+        os.write(2, b"\nstopping after this step; Ctrl-C again stops at once\n")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for caught, handler in self._before.items():
+            signal.signal(caught, handler)
+
+
+# ---- Checks of a trainer's checkpoint: every entry's type and range, and their consistency --------------------------
+
+
+def check_state(trainer: Trainer, identity: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+    """Check that ``trainer`` can resume from ``state``; nothing is changed.
+
+    The model's arrays and the states of random generators are checked where they are loaded.
+
+    identity: the task, data and settings, which must equal those in the state.
+
+    Raises:
+        ValueError: an entry is missing, invalid or inconsistent with others; the message says which.
+    """
+    missing = trainer.state_dict().keys() - check_table("the state", state).keys()
+    if missing:
+        raise ValueError(f"it lacks {', '.join(sorted(missing))}")
+    for name, own in identity.items():
+        saved = state[name]
+        if name == "options" and isinstance(saved, Mapping) and not same(saved.get("sha256"), own.get("sha256")):
+            raise ValueError(f"its {trainer.task.samples} differ: they had the SHA-256 {brief(saved.get('sha256'))}")
+        if not same(saved, own):
+            raise ValueError(f"its {name} is {brief(saved)}, this run's is {brief(own)}")
+    epoch = count(0, trainer.settings.epochs)("epoch", state["epoch"])
+    steps = _check_place(trainer, epoch, state)
+    _check_optimizer(trainer, steps, state["optimizer"])
+    for key, array in check_table("model", state["model"]).items():
+        if isinstance(array, np.ndarray) and array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"model[{brief(key)}] holds NaN or infinity")
+
+
+def _check_place(trainer: Trainer, epoch: int, state: Mapping[str, Any]) -> int:
+    """The number of steps; the loader's position, the sums and the history must be consistent with it."""
+    batches, total = len(trainer.loader), len(trainer.task.train)
+    position = count(0, batches)("loader['position']", check_table("loader", state["loader"]).get("position"))
+    done = epoch * batches + position
+    steps = count(done, done)("steps", state["steps"])
+    samples = min(position * trainer.settings.batch_size, total)
+    classes = hasattr(trainer.task, "classes")
+    right = count(0, samples)
+    seconds = number(0)("seconds", state["seconds"])
+    table(
+        {
+            "loss": number(),
+            "correct": right if classes or not samples else optional(right),
+            "samples": count(samples, samples),
+            "seconds": number(0),
+        }
+    )("sums", state["sums"])
+    spent = 0.0
+    for place, record in enumerate(items(check_table, epoch)("history", state["history"]), 1):
+        counts = classes or "accuracy" in record or "held_out_accuracy" in record
+        measured: dict[str, Check] = {"gradients": check_gradients} if "gradients" in record else {}
+        table({**_record(place, batches, counts), **measured})(f"history[{place - 1}]", record)
+        spent += record["seconds"]
+    if not math.isclose(spent, seconds, rel_tol=1e-6, abs_tol=1e-6):
+        raise ValueError(f"seconds is {seconds}, but the epochs of the history took {spent}")
+    return steps
+
+
+def _record(place: int, batches: int, counts: bool) -> dict[str, Check]:
+    """Checks of an epoch's record in the history; accuracies only if the targets are classes."""
+    shares = {"accuracy": number(0, 1), "held_out_accuracy": number(0, 1)}
+    return {
+        "epoch": count(place, place),
+        "step": count(place * batches, place * batches),
+        "loss": number(),
+        "held_out_loss": number(),
+        "lr": number(0),
+        "seconds": number(0),
+        **(shares if counts else {}),
+    }
+
+
+def _check_optimizer(trainer: Trainer, steps: int, state: Any) -> None:
+    """Options must equal this run's, except the learning rate, which the schedule sets; counters cannot be ahead."""
+    groups = items(check_table)("optimizer['param_groups']", check_table("optimizer", state).get("param_groups"))
+    for place, (group, own) in enumerate(zip(groups, trainer.optimizer.state_dict()["param_groups"], strict=False)):
+        for option, value in own.items():
+            if option != "lr" and not same(group.get(option), value):
+                saved = brief(group.get(option))
+                raise ValueError(f"optimizer: {option} of group {place} is {saved}, this run's is {brief(value)}")
+    for key, entries in check_table("optimizer['state']", state.get("state")).items():
+        name = f"optimizer['state'][{brief(key)}]"
+        count(0, steps)(f"{name}['step']", check_table(name, entries).get("step"))
+
+
+# ---- Trainer: fit()'s loop for a task, which can be stopped at any time and resumed exactly -------------------------
 
 CHECKPOINT = "checkpoint.npz"
 

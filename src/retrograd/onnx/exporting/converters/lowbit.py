@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....lowbit.functions import MeanScaledSign, SignAndSize
+from ....lowbit.quantization_functions import MeanScaledSign, SignAndSize
 from ..writer import Value, Writer
 from .reductions import reduced
 from .registry import converter

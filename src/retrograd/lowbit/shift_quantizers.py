@@ -1,0 +1,182 @@
+"""DeepShift: weights that are powers of two, or sums of some, so that products become shifts.
+
+A weight of b bits is a sign and b - 1 bits of an exponent. ``DeepShiftQ`` uses all of these for exponents; where 0 is a
+value too, the smallest exponent makes room for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..engine.grad_mode import no_grad
+from ..engine.tensor import Tensor, wrap
+from ..kernel_set import kernels
+from ..ops.pointwise.gating import StraightThrough
+from ..ops.reduce.reduction import sum
+from ..ops.shape.join import stack
+from .quantization_functions import (
+    PowerOfTwo,
+    PowerOfTwoOrZero,
+    RandomPowerOfTwo,
+    RandomPowerOfTwoOrZero,
+    RandomRound,
+    ShiftSign,
+)
+from .quantizer import Axes, Own, Quantizer, check_flag, check_int, check_word, draws_like, parameter_of
+
+__all__ = ["DeepShiftPS", "DeepShiftQ"]
+
+_MOST_SHIFTS = 4
+
+
+@dataclass(frozen=True, repr=False)
+class _DeepShift(Quantizer):
+    """The options of both kinds."""
+
+    bits: int = 5
+    shifts: int = 1
+    positive_only: bool = False
+    rounding: str = "deterministic"
+
+    for_weights: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_int(self, "bits", 2, 6)
+        check_int(self, "shifts", 1, _MOST_SHIFTS)
+        check_flag(self, "positive_only")
+        check_word(self, "rounding", "deterministic", "stochastic")
+
+    @property
+    def has_zero(self) -> bool:
+        """Whether one of the codes is 0."""
+        raise NotImplementedError
+
+    @property
+    def exponents(self) -> tuple[int, int]:
+        """The smallest and the largest exponent."""
+        count = 2 ** (self.bits - 1) - self.has_zero
+        return (0, count - 1) if self.positive_only else (1 - count, 0)
+
+    def terms(self, w: np.ndarray | None, own: Own) -> np.ndarray:
+        """The numbers whose sum over the first axis is the weight, each 0 or a power of two with a sign."""
+        raise NotImplementedError
+
+    def draws(self, training: bool) -> bool:
+        return training and self.rounding == "stochastic"
+
+
+@dataclass(frozen=True, repr=False)
+class DeepShiftQ(_DeepShift):
+    """Weights: the power of two next to |w| on the scale of logarithms, with the sign of w; the gradient is g.
+
+    The exponents are -(2**(bits - 1) - 1) to 0. The exponent is the integer next to log2(|w|), of two the even one. A
+    smaller |w| becomes the smallest power, with the sign of w, and so does 0, with a plus: one shift has no 0.
+    The optimiser keeps the float weights within the largest sum.
+
+    bits: 2 to 6, of one shift: a sign and an exponent.
+    shifts: n, 1 to 4, for a sum of n such numbers: each one quantises what those before leave. 0 is then a number, too,
+        where the exponent would be below the smallest one, which is -(2**(bits - 1) - 2).
+    positive_only: exponents from 0 upwards instead: shifts to the left.
+    rounding: "stochastic" rounds log2(|w|) up with the probability of the part cut off, in training.
+
+    Source: M. Elhoushi et al., "DeepShift: Towards Multiplication-Less Neural Networks", 2019 (arXiv:1905.13298).
+
+    Raises:
+        ValueError: an option is out of range.
+    """
+
+    @property
+    def has_zero(self) -> bool:
+        return self.shifts > 1
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        largest = self.shifts * 2.0 ** self.exponents[1]
+        return -largest, largest
+
+    def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
+        random, (low, high) = self.draws(training), map(float, self.exponents)
+        result: Tensor
+        if self.shifts == 1:
+            result = RandomPowerOfTwo.apply(w, draws_like(w), low, high) if random else PowerOfTwo.apply(w, low, high)
+            return result
+        with no_grad():
+            first, *more = self._terms(w, random)
+            for term in more:
+                first = first + term
+        result = StraightThrough.apply(w, first.array)
+        return result
+
+    def terms(self, w: Any, own: Own) -> np.ndarray:
+        with no_grad():
+            terms = [self.weight(wrap(w), (), own, False)] if self.shifts == 1 else self._terms(wrap(w), False)
+        return stack(terms).array
+
+    def _terms(self, w: Tensor, random: bool) -> list[Tensor]:
+        """Of more than one shift."""
+        (low, high), rest, terms = map(float, self.exponents), w.detach(), []
+        for _ in range(self.shifts):
+            if random:
+                term = RandomPowerOfTwoOrZero.apply(rest, draws_like(w), low, high)
+            else:
+                term = PowerOfTwoOrZero.apply(rest, low, high)
+            terms.append(term)
+            rest = rest - term
+        return terms
+
+
+@dataclass(frozen=True, repr=False)
+class DeepShiftPS(_DeepShift):
+    """Weights: 2**p s of two parameters in place of the weight: p is ``weight_shift`` rounded, s is ``weight_sign``
+    rounded to -1, 0 or 1; of two integers the even one.
+
+    The exponents are -(2**(bits - 1) - 2) to 0, since 0 is a value, too. The gradient of shift is g log(2) 2**p s; that
+    of sign is g, not multiplied by 2**p, as in the source. The optimiser keeps shift within the exponents, and sign
+    within -1 and 1. They start from the float weights: log2(|w|) and the sign. Steps are in exponents: Adam or RAdam
+    with lr=0.01 to 0.03 train them; weight_decay would pull p to 0, and so weights to 1.
+
+    bits, positive_only: as ``DeepShiftQ``.
+    shifts: n, 1 to 4, for a sum of n such numbers; shift and sign then have n as their first axis.
+    rounding: "stochastic" rounds shift and sign up with the probability of the part cut off, in training.
+    freeze_sign: the sign is not trained.
+
+    Source: M. Elhoushi et al., "DeepShift: Towards Multiplication-Less Neural Networks", 2019 (arXiv:1905.13298).
+
+    Raises:
+        ValueError: an option is out of range.
+    """
+
+    freeze_sign: bool = False
+
+    replaces_weight: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_flag(self, "freeze_sign")
+
+    @property
+    def has_zero(self) -> bool:
+        return True
+
+    def own_of_weight(self, w: np.ndarray) -> dict[str, Tensor]:
+        low, high = self.exponents
+        shift, sign = kernels.shift_parameters(w, self.shifts, low, high)
+        own = {"shift": parameter_of(shift, w.dtype, low, high), "sign": parameter_of(sign, w.dtype, -1.0, 1.0)}
+        own["sign"].requires_grad = not self.freeze_sign
+        return dict(own)
+
+    def terms(self, w: Any, own: Own) -> np.ndarray:
+        with no_grad():
+            terms = ShiftSign.apply(own["shift"], own["sign"], *map(float, self.exponents)).array
+        return terms[None] if self.shifts == 1 else terms
+
+    def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
+        shift, sign = own["shift"], own["sign"]
+        if self.draws(training):
+            shift, sign = RandomRound.apply(shift, draws_like(shift)), RandomRound.apply(sign, draws_like(sign))
+        low, high = map(float, self.exponents)
+        result: Tensor = ShiftSign.apply(shift, sign, low, high)
+        return result if self.shifts == 1 else sum(result, 0)
