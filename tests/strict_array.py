@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from retrograd.engine.changes import memory
+from retrograd.engine.aliasing import memory
 
 crossed: Counter[str] = Counter()  # "to host", "from host"
 listeners: list[Callable[[str], None]] = []  # called with what happens to elements

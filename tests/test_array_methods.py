@@ -289,7 +289,7 @@ COMPUTES = {
 }
 # file -> why it computes with arrays of tensors itself
 ON_THE_HOST = {
-    "engine/checker.py": "compares gradients with differences",
+    "engine/gradcheck.py": "compares gradients with differences",
 }
 
 

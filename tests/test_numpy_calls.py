@@ -18,9 +18,8 @@ HARMLESS = {
 ROOMS = ("ops", "nn", "lowbit", "engine", "optim", "rules", "distributions")
 # files that compute on the host, with copies of elements, to tell a person something
 ON_THE_HOST = {
-    "engine/checker.py": "compares gradients with differences",
     "engine/gradcheck.py": "draws where gradients are checked",
-    "engine/diagnosis.py": "looks for the cause of a wrong gradient",
+    "engine/gradcheck_diagnosis.py": "looks for the cause of a wrong gradient",
     "engine/anomaly.py": "says where the first NaN is",
     "engine/printing.py": "prints elements",
 }

@@ -84,7 +84,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
 # file -> what it alone of its room may import
 DOORS: dict[str, tuple[str, ...]] = {
     "engine/steps.py": ("kernels.interface",),  # which kernels write into an argument
-    "engine/placement.py": ("kernels.interface",),  # the arrays among arguments and results
+    "engine/memory_planning.py": ("kernels.interface",),  # the arrays among arguments and results
     "kernel_set.py": ("kernels.interface", "kernels.compiled", "kernels.textbook"),  # the one door to the kernel sets
     # what a set would do, without doing it
     "ops/convolution/plan.py": ("kernels.compiled.convolution.algorithm", "kernels.textbook.algorithms"),
@@ -118,7 +118,7 @@ ON_CALL = {
     ("engine/operator.py", "explanation.source.gradient_of"),  # operator.mathematics, as text
     ("engine/operator.py", "explanation.where.stops_of"),  # operator.textbook
     ("engine/operator.py", "explanation.where.textbook_of"),
-    ("engine/rule.py", "rules"),  # the ready rules, when one is asked for by its name
+    ("engine/backward_rules.py", "rules"),  # the ready rules, when one is asked for by its name
     ("engine/tensor.py", "explanation.notebook.as_html"),  # what a notebook shows
     ("engine/tensor.py", "ops.memory.device.placed"),  # Tensor(..., device=)
     ("lowbit/pack.py", "interop.packed.save_packed"),  # packed.save(path)

@@ -17,10 +17,9 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
+from .engine.backward_rules import override_backward, register_backward_rule, without_backward_rules
 from .engine.operator import operator
-from .engine.rule import override_backward, register_backward_rule, without_backward_rules
-from .engine.size import Size
-from .engine.tensor import Tensor
+from .engine.tensor import Size, Tensor
 from .ops import *
 from .ops import settings as _settings
 from .ops import signal as signal

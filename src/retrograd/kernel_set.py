@@ -225,7 +225,7 @@ def _name(function: Any) -> str:
 class Device(NamedTuple):
     """A device whose arrays are not NumPy's: its name, their type, and the kernels that compute on them.
 
-    name: such as "gpu". array: their type, with NumPy's protocols; see ``retrograd.arrays.foreign``. from_host:
+    name: such as "gpu". array: their type, with NumPy's protocols; see ``retrograd.arrays.protocol``. from_host:
     converts a NumPy array to this type. kernels: "textbook", whose NumPy functions dispatch to the arrays, or a module
     with faster kernels of the same names; the textbook's stand in for those that it does not have.
     """

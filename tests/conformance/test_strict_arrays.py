@@ -25,7 +25,7 @@ from retrograd.engine.tensor import wrap
 from retrograd.kernel_set import Device, active_kernels, add_device, plan, remove_device, sets_of, use_kernels
 from retrograd.kernels.interface import KERNELS
 from retrograd.nn import functional
-from retrograd.testing.call import Call, outputs_of
+from retrograd.testing.function_call import Call, outputs_of
 from strict_array import Strict, crossed
 
 REFUSALS = (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError)

@@ -22,7 +22,7 @@ from conformance.test_conformance import LAYERS, OPERATORS
 from retrograd import Tensor, nn
 from retrograd.nn import functional, grad
 from retrograd.ops.methods import METHODS
-from retrograd.testing.call import Call, outputs_of
+from retrograd.testing.function_call import Call, outputs_of
 
 TYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
 TOLERANCE = {"float16": 5e-3, "float32": 2e-4, "float64": 1e-9}

@@ -13,7 +13,7 @@ import pytest
 import retrograd as rg
 from retrograd import Tensor
 from retrograd.autograd import grad, inference_mode, no_grad
-from retrograd.engine.family import views_of
+from retrograd.engine.aliasing import views_of
 from retrograd.nn.uninitialized import UninitializedBuffer, UninitializedParameter
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.functions import DivMod, Exp, Mul, leaf
-from retrograd.autograd.paths import InplaceFunction
+from retrograd.autograd.function import InplaceFunction
 from retrograd.engine import Function, Tensor, grad, wrap
 from retrograd.engine.views import View
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from retrograd import Tensor
-from retrograd.engine.shared import shared
+from retrograd.engine.grad_mode import shared
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from guard import pages
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
 from retrograd.kernels.compiled.machine import launch, scratch
-from retrograd.testing.call import Call, numbers
+from retrograd.testing.function_call import Call, numbers
 from retrograd.testing.layer import _Layer
 from retrograd.testing.operator import LAYOUTS
 

@@ -15,7 +15,7 @@ from retrograd.formulas import FUSED, POINTWISE
 from retrograd.kernel_set import KernelSet, Listener, kernels, use_kernels
 from retrograd.kernels import compiled, textbook
 from retrograd.kernels.interface import KERNELS, Interface, Kernel, spec_of
-from retrograd.testing.call import outputs_of
+from retrograd.testing.function_call import outputs_of
 
 FORMULAS = POINTWISE | FUSED
 OUTSIDE = {"get_num_threads", "set_num_threads", "warmup"}  # what the compiled set offers besides kernels

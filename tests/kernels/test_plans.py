@@ -25,7 +25,7 @@ from retrograd.kernels.compiled.machine.plan import Plan, plan_of
 from retrograd.kernels.compiled.machine.planning import Call, Exposed, Objects, PlanError, planning
 from retrograd.kernels.interface import Spec, leaves, mapped
 from retrograd.specs.geometry import conv_window
-from retrograd.testing.call import outputs_of
+from retrograd.testing.function_call import outputs_of
 
 # why a kernel has no plan for some arguments
 REFUSED = {"recurrent_grad": "np.greater", "recurrent": "np.greater", "norm_of_all": "would read elements"}

@@ -15,7 +15,7 @@ from conformance.table import Op, normal
 from conformance.test_conformance import OPERATORS
 from retrograd import Tensor
 from retrograd.nn import functional
-from retrograd.testing.call import Call, outputs_of
+from retrograd.testing.function_call import Call, outputs_of
 
 VIEWS = {
     *("atleast_1d", "atleast_2d", "atleast_3d", "linalg.diagonal", "split_with_sizes", "unsafe_chunk"),

@@ -12,7 +12,7 @@ import retrograd as rg
 from conformance.test_types import CASES, as_function
 from retrograd import nn, optim
 from retrograd.kernel_set import instead
-from retrograd.testing.call import outputs_of
+from retrograd.testing.function_call import outputs_of
 
 F = nn.functional
 

@@ -15,10 +15,10 @@ from conformance.test_types import CASES, as_function
 from ops.test_steps import assert_bits, gpt, lenet, lstm, normalized, root
 from retrograd import nn, optim
 from retrograd.arrays import Lifetime, lay_out, span
-from retrograd.engine import placement
+from retrograd.engine import memory_planning
 from retrograd.engine.steps import Steps
 from retrograd.kernel_set import instead
-from retrograd.testing.call import outputs_of
+from retrograd.testing.function_call import outputs_of
 
 F = nn.functional
 _SETS = ["compiled", pytest.param("textbook", marks=pytest.mark.nightly)]
@@ -167,7 +167,7 @@ def test_a_lifetime_that_is_too_short_is_found(monkeypatch: pytest.MonkeyPatch) 
     steps, training = rg.record_steps(run), rg.record_steps(Training(lenet).step)
     expected = steps.result.array.copy()
     assert misuses(steps.in_arena()) == []
-    monkeypatch.setattr(placement, "lay_out", shortened)
+    monkeypatch.setattr(memory_planning, "lay_out", shortened)
     assert len(misuses(training.in_arena())) > 3
     wrong = steps.in_arena()
     assert len(misuses(wrong)) > 1 and not np.array_equal(spoilt_run(wrong).array, expected)

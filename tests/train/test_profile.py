@@ -7,7 +7,7 @@ from retrograd import nn
 from retrograd.engine.tensor import Tensor
 from retrograd.ops.random.random import get_rng_state
 from retrograd.train import profile
-from retrograd.train.profile import first_not_finite, leaves
+from retrograd.train.diagnostics import first_not_finite, leaves
 from train.small import bits, small_task
 
 

@@ -24,7 +24,6 @@ from .allocation import (
     zeros_like,
 )
 from .arena import Arena, Layout, Lifetime, lay_out, span
-from .foreign import address, is_array
 from .host import (
     all_finite,
     all_true,
@@ -43,6 +42,7 @@ from .host import (
     to_host,
     within,
 )
+from .protocol import address, is_array
 from .views import (
     as_strided,
     broadcast_arrays,

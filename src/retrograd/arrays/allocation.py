@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .foreign import is_array
+from .protocol import is_array
 
 Array = np.ndarray
 Shape = int | tuple[int, ...]

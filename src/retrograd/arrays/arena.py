@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .foreign import address
+from .protocol import address
 
 Array = np.ndarray
 LINE = 64  # bytes of a cache line; every offset is a multiple

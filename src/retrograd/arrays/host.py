@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .foreign import is_array
+from .protocol import is_array
 
 Array = np.ndarray
 

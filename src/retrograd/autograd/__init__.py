@@ -9,7 +9,8 @@ from ..engine.anomaly import (
     is_anomaly_enabled,
     set_detect_anomaly,
 )
-from ..engine.function import Function
+from ..engine.backward_pass import backward, grad
+from ..engine.function import Function, once_differentiable
 from ..engine.grad_mode import (
     enable_grad,
     inference_mode,
@@ -18,8 +19,6 @@ from ..engine.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from ..engine.once import once_differentiable
-from ..engine.sweep import backward, grad
 from ..engine.views import View
 from ..torch_api.missing import found
 from .variable import Variable

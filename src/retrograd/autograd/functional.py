@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from ..engine.arguments import as_callable, as_truth
+from ..engine.backward_pass import grad
 from ..engine.grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
-from ..engine.sweep import grad
 from ..engine.tensor import Tensor, wrap
 from ..ops.shape.join import stack
 from ..ops.shape.shape import clone, reshape

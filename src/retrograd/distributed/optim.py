@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.changes import mark
+from ..engine.aliasing import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..ops.arguments.checks import as_truth

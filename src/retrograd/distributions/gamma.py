@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..arrays import from_host, to_host
-from ..engine.function import Function
-from ..engine.once import once_differentiable
+from ..engine.function import Function, once_differentiable
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
 from ..ops.arguments.checks import require_float

@@ -1,11 +1,13 @@
 """Tensor, Function, the backward sweep and grad modes; the gradient checker is in gradcheck.py.
 
-The files import each other one way: grad_mode.py, tensor.py, node.py, function.py and so on up to sweep.py. Calls that
-have to go the other way go through one knot, methods.py: methods of Tensor that are built on the files above it.
+The files import each other one way: grad_mode.py, tensor.py, node.py, function.py and so on up to backward_pass.py.
+Calls that have to go the other way go through one knot, methods.py: methods of Tensor that are built on the files above
+it.
 """
 
 from . import methods as _methods
-from .function import Function
+from .backward_pass import backward, grad
+from .function import Function, once_differentiable
 from .grad_mode import (
     enable_grad,
     inference_mode,
@@ -17,8 +19,6 @@ from .grad_mode import (
 from .hooks import RemovableHandle
 from .inplace import modify
 from .node import Node
-from .once import once_differentiable
-from .sweep import backward, grad
 from .tensor import Tensor, wrap
 from .views import View
 

@@ -11,10 +11,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from .changes import next_order
+from .aliasing import next_order
+from .call_site import describe_place, user_place
 from .function import Function
 from .grad_mode import thread
-from .line import describe_place, user_place
 from .node import Node
 from .tensor import Tensor
 

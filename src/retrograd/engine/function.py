@@ -1,4 +1,4 @@
-"""Function: an operation with its gradient.
+"""Function: an operation with its gradient, and `once_differentiable`.
 
 An example:
 
@@ -18,18 +18,22 @@ An example:
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
+import numpy as np
 from numpy import ndarray
 
-from .changes import next_order
+from .aliasing import next_order
+from .call_site import inside, user_place
 from .grad_mode import INFERENCE, thread
-from .line import inside, user_place
-from .node import Node
-from .saved import SavedOutput, classify_saved
+from .node import Node, SavedOutput, classify_saved, with_history
 from .tensor import Tensor, wrap
+
+# ---- Function: an operation with its gradient -----------------------------------------------------------------------
 
 
 class Function:
@@ -274,3 +278,101 @@ def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, 
     if dirty:
         del node.dirty  # it would form a cycle with the node
     return outputs if type(output) is tuple else outputs[0]
+
+
+# ---- Saved tensors that a backward gets back with a history of their own; node.py has the others -------------------
+
+
+class Snapshot(Function):
+    """The array that a tensor held when it was saved, at the tensor's place in the graph."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, array: np.ndarray) -> Tensor:
+        return wrap(array)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        return g, None
+
+
+def as_saved(tensor: Tensor, array: np.ndarray) -> Tensor:
+    """`tensor` as it was when it was saved with `array`; by now it holds another one."""
+    return Snapshot.apply(tensor, array)
+
+
+def as_intermediate(tensor: Tensor, node: Node) -> Tensor:
+    """`tensor`, which the forward of `node` made and saved, in a sweep that is recorded."""
+    return without_derivative(tensor.array, Intermediate, node.function, node.edges)
+
+
+def without_derivative(
+    array: np.ndarray, kind: type[Function], function: type[Function], edges: tuple[Any, ...]
+) -> Tensor:
+    """A tensor whose gradient is not known: a sweep that needs it ends in `kind`'s message about `function`.
+
+    `edges` say what it depends on, so that `grad` finds the path to its inputs.
+    """
+    return with_history(array, kind, edges, (function,))
+
+
+class Intermediate(Function):
+    """The gradient of a tensor that was made inside some forward and saved there."""
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> NoReturn:
+        name = ctx.saved_tensors[0].__name__
+        raise RuntimeError(
+            f"{name}: its backward uses a saved tensor that forward made itself, so the second derivative "
+            "through it is unknown. Return that tensor as a further output, compute it again in backward, "
+            "or, if it does not depend on the inputs, save its array: ctx.save_for_backward(tensor.array)"
+        )
+
+
+# ---- once_differentiable: a second derivative through such a backward is an error instead of a wrong number ---------
+
+
+class _OnceOnly(Function):
+    """The gradient of a result of a backward that is declared once_differentiable."""
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> NoReturn:
+        name = ctx.saved_tensors[0].__name__
+        raise RuntimeError(
+            f"{name}: its backward is marked once_differentiable, so it has no second derivative. Write "
+            "backward in differentiable operators and remove @once_differentiable, or do without "
+            "create_graph=True"
+        )
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator for a backward that is not made of differentiable operators.
+
+    It runs with recording off; a second derivative through it is an error instead of a wrong number:
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, g): ...
+    """
+
+    @functools.wraps(backward)
+    def wrapper(ctx: Node, *grads: Any) -> Any:
+        mode = thread.mode
+        if not mode.enabled:
+            return backward(ctx, *grads)
+        mode.enabled = False
+        try:
+            results = backward(ctx, *grads)
+        finally:
+            mode.enabled = True
+        sources = [g._edge or g for g in grads if isinstance(g, Tensor) and g._requires_grad]
+        edges = (*ctx.edges, *sources)
+        if not isinstance(results, (tuple, list)):
+            results = (results,)
+        return tuple(
+            [
+                without_derivative(r.array, _OnceOnly, ctx.function, edges) if isinstance(r, Tensor) else r
+                for r in results
+            ]
+        )
+
+    return wrapper

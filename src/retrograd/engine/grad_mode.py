@@ -1,4 +1,4 @@
-"""Whether operations record a graph: one flag per thread.
+"""Grad modes, and the engine's state per thread.
 
 `no_grad`, `enable_grad`, `inference_mode` and `set_grad_enabled` work as context managers, and the first three as
 decorators.
@@ -10,12 +10,15 @@ import functools
 import inspect
 import io
 import operator
+import os
 import threading
 from collections.abc import Callable, Generator
 from itertools import repeat
 from typing import Any, Self, TypeVar, cast
 
 from .arguments import as_truth
+
+# ---- Whether operations record a graph: one flag per thread ---------------------------------------------------------
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -64,12 +67,12 @@ class _Mode:
         self.exact = False  # operators leave out their faster ways that round more, see exact_convolution
         self.delivery: Delivery | None = None  # the running backward, until its gradients are delivered
         self.running: list[Any] | None = None  # the modules that run, outermost first, if somebody asks; see anomaly.py
-        self.site: Any = None  # in a layer of this package: the user's line that called it, see line.py
+        self.site: Any = None  # in a layer of this package: the user's line that called it, see call_site.py
         self.keeping = True  # the running backward sweep keeps the saved tensors for another one
         self.unruled = False  # a sweep runs the true backwards in place of rules
         self.sweeping = False  # a backward sweep that is not recorded is running
         self.waiting: list[int] = []  # in a backward sweep: the orders of the nodes that wait for their turn
-        self.rules: Any = None  # the rules that replace backwards, see rule.py
+        self.rules: Any = None  # the rules that replace backwards, see backward_rules.py
         self.interpreter: Any = None  # the top of the stack of interpreters, see operator.py
         self.level: Any = None  # the place on the stack of the one whose `call` runs
         self.passed: Any = None  # a call that it hands on: the operator, and the place that sees it next
@@ -307,3 +310,21 @@ class set_grad_enabled(_Setting):  # noqa: N801
             self.close()
             self._fresh = False
         return super().__call__(function)
+
+
+# ---- The lock for what threads share: the gradients of leaves, and the notes of changes in place --------------------
+
+
+class _Shared:
+    """``with shared.lock:`` lets one thread at a time in; it may enter again."""
+
+    __slots__ = ("lock",)
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+
+shared = _Shared()
+if hasattr(os, "register_at_fork"):
+    # the thread that held it is not in the child
+    os.register_at_fork(after_in_child=lambda: setattr(shared, "lock", threading.RLock()))

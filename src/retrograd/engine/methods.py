@@ -1,6 +1,6 @@
 """Gives Tensor the methods that need what is itself built on Tensor: Functions, hooks and the backward sweep.
 
-This is the one knot of the engine: node.py, saved.py and function.py call these methods without importing the files
+This is the one knot of the engine: node.py, node.py and function.py call these methods without importing the files
 that define them, so the files of the engine import each other one way. attached.pyi shows the methods to type checkers.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .backward_pass import backward
+from .function import as_intermediate, as_saved
 from .hooks import register_hook, register_post_accumulate_grad_hook
-from .restored import as_intermediate, as_saved
-from .sweep import backward
 from .tensor import Tensor
 from .views import rebase
 

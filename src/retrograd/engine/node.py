@@ -1,4 +1,8 @@
-"""Node: one recorded call of a Function, and what it keeps for its backward."""
+"""Graph nodes and the tensors saved for backward.
+
+An argument of forward is saved as a pair (tensor, the array it held then), an ndarray as it is. An output and a tensor
+made inside forward have stand-ins, whose `restore` gives the tensor; a sparse tensor is its own.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,19 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy import ndarray
 
-from .changes import check, check_changeable, clock, mark, next_order
-from .grad_mode import thread
-from .line import Place, call_place
+from .aliasing import check, check_changeable, clock, mark, next_order
+from .call_site import Place, call_place
+from .grad_mode import INFERENCE, thread
 from .tensor import Tensor, wrap
 
 if TYPE_CHECKING:
     from .function import Function
+
+
+# ---- Node: one recorded call of a Function, and what it keeps for its backward --------------------------------------
 
 FREED: Any = object()
 Retained = tuple[tuple[int, Callable[[], Tensor | None]], ...]  # (output, weak reference), see retain_grad
@@ -45,7 +53,7 @@ class Node:
     hooks: Hooks = ()
     dirty: tuple[Tensor, ...] = ()
     materialize: bool = True
-    region: Any = None  # the call whose backward is a rule, see region.py
+    region: Any = None  # the call whose backward is a rule, see subgraph.py
     kinds: tuple[type, ...] | None = None  # the type of each argument, if a user's backward may run
 
     function: type[Function]
@@ -54,7 +62,7 @@ class Node:
     edges: tuple[Any, ...]  # per argument: None, a leaf Tensor, or the Edge of a result
     outputs: Any  # shape and dtype of each; None for a single output with nothing special
     place: Place  # the user's line; set if anything was saved
-    # The arguments of `save_for_backward`. Once forward has returned: a list as in saved.py, FREED, or a Deferred.
+    # The arguments of `save_for_backward`. Once forward has returned: a list as in node.py, FREED, or a Deferred.
     saved: Any
 
     def save_for_backward(self, *tensors: Tensor | ndarray | None) -> None:
@@ -204,3 +212,72 @@ def with_history(
     tensor._requires_grad = True
     tensor._edge = (node, 0, array.shape, array.dtype)
     return tensor
+
+
+# ---- Saved tensors: stored by a node in forward, and restored for its backward --------------------------------------
+
+
+class SavedOutput:
+    """Stands for an output among the saved tensors: the tensor itself would hold the node that holds it."""
+
+    __slots__ = ("array", "index")
+
+    def __init__(self, array: np.ndarray, index: int) -> None:
+        self.array = array
+        self.index = index
+
+    def restore(self, node: Node) -> Tensor:
+        tensor = wrap(self.array)
+        tensor._requires_grad = True
+        tensor._edge = (node, self.index, self.array.shape, self.array.dtype)
+        return tensor
+
+
+class SavedIntermediate:
+    """Stands for a floating tensor made inside forward: its own dependence on the inputs was not recorded."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def restore(self, node: Node) -> Tensor:
+        tensor = wrap(self.array)
+        return tensor._as_intermediate(node) if thread.mode.enabled else tensor
+
+
+def classify_saved(node: Node, args: tuple[Any, ...], outputs: tuple[Tensor, ...]) -> None:
+    """Replace saved tensors by pairs with their arrays, or by stand-ins.
+
+    Raises:
+        TypeError: something was saved that is neither a Tensor nor an ndarray nor None.
+        RuntimeError: a tensor made in inference_mode was saved.
+    """
+    saved: list[Any] = []
+    arguments = {id(arg) for arg in args}
+    for position, item in enumerate(node.saved):
+        stand_in: Any = item
+        if isinstance(item, Tensor):
+            if item._grad_req is INFERENCE:
+                raise RuntimeError(
+                    f"{node.function.__name__}: a tensor made in inference_mode cannot be saved for a backward; use "
+                    "tensor.clone() outside inference_mode, or no_grad instead of inference_mode"
+                )
+            stand_in = item, item.array
+            if id(item) not in arguments:
+                for index, output in enumerate(outputs):
+                    if output is item:
+                        if node.outputs is None or output._edge is not None:
+                            stand_in = SavedOutput(item.array, index)
+                        break
+                else:
+                    # One that requires a gradient came from outside forward and has its own history.
+                    if not item._requires_grad and item.array.dtype.kind == "f":
+                        stand_in = SavedIntermediate(item.array)
+        elif item is not None and not hasattr(item, "__array_function__") and not hasattr(item, "restore"):
+            raise TypeError(
+                f"{node.function.__name__}: save_for_backward takes Tensors, ndarrays and None, "
+                f"argument {position} is {type(item).__name__}; set it as an attribute: ctx.name = value"
+            )
+        saved.append(stand_in)
+    node.saved = saved

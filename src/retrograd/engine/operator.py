@@ -27,8 +27,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
+from .call_site import inside
 from .grad_mode import OneFlag, thread
-from .line import inside
 
 if TYPE_CHECKING:
     from .function import Function

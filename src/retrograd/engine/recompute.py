@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from .changes import check, next_order, saved_array
+from .aliasing import check, next_order, saved_array
+from .call_site import user_place
 from .function import Function
 from .grad_mode import enable_grad, thread
-from .line import user_place
-from .node import Node
-from .saved import SavedIntermediate, SavedOutput
+from .node import Node, SavedIntermediate, SavedOutput
 from .tensor import Tensor, wrap
 
 _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]

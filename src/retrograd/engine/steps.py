@@ -18,7 +18,7 @@ from ..arrays import host, is_array
 from ..kernel_set import Listener, plan_of_function
 from ..kernels.interface import KERNELS, arrays_in, leaves, mapped
 from .arithmetic import assign
-from .placement import NUMBERS, Memory, Placed, place, root
+from .memory_planning import NUMBERS, Memory, Placed, place, root
 
 __all__ = ["Step", "Steps", "record_steps"]
 

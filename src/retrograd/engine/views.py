@@ -1,7 +1,7 @@
 """View: a Function whose result shares the memory of its argument; and what a change in place does to the others.
 
 When a tensor is changed in place, its base and the other views of that base get the history of their new values. See
-family.py for bases and views, and inplace.py for the change itself.
+aliasing.py for bases and views, and inplace.py for the change itself.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from weakref import ref as _reference
 import numpy as np
 
 from ..arrays import empty, zeros
+from .aliasing import UNTRACKED, memory, register, views_of
 from .arithmetic import assign
-from .changes import memory
-from .family import UNTRACKED, register, views_of
 from .function import Function
 from .grad_mode import INFERENCE, enable_grad, thread
 from .tensor import Tensor, alias, wrap
 
 if TYPE_CHECKING:
-    from .family import Way
+    from .aliasing import Way
 
 _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..engine.changes import next_order
+from ..engine.aliasing import next_order
+from ..engine.backward_pass import grad
 from ..engine.grad_mode import enable_grad
 from ..engine.node import Node
-from ..engine.sweep import grad
 from ..engine.tensor import Tensor
 from ..nn.attention import MultiheadAttention
 from ..nn.module import Module

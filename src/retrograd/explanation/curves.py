@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.sweep import grad
+from ..engine.backward_pass import grad
 from ..engine.tensor import Tensor
 from .measure import Call
 

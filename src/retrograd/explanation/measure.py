@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.backward_pass import grad
 from ..engine.grad_mode import no_grad
-from ..engine.sweep import grad
 from ..engine.tensor import Tensor
 from ..kernel_set import active_kernels, use_kernels
 

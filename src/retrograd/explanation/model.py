@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.changes import next_order
+from ..engine.aliasing import next_order
+from ..engine.backward_pass import grad
 from ..engine.grad_mode import enable_grad
-from ..engine.sweep import grad
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..nn.recurrent import RNNBase

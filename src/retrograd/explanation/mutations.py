@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.sweep import grad
+from ..engine.backward_pass import grad
 from ..engine.tensor import Tensor
 from ..formulas import FUSED
 from ..formulas.losses import LOSSES

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
 
-from ..engine.sweep import grad
+from ..engine.backward_pass import grad
 from ..engine.tensor import Tensor
 from ..kernel_set import use_kernels
 from .measure import Arrays, Call

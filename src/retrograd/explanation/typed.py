@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.backward_pass import grad
 from ..engine.function import Function
 from ..engine.grad_mode import enable_grad
-from ..engine.sweep import grad
 from ..engine.tensor import Tensor, wrap
 from ..ops.pointwise.piecewise import maximum, minimum, where
 from .curves import Curve

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.backward_pass import grad
 from ..engine.grad_mode import enable_grad
-from ..engine.sweep import grad
 from ..engine.tensor import Tensor
 from ..nn.recurrent import RNNBase
 from ..ops.recurrent.recurrent import recurrent_layer

@@ -25,11 +25,11 @@ from typing import Any
 
 from .. import nn as layers
 from ..arrays import ones_like
+from ..engine.backward_pass import grad
 from ..engine.function import Function
 from ..engine.node import FREED, AccumulateGrad, Node
 from ..engine.operator import OPERATORS, Operator
 from ..engine.steps import Step, Steps, record_steps
-from ..engine.sweep import grad
 from ..engine.tensor import Tensor
 from ..formulas.table import Together
 from ..kernels.interface import leaves

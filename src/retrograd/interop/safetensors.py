@@ -19,7 +19,7 @@ import numpy as np
 from .._files.atomic import why_not_written, write_atomically
 from .._files.state import brief, checked_bools, reason
 from .._files.untrusted import STRICT_JSON, as_path, open_outside
-from ..engine.convert import ALLOWED
+from ..engine.dtype import ALLOWED
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..nn.state import IncompatibleKeys

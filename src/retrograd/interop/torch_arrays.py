@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.changes import memory
-from ..engine.convert import COMPUTED, STORED
+from ..engine.aliasing import memory
+from ..engine.dtype import COMPUTED, STORED
 from ..engine.tensor import Tensor, wrap
 
 try:

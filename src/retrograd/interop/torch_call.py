@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from sys import _getframe
 from typing import Any
 
-from ..engine.changes import memory, saved_array
+from ..engine.aliasing import memory, saved_array
+from ..engine.backward_pass import grad, leaf_gradients
 from ..engine.grad_mode import thread
-from ..engine.region import replace_tensors, tensors_in
-from ..engine.sweep import grad, leaf_gradients
+from ..engine.subgraph import replace_tensors, tensors_in
 from ..engine.tensor import Tensor, wrap
 from ..ops.sparse.coo import SparseTensor
 from .torch_arrays import array_of, tensor_of, torch
@@ -57,7 +57,7 @@ def call(
         frame: Any = _getframe(2)
         while frame.f_code.co_filename == _MODULES and frame.f_back is not None:
             frame = frame.f_back
-        mode.site = frame.f_code, frame.f_lasti  # the user's line, see engine/line.py
+        mode.site = frame.f_code, frame.f_lasti  # the user's line, see engine/call_site.py
     mode.enabled, mode.inference = record, False  # PyTorch's flag holds, whatever ours is
     try:
         result = function(*given, **kwargs)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.convert import ALLOWED
+from ..engine.dtype import ALLOWED
 
 __all__ = ["bfloat16_numbers", "widened"]
 

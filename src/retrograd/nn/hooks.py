@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from ..engine.family import UNTRACKED
+from ..engine.aliasing import UNTRACKED
+from ..engine.call_site import inside, user_place
 from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled, thread
 from ..engine.hooks import HookDict, RemovableHandle
-from ..engine.line import inside, user_place
 from ..engine.tensor import Tensor, alias, wrap
 from .ruled import Ruled, call_with_rule
 

@@ -7,8 +7,8 @@ from sys import _getframe
 from typing import TYPE_CHECKING, Any, Self
 
 from ..arrays import zeros_like
+from ..engine.call_site import inside
 from ..engine.grad_mode import thread
-from ..engine.line import inside
 from ..engine.tensor import Tensor
 from ..torch_api.missing import attach_to_class
 from .conversion import Convertible
@@ -67,7 +67,7 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
                 frame = _getframe(1)
                 code = frame.f_code
                 if not inside[code.co_filename]:
-                    mode.site = code, frame.f_lasti  # the user's line, see engine/line.py
+                    mode.site = code, frame.f_lasti  # the user's line, see engine/call_site.py
                     try:
                         return self.forward(*args, **kwargs)
                     finally:

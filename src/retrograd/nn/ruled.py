@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..engine.rule import Rule, as_rule, overridden, run_with_rule
+from ..engine.backward_rules import Rule, as_rule, overridden, run_with_rule
 
 __all__: list[str] = []
 

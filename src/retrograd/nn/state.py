@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ..engine.changes import mark
+from ..engine.aliasing import mark
 from ..engine.hooks import HookDict, RemovableHandle
 from ..engine.tensor import Tensor
 from .loading import fill, fitting, kept

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Self, TypeGuard
 import numpy as np
 
 from ..arrays import empty
-from ..engine.size import Size
-from ..engine.tensor import Tensor
+from ..engine.tensor import Size, Tensor
 from .parameter import Parameter, as_float_dtype, empty_weight
 
 __all__ = ["UninitializedBuffer", "UninitializedParameter"]

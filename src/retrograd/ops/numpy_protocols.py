@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..arrays import from_host
-from ..engine.convert import ALLOWED
+from ..engine.dtype import ALLOWED
 from ..engine.operator import OPERATORS
-from ..engine.region import replace_tensors, tensors_in
+from ..engine.subgraph import replace_tensors, tensors_in
 from ..engine.tensor import Tensor
 from .dtypes.promotion import as_operand
 from .numpy_table import FUNCTIONS, REDUCTIONS, RUNNING, product

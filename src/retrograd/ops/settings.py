@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.convert import default_dtype, set_default
+from ..engine.dtype import default_dtype, set_default
 from ..engine.printing import set_printoptions as set_printoptions
 from .arguments.checks import as_flag, as_int
 from .dtypes.conversion import named_type

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..arrays import zeros
-from ..engine.changes import mark
+from ..engine.aliasing import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels

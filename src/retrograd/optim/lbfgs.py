@@ -14,7 +14,7 @@ import numpy as np
 
 from .._files.state import anything, brief, items
 from ..arrays import number, zeros
-from ..engine.changes import mark
+from ..engine.aliasing import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..kernel_set import exact, kernels

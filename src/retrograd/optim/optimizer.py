@@ -20,10 +20,10 @@ from .._files.state import brief, check_table, items, names
 from .._files.state import number as number_of
 from ..arrays import from_host, zeros_like
 from ..arrays import number as number_in
+from ..engine.aliasing import mark
 from ..engine.arguments import as_list
-from ..engine.changes import mark
+from ..engine.call_site import inside
 from ..engine.grad_mode import enable_grad
-from ..engine.line import inside
 from ..engine.tensor import Tensor, wrap
 from ..formulas import UPDATES, form
 from ..kernel_set import exact, kernels

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._files.state import Check, choice, count
 from ..arrays import from_host
-from ..engine.changes import mark
+from ..engine.aliasing import mark
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..formulas import optimizers

@@ -9,10 +9,9 @@ Each is a few lines that you may copy and change; its docstring gives the formul
 
 import sys
 
-from .feedback import *
-from .gradient import *
-from .spikes import *
-from .straight_through import *
+from .feedback_alignment import *
+from .gradient_transforms import *
+from .surrogate import *
 
-_FAMILIES = ("feedback", "gradient", "spikes", "straight_through")
+_FAMILIES = ("feedback_alignment", "gradient_transforms", "surrogate")
 __all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

@@ -11,9 +11,8 @@ import numpy as np
 from ..engine.tensor import Tensor
 from ..nn import Module, Parameter
 from ..ops.random.random import get_rng_state, manual_seed, set_rng_state
-from .call import Call, numbers
-from .operator import Refusal, check_op, differences
-from .report import ConformanceError, ConformanceReport, run
+from .function_call import Call, numbers
+from .operator import ConformanceError, ConformanceReport, Refusal, check_op, differences, run
 
 
 def check_layer(make: Callable[[], Module], *args: Any, train: bool = True, **options: Any) -> ConformanceReport:

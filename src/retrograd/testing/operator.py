@@ -1,9 +1,10 @@
-"""check_op: checks an operator for everything that holds for ours."""
+"""check_op: checks an operator for everything that built-in operators satisfy."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -13,9 +14,54 @@ from ..autograd import backward, gradcheck, gradgradcheck
 from ..engine.tensor import Tensor
 from ..kernel_set import kernel_setting, use_kernels
 from ..kernels.compiled.machine.launch import get_num_threads, set_num_threads
-from .call import Arrays, Call, outputs_of
-from .directions import second
-from .report import Check, ConformanceError, ConformanceReport, run
+from .function_call import Arrays, Call, outputs_of
+from .second_derivatives import second
+
+# ---- The report of the checks, and the error that carries it --------------------------------------------------------
+
+Check = Callable[[], Iterable[str]]
+
+
+@dataclass
+class ConformanceReport:
+    """The names of passed checks and the faults of failed ones; true if there are no faults."""
+
+    name: str
+    passed: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return not self.faults
+
+    def __str__(self) -> str:
+        if self.faults:
+            return "\n".join([f"{self.name} failed:", *[f"  {fault}" for fault in self.faults]])
+        return f"{self.name}: passed {', '.join(self.passed)}"
+
+
+class ConformanceError(AssertionError):
+    """A check failed; ``report`` says which and how."""
+
+    def __init__(self, report: ConformanceReport) -> None:
+        super().__init__(str(report))
+        self.report = report
+
+
+def run(name: str, checks: Mapping[str, Check]) -> ConformanceReport:
+    """Run all checks; an exception counts as a fault, and the other checks still run."""
+    report = ConformanceReport(name)
+    for label, check in checks.items():
+        try:
+            faults = list(check())
+        except Exception as error:
+            faults = [f"{type(error).__name__}: {error}"]
+        report.faults += [f"{label}: {fault}" for fault in faults]
+        if not faults:
+            report.passed.append(label)
+    return report
+
+
+# ---- check_op: checks an operator for everything that holds for ours ------------------------------------------------
 
 _EXACT = {"eps": 1.0, "atol": 1e-11, "rtol": 1e-11}  # differences of a linear function have only rounding errors
 _SHAPES = [((3, 1, 2), (4, 1)), ((), (2, 3)), ((1,), (3, 2)), ((0, 3), (3,))]  # of broadcast operands

@@ -12,8 +12,8 @@ import numpy as np
 
 from .._files.state import Check, check_table, number, optional, table
 from .._files.terminal import aligned, display_name
-from ..engine.rule import without_backward_rules
-from ..engine.sweep import grad
+from ..engine.backward_pass import grad
+from ..engine.backward_rules import without_backward_rules
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from .callbacks import Callback

@@ -24,7 +24,7 @@ import numpy as np
 from ..._files.atomic import why_not_written, write_atomically
 from ..._files.state import brief, count, items, reason, table, text
 from ..._files.untrusted import STRICT_JSON, read_outside
-from ...engine.convert import OWN
+from ...engine.dtype import OWN
 from ...engine.tensor import Tensor
 from ...interop.pt import PTFileError, load, save
 from .errors import CheckpointException

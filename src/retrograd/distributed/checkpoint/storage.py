@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.changes import mark
+from ...engine.aliasing import mark
 from ...engine.tensor import Tensor
 from ..collectives.objects import exchange_objects, from_root
 from ..processes.process_group import ProcessGroup

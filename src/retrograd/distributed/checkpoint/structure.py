@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..._files.state import brief
-from ...engine.convert import ALLOWED
+from ...engine.dtype import ALLOWED
 from ...engine.tensor import Tensor
 from .errors import CheckpointException
 

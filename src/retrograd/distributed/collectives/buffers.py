@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.changes import mark
+from ...engine.aliasing import mark
 from ...engine.tensor import Tensor
 
 _WIDER: dict[Any, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(bool): np.dtype(np.uint8)}

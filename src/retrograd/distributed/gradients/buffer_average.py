@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from ...engine.changes import mark
+from ...engine.aliasing import mark
 from ..processes import mpi
 from ..processes.entered import enter
 from ..processes.process_group import ProcessGroup

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ...engine.changes import next_order
+from ...engine.aliasing import next_order
+from ...engine.backward_pass import grad_early
 from ...engine.function import Function
 from ...engine.grad_mode import enable_grad, is_grad_enabled, is_graph_kept, waiting_orders
-from ...engine.sweep import grad_early
 from ...engine.tensor import Tensor, wrap
 from ..processes.process_group import for_each_of
 from .parts import parts_of

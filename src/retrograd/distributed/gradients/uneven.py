@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...engine.changes import mark
+from ...engine.aliasing import mark
 from ..collectives.objects import from_root
 from ..errors import DistError
 from ..processes.entered import calls as calls_of

@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from ...engine.line import line_of, user_place
+from ...engine.call_site import line_of, user_place
 
 _CALL, _PLACE = 160, 96  # bytes of a row: the call, and the user's line
 

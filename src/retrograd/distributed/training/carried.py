@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.changes import mark
+from ...engine.aliasing import mark
 from ...nn.module import Module
 from ..gradients.reducer import Channel, Reducer
 from ..processes.process_group import ProcessGroup

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...engine.deliver import deliver
+from ...engine.backward_pass import grad_early
 from ...engine.grad_mode import enable_grad
+from ...engine.gradients import deliver
 from ...engine.hooks import run_leaf_hooks, run_post_hooks
-from ...engine.sweep import grad_early
 from ...engine.tensor import Tensor, wrap
 from ...nn.module import Module
 from ...ops.random.random import default_generator

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.changes import memory, saved_array
+from ...engine.aliasing import memory, saved_array
+from ...engine.call_site import line_of
 from ...engine.function import Function
-from ...engine.line import line_of
-from ...engine.node import FREED, Node
+from ...engine.node import FREED, Node, SavedOutput
 from ...engine.recompute import Deferred, Dropped
-from ...engine.saved import SavedOutput
 from ...engine.tensor import Tensor
 
 __all__ = ["Leaf", "Operator", "Output", "Saved", "Source", "Walk", "walk"]
@@ -222,7 +221,7 @@ def _argument_names(function: type[Function], count: int) -> list[str]:
 
 
 def _items(node: Node) -> Iterator[Any]:
-    """Yield the arrays that a node has saved, in the forms of saved.py and recompute.py; object arrays are unpacked."""
+    """Yield the arrays that a node has saved, in the forms of node.py and recompute.py; object arrays are unpacked."""
     saved = node.saved
     for item in () if saved is FREED else saved.items if type(saved) is Deferred else saved:
         if isinstance(item, np.ndarray) and item.dtype.kind == "O":

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...engine.backward_rules import override_backward
 from ...engine.operator import OPERATORS as ALL
-from ...engine.rule import override_backward
 from ...engine.tensor import Tensor
 from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ...ops.pointwise import elementwise, piecewise, powers, rounding, transcendental

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..._files.state import brief
-from ...engine.size import Size
+from ...engine.tensor import Size
 from ...ops.memory.device import device
 from .arrays import ARRAYS
 from .refusal import Refused

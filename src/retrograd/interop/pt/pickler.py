@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.size import Size
-from ...engine.tensor import Tensor
+from ...engine.tensor import Size, Tensor
 from ...nn.module import Module
 from ...nn.parameter import Parameter
 from ...nn.uninitialized import is_lazy

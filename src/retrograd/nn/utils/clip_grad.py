@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import from_host
-from ...engine.changes import mark
+from ...engine.aliasing import mark
 from ...engine.tensor import Tensor
 from ...formulas import optimizers
 from ...kernel_set import kernels

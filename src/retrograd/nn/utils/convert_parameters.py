@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...engine.aliasing import mark
 from ...engine.arguments import as_list
-from ...engine.changes import mark
 from ...engine.tensor import Tensor
 from ...kernel_set import exact, kernels
 from ...ops.shape.shape import reshaped

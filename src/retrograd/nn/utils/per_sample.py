@@ -17,11 +17,11 @@ from typing import Any, Self, overload
 import numpy as np
 
 from ...arrays import ones_like, overlap, zeros
+from ...engine.aliasing import check, next_order
 from ...engine.arguments import as_callable
-from ...engine.changes import check, next_order
+from ...engine.backward_pass import grad
+from ...engine.backward_rules import Held
 from ...engine.grad_mode import is_grad_enabled, no_grad, thread
-from ...engine.rule import Held
-from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
 from ..module import Module

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from ...arrays import zeros
-from ...engine.changes import check
+from ...engine.aliasing import check
+from ...engine.backward_pass import grad
+from ...engine.backward_rules import overridden
 from ...engine.grad_mode import enable_grad
 from ...engine.hooks import HookDict, run_leaf_hooks
-from ...engine.rule import overridden
-from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
 from ...ops.shape.shape import Reshape

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...arrays import broadcast_to, full_like, zeros
+from ...engine.call_site import inside
 from ...engine.grad_mode import no_grad
-from ...engine.line import inside
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
 from ...ops.convolution.convolution import Conv, ConvInputGrad

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.call_site import is_inside
 from ...engine.function import Function
 from ...engine.grad_mode import enable_grad, thread
 from ...engine.inplace import overwrite
-from ...engine.line import is_inside
 from ...engine.node import Node
 from ...engine.operator import Interpreter, Operator
 from ...engine.tensor import Tensor

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import ops
+from ...engine.backward_pass import grad
 from ...engine.grad_mode import enable_grad, is_grad_enabled
-from ...engine.sweep import grad
 from ...engine.tensor import Tensor
 from ..errors import OnnxError
 from ..node import Node

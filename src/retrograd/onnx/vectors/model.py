@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.sweep import grad
+from ...engine.backward_pass import grad
 from ...engine.tensor import wrap
 from ...kernel_set import use_kernels
 from ..module import Graph

@@ -16,7 +16,7 @@ from ...engine.arguments import as_flag as as_flag
 from ...engine.arguments import as_list as as_list
 from ...engine.arguments import as_truth as as_truth
 from ...engine.arguments import shown
-from ...engine.line import warn_user
+from ...engine.call_site import warn_user
 from ...engine.tensor import Tensor
 from ...kernel_set import kernels
 from ..dtypes.dtype import cast, default_dtype, int64

@@ -7,8 +7,8 @@ import inspect
 from types import FunctionType
 from typing import Any
 
-from ...engine.line import warn_user
-from ...engine.out import into
+from ...engine.call_site import warn_user
+from ...engine.inplace import into
 from ...engine.tensor import Tensor
 from .binding import require_bound
 

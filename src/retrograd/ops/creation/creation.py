@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import arrays
 from ...arrays import copied_from_host, from_host, is_array, overlap
-from ...engine.convert import as_allowed_array
+from ...engine.dtype import as_allowed_array
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...kernel_set import exact, kernels

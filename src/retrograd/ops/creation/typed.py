@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ...arrays import empty
-from ...engine.convert import as_allowed_array
-from ...engine.size import Size
-from ...engine.tensor import Tensor, wrap
+from ...engine.dtype import as_allowed_array
+from ...engine.tensor import Size, Tensor, wrap
 from ..dtypes.conversion import TENSOR_TYPES, on_device
 from ..dtypes.dtype import converted
 from ..memory.device import as_any_device

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.convert import ALLOWED, BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, STORED, TYPES
-from ...engine.convert import default_dtype as default_dtype  # for the files of ops
+from ...engine.dtype import ALLOWED, BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, STORED, TYPES
+from ...engine.dtype import default_dtype as default_dtype  # for the files of ops
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap

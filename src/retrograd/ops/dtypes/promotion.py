@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.arguments import shown
-from ...engine.convert import CATEGORY as CATEGORY
+from ...engine.dtype import CATEGORY as CATEGORY
 from ...engine.grad_mode import thread
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact

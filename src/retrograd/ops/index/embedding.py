@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import arange, extremes, full, increasing, number, ones, to_host, zeros
-from ...engine.changes import mark
+from ...engine.aliasing import mark
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import broadcast_to, empty, from_host, to_host
-from ...engine.changes import mark
-from ...engine.family import part, views_of
+from ...engine.aliasing import mark, part, views_of
 from ...engine.grad_mode import thread
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, alias

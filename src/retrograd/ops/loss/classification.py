@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import count_true, first_true, number, numbers, within, zeros
+from ...engine.backward_rules import ruled
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
-from ...engine.rule import ruled
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
 from ..arguments.checks import as_real, require_float, require_same

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import first_true, from_host, integers, number
-from ...engine.function import Function
-from ...engine.once import once_differentiable
+from ...engine.function import Function, once_differentiable
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels

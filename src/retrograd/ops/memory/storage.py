@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import address, to_host
-from ...engine.changes import memory
+from ...engine.aliasing import memory
 from ...engine.tensor import Tensor
 from .device import CPU
 

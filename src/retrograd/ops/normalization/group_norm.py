@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...arrays import any_below
+from ...engine.backward_rules import ruled
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
-from ...engine.rule import ruled
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
 from ..arguments.checks import as_real, is_number, require_float, require_number, require_same

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ...arrays import broadcast_to
+from ...engine.backward_rules import ruled
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.operator import interpreted, interpreters, operator
-from ...engine.rule import ruled
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
 from ..arguments.checks import as_flag, as_probability, as_real, require_same

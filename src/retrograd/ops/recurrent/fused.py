@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ...arrays import empty
+from ...engine.backward_pass import grad
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled, is_graph_kept
-from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
 from ...specs.recurrence import Recurrence, Weights

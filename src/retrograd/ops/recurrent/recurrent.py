@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...arrays import from_host
+from ...engine.backward_rules import ruled
 from ...engine.operator import interpreters
-from ...engine.rule import ruled
 from ...engine.tensor import Tensor
 from ...specs.recurrence import Recurrence, Weights
 from ..pointwise.elementwise import add, mul, sub

@@ -9,8 +9,7 @@ from typing import Any
 
 from ...arrays import empty, from_host, zeros
 from ...engine.operator import interpreted, interpreters, operator
-from ...engine.size import Size
-from ...engine.tensor import Tensor, wrap
+from ...engine.tensor import Size, Tensor, wrap
 from ..arguments.checks import as_flag, as_int, require_tensor
 from ..dtypes.dtype import int64
 from ..dtypes.promotion import promoted_type

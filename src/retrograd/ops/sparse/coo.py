@@ -9,8 +9,7 @@ import numpy as np
 
 from ...arrays import from_host, integers
 from ...engine.operator import interpreted, interpreters, operator
-from ...engine.size import Size
-from ...engine.tensor import Tensor
+from ...engine.tensor import Size, Tensor
 from ...kernel_set import device_of as name_of
 from ...kernel_set import exact, kernels
 from ..arguments.checks import as_flag, as_int, is_number, require_float, require_tensor

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ....engine.deliver import Copy
+from ....engine.gradients import Copy
 from ....engine.inplace import Replaced
-from ....engine.region import Identity
+from ....engine.subgraph import Identity
 from ....ops.dtypes.dtype import cast
 from ....ops.pointwise import activation, elementwise, piecewise, powers, rectifier, rounding
 from ....ops.pointwise.gating import Glu

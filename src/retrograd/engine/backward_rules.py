@@ -8,7 +8,7 @@ A rule is one of four things. The name of its first parameter tells the first th
     def softmax_grad(g, y, axis): ...    a copy of a text that `backward_source` prints, which it replaces
 
 While a rule is active, every node that an operator or layer records is marked with the `Region` of that call. Forward
-runs as usual. The sweep runs the rule in place of the backward of all nodes of the region, see region.py.
+runs as usual. The sweep runs the rule in place of the backward of all nodes of the region, see subgraph.py.
 
 An override of an operator is an interpreter, see operator.py: it sees the call and begins the region. An override of a
 Function begins one at each call of its ``apply``.
@@ -27,12 +27,12 @@ from typing import Any, NamedTuple, Self, TypeVar
 from warnings import warn
 
 from ..kernel_set import is_text_of_a_kernel
-from .family import UNTRACKED
+from .aliasing import UNTRACKED
 from .function import Function
 from .grad_mode import OneFlag, decorate, thread
 from .node import Node, with_history
 from .operator import Interpreter, Level, Operator, at, here, without
-from .region import Constant, Identity, Own, Region, replace_tensors, tensors_in
+from .subgraph import Constant, Identity, Own, Region, replace_tensors, tensors_in
 from .tensor import Tensor
 
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from ..engine.rule import register_backward_rule
+from ..engine.backward_rules import register_backward_rule
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
 from ..ops.pointwise.rounding import sign
 from ..ops.product.matmul import matmul
-from .options import Options
+from .base import Options
 
 __all__ = ["DirectFeedbackAlignment", "FeedbackAlignment", "SignSymmetric"]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..autograd import grad
 from ..engine.tensor import Tensor
-from .call import Arrays, Call, numbers
+from .function_call import Arrays, Call, numbers
 
 # G is computed twice along each direction of each argument, and swept once for each set of weights
 _DIRECTIONS, _WEIGHTS = 2, 2

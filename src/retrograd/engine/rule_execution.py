@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from numpy import ndarray
 
 from ..kernel_set import instead
+from .backward_rules import Active, Rule
 from .grad_mode import enable_grad, thread
+from .gradients import join
 from .node import FREED, Node, with_history
-from .paths import Paths
-from .region import Identity, Region, edge_of, replace_tensors, same, tensors_in
-from .rule import Active, Rule
+from .subgraph import Identity, Paths, Region, edge_of, replace_tensors, same, tensors_in
 from .tensor import Tensor, alias
-from .zero_slope import join
 
 if TYPE_CHECKING:
-    from .deliver import Entry
+    from .gradients import Entry
 
 Arrived = tuple[Node, int, Tensor]  # a result of the call: its node, which output of that; the gradient it received
 
@@ -39,7 +38,7 @@ class Inner(NamedTuple):
 
 
 class Outer(NamedTuple):
-    """The sweep that runs a rule; and what sweep.py, which imports this file, does for rules.
+    """The sweep that runs a rule; and what backward_pass.py, which imports this file, does for rules.
 
     keep, create_graph: its options. capture, captured: the results whose gradients are wanted, and those found.
     retained: the gradients that are kept, by the id of the result. region: a sweep of one region. grad: the public one.

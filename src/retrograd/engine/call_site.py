@@ -17,7 +17,7 @@ from typing import Any
 
 Place = tuple[CodeType, int]
 
-_PACKAGE = __file__[: -len("engine/line.py")]
+_PACKAGE = __file__[: -len("engine/call_site.py")]
 
 
 class _Inside(dict[str, bool]):

@@ -1,14 +1,19 @@
-"""The end of a sweep, where gradients are stored: `grad_req`, and who owns which array.
+"""Gradients of leaves: storage, early delivery, and zeros for piecewise linear functions.
 
 An array that is stored as a gradient is shared with nothing: not with the upstream gradient, not with another
 leaf's gradient, not with anything saved in the graph. What `grad` returns may share memory with the caller's
 upstream gradients, but with nothing else. An array is copied only if something else still holds it, which its
 reference count tells.
+
+Such a gradient depends on the input through signs or positions only, which are not recorded, so a second derivative
+would find no path to the input. A recorded sweep therefore connects the gradients of every Function declared
+``piecewise_linear`` to its arguments, by a node that passes ZERO to them. ZERO runs no backward: at the end of the
+sweep, tensors below it that have no gradient get zeros.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from sys import getrefcount
 from typing import Any
 
@@ -17,9 +22,11 @@ import numpy as np
 from ..arrays import zeros
 from . import arithmetic
 from .function import Function
-from .grad_mode import enable_grad
-from .shared import shared
+from .grad_mode import enable_grad, shared
+from .node import Node, with_history
 from .tensor import Tensor, wrap
+
+# ---- The end of a sweep, where gradients are stored: `grad_req`, and who owns which array ---------------------------
 
 _LINE = 64  # bytes of a cache line
 Entry = list[Any]  # [tensor, its gradient, whether the sweep made the gradient's array]
@@ -138,3 +145,98 @@ def _measure() -> tuple[tuple[int, int], tuple[int, int], int]:
 
 
 _ALONE, _ALONE_GRAD, _ALONE_BASE = _measure()
+
+
+# ---- Gradients of leaves as soon as they are complete, while the sweep goes on, for whoever sends them meanwhile ----
+
+
+class Early:
+    """Calls ``each(position, gradient, alone)`` once for each of `leaves` that a sweep reaches; alone: nothing else
+    holds the gradient. oldest: of the leaves that it reaches, as ``find_paths`` fills it.
+
+    A sweep runs the youngest nodes first. So the gradient of a leaf is complete when the oldest node that uses it has
+    run. Leaves that a rule's region uses come at the end.
+    """
+
+    __slots__ = ("_each", "_waiting", "order")
+
+    def __init__(
+        self, oldest: Mapping[int, float], leaves: Iterable[Tensor], each: Callable[[int, Tensor, bool], object]
+    ) -> None:
+        self._each = each
+        waiting = [(oldest[id(leaf)], place, leaf) for place, leaf in enumerate(leaves) if id(leaf) in oldest]
+        self._waiting = sorted(waiting, key=lambda item: item[0], reverse=True)
+        self.order: float = self._waiting[-1][0] if self._waiting else _NEVER
+
+    def emit(self, coming: float, found: dict[int, Any]) -> None:
+        """Hand out what no node of the order `coming` or older adds to; `found` holds the sweep's entries by id."""
+        waiting = self._waiting
+        while waiting and waiting[-1][0] < coming:
+            _, place, leaf = waiting.pop()
+            entry = found.get(id(leaf))
+            if entry is not None:
+                alone = is_alone(entry)
+                self._each(place, entry[1], alone)
+        self.order = waiting[-1][0] if waiting else _NEVER
+
+
+_NEVER = float("inf")
+
+
+# ---- Gradients that are locally constant in their input, like those of relu and pooling: their own derivative is 0
+
+ZERO: Any = object()
+
+
+class Joined(Function):
+    """The gradient of a piecewise linear Function, which depends on that Function's arguments with slope 0."""
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
+        return (g, *[ZERO] * (len(ctx.edges) - 1))
+
+
+def join(node: Node, grads: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the gradients from the backward of `node`, made to depend on the arguments of its forward."""
+    sources = [edge for edge in node.edges if edge is not None]
+    return tuple([_join_one(item, sources) if isinstance(item, Tensor) else item for item in grads])
+
+
+def _join_one(gradient: Tensor, sources: list[Any]) -> Tensor:
+    edge: Any = gradient._edge
+    if edge is None and gradient._requires_grad:
+        edge = gradient
+    return with_history(gradient.array, Joined, (edge, *sources))
+
+
+def spread_zeros(
+    edges: Sequence[Any],
+    paths: Mapping[int, tuple[bool, ...] | None] | None,
+    leaves: dict[int, Entry],
+    captured: dict[tuple[int, int], Entry],
+    capture: Set[tuple[int, int]],
+    like: Any,
+) -> None:
+    """Give zeros to the tensors at and below `edges` that have no gradient; the other arguments are the sweep's.
+
+    like: an array next to which those of results are made.
+    """
+    stack = [*edges]
+    seen = set()
+    while stack:
+        edge = stack.pop()
+        if type(edge) is not tuple:
+            if edge is not None and edge._grad_req != "null" and id(edge) not in leaves:
+                leaves[id(edge)] = [edge, wrap(zeros(edge.array.shape, edge.array.dtype, like=edge.array)), True]
+            continue
+        node, output, shape, dtype = edge
+        place = node.order, output
+        if place in capture and place not in captured:
+            captured[place] = [None, wrap(zeros(shape, dtype, like=like)), True]
+        if node.order not in seen:
+            seen.add(node.order)
+            needs = None if paths is None else paths.get(node.order)
+            if paths is None:
+                stack += node.edges
+            elif needs is not None:
+                stack += [below for below, need in zip(node.edges, needs, strict=True) if need]

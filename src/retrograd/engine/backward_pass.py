@@ -1,4 +1,4 @@
-"""The backward sweep: from outputs to leaves, each node once, youngest first.
+"""The backward pass: from outputs to leaves, each node once, youngest first.
 
 A node can only depend on older nodes, so taking the youngest waiting node from a heap visits every node after all of
 its consumers, without a search of the graph and without recursion. Each gradient is dropped once it has been used. Only
@@ -7,28 +7,28 @@ one thread at a time may sweep a graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+import inspect
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from ..arrays import shares_memory, zeros, zeros_like
+from ..arrays import from_host, ones, shares_memory, zeros, zeros_like
 from . import arithmetic
 from .anomaly import describe_origin
-from .arguments import as_truth
-from .deliver import Entry, deliver, own
-from .early import Early
+from .arguments import as_list, as_truth
 from .grad_mode import Delivery, enable_grad, no_grad, thread
+from .gradients import ZERO, Early, Entry, deliver, join, own, spread_zeros
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
 from .node import FREED, Node
-from .paths import Paths, find_paths
-from .refusals import as_tuple, check_count, check_places, check_upstream, refuse_gradient
-from .region import Region, outermost
-from .ruled import Arrived, Inner, Outer, run_rule
+from .rule_execution import Arrived, Inner, Outer, run_rule
+from .subgraph import Paths, Region, find_paths, outermost
 from .tensor import Tensor, alias, wrap
-from .wanted import as_wanted, check_grad_options, entries_of, places_of
-from .zero_slope import ZERO, join, spread_zeros
+
+# ---- The backward sweep: from outputs to leaves, each node once, youngest first -------------------------------------
 
 
 def backward(
@@ -230,7 +230,7 @@ def _sweep(
     made: set[tuple[int, int]] = set()  # (order, output) whose pending gradient is a buffer of this sweep
     leaves: dict[int, Entry] = {}
     retained: dict[int, Entry] = {}  # by the id of the result
-    zeros: list[Any] = []  # edges that get a gradient of zeros, see zero_slope.py
+    zeros: list[Any] = []  # edges that get a gradient of zeros, see gradients.py
     node: Any = None
     data: Any
     entry: Any
@@ -444,3 +444,192 @@ def _sum(total: Tensor, gradient: Tensor, create_graph: bool, in_place: bool) ->
         arithmetic.accumulate(total.array, gradient.array)
         return total
     return wrap(arithmetic.add(total.array, gradient.array))
+
+
+# ---- The tensors whose gradients a sweep is asked for, and their places in the graph --------------------------------
+
+
+def as_wanted(inputs: Any, caller: str) -> tuple[Tensor, ...]:
+    """The tensors `inputs` as a tuple.
+
+    Raises:
+        TypeError, ValueError: it is empty, or holds something else.
+        RuntimeError: one does not require a gradient.
+    """
+    wanted = as_tuple(inputs, caller, "inputs")
+    for position, tensor in enumerate(wanted):
+        if not tensor._requires_grad:
+            raise RuntimeError(
+                f"{caller}: inputs[{position}] does not require a gradient; set requires_grad=True before using it"
+            )
+    return wanted
+
+
+def places_of(wanted: tuple[Tensor, ...]) -> set[tuple[int, int]]:
+    """(order of the node, which output) of those that are results of operations."""
+    return {(tensor._edge[0].order, tensor._edge[1]) for tensor in wanted if tensor._edge is not None}
+
+
+def entries_of(
+    wanted: tuple[Tensor, ...], leaves: Iterable[Entry], captured: Mapping[tuple[int, int], Entry]
+) -> list[Entry]:
+    """The gradients to deliver to these tensors alone: of leaves, and of results of operations, which were captured."""
+    these = {id(tensor): tensor for tensor in wanted}
+    found = [entry for entry in leaves if id(entry[0]) in these]
+    for tensor in these.values():
+        edge = tensor._edge
+        entry = None if edge is None else captured.get((edge[0].order, edge[1]))
+        if entry is not None:
+            found.append([tensor, entry[1], False])
+    return found
+
+
+def check_grad_options(only_inputs: Any, is_grads_batched: Any) -> None:
+    """Refuse or warn of options of `grad` that have one value, as PyTorch does.
+
+    Raises:
+        RuntimeError: is_grads_batched is True.
+    """
+    if not as_truth("grad", "only_inputs", only_inputs):
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
+            "other parts of the graph, please use retrograd.autograd.backward.",
+            FutureWarning,
+            stacklevel=3,
+        )
+    if as_truth("grad", "is_grads_batched", is_grads_batched):
+        raise RuntimeError("grad: is_grads_batched=True is not supported; call grad for each row of grad_outputs")
+
+
+# ---- The checks of a sweep: its roots and upstream gradients, and what a backward returns ---------------------------
+
+
+def as_tuple(tensors: Any, caller: str, name: str) -> tuple[Tensor, ...]:
+    result = (tensors,) if isinstance(tensors, Tensor) else tuple(as_list(caller, name, tensors, "Tensors"))
+    if not result:
+        raise ValueError(f"{caller}: {name} is empty; pass at least one Tensor")
+    for position, tensor in enumerate(result):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{caller}: {name}[{position}] is {type(tensor).__name__}, expected a Tensor")
+    return result
+
+
+def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create_graph: bool) -> list[Tensor]:
+    """The checked upstream gradient of each root."""
+    argument = "grad_outputs" if caller == "grad" else "gradient"
+    if upstream is None:
+        gradients: tuple[Any, ...] = (None,) * len(roots)
+    else:
+        several = [upstream] if isinstance(upstream, Tensor) else as_list(caller, argument, upstream, "Tensors")
+        gradients = tuple(several)
+        if len(gradients) != len(roots):
+            raise RuntimeError(
+                f"{caller}: {len(gradients)} upstream gradients for {len(roots)} tensors; pass one (or None) for each"
+            )
+    result = []
+    for position, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
+        if not root._requires_grad:
+            raise RuntimeError(
+                f"{caller}: tensor {position} does not require grad and has no grad_fn; "
+                "no input required a gradient, or it was computed under no_grad"
+            )
+        shape, dtype = (root.array.shape, root.array.dtype) if root._edge is None else root._edge[2:]
+        if gradient is None:
+            if math.prod(shape) != 1:
+                raise RuntimeError(
+                    f"{caller}: tensor {position} has shape {shape}, and a gradient is implied only "
+                    f"where there is one element; pass {argument}, a Tensor of this shape, or reduce it "
+                    "first, for example with sum()"
+                )
+            like = root.array  # ones takes longer than a number
+            result.append(wrap(ones(shape, dtype, like=like) if shape else from_host(1, dtype, like=like)))
+            continue
+        if not isinstance(gradient, Tensor):
+            raise TypeError(
+                f"{caller}: {argument} of tensor {position} is {type(gradient).__name__}, expected a Tensor; "
+                "wrap it: Tensor(array)"
+            )
+        if gradient.array.shape != shape or gradient.array.dtype != dtype:
+            raise RuntimeError(
+                f"{caller}: {argument} of tensor {position} is {gradient.array.dtype} of shape "
+                f"{gradient.array.shape}, expected {dtype} of shape {shape} like the tensor itself"
+            )
+        result.append(alias(gradient) if create_graph else wrap(gradient.array))
+    return result
+
+
+def check_count(node: Node, grads: Sequence[Any]) -> None:
+    """Refuse a wrong number of gradients: one per argument of forward; further ones at the end must be None."""
+    count = len(node.edges)
+    if len(grads) == count or (len(grads) > count and all(item is None for item in grads[count:])):
+        return
+    names = argument_names(node)
+    missing = f"; missing: {', '.join(names[len(grads) :])}" if len(grads) < count else ""
+    raise RuntimeError(
+        f"{node.function.__name__}: backward returned {len(grads)} gradient{'s' * (len(grads) != 1)}, expected "
+        f"{count}: one for each argument of forward ({', '.join(names)}), in this order, None for one that has no "
+        f"gradient{missing}"
+    )
+
+
+def check_places(node: Node, grads: Sequence[Any]) -> None:
+    """Refuse what a user's backward returned in the wrong place: a gradient of something other than a Tensor.
+
+    Raises:
+        RuntimeError: the number of gradients is wrong, or there is one for an argument that is not a Tensor.
+        TypeError: a gradient is neither a Tensor nor None.
+    """
+    check_count(node, grads)
+    for position, (gradient, kind) in enumerate(zip(grads, node.kinds or ())):  # noqa: B905, extra ones are None
+        if gradient is None:
+            continue
+        if not issubclass(kind, Tensor):
+            names = argument_names(node)
+            raise RuntimeError(
+                f"{node.function.__name__}: backward returned a {type(gradient).__name__} as gradient {position}, "
+                f"but the argument in this place, {names[position]}, is of type {kind.__name__} and has no gradient; "
+                f"return None there. The gradients are in the order of the arguments: {', '.join(names)}"
+            )
+        if not isinstance(gradient, Tensor):
+            _refuse_type(node, gradient, position)
+
+
+def argument_names(node: Node) -> list[str]:
+    """The names of the arguments with which the forward of a Function was called."""
+    count = len(node.edges)
+    forward = getattr(node.function, "forward", None)
+    plain = getattr(forward, "without_ctx", None)
+    names: list[str] = []
+    try:
+        parameters = [*inspect.signature(plain or forward).parameters.values()]  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        parameters = []
+    for parameter in parameters if plain else parameters[1:]:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}[{index}]" for index in range(count - len(names))]
+            break
+        names.append(parameter.name)
+    return [*names, *[f"argument {position}" for position in range(len(names), count)]][:count]
+
+
+def _refuse_type(node: Node, gradient: Any, position: int) -> NoReturn:
+    raise TypeError(
+        f"{node.function.__name__}: backward returned {type(gradient).__name__} as gradient {position}, expected a "
+        "Tensor or None; wrap an array: Tensor(array)"
+    )
+
+
+def refuse_gradient(node: Node, grads: Any, gradient: Any, edge: Any) -> NoReturn:
+    """Raise the error for a gradient of the wrong type, shape or dtype that the backward of `node` returned."""
+    name = node.function.__name__
+    position = next(index for index, item in enumerate(grads) if item is gradient and node.edges[index] is edge)
+    if not isinstance(gradient, Tensor):
+        _refuse_type(node, gradient, position)
+    shape, dtype = (edge[2], edge[3]) if type(edge) is tuple else (edge.array.shape, edge.array.dtype)
+    rule = "shape" if gradient.array.shape != shape else "dtype"
+    raise RuntimeError(
+        f"{name}: backward returned a gradient of the wrong {rule} for argument {position}: got "
+        f"{gradient.array.dtype} of shape {gradient.array.shape}, expected {dtype} of shape {shape} like the "
+        "argument itself"
+        + ("" if type(edge) is tuple else "; if another array was assigned to it after forward, run forward again")
+    )

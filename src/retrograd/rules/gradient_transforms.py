@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..arrays import from_host
-from ..engine.rule import register_backward_rule
+from ..engine.backward_rules import register_backward_rule
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
 from ..ops.arguments.checks import require_number
 from ..ops.pointwise.gating import StraightThrough
 from ..ops.pointwise.piecewise import clamp, where
 from ..ops.random.random import default_generator
-from .options import Options
+from .base import Options
 
 __all__ = ["ClippedNorm", "ClippedValue", "Noise", "Reversal", "Rounded", "guided"]
 
