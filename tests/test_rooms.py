@@ -100,7 +100,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "cli/machine.py": ("kernels",),  # warmup and info: the compile cache, the CPU
     **dict.fromkeys(("cli/train.py", "cli/study.py"), ("kernels.compiled.machine.launch",)),  # the number of threads
     "distributed/processes/threads.py": ("kernels.compiled.machine.launch",),  # the threads of each worker
-    "nn/conv_recurrent_cell.py": ("formulas.gates",),  # it composes its cells of operators itself
+    "nn/conv_recurrent.py": ("formulas.gates",),  # it composes its cells of operators itself
     "optim/swa_utils.py": ("nn.module", "nn.normalization"),  # an average of a Module is a Module
     "testing/operator.py": ("kernels.compiled.machine.launch",),  # the same bits with 1 and 2 threads
     "interop/sklearn/estimator.py": ("train",),  # fit

@@ -14,7 +14,7 @@ import retrograd as rg
 from retrograd import Tensor
 from retrograd.autograd import grad, inference_mode, no_grad
 from retrograd.engine.aliasing import views_of
-from retrograd.nn.uninitialized import UninitializedBuffer, UninitializedParameter
+from retrograd.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 
 def leaf(*shape: int, seed: int = 0) -> Tensor:

@@ -9,7 +9,7 @@ import retrograd as torch
 import retrograd.nn as nn
 import retrograd.nn.functional as F
 from retrograd.autograd import Function
-from retrograd.nn.utils.tuples import _pair
+from retrograd.nn.modules.utils import _pair
 from retrograd.nn import init
 
 import math

@@ -1,6 +1,6 @@
 """Subgraphs: the nodes recorded by one call, and the nodes on paths to requested tensors.
 
-A region may contain others, of rules on inner calls. How the sweep runs a rule is in ruled.py.
+A region may contain others, of rules on inner calls. How the sweep runs a rule is in rule_execution.py.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._files.terminal import bytes_text, display_name
 from ..engine.tensor import Tensor
-from ..nn.uninitialized import is_lazy
+from ..nn.parameter import is_lazy
 from .thumbnail import thumbnail
 
 __all__ = ["as_html"]

@@ -10,8 +10,8 @@ import numpy as np
 
 from .._files.state import brief
 from ..nn.module import Module
+from ..nn.module_state import IncompatibleKeys
 from ..nn.recurrent import RNNBase
-from ..nn.state import IncompatibleKeys
 
 __all__ = ["Converted", "Layer", "WeightsFileError", "load_layers", "recurrent_mode"]
 

@@ -27,15 +27,14 @@ import numpy as np
 
 from .._files.state import brief, reason
 from .._files.untrusted import as_path, read_outside
+from ..nn.activation import PReLU
 from ..nn.convolution import _Conv, _ConvTranspose
 from ..nn.embedding import Embedding
-from ..nn.group_norm import GroupNorm, LayerNorm
 from ..nn.linear import Linear
 from ..nn.module import Module
-from ..nn.normalization import _BatchNorm
-from ..nn.rectifier import PReLU
+from ..nn.module_state import IncompatibleKeys
+from ..nn.normalization import GroupNorm, LayerNorm, _BatchNorm
 from ..nn.recurrent import RNNBase
-from ..nn.state import IncompatibleKeys
 from .foreign import Layer, WeightsFileError, load_layers, recurrent_mode
 from .hdf5 import HDF5Error, hdf5_arrays
 from .recurrent_weight import rnn_from_keras

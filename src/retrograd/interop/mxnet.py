@@ -31,8 +31,8 @@ from .._files.state import brief
 from .._files.untrusted import as_path, read_outside
 from ..engine.tensor import Tensor
 from ..nn.module import Module
+from ..nn.module_state import IncompatibleKeys
 from ..nn.recurrent import RNNBase
-from ..nn.state import IncompatibleKeys
 from .foreign import Layer, WeightsFileError, load_layers, recurrent_mode
 from .recurrent_weight import rnn_from_mxnet
 from .widened import widened

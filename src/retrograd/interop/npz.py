@@ -17,7 +17,7 @@ from .._files.state import brief, checked_bools, reason
 from .._files.untrusted import as_path, open_outside
 from ..engine.tensor import Tensor
 from ..nn.module import Module
-from ..nn.state import IncompatibleKeys
+from ..nn.module_state import IncompatibleKeys
 from .foreign import WeightsFileError
 from .widened import widened
 

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..nn.functional.recurrent import check_packed, packed_layout, packed_stack
-from ..nn.recurrent_stack import parameter_name
+from ..nn.functional.recurrent import check_packed, packed_layout, packed_stack, parameter_name
 from ..specs.recurrence import GATES, Recurrence
 from .convolution_weight import array_of
 

@@ -22,8 +22,8 @@ from .._files.untrusted import STRICT_JSON, as_path, open_outside
 from ..engine.dtype import ALLOWED
 from ..engine.tensor import Tensor
 from ..nn.module import Module
-from ..nn.state import IncompatibleKeys
-from ..nn.uninitialized import is_lazy
+from ..nn.module_state import IncompatibleKeys
+from ..nn.parameter import is_lazy
 from .widened import bfloat16_numbers, widened
 
 __all__ = ["SafetensorsError", "load_model", "load_safetensors", "safetensors_metadata", "save_safetensors"]

@@ -16,7 +16,7 @@ from .._files.state import brief, reason
 from .._files.untrusted import STRICT_JSON, as_path, read_outside
 from ..engine.tensor import Tensor
 from ..nn.module import Module
-from ..nn.state import IncompatibleKeys
+from ..nn.module_state import IncompatibleKeys
 from .safetensors import SafetensorsError, add_tied, load_safetensors
 
 __all__ = ["load_sharded", "load_sharded_model"]

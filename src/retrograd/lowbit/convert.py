@@ -12,7 +12,7 @@ from ..engine.arguments import as_callable, as_list
 from ..engine.grad_mode import no_grad
 from ..kernel_set import kernels
 from ..nn.module import Module
-from ..nn.uninitialized import is_lazy
+from ..nn.parameter import is_lazy
 from ..ops.arguments.checks import as_truth
 from . import layers as summing
 from . import recurrent as with_states

@@ -11,7 +11,7 @@ from ..arrays import all_true, from_host, full, ones
 from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
-from ..nn.folded_activation import Activation
+from ..nn.convolution import Activation
 from ..nn.utils.per_sample_rules import refuse_per_sample
 from ..ops.convolution.plan import exact_convolution
 from ..ops.pointwise.elementwise import addcmul

@@ -8,47 +8,35 @@ from .activation import *
 from .attention import *
 from .container import *
 from .conv_recurrent import *
-from .conv_recurrent_cell import *
 from .convolution import *
-from .deformable import *
 from .dropout import *
 from .embedding import *
-from .group_norm import *
 from .lazy import *
 from .linear import *
-from .loss.classification import *
-from .loss.ctc import *
-from .loss.distance import *
-from .loss.likelihood import *
-from .loss.ranking import *
-from .loss.regression import *
+from .loss import *
 from .module import *
 from .normalization import *
 from .padding import *
 from .parallel import *
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
-from .parameter_container import *
+from .parameter import UninitializedBuffer as UninitializedBuffer
+from .parameter import UninitializedParameter as UninitializedParameter
 from .pooling import *
-from .rectifier import *
 from .recurrent import *
 from .recurrent_cell import *
 from .recurrent_wrapper import *
-from .resolution import *
+from .resampling import *
 from .transformer import *
-from .uninitialized import *
 
 _FAMILIES = (
     "activation",
     "attention",
     "container",
     "conv_recurrent",
-    "conv_recurrent_cell",
     "convolution",
-    "deformable",
     "dropout",
     "embedding",
-    "group_norm",
     "lazy",
     "linear",
     "loss",
@@ -56,17 +44,23 @@ _FAMILIES = (
     "normalization",
     "padding",
     "parallel",
-    "parameter_container",
     "pooling",
-    "rectifier",
     "recurrent",
     "recurrent_cell",
     "recurrent_wrapper",
-    "resolution",
+    "resampling",
     "transformer",
-    "uninitialized",
 )
-__all__ = ["Buffer", "Parameter", "functional", "grad", "init", "utils"]
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "functional",
+    "grad",
+    "init",
+    "utils",
+]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]
 
 

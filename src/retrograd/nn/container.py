@@ -1,16 +1,112 @@
-"""Containers of modules: Sequential runs them in order, ModuleList and ModuleDict only hold them."""
+"""Containers: Sequential, lists and dicts of modules, lists and dicts of parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import operator
+from collections import OrderedDict
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import groupby
-from typing import Any, Self, SupportsIndex
+from typing import Any, ClassVar, Generic, Self, SupportsIndex, TypeVar, overload
 
 from ..engine.arguments import as_list
-from .members import MemberDict, MemberList
+from ..engine.tensor import Tensor
 from .module import Module
+from .parameter import Parameter
 
-__all__ = ["ModuleDict", "ModuleList", "Sequential"]
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+
+
+# ---- Base classes of lists and dicts of modules or parameters -------------------------------------------------------
+
+Member = TypeVar("Member")
+
+
+class _Members(Module, Generic[Member]):
+    """Holds members of one kind."""
+
+    _kind: ClassVar[str]  # "module" or "parameter"
+    _registry: ClassVar[str]  # the attribute with their names
+
+    def __len__(self) -> int:
+        return len(self.__dict__[self._registry])
+
+    def _members_by_name(self) -> dict[str, Member]:
+        return {name: self.__dict__[name] for name in self.__dict__[self._registry]}
+
+
+class MemberList(_Members[Member]):
+    """Members indexed by position."""
+
+    def __iter__(self) -> Iterator[Member]:
+        return (self.__dict__[name] for name in self.__dict__[self._registry])
+
+    def _name_at(self, index: SupportsIndex) -> str:
+        position, size = operator.index(index), len(self)
+        if not -size <= position < size:
+            raise IndexError(f"{type(self).__name__}: index {position} is out of range; it holds {size} {self._kind}s")
+        return list(self.__dict__[self._registry])[position]
+
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Any: ...
+
+    def __getitem__(self, index: slice | SupportsIndex) -> Any:
+        if isinstance(index, slice):
+            return self._of(dict(list(self._members_by_name().items())[index]))
+        return self.__dict__[self._name_at(index)]
+
+    def _of(self, members: Mapping[str, Member]) -> Self:
+        """A container of the same class with other members."""
+        kind: Any = type(self)
+        return kind(members.values())
+
+
+class MemberDict(_Members[Member]):
+    """Members by name, in insertion order."""
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self:
+            raise KeyError(f"{type(self).__name__}: no {self._kind} {key!r}; it holds {list(self)}")
+        return self.__dict__[key]
+
+    def __delitem__(self, key: str) -> None:
+        self[key]  # raises KeyError with its own message
+        delattr(self, key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__dict__[self._registry])
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.__dict__[self._registry]
+
+    def clear(self) -> None:
+        """Remove all members."""
+        for key in list(self):
+            del self[key]
+
+    def pop(self, key: str) -> Member:
+        """Remove the member under key and return it.
+
+        Raises:
+            KeyError: there is no such member.
+        """
+        member: Member = self[key]
+        del self[key]
+        return member
+
+    def keys(self) -> KeysView[str]:
+        return self._members_by_name().keys()
+
+    def items(self) -> ItemsView[str, Member]:
+        return self._members_by_name().items()
+
+    def values(self) -> ValuesView[Member]:
+        return self._members_by_name().values()
+
+
+# ---- Containers of modules: Sequential runs them in order, ModuleList and ModuleDict only hold them -----------------
 
 
 class _Indexed(MemberList[Module]):
@@ -186,3 +282,139 @@ class ModuleDict(MemberDict[Module]):
 def _require_module(container: str, module: object) -> None:
     if not isinstance(module, Module):
         raise TypeError(f"{container}: {module!r} is not a Module but {type(module).__name__}")
+
+
+# ---- ParameterList and ParameterDict: parameters indexed by position or by key --------------------------------------
+
+AnyParameter = Tensor | Parameter
+
+
+class _Parameters(Module):
+    """Base of both: conversion of entries to parameters, and the repr."""
+
+    _kind, _registry = "parameter", "_parameter_names"
+
+    def _entry(self, value: object) -> Parameter:
+        if isinstance(value, Parameter):
+            return value
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{type(self).__name__}: {value!r} is {type(value).__name__}, needs a Parameter or a Tensor"
+            )
+        return Parameter(value)
+
+    def __repr__(self) -> str:
+        lines = []
+        for name in self._parameter_names:
+            data = self.__dict__[name].array
+            size = "x".join(map(str, data.shape))
+            lines.append(f"\n    ({name}): Parameter containing: [{data.dtype} of size {size}]")
+        return f"{type(self).__name__}({''.join(lines)}\n)" if lines else f"{type(self).__name__}()"
+
+
+class ParameterList(_Parameters, MemberList[Parameter]):
+    """A list of parameters, found by ``parameters()`` under the names "0", "1", ...; it has no forward.
+
+    values: Parameters, or Tensors, which become parameters.
+
+    Raises:
+        TypeError: a value is neither.
+    """
+
+    def __init__(self, values: Iterable[AnyParameter] | None = None) -> None:
+        super().__init__()
+        if values is not None:
+            self.extend(values)
+
+    def __setitem__(self, index: SupportsIndex, value: AnyParameter) -> None:
+        self.register_parameter(self._name_at(index), self._entry(value))
+
+    def append(self, value: AnyParameter) -> Self:
+        """Append a parameter."""
+        self.register_parameter(str(len(self)), self._entry(value))
+        return self
+
+    def extend(self, values: Iterable[AnyParameter]) -> Self:
+        """Append every parameter of an iterable."""
+        for entry in [self._entry(value) for value in values]:
+            self.append(entry)
+        return self
+
+    def __iadd__(self, values: Iterable[AnyParameter]) -> Self:
+        return self.extend(values)
+
+
+class ParameterDict(_Parameters, MemberDict[Parameter]):
+    """A dict of parameters in insertion order; it has no forward.
+
+    parameters: a mapping of name -> Parameter (or Tensor, which becomes one), or (name, parameter) pairs.
+
+    Raises:
+        TypeError: a value is neither, or a key is not a str.
+        KeyError: a key is empty, contains a dot, or is the name of an attribute.
+    """
+
+    def __init__(
+        self, parameters: Mapping[str, AnyParameter] | Iterable[tuple[str, AnyParameter]] | None = None
+    ) -> None:
+        super().__init__()
+        if parameters is not None:
+            self.update(parameters)
+
+    def __setitem__(self, key: str, value: AnyParameter) -> None:
+        self.register_parameter(key, self._entry(value))
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._parameter_names)
+
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        if not isinstance(other, ParameterDict):
+            return NotImplemented
+        return ParameterDict({**dict(self.items()), **dict(other.items())})
+
+    def __ior__(self, other: Mapping[str, AnyParameter] | ParameterDict) -> Self:
+        self.update(other)
+        return self
+
+    def copy(self) -> ParameterDict:
+        """Another dict of the same parameters."""
+        return ParameterDict(dict(self.items()))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The parameter under key, or default."""
+        return self.__dict__[key] if key in self._parameter_names else default
+
+    def setdefault(self, key: str, default: AnyParameter) -> Parameter:
+        """The parameter under key; default is stored there first if there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def popitem(self) -> tuple[str, Parameter]:
+        """Remove the parameter added last and return (key, parameter).
+
+        Raises:
+            KeyError: the dict is empty.
+        """
+        if not len(self):
+            raise KeyError("ParameterDict: popitem of an empty dict")
+        key = next(reversed(self))
+        return key, self.pop(key)
+
+    def update(self, parameters: Any) -> None:
+        """Add parameters from a mapping or pairs, replacing those with the same names.
+
+        A plain dict is added in the order of its sorted keys, as in PyTorch: optimisers number parameters by position.
+        """
+        try:
+            added = dict(parameters.items() if isinstance(parameters, (Mapping, ParameterDict)) else parameters)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"ParameterDict: parameters is {type(parameters).__name__}, needs a dict of parameters or a list of "
+                "(name, parameter)"
+            ) from None
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            added = dict(sorted(added.items()))
+        entries = {key: self._entry(value) for key, value in added.items()}
+        for key, entry in entries.items():
+            self[key] = entry

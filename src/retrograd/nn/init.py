@@ -1,4 +1,4 @@
-"""PyTorch's functions for initial values of weights, drawn from retrograd's own generator.
+"""Weight initialization with PyTorch's names, drawn from retrograd's own generator.
 
 All of them write into the tensor's existing memory and return the tensor. Values are drawn in the order of the logical
 shape: they depend neither on the memory layout nor, except for rounding, on the dtype.
@@ -25,6 +25,7 @@ from ..ops.arguments.binding import require_bound
 from ..ops.arguments.checks import as_count, as_element, as_real
 from ..ops.random import random
 from ..torch_api.missing import attach_to_module
+from .module import Module
 
 __all__ = [
     "calculate_gain",
@@ -54,6 +55,9 @@ __all__ = [
     "xavier_uniform_",
     "zeros_",
 ]
+
+
+# ---- PyTorch's functions for initial values of weights, drawn from retrograd's own generator ------------------------
 
 attach_to_module(__name__)
 AnyTensor = TypeVar("AnyTensor", bound=Tensor)
@@ -413,3 +417,20 @@ def _check(tensor: Tensor) -> None:
         raise TypeError(f"tensor must be a Tensor, got {type(tensor).__name__}")
     if tensor.array.dtype.kind != "f":
         raise TypeError(f"tensor must be float32 or float64, got {tensor.array.dtype}")
+
+
+# ---- Modules whose initial values are not drawn ---------------------------------------------------------------------
+
+AnyModule = TypeVar("AnyModule", bound=Module)
+
+
+def skip_init(module_cls: type[AnyModule], *args: Any, **kwargs: Any) -> AnyModule:
+    """module_cls(*args, **kwargs) with undefined values in its parameters: nothing of ``nn.init`` is run.
+
+    Raises:
+        RuntimeError: module_cls is not a class of Modules.
+    """
+    if not isinstance(module_cls, type) or not issubclass(module_cls, Module):
+        raise RuntimeError(f"skip_init: expected a class of Modules, got {module_cls!r}")
+    with values_left_alone():
+        return module_cls(*args, **kwargs)

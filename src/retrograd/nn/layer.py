@@ -1,4 +1,4 @@
-"""Base classes of layers: constructors and reprs from declared options, and docstrings from those of functions."""
+"""Base classes of layers: constructors, reprs and docstrings derived from declared options."""
 
 from __future__ import annotations
 
@@ -10,12 +10,24 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from ..ops.arguments.binding import require_bound
 from . import functional
-from .axes import filled
-from .flags import checked
-from .module import Module
-from .tree import Tree
+from .module import Module, checked
+from .module_state import Tree
 
 __all__ = ["Described", "OverAxes", "changed", "layer"]
+
+
+# ---- Docstring templates for layers over one, two and three axes ----------------------------------------------------
+
+_WORDS = {1: ("one axis", "I"), 2: ("two axes", "H, W"), 3: ("three axes", "D, H, W")}
+
+
+def filled(text: str, ndim: int) -> str:
+    """The text with the number of axes for {n}, in words for {axes}, and the names of their extents for {extents}."""
+    axes, extents = _WORDS[ndim]
+    return text.replace("{n}", str(ndim)).replace("{axes}", axes).replace("{extents}", extents)
+
+
+# ---- Base classes of layers: constructors and reprs from declared options, and docstrings from those of functions
 
 AnyLayer = TypeVar("AnyLayer", bound=Module)
 

@@ -27,7 +27,7 @@ from .convolution import (
 from .linear import Linear
 from .module import Module
 from .normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
-from .uninitialized import UninitializedBuffer, UninitializedParameter, forget, is_lazy
+from .parameter import UninitializedBuffer, UninitializedParameter, forget, is_lazy
 
 __all__ = [
     "LazyBatchNorm1d",

@@ -1,27 +1,343 @@
-"""Module: the base class of every layer and network."""
+"""Module: the base class of every layer and network.
+
+0 and 1 are taken for bools, as in PyTorch's layers; a string or another number is refused. ``bias=None`` means no
+bias: ``layer.bias`` is None then. A layer is made on the CPU, then moved to its ``device``.
+
+Nothing is tracked while a network runs: each Module.__call__ that an exception leaves adds itself to the exception.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from itertools import pairwise
 from sys import _getframe
 from typing import TYPE_CHECKING, Any, Self
 
-from ..arrays import zeros_like
+import numpy as np
+
+from ..arrays import empty_like, zeros_like
 from ..engine.call_site import inside
 from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor
+from ..kernel_set import exact
+from ..ops.arguments.binding import require_bound
+from ..ops.arguments.checks import as_truth
+from ..ops.dtypes.conversion import destination, named_type
+from ..ops.memory.device import as_any_device, moved, placed
 from ..torch_api.missing import attach_to_class
-from .conversion import Convertible
-from .error_path import add_module_path, described
-from .flags import checked
-from .hooks import Hooked
-from .lookup import Lookup
-from .parameter import Buffer, Parameter
-from .registry import Members
-from .state import Stated
-from .tree import Tree
+from .module_hooks import Hooked
+from .module_state import Stated, Tree
+from .parameter import Buffer, Parameter, as_float_dtype, is_lazy
+
+if TYPE_CHECKING:
+    from .parameter import Parameter
 
 __all__ = ["Module"]
+
+
+# ---- Arguments that are checked alike in all layers: bools, and the device ------------------------------------------
+
+
+def checked(init: Callable[..., None]) -> Callable[..., None]:
+    """``init``, which refuses anything but bools for parameters annotated as bool, and moves the layer to its device.
+
+    Arguments that do not fit its signature give a TypeError that names the layer and suggests a keyword.
+    """
+    parameters = list(inspect.signature(init).parameters.values())[1:]
+    flags = [(place, p.name) for place, p in enumerate(parameters) if p.annotation in (bool, "bool")]
+    placed = next((place for place, p in enumerate(parameters) if p.name == "device"), -1)
+    signature = inspect.Signature(parameters)
+
+    @functools.wraps(init)
+    def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
+        for place, name in flags:
+            if place < len(args):
+                if type(args[place]) is not bool:
+                    args = (*args[:place], _flag(self, name, args[place]), *args[place + 1 :])
+            elif name in kwargs:
+                kwargs[name] = _flag(self, name, kwargs[name])
+        on: str | None = None
+        if placed >= 0:
+            device = args[placed] if placed < len(args) else kwargs.get("device")
+            on = None if device is None else as_any_device(type(self).__name__, device)
+        try:
+            init(self, *args, **kwargs)
+        except TypeError:
+            require_bound(type(self).__name__, signature, args, kwargs)
+            raise
+        if on is not None:
+            self.to(on)
+
+    return initialise
+
+
+def _flag(layer: Any, name: str, value: Any) -> bool:
+    if value is None and name == "bias":
+        return False
+    return as_truth(type(layer).__name__, name, value)
+
+
+# ---- Adds to an exception's message the path of the module that raised it -------------------------------------------
+
+_PREFIX, _MODULES = "_retrograd_module_path", "_retrograd_modules"
+
+
+class _Left(list["Module"]):
+    """The modules that an exception has left, outermost first; a copy for another process has none of them."""
+
+    def __reduce__(self) -> Any:
+        return _Left, ()
+
+
+def add_module_path(error: Exception, module: Module) -> None:
+    """Prefix the message of error, which leaves a call of ``module``: ``in features.3 (Conv2d(16, 32, ...)): ``.
+
+    Every module on the way out replaces the prefix of the one inside it, so the outermost module's stays. An exception
+    whose text is not its only argument (KeyError, OSError, ...) keeps its arguments and gets a note instead.
+    """
+    members: dict[str, Any] = error.__dict__
+    members[_MODULES] = modules = _Left([module, *members.get(_MODULES, ())])
+    words = f"in {described(modules)}"
+    previous: str | None = members.get(_PREFIX)
+    members[_PREFIX] = words
+    # only BaseException.__str__ is known to print the arguments
+    if type(error).__str__ is BaseException.__str__ and [type(arg) for arg in error.args] == [str]:
+        message: str = error.args[0]
+        if previous is not None:
+            message = message.removeprefix(previous + ": ")
+        error.args = (f"{words}: {message}",)
+        return
+    notes: list[str] = getattr(error, "__notes__", [])
+    if previous in notes:
+        notes[notes.index(previous)] = words
+    else:
+        error.add_note(words)
+
+
+def described(modules: list[Module]) -> str:
+    """The path from the first module to the last, and what that is."""
+    names = [name for outer, inner in pairwise(modules) if (name := _name_in(outer, inner))]
+    try:
+        description = modules[-1].describe()
+    except Exception:  # a failing repr must not hide the error
+        description = type(modules[-1]).__name__
+    return f"{'.'.join(names)} ({description})" if names else description
+
+
+def _name_in(outer: Module, inner: Module) -> str:
+    for name, module in outer.named_modules():
+        if module is inner:
+            return name
+    return f"<{type(inner).__name__}>"  # called by outer, but not registered in it
+
+
+# ---- A module's members as dicts, PyTorch's `_modules`, `_parameters` and `_buffers`, as scripts use them -----------
+
+
+class Members(MutableMapping[str, Any]):
+    """The members of one kind by name; to set or delete one is to set or delete the attribute.
+
+    kind: "module", "parameter" or "buffer".
+
+    Raises:
+        KeyError: there is no such member.
+    """
+
+    def __init__(self, module: Module, kind: str) -> None:
+        self._module, self._kind = module, kind
+
+    def _names(self) -> dict[str, Any]:
+        registry = {"module": "_child_names", "parameter": "_parameter_names", "buffer": "_buffer_names"}[self._kind]
+        names: dict[str, Any] = self._module.__dict__[registry]
+        return names
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names():
+            raise KeyError(name)
+        return self._module.__dict__[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        getattr(self._module, f"register_{self._kind}")(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        self[name]
+        delattr(self._module, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._names()))
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
+# ---- Members of a model by their path, as `state_dict` and `named_modules` write it: `"features.0.weight"` ----------
+
+
+class Lookup:
+    """The methods of Module that find members by path."""
+
+    def get_submodule(self, target: str) -> Module:
+        """The module at path ``target``; "" is this one.
+
+        Raises:
+            AttributeError: there is none.
+        """
+        module: Any = self
+        for depth, name in enumerate(parts := target.split(".") if target else []):
+            members = module.__dict__
+            if members.get(name) is None or name not in members["_child_names"]:
+                raise self._missing("module", target, ".".join(parts[:depth]), name, members["_child_names"])
+            module = members[name]
+        return module
+
+    def set_submodule(self, target: str, module: Module) -> None:
+        """Replace the module at path ``target``.
+
+        Raises:
+            ValueError: target is empty.
+            AttributeError: there is no module at target.
+            TypeError: module is not a Module.
+        """
+        if not target:
+            raise ValueError("set_submodule: target is empty; a module cannot replace itself")
+        self.get_submodule(target)
+        path, _, name = target.rpartition(".")
+        self.get_submodule(path).register_module(name, module)
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at path ``target``.
+
+        Raises:
+            AttributeError: there is no such parameter.
+        """
+        return self._member("parameter", "_parameter_names", target)
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at path ``target``.
+
+        Raises:
+            AttributeError: there is no such buffer.
+        """
+        return self._member("buffer", "_buffer_names", target)
+
+    def _member(self, kind: str, registry: str, target: str) -> Any:
+        path, _, name = target.rpartition(".")
+        members = self.get_submodule(path).__dict__
+        if name not in members[registry] or members[name] is None:
+            raise self._missing(kind, target, path, name, members[registry])
+        return members[name]
+
+    def _missing(self, kind: str, target: str, path: str, name: str, names: Any) -> AttributeError:
+        place = f"{type(self).__name__}{'.' if path else ''}{path}"
+        known = ", ".join(names) or "none"
+        return AttributeError(f"get_{kind}({target!r}): {place} has no {kind} {name!r}; it has {known}")
+
+
+# ---- The methods of a Module that say where its tensors are and of which type ---------------------------------------
+
+
+class Convertible:
+    """Methods of Module that convert its tensors to another type or device."""
+
+    parameters: Callable[..., Iterator[Parameter]]
+    buffers: Callable[..., Iterator[Tensor]]
+
+    def to(self, *args: Any, **options: Any) -> Self:
+        """Convert parameters, their gradients and floating-point buffers.
+
+        ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(tensor)``; non_blocking has no meaning here.
+
+        dtype is float32 or float64; the device is the CPU, or one that ``kernel_set.add_device`` has made known.
+        Parameters stay the same objects, in the same memory order, whatever ``memory_format`` says: they lie as the
+        kernels read them.
+
+        Raises:
+            TypeError: dtype is neither float32 nor float64.
+            RuntimeError: the device is not known, or a parameter without a shape would be moved.
+        """
+        found = destination("to", args, options)
+        if found.dtype is not None:
+            self._convert(as_float_dtype(found.dtype))
+        return self if found.device is None else self._move("to", found.device)
+
+    def _move(self, name: str, device: str) -> Self:
+        for tensor in (*self.parameters(), *self.buffers()):
+            if is_lazy(tensor):
+                if device != "cpu":
+                    raise RuntimeError(f"{name}: a parameter has no shape yet; run the module once, then move it")
+                continue
+            tensor.array = moved(tensor.array, device)
+            if tensor.grad is not None:
+                tensor.grad = Tensor(moved(tensor.grad.array, device))
+        return self
+
+    def _convert(self, dtype: np.dtype) -> Self:
+        for tensor in (*self.parameters(), *self.buffers()):
+            if is_lazy(tensor):
+                tensor.set_dtype(dtype)
+            elif tensor.array.dtype.kind == "f":
+                tensor.array = _cast(tensor.array, dtype)
+                if tensor.grad is not None:
+                    tensor.grad = Tensor(_cast(tensor.grad.array, dtype))
+        return self
+
+    def type(self, dst_type: Any) -> Self:
+        """``to(dtype)`` by an element type, a class such as retrograd.FloatTensor, or its name.
+
+        Raises: as ``to``.
+        """
+        return self._convert(as_float_dtype(named_type("type", dst_type)))
+
+    def float(self) -> Self:
+        return self._convert(np.dtype(np.float32))
+
+    def double(self) -> Self:
+        return self._convert(np.dtype(np.float64))
+
+    def half(self) -> Self:
+        """Raises a TypeError: layers compute in float32 and float64."""
+        return self._convert(as_float_dtype(np.float16))
+
+    def bfloat16(self) -> Self:
+        """Raises a TypeError: layers compute in float32 and float64."""
+        raise TypeError("bfloat16: layers compute in float32 or float64; leave the call out")
+
+    def cpu(self) -> Self:
+        """Move parameters, their gradients and buffers to the CPU."""
+        return self._move("cpu", "cpu")
+
+    def cuda(self, device: Any = None) -> Self:
+        """Raises a RuntimeError: there is one device, the CPU."""
+        raise RuntimeError("cuda: there is one device, the CPU; leave the call out, or write to(device) with 'cpu'")
+
+    def share_memory(self) -> Self:
+        """The module itself: no memory is shared between processes."""
+        return self
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """New memory with undefined values for all parameters and buffers, on ``device``.
+
+        Raises:
+            RuntimeError: the device is not known.
+        """
+        recurse = as_truth("to_empty", "recurse", recurse)
+        for tensor in (*self.parameters(recurse), *self.buffers(recurse)):
+            if not is_lazy(tensor):
+                tensor.array = placed("to_empty", empty_like(tensor.array), device)
+        return self
+
+
+def _cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """array in a type, itself if it has that type."""
+    return array if array.dtype == dtype else exact("cast")(array, dtype)
+
+
+# ---- Module: the base class of every layer and network --------------------------------------------------------------
 
 
 class Module(Tree, Hooked, Lookup, Stated, Convertible):

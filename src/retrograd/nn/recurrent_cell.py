@@ -22,11 +22,11 @@ from ..ops.shape.shape import reshape
 from ..specs.recurrence import Recurrence, Weights, recurrence
 from . import init
 from .arguments import check_ints
+from .functional.recurrent import parameter_name
 from .layer import changed
 from .module import Module
 from .parameter import Parameter, as_float_dtype
-from .recurrent_stack import parameter_name
-from .sequence_masks import masks_of, start_sequence
+from .utils.truncated_bptt import masks_of, start_sequence
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 

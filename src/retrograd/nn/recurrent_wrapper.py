@@ -31,8 +31,7 @@ from ..ops.shape.splitting import unbind
 from .layer import changed
 from .module import Module
 from .recurrent_cell import RNNCellBase
-from .sequence_masks import masks_of, start_sequence
-from .utils.truncation import like
+from .utils.truncated_bptt import like, masks_of, start_sequence
 
 __all__ = ["Bidirectional", "ResidualCell", "Unroll", "VariationalDropoutCell", "ZoneoutCell"]
 

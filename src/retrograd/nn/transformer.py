@@ -21,9 +21,9 @@ from .arguments import check_ints
 from .attention import MultiheadAttention
 from .container import ModuleList
 from .dropout import Dropout
-from .group_norm import LayerNorm
 from .linear import Linear
 from .module import Module
+from .normalization import LayerNorm
 from .parameter import as_float_dtype
 
 __all__ = [

@@ -42,6 +42,7 @@ PATHS = {
         )
     },
     "nn.parallel.distributed": "nn.parallel",
+    "nn.utils.init": "nn.init",
     "distributed.distributed_c10d": "distributed",
     "distributed.elastic": "torch_api.elastic",
     "distributed.elastic.multiprocessing": "torch_api.elastic",

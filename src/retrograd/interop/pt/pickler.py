@@ -11,8 +11,7 @@ import numpy as np
 
 from ...engine.tensor import Size, Tensor
 from ...nn.module import Module
-from ...nn.parameter import Parameter
-from ...nn.uninitialized import is_lazy
+from ...nn.parameter import Parameter, is_lazy
 from ...ops.memory.device import device
 from .refusal import MOST_DEPTH, entry
 from .shared import Placed, place_all

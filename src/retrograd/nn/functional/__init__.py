@@ -36,11 +36,11 @@ from ...ops.shape.padding import *
 from ...ops.shape.pixels import *
 from ...ops.shape.windows import *
 from ...torch_api import missing
-from .along_axis import *
 from .attention import *
 from .convolution import *
 from .pooling import *
 from .recurrent import *
+from .softmax import *
 
 __all__ = [
     name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, types.ModuleType)

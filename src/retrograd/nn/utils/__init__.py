@@ -1,11 +1,11 @@
 """Gradient clipping, per-sample gradients, parameters as one vector, parametrizations and packed sequences."""
 
 from ...torch_api.missing import attach_to_module
-from . import clip_grad, fusion, parametrizations, parametrize, rnn, tuples
+from ..init import skip_init
+from . import clip_grad, fusion, parametrizations, parametrize, rnn
 from .clip_grad import *
 from .convert_parameters import parameters_to_vector, vector_to_parameters
 from .fusion import *
-from .init import skip_init
 from .per_sample import per_sample_gradients, register_per_sample_rule
 from .spectral_norm import remove_spectral_norm, spectral_norm
 from .weight_norm import remove_weight_norm, weight_norm
@@ -21,7 +21,6 @@ __all__ = [
     "rnn",
     "skip_init",
     "spectral_norm",
-    "tuples",
     "vector_to_parameters",
     "weight_norm",
     *clip_grad.__all__,

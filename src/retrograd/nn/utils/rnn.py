@@ -25,7 +25,7 @@ from ...ops.index.indexing import in_range
 from ...ops.index.packed_rows import PickRows, PlaceRows
 from ...ops.shape.join import cat
 from ...ops.shape.shape import reshape, transpose
-from .truncation import detached, truncated
+from .truncated_bptt import detached, truncated
 
 __all__ = [
     "PackedSequence",

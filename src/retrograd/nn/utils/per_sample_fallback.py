@@ -1,7 +1,11 @@
-"""Per-sample gradients without a rule: run a call again for each sample alone.
+"""Per-sample gradients of layers without a rule: the layer runs again for each sample.
 
 This works for any forward, and for backward rules, which may do anything with the gradient of a batch. Each second run
 must reproduce that sample's output: if not, the layer mixes the samples or draws random numbers, and is refused.
+
+A sequence's gradient to the weights is a sum over its steps, but the fused kernels also sum over the batch. So the rule
+runs forward and backward for each sequence, from the gradient of its outputs. Backpropagation is linear in that
+gradient: each Tensor of the output is handled separately, and the results are added.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import zeros
+from ...arrays import from_host, zeros
 from ...engine.aliasing import check
 from ...engine.backward_pass import grad
 from ...engine.backward_rules import overridden
@@ -23,10 +27,10 @@ from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
 from ...ops.shape.shape import Reshape
 from ..module import Module
+from ..module_hooks import call_with_rule, has_rule
 from ..parameter import Parameter
-from ..ruled import call_with_rule, has_rule
-from .per_sample_rules import Call, mixes_samples, rule_named, rule_of
-from .truncation import like
+from .per_sample_rules import RECURRENT, Call, mixes_samples, register_named_rule, rule_named, rule_of
+from .truncated_bptt import like
 
 __all__ = [
     "again",
@@ -35,6 +39,7 @@ __all__ = [
     "free_axes",
     "gradients",
     "hooked",
+    "is_recurrent",
     "is_ruled",
     "one_by_one",
     "output_axis",
@@ -44,6 +49,9 @@ __all__ = [
     "separated",
     "tensors_in",
 ]
+
+
+# ---- Per-sample gradients without a rule: run a call again for each sample alone ------------------------------------
 
 Buffers = list[tuple[dict[str, Any], str, Tensor, np.ndarray]]  # members of a module, name, buffer, copy
 
@@ -306,3 +314,71 @@ def hooked(parameter: Parameter, rows: Tensor, own: Container[int] = ()) -> Tens
     entries: list[list[Any]] = [[parameter, wrap(rows.array[n, ...]), False] for n in range(len(rows.array))]
     run_leaf_hooks(entries)
     return wrap(kernels.concatenate([entry[1].array[None] for entry in entries], 0)) if entries else rows
+
+
+# ---- Per-sample gradients of recurrent layers and cells: each sequence is run again on its own ----------------------
+
+_CHANCES = ("dropout", "variational_dropout", "zoneout", "recurrent_dropout")
+
+
+def is_recurrent(layer: Module) -> bool:
+    """Whether this module's rule applies to the layer."""
+    kinds = type(layer).__mro__
+    return any(kind.__name__ in RECURRENT and kind.__module__.startswith("retrograd.nn.") for kind in kinds)
+
+
+def _prepare(call: Call) -> np.ndarray:
+    layer, sequences = call.layer, hasattr(call.layer, "batch_first")
+    if call.x.array.ndim != getattr(layer, "ndim", 0) + 2 + sequences:
+        raise ValueError(f"per_sample_gradients: {layer.describe()} was called without a batch axis; call it with one")
+    spec = layer.layers[0] if hasattr(layer, "layers") else getattr(layer, "spec", None)
+    drawn = [key for key in _CHANCES if _is_set(getattr(layer, key, getattr(spec, key, 0.0)))]
+    if layer.training and drawn:
+        raise ValueError(
+            f"per_sample_gradients: {layer.describe()} draws random numbers for {' and '.join(drawn)} in training, "
+            "which cannot be repeated; call eval() on it, or turn that off"
+        )
+    call.axes = (_axis(layer), _output_axis(call))
+    found: np.ndarray = kernels.duplicate(call.y.array)
+    return found
+
+
+def _is_set(chances: Any) -> bool:
+    return any(chances) if isinstance(chances, (tuple, list)) else bool(chances)
+
+
+def _axis(layer: Any) -> int:
+    """The batch axis of the input."""
+    return 1 if hasattr(layer, "batch_first") and not layer.batch_first else 0
+
+
+def _state_axis(layer: Any) -> int:
+    return 1 if hasattr(layer, "layers") else 0
+
+
+def _output_axis(call: Call) -> int:
+    """The batch axis of the output: for y and the cells of every step that of the input, for states their own."""
+    layer = call.layer
+    states = 0
+    if hasattr(layer, "layers") and layer.return_states:
+        tensors = 1 if layer.has_even_states else layer.num_layers
+        states = tensors * (2 if layer.mode == "LSTM" else 1)
+    of_steps = call.place in (0, states + 1) if hasattr(layer, "layers") else call.place == 0
+    return _axis(layer) if of_steps else _state_axis(layer)
+
+
+def _rule(call: Call, g: Tensor) -> dict[str, Tensor]:
+    layer, count = call.layer, call.x.array.shape[call.axes[0]]
+    hx, lengths = [*call.args[1:], None, None][:2]
+    hx, lengths = call.kwargs.get("hx", hx), call.kwargs.get("lengths", lengths)
+    counts = None if lengths is None else lengths.array if isinstance(lengths, Tensor) else from_host(lengths)
+
+    def run(n: int) -> Any:
+        extra = {} if counts is None else {"lengths": counts[n : n + 1]}
+        return again(call, part(call.x, n, call.axes[0]), part(hx, n, _state_axis(layer)), **extra)
+
+    return gradients(call, run, g, count)
+
+
+for _name in RECURRENT:
+    register_named_rule(_name, _rule, _prepare)
