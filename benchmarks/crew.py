@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from retrograd.distributed.processes.launcher import command, find_mpiexec
+from retrograd.distributed.launcher import command, find_mpiexec
 
 _ROOT = Path(__file__).resolve().parents[1]
 _START, _ANSWER = 120.0, 600.0  # seconds

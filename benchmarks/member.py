@@ -111,8 +111,8 @@ class Member:
     def exchange(self, numbers: int, times: int) -> float:
         """Seconds that a core works for the exchange of one bucket of float32 numbers, when all processes begin
         together: the first quarter of `times`, as what comes between makes it longer."""
-        reducers = importlib.import_module("retrograd.distributed.gradients.reducer")
-        world = importlib.import_module("retrograd.distributed.processes.world")
+        reducers = importlib.import_module("retrograd.distributed.reducer")
+        world = importlib.import_module("retrograd.distributed.world")
         data = np.ones(numbers, np.float32)
         group = world.member(None, "exchange")
         reducer = reducers.Reducer(reducers.Channel(group, "exchange"), [data], self.size, data.nbytes)
@@ -154,7 +154,7 @@ class Member:
         optimizer = work.optimizer(self.framework.optim, net.parameters())
         trainer = self.distributed.ShardedTrainer(net, optimizer, seed=0)
         x, y = work.batch(self.size)
-        loader = importlib.import_module("retrograd.distributed.training.loader")
+        loader = importlib.import_module("retrograd.distributed.sharded_training")
         cuts = [shard * len(x) // trainer.shards for shard in range(trainer.shards + 1)]
         parts = [slice(low, high) for low, high in zip(cuts, cuts[1:], strict=False)]
         batch = loader.ShardedBatch(

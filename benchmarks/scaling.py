@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from retrograd.distributed.gradients.tree import share, subtrees
+from retrograd.distributed.reduction_tree import share, subtrees
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def ring(link: Link, workers: int, size: int, adding: float) -> Stages:
 def halving(link: Link, workers: int, size: int, adding: float) -> Stages:
     """Rabenseifner's: pairs exchange halves of their sums, then quarters with the next pair, ..., and back.
 
-    As retrograd.distributed.gradients.exchange has it: with neighbours first, the sums that meet are those of the fixed
+    As retrograd.distributed.reducer has it: with neighbours first, the sums that meet are those of the fixed
     tree, if each worker has one whole subtree.
 
     Raises:

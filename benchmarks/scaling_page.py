@@ -14,8 +14,8 @@ from pathlib import Path
 
 from retrograd import nn
 from retrograd._files.atomic import write_atomically
-from retrograd.distributed.gradients.buckets import in_buckets
-from retrograd.distributed.gradients.data_parallel import MOST_BYTES
+from retrograd.distributed.data_parallel import MOST_BYTES
+from retrograd.distributed.gradient_bucket import in_buckets
 
 from .models import WORKLOADS
 from .scaling import Collective, Link, Load, all_to_all, efficiency, halving

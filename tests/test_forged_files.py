@@ -23,7 +23,7 @@ from mutation import forged, forged_checkpoint, frozen, mutated
 from retrograd import nn
 from retrograd.cli import main
 from retrograd.data import ImageFolderError
-from retrograd.data.compressed import unpacked
+from retrograd.data.data_files import unpacked
 from retrograd.data.images import ImageError, load_images, read_image
 from retrograd.data.series import SeriesError, read_series
 from retrograd.data.text import TextError, read_text

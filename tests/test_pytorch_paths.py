@@ -41,7 +41,7 @@ from retrograd.utils import data
         ("multiprocessing", "cpu_count", multiprocessing.cpu_count),
         ("nn.parallel.distributed", "DistributedDataParallel", distributed.DistributedDataParallel),
         ("distributed.distributed_c10d", "ReduceOp", distributed.ReduceOp),
-        ("distributed.algorithms.join", "Join", distributed.algorithms.join.Join),
+        ("distributed.algorithms", "Join", distributed.algorithms.join.Join),
         ("distributed.elastic.multiprocessing.errors", "record", distributed.elastic.record),
         ("random", "manual_seed", rg.manual_seed),
         ("version", "__version__", rg.__version__),

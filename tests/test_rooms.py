@@ -99,7 +99,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "onnx/exporting/model.py": ("__version__",),  # a file says what wrote it
     "cli/machine.py": ("kernels",),  # warmup and info: the compile cache, the CPU
     **dict.fromkeys(("cli/train.py", "cli/study.py"), ("kernels.compiled.machine.launch",)),  # the number of threads
-    "distributed/processes/threads.py": ("kernels.compiled.machine.launch",),  # the threads of each worker
+    "distributed/mpi.py": ("kernels.compiled.machine.launch",),  # the threads of each worker
     "nn/conv_recurrent.py": ("formulas.gates",),  # it composes its cells of operators itself
     "optim/swa_utils.py": ("nn.module", "nn.normalization"),  # an average of a Module is a Module
     "testing/operator.py": ("kernels.compiled.machine.launch",),  # the same bits with 1 and 2 threads
@@ -112,7 +112,7 @@ DOORS: dict[str, tuple[str, ...]] = {
 # (file, what it imports when it is called): what a lower room offers of a higher one
 ON_CALL = {
     ("autograd/__init__.py", "explanation.source.backward_source"),  # our path to it, on first use
-    ("data/distributed_sampler.py", "distributed.processes.world.world"),  # how many processes there are
+    ("data/sampler.py", "distributed.world.world"),  # how many processes there are
     ("engine/operator.py", "explanation.operators.names"),  # operator.page
     ("engine/operator.py", "onnx.exporting.converters.registry.written_for"),  # operator.onnx
     ("engine/operator.py", "explanation.source.gradient_of"),  # operator.mathematics, as text

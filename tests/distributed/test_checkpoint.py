@@ -11,9 +11,8 @@ import pytest
 
 import retrograd as rg
 from distributed.workers import PROGRAMS, has_ulfm, needs_mpi, run
-from retrograd.distributed import checkpoint
-from retrograd.distributed.checkpoint import layout
-from retrograd.distributed.checkpoint.pieces import Piece, deal
+from retrograd.distributed import checkpoint, checkpoint_format
+from retrograd.distributed.checkpoint_format import Piece, deal
 
 sys.path.insert(0, str(PROGRAMS))
 from state import assert_equal, make_state
@@ -127,8 +126,8 @@ def rewritten(saved, change):
     content = json.loads(path.read_text())
     del content["sha256"]
     change(content)
-    digest = layout.hashlib.sha256(layout._text(content)).hexdigest()
-    path.write_bytes(layout._text({**content, "sha256": digest}))
+    digest = checkpoint_format.hashlib.sha256(checkpoint_format._text(content)).hexdigest()
+    path.write_bytes(checkpoint_format._text({**content, "sha256": digest}))
 
 
 def first_piece(content):

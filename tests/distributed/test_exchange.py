@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributed.test_tree import by_definition
-from retrograd.distributed.gradients.buckets import Bucket
-from retrograd.distributed.gradients.exchange import Exchange, halves
-from retrograd.distributed.gradients.tree import share
+from retrograd.distributed.gradient_bucket import Bucket
+from retrograd.distributed.reducer import Exchange, halves
+from retrograd.distributed.reduction_tree import share
 
 
 class Request:

@@ -12,10 +12,8 @@ import pytest
 from distributed.workers import PROGRAMS, needs_mpi
 from retrograd.cli import main
 from retrograd.data import TensorDataset
-from retrograd.distributed import DistBackendError, init_process_group, is_initialized
-from retrograd.distributed.processes import launcher, mpi, threads
-from retrograd.distributed.processes.environment import set_environment
-from retrograd.distributed.training import loader
+from retrograd.distributed import DistBackendError, init_process_group, is_initialized, launcher, mpi, sharded_training
+from retrograd.distributed.mpi import set_environment
 from retrograd.train import load_checkpoint
 
 
@@ -204,7 +202,7 @@ def test_processes_that_their_launcher_has_not_connected(monkeypatch, kind):
     world = SimpleNamespace(Get_size=lambda: 1)
     library = SimpleNamespace(COMM_WORLD=world, get_vendor=lambda: ("Open MPI", (5, 0, 0)))
     monkeypatch.setattr(mpi, "load", lambda: library)
-    monkeypatch.setattr("retrograd.distributed.processes.world.set_environment", lambda: None)
+    monkeypatch.setattr("retrograd.distributed.world.set_environment", lambda: None)
     with pytest.raises(DistBackendError, match=rf"{message} processes, and each is alone.*Open MPI does not.*{advice}"):
         init_process_group()
     assert not is_initialized()
@@ -250,10 +248,10 @@ def test_workers_of_a_machine_share_its_cores(monkeypatch, workers, expected):
     monkeypatch.delenv("RETROGRAD_NUM_THREADS", raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: workers[0], raising=False)
-    monkeypatch.setattr(threads, "set_num_threads", given.append)
-    threads.share_cores(SimpleNamespace(Allreduce=add_up))
+    monkeypatch.setattr(mpi, "set_num_threads", given.append)
+    mpi.share_cores(SimpleNamespace(Allreduce=add_up))
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    threads.share_cores(SimpleNamespace(Allreduce=add_up))
+    mpi.share_cores(SimpleNamespace(Allreduce=add_up))
     assert given == [expected]
 
 
@@ -267,12 +265,12 @@ def test_a_worker_without_mpi4py(monkeypatch):
 
 
 def test_more_processes_than_samples(monkeypatch):
-    monkeypatch.setattr(loader, "world", lambda: (5, 0))
+    monkeypatch.setattr(sharded_training, "world", lambda: (5, 0))
     data = TensorDataset(np.zeros((4, 2), np.float32))
     with pytest.raises(ValueError, match="more processes than samples, 5 and 4; start at most 4"):
-        loader.ShardedLoader(data, 2)
-    monkeypatch.setattr(loader, "world", lambda: (4, 0))
-    assert len(loader.ShardedLoader(data, 2)) == 2
+        sharded_training.ShardedLoader(data, 2)
+    monkeypatch.setattr(sharded_training, "world", lambda: (4, 0))
+    assert len(sharded_training.ShardedLoader(data, 2)) == 2
 
 
 @needs_mpi

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from retrograd.distributed.gradients.reducer import Channel, Reducer
-from retrograd.distributed.processes.process_group import ProcessGroup
+from retrograd.distributed.process_group import ProcessGroup
+from retrograd.distributed.reducer import Channel, Reducer
 
 SHAPES = [(4, 3, 5, 2), (), (7,), (6, 3), (2, 3, 3)]
 

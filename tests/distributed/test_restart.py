@@ -13,7 +13,7 @@ import pytest
 
 from distributed.workers import needs_mpi
 from retrograd.cli import main
-from retrograd.distributed.processes import launcher
+from retrograd.distributed import launcher
 from retrograd.train import load_checkpoint
 
 pytestmark = needs_mpi

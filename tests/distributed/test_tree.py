@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrograd.distributed.gradients.buckets import BLOCK, Bucket, in_buckets
-from retrograd.distributed.gradients.tree import add_up, merges, middle, path, share, subtrees
+from retrograd.distributed.gradient_bucket import BLOCK, Bucket, in_buckets
+from retrograd.distributed.reduction_tree import add_up, merges, middle, path, share, subtrees
 
 
 def by_definition(numbers):

@@ -9,11 +9,10 @@ import pytest
 import retrograd as rg
 import retrograd.distributed as dist
 from retrograd import nn
-from retrograd.distributed.algorithms.ddp_comm_hooks.default_hooks import as_bf16, from_bf16
-from retrograd.distributed.gradients.exchange import Exchange
-from retrograd.distributed.gradients.meeting import here
-from retrograd.distributed.gradients.turns import in_turn
-from retrograd.distributed.processes.process_group import ProcessGroup
+from retrograd.distributed.algorithms import as_bf16, from_bf16
+from retrograd.distributed.batch_shards import here, in_turn
+from retrograd.distributed.process_group import ProcessGroup
+from retrograd.distributed.reducer import Exchange
 from retrograd.engine.grad_mode import is_grad_enabled
 from retrograd.nn.parallel import DistributedDataParallel
 
@@ -166,7 +165,7 @@ def test_gradients_leave_before_the_first_layer_has_run(group, monkeypatch, trai
     x, y = rg.ones(16, 6), rg.tensor(np.arange(16) % 4)
     model[0].register_full_backward_hook(lambda *_: events.append("first layer"))
     monkeypatch.setattr(Exchange, "begin", sent)
-    monkeypatch.setattr("retrograd.distributed.training.trainer.MOST_BYTES", 64)
+    monkeypatch.setattr("retrograd.distributed.sharded_training.MOST_BYTES", 64)
     cross_entropy = nn.functional.cross_entropy
     if trains == "ShardedTrainer":
         trainer = dist.ShardedTrainer(model, rg.optim.SGD(model.parameters(), lr=0.1))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from retrograd.distributed.processes.launcher import command, find_mpiexec
+from retrograd.distributed.launcher import command, find_mpiexec
 
 PROGRAMS = Path(__file__).parent / "programs"
 

@@ -34,8 +34,7 @@ def add_command(commands: Any) -> None:
 
 def _launch(arguments: argparse.Namespace) -> int:
     from ..distributed.errors import DistBackendError
-    from ..distributed.processes.hosts import as_hosts
-    from ..distributed.processes.launcher import AGENT, launch
+    from ..distributed.launcher import AGENT, as_hosts, launch
 
     if arguments.agent and not arguments.hosts:
         raise UsageError("--agent is for --hosts; leave it out")

@@ -112,8 +112,8 @@ def _train_as_worker(arguments: argparse.Namespace, name: str) -> int:
 
 def _train_with_others(arguments: argparse.Namespace, name: str) -> int:
     """Train with the other processes of this command, which srun or mpiexec has started."""
+    from ..distributed import mpi
     from ..distributed.errors import DistError
-    from ..distributed.processes import mpi
     from ..train import CheckpointError
 
     check_launched(arguments, launched())

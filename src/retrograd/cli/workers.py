@@ -28,7 +28,7 @@ def is_worker() -> bool:
 
 def launched() -> int:
     """Return the number of processes that srun or mpiexec started for this command; 1 without a launcher."""
-    from ..distributed.processes.mpi import launched_size
+    from ..distributed.mpi import launched_size
 
     return launched_size()
 
@@ -54,8 +54,8 @@ def same_folder(line: Sequence[str], choose: Callable[[], RunLock]) -> tuple[Run
     Raises:
         What ``choose`` raises, in the first process. UsageError: the lines of the processes differ.
     """
-    from ..distributed.collectives.objects import exchange_objects, from_root
-    from ..distributed.processes.world import member
+    from ..distributed.object_collectives import exchange_objects, from_root
+    from ..distributed.world import member
 
     world = member(None, "train")
     lines = exchange_objects(world, list(line), "retrograd train")
@@ -85,7 +85,7 @@ def check_workers(workers: int) -> None:
     Raises:
         UsageError: there are too many.
     """
-    from ..distributed.training.workers import SHARDS
+    from ..distributed.train_workers import SHARDS
 
     if workers > SHARDS:
         raise UsageError(f"--workers {workers}: a batch is cut into {SHARDS} shards, so pass at most {SHARDS}")
@@ -97,7 +97,7 @@ def start_workers(arguments: argparse.Namespace, line: Sequence[str], output: Pa
     The caller holds the lock of the folder.
     """
     from ..distributed.errors import DistError
-    from ..distributed.processes.launcher import launch
+    from ..distributed.launcher import launch
 
     command = ["-m", "retrograd", *_without_output(line), "--output", str(output)]
     try:

@@ -1,15 +1,14 @@
 """Datasets, samplers and the data loader; image transforms; images, text and series, bundled or your own."""
 
 from . import transforms
-from .collate import default_collate
 from .dataset import ChainDataset, ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset, random_split
-from .digits import Digits, load_digits
-from .distributed_sampler import DistributedSampler
+from .digits import Digits, MNIST5k, load_digits, load_mnist5k
+from .fetch import default_collate
 from .images import ImageFolder, ImageFolderError
 from .loader import DataLoader
-from .mnist import MNIST5k, load_mnist5k
 from .sampler import (
     BatchSampler,
+    DistributedSampler,
     RandomSampler,
     Sampler,
     SequentialSampler,
@@ -18,7 +17,7 @@ from .sampler import (
 )
 from .series import Series, SeriesError, load_sunspots, read_series
 from .text import Corpus, TextError, load_pydoc, read_text
-from .worker import WorkerInfo, get_worker_info
+from .workers import WorkerInfo, get_worker_info
 
 __all__ = [
     "BatchSampler",

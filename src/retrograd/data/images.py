@@ -25,7 +25,7 @@ from .._files.state import reason
 from .._files.terminal import display_name
 from .._files.untrusted import as_path, open_outside
 from .dataset import Dataset
-from .pillow import pillow
+from .image_transform import pillow
 
 __all__ = ["ImageError", "ImageFolder", "ImageFolderError", "LoadedImages", "load_images", "read_image"]
 

@@ -15,8 +15,8 @@ from ..ops.memory.device import as_device
 from ..ops.random.random import Generator, default_generator, restore, spawned_seed, state_of
 from .dataset import Dataset, IterableDataset
 from .fetch import END, Fetcher, next_seed
-from .processes import Workers, start_method
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, checked_generator
+from .workers import Workers, start_method
 
 __all__ = ["DataLoader"]
 

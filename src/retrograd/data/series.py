@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from .._files.untrusted import as_path
-from .compressed import bundled
-from .utf8 import read_utf8
+from .data_files import bundled, read_utf8
 
 __all__ = ["Series", "SeriesError", "load_sunspots", "read_series"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from .._files.untrusted import as_path
-from .utf8 import read_utf8
+from .data_files import read_utf8
 
 __all__ = ["Corpus", "TextError", "load_pydoc", "read_text"]
 

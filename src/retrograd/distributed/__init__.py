@@ -7,42 +7,38 @@ import sys
 
 from ..torch_api import elastic as elastic
 from . import algorithms as algorithms
+from . import mpi
 from . import optim as optim
-from .absent import attach
-from .collectives.future import *
-from .collectives.objects import *
-from .collectives.point_to_point import *
-from .collectives.tensors import *
-from .collectives.work import *
+from .collectives import *
+from .data_parallel import *
 from .errors import *
-from .gradients.data_parallel import *
-from .gradients.grad_bucket import *
-from .gradients.sync_batch_norm import *
-from .processes import environment, mpi
-from .processes.process_group import *
-from .processes.world import *
-from .training.loader import *
-from .training.trainer import *
-from .training.workers import *
+from .gradient_bucket import *
+from .missing import attach
+from .object_collectives import *
+from .point_to_point import *
+from .process_group import *
+from .sharded_training import *
+from .sync_batch_norm import *
+from .train_workers import *
+from .work import *
+from .world import *
 
-_FILES = (
+_MODULES = (
     "errors",
-    "processes.process_group",
-    "processes.world",
-    "collectives.tensors",
-    "collectives.point_to_point",
-    "collectives.objects",
-    "collectives.work",
-    "collectives.future",
-    "gradients.data_parallel",
-    "gradients.grad_bucket",
-    "gradients.sync_batch_norm",
-    "training.loader",
-    "training.trainer",
-    "training.workers",
+    "process_group",
+    "world",
+    "collectives",
+    "point_to_point",
+    "object_collectives",
+    "work",
+    "data_parallel",
+    "gradient_bucket",
+    "sync_batch_norm",
+    "sharded_training",
+    "train_workers",
 )
-__all__ = [name for file in _FILES for name in sys.modules[f"{__name__}.{file}"].__all__]
+__all__ = [name for module in _MODULES for name in sys.modules[f"{__name__}.{module}"].__all__]
 
 if mpi.is_launched():  # by mpiexec or srun as well, before the script reads it
-    environment.set_environment()
+    mpi.set_environment()
 attach(__name__)

@@ -1,8 +1,13 @@
-"""Exceptions of communication between processes."""
+"""Exceptions of distributed communication and checkpoints."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 __all__ = ["DistBackendError", "DistError", "DistNetworkError", "WorkerLostError"]
+
+
+# ---- Exceptions of communication between processes ------------------------------------------------------------------
 
 
 class DistError(RuntimeError):
@@ -19,3 +24,17 @@ class DistNetworkError(DistError):
 
 class WorkerLostError(DistError):
     """A process has died while others wait for it."""
+
+
+# ---- The exception for checkpoints in several files -----------------------------------------------------------------
+
+
+class CheckpointException(DistError):  # noqa: N818  PyTorch's name
+    """A checkpoint could not be written or cannot be used; the message says which file, which rule, and which rank.
+
+    ``failures`` has the message of each rank that failed, where ranks are told apart.
+    """
+
+    def __init__(self, message: str, failures: Mapping[int, str] | None = None) -> None:
+        super().__init__(message)
+        self.failures = dict(failures or {})

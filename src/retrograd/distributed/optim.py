@@ -15,11 +15,10 @@ from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..ops.arguments.checks import as_truth
 from ..optim import LBFGS, Optimizer
-from .collectives.objects import from_root
-from .processes import mpi
-from .processes.process_group import ProcessGroup
-from .processes.waiting import wait
-from .processes.world import member
+from . import mpi
+from .object_collectives import from_root
+from .process_group import ProcessGroup, wait
+from .world import member
 
 __all__ = ["ZeroRedundancyOptimizer"]
 

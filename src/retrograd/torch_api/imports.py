@@ -44,6 +44,10 @@ PATHS = {
     "nn.parallel.distributed": "nn.parallel",
     "nn.utils.init": "nn.init",
     "distributed.distributed_c10d": "distributed",
+    **{
+        f"distributed.algorithms.{name}": "distributed.algorithms"
+        for name in ("join", "default_hooks", "ddp_comm_hooks", "ddp_comm_hooks.default_hooks")
+    },
     "distributed.elastic": "torch_api.elastic",
     "distributed.elastic.multiprocessing": "torch_api.elastic",
     "distributed.elastic.multiprocessing.errors": "torch_api.elastic",

@@ -15,9 +15,8 @@ import numpy as np
 from .._files.state import brief
 from .._files.terminal import display_name
 from ..data.dataset import TensorDataset
-from ..data.digits import Digits
+from ..data.digits import Digits, MNIST5k
 from ..data.images import load_images
-from ..data.mnist import MNIST5k
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..ops.random.random import default_generator

@@ -14,7 +14,6 @@ from state import assert_equal, make_state
 import retrograd as rg
 import retrograd.distributed as dist
 from retrograd.distributed import checkpoint
-from retrograd.distributed.checkpoint import storage
 
 dist.init_process_group(timeout=60)
 rank, size = dist.get_rank(), dist.get_world_size()
@@ -67,19 +66,19 @@ def full(*arguments):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-before = storage.write_pieces, storage.write_metadata
+before = checkpoint.write_pieces, checkpoint.write_metadata
 if rank == size - 1:
-    storage.write_pieces = full
+    checkpoint.write_pieces = full
 with pytest.raises(Refused, match=r"\.pt was not written.*no space is left on the disk") as caught:
     checkpoint.save(make_state(3, rank, size), checkpoint_id=own)
 assert list(caught.value.failures) == [size - 1]
 dist.barrier()
 assert sorted(path.name for path in own.iterdir()) == files
-storage.write_pieces, storage.write_metadata = before[0], full
+checkpoint.write_pieces, checkpoint.write_metadata = before[0], full
 with pytest.raises(Refused, match=r"metadata\.json was not written.*earlier one is unchanged"):
     checkpoint.save(make_state(3, rank, size), checkpoint_id=own)
 dist.barrier()
-storage.write_metadata = before[1]
+checkpoint.write_metadata = before[1]
 checkpoint.load(state := {}, checkpoint_id=own)
 assert state["words"][2] == 1
 dist.barrier()

@@ -11,8 +11,7 @@ import zipfile
 from state import make_state
 
 import retrograd.distributed as dist
-from retrograd.distributed import checkpoint
-from retrograd.distributed.checkpoint import layout, storage
+from retrograd.distributed import checkpoint, checkpoint_format
 
 folder, victim, place, count = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 dist.init_process_group(timeout=60)
@@ -22,11 +21,11 @@ owner, name = {
     "fsync": (os, "fsync"),
     "replace": (os, "replace"),
     "unlink": (os, "unlink"),
-    "pieces": (storage, "write_pieces"),
-    "exchange": (storage, "exchange_objects"),
-    "root": (storage, "from_root"),
-    "metadata": (layout, "write_atomically"),
-    "remove": (storage, "remove_others"),
+    "pieces": (checkpoint, "write_pieces"),
+    "exchange": (checkpoint, "exchange_objects"),
+    "root": (checkpoint, "from_root"),
+    "metadata": (checkpoint_format, "write_atomically"),
+    "remove": (checkpoint, "remove_others"),
 }[place]
 original, calls = getattr(owner, name), 0
 

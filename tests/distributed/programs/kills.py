@@ -17,11 +17,9 @@ from network import Network, batches
 
 import retrograd as rg
 import retrograd.distributed as dist
-from retrograd.distributed import checkpoint
-from retrograd.distributed.checkpoint import storage
-from retrograd.distributed.gradients import exchange
+from retrograd.distributed import checkpoint, reducer
 from retrograd.distributed.optim import ZeroRedundancyOptimizer
-from retrograd.distributed.processes.process_group import ProcessGroup
+from retrograd.distributed.process_group import ProcessGroup
 from retrograd.nn.functional import cross_entropy
 
 folder, steps, *plan = sys.argv[1:]
@@ -57,11 +55,11 @@ def around(owner, name, before=None, after=None):
     setattr(owner, name, wrapped)
 
 
-around(exchange.Exchange, "begin", "before sending", "sending")
-around(exchange.Exchange, "_next", "receiving", "between the halves")
+around(reducer.Exchange, "begin", "before sending", "sending")
+around(reducer.Exchange, "_next", "receiving", "between the halves")
 around(ProcessGroup, "all_agree", "before agreeing", "agreed")
-around(storage, "write_pieces", "writing", "written")
-around(storage, "write_metadata", "writing metadata", "metadata written")
+around(checkpoint, "write_pieces", "writing", "written")
+around(checkpoint, "write_metadata", "writing metadata", "metadata written")
 
 x, y = next(batches(1, 64))
 data = rg.utils.data.TensorDataset(rg.tensor(x), rg.tensor(y))

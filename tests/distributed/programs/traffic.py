@@ -1,6 +1,6 @@
 """Counts the bytes that a process sends in the exchange of gradients; in collectives, as a ring sends them."""
 
-from retrograd.distributed.processes.process_group import ProcessGroup
+from retrograd.distributed.process_group import ProcessGroup
 
 
 class Counting:

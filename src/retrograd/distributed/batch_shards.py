@@ -1,0 +1,308 @@
+"""Shards of a batch: bounds, random state, and sums over all shards during a forward pass.
+
+A layer that needs sums over the whole batch, as ``SyncBatchNorm`` does, hands in those of its shards and gets the
+totals. They are combined in the fixed tree (reduction_tree.py), so they are the same bits for any number of processes.
+
+Usually a process runs its shards one after the other. A layer that needs sums over the whole batch makes that
+impossible: the first shard cannot go on before the last one has come to the layer. So each shard gets a thread, of
+which one runs at a time, and they meet in the layer.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import fields, is_dataclass
+from hashlib import blake2b
+from queue import SimpleQueue
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from ..engine import grad_mode
+from ..engine.tensor import Tensor
+from ..nn.module import Module
+from ..ops.random.random import default_generator
+from . import mpi
+from .errors import DistError
+from .process_group import ProcessGroup, wait
+from .reduction_tree import Node, add, add_up, share, subtrees
+
+# ---- The shards of a batch: which samples are whose, and the random numbers of each ---------------------------------
+
+
+def bounds(samples: int, shards: int) -> list[int]:
+    """Return the bounds of shards of almost equal size. Half of the samples has the bounds of half of the shards."""
+    return [shard * samples // shards for shard in range(shards + 1)]
+
+
+@contextmanager
+def random_state_kept() -> Iterator[None]:
+    """After the block, the default generator is in the state of before."""
+    state = default_generator.bit_generator.state
+    try:
+        yield
+    finally:
+        default_generator.bit_generator.state = state
+
+
+def random_state_of(*key: int) -> dict[str, Any]:
+    """The state of a generator for a key, such as a seed, a step and a shard, whichever process has it.
+
+    It is a hash of the key. NumPy's SeedSequence would do as well; between two kernels it takes a tenth of a
+    millisecond.
+    """
+    words = blake2b(" ".join(map(str, key)).encode(), digest_size=32).digest()
+    state, increment = int.from_bytes(words[:16], "little"), int.from_bytes(words[16:], "little") | 1
+    return {
+        "bit_generator": "PCG64",
+        "state": {"state": state, "inc": increment},
+        "has_uint32": 0,
+        "uinteger": 0,
+    }
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """The tensors in nested lists, tuples, dicts and dataclasses."""
+    if isinstance(value, Tensor):
+        return [value]
+    return [tensor for item in _items(value) for tensor in tensors_in(item)]
+
+
+def replaced(value: Any, tensors: Iterator[Any]) -> Any:
+    """A copy of nested lists, tuples, dicts and dataclasses with other tensors in the places of its own."""
+    if isinstance(value, Tensor):
+        return next(tensors)
+    if isinstance(value, dict):
+        made = {} if type(value) is dict else copy.copy(value)
+        for key, item in value.items():
+            made[key] = replaced(item, tensors)
+        return made
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(replaced(item, tensors) for item in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(replaced(item, tensors) for item in value)
+    if _is_dataclass(value):
+        made = copy.copy(value)
+        for field in fields(value):
+            object.__setattr__(made, field.name, replaced(getattr(value, field.name), tensors))
+        return made
+    return value
+
+
+def hidden(value: Any) -> str:
+    """The type of an object in nested containers that holds tensors where ``tensors_in`` does not look; "" for none."""
+    if isinstance(value, (Tensor, Module)):
+        return ""
+    items = _items(value)
+    if not items and any(isinstance(each, Tensor) for each in getattr(value, "__dict__", {}).values()):
+        return type(value).__name__
+    return next((found for item in items if (found := hidden(item))), "")
+
+
+def _items(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [*value.values()]
+    if isinstance(value, (list, tuple)):
+        return [*value]
+    return [getattr(value, field.name) for field in fields(value)] if _is_dataclass(value) else []
+
+
+def _is_dataclass(value: Any) -> bool:
+    return is_dataclass(value) and not isinstance(value, type)
+
+
+# ---- Meetings: numbers of all shards of a batch, which a layer needs while they are under way -----------------------
+
+Combine = Callable[[np.ndarray, np.ndarray], None]
+
+
+class Meeting:
+    """The shards of this process and those of the others. Here its part of the batch is cut when it is in the layer;
+    see turns.py for shards that run alone.
+    """
+
+    def __init__(self, group: ProcessGroup, shards: int) -> None:
+        self.group = self.first_group = group  # before any process had died
+        self.shards = shards
+        self.leads = True  # of the shards here: changes what all of them share
+        self.own = share(shards, group.size(), group.rank())
+
+    def cuts(self, samples: int) -> list[slice]:
+        """Return the slices that cut this process's samples into its shards."""
+        ends = bounds(samples, len(self.own))
+        return [slice(a, b) for a, b in zip(ends, ends[1:], strict=False)]
+
+    def total(self, call: str, pieces: Sequence[np.ndarray], combine: Combine = add) -> np.ndarray:
+        """Combine the arrays of all shards; `pieces` are those of this process's shards, of any MPI number type, and
+        are used up. `call` must be the same in all processes.
+
+        Raises:
+            DistError: `call` differs. DistNetworkError: a process did not come in time. WorkerLostError: one has died.
+        """
+        return total(self.group, self.shards, dict(zip(self.own, pieces, strict=True)), call, combine)
+
+
+class _Here(threading.local):
+    meeting: Meeting | None = None
+
+
+here = _Here()  # of the shard that this thread runs
+
+
+def meeting_of(group: ProcessGroup, shards: int) -> Meeting:
+    """The meeting of the shard that is running, or a new one."""
+    return here.meeting or Meeting(group, shards)
+
+
+def total(
+    group: ProcessGroup, shards: int, pieces: Mapping[int, np.ndarray], call: str, combine: Combine
+) -> np.ndarray:
+    """Combine the arrays of all shards, of which this process has `pieces`; see ``Meeting.total``."""
+    entered = group.agree(call)
+    parts: dict[Node, np.ndarray] = {(shard, shard + 1): piece for shard, piece in pieces.items()}
+    if group.comm is None:
+        return add_up(parts, shards, combine=combine)
+    own = np.stack(
+        [add_up(parts, shards, node, combine) for node in subtrees(share(shards, group.size(), group.rank()), shards)]
+    )
+    nodes = [subtrees(share(shards, group.size(), rank), shards) for rank in range(group.size())]
+    found = np.empty((sum(map(len, nodes)), *own.shape[1:]), own.dtype)
+    counts = [len(each) * own[0].size for each in nodes]
+    with mpi.errors(entered):
+        request = group.comm.Iallgatherv(own, [found, counts])
+    wait(group, [request], entered)
+    everyone = [node for each in nodes for node in each]
+    return add_up(dict(zip(everyone, found, strict=True)), shards, combine=combine)
+
+
+# ---- Shards that run in turn: each goes on until it needs numbers of all the others, or ends ------------------------
+
+T = TypeVar("T")
+
+
+class _Asks(NamedTuple):
+    """A shard waits for a total."""
+
+    call: str
+    piece: np.ndarray
+    combine: Combine
+
+
+class _Ends(NamedTuple):
+    """A shard has ended, with a result or an error."""
+
+    result: Any
+    error: BaseException | None
+
+
+class _Stop(BaseException):
+    """Ends a shard that nobody waits for any more."""
+
+
+def in_turn(
+    group: ProcessGroup,
+    shards: int,
+    jobs: Mapping[int, Callable[[], T]],
+    around: Callable[[int], AbstractContextManager[Any]] | None = None,
+    first_group: ProcessGroup | None = None,
+    between: Callable[[], object] = lambda: None,
+) -> dict[int, T]:
+    """The results of the jobs, one for each of this process's shards that has samples, in order.
+
+    around: what surrounds each stretch in which a shard runs, for what all shards change. first_group: the group before
+    processes died. between: called in this thread when all shards have come to a meeting.
+
+    Raises:
+        What a job raises; the others are given up. DistError: a shard ends while another waits for it, or they wait in
+        different calls. The errors of ``Meeting.total``.
+    """
+    outside = grad_mode.thread.mode
+    threads = {shard: _Shard(group, shards, job, outside) for shard, job in jobs.items()}
+    for shard, thread in threads.items():
+        thread.first_group, thread.leads = first_group or group, shard == min(jobs)
+    answers: dict[int, np.ndarray | None] = dict.fromkeys(jobs)
+    own = share(shards, group.size(), group.rank())
+    try:
+        while True:
+            states: dict[int, _Asks | _Ends] = {}
+            for shard, thread in threads.items():
+                with around(shard) if around is not None else nullcontext():
+                    states[shard] = thread.go_on(answers[shard])
+                state = states[shard]
+                if isinstance(state, _Ends) and state.error is not None:
+                    raise state.error
+            if all(isinstance(state, _Ends) for state in states.values()):
+                return {shard: state.result for shard, state in states.items() if isinstance(state, _Ends)}
+            between()
+            first = _same(states)
+            pieces = {shard: state.piece for shard, state in states.items() if isinstance(state, _Asks)}
+            for shard in own:  # without samples
+                pieces.setdefault(shard, np.zeros_like(first.piece))
+            found = total(group, shards, dict(sorted(pieces.items())), first.call, first.combine)
+            answers = {shard: found.copy() for shard in jobs}
+    finally:
+        for thread in threads.values():
+            thread.give_up()
+
+
+def _same(states: Mapping[int, _Asks | _Ends]) -> _Asks:
+    """Return the request that all shards make, after checking that it is the same."""
+    calls = {shard: state.call if isinstance(state, _Asks) else "the end" for shard, state in states.items()}
+    if len(set(calls.values())) > 1:
+        raise DistError(
+            "the shards of this process are in different layers: "
+            + "; ".join(f"shard {shard} in {call}" for shard, call in calls.items())
+            + "; the module must call the same layers for every shard"
+        )
+    first = next(iter(states.values()))
+    assert isinstance(first, _Asks)
+    return first
+
+
+class _Shard(Meeting):
+    """One shard in a thread of its own."""
+
+    def __init__(self, group: ProcessGroup, shards: int, job: Callable[[], Any], outside: Any) -> None:
+        super().__init__(group, shards)
+        self._job, self._mode = job, copy.copy(outside)
+        self._answers: SimpleQueue[Any] = SimpleQueue()
+        self._states: SimpleQueue[_Asks | _Ends] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def cuts(self, samples: int) -> list[slice]:
+        return [slice(None)]
+
+    def total(self, call: str, pieces: Sequence[np.ndarray], combine: Combine = add) -> np.ndarray:
+        (piece,) = pieces
+        self._states.put(_Asks(call, piece, combine))
+        answer: np.ndarray | None = self._answers.get()
+        if answer is None:
+            raise _Stop
+        return answer
+
+    def go_on(self, answer: np.ndarray | None) -> _Asks | _Ends:
+        """Let it run until it asks or ends."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="retrograd-shard", daemon=True)
+            self._thread.start()
+        else:
+            self._answers.put(answer)
+        return self._states.get()
+
+    def give_up(self) -> None:
+        """End it if it still waits."""
+        if self._thread is not None:
+            self._answers.put(None)
+            self._thread.join()
+
+    def _run(self) -> None:
+        grad_mode.thread.mode, here.meeting = self._mode, self
+        result, error = None, None
+        try:
+            result = self._job()
+        except BaseException as raised:
+            error = raised
+        self._states.put(_Ends(result, error))

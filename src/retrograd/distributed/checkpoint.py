@@ -1,0 +1,342 @@
+"""Distributed checkpoints: `save` and `load`, as in torch.distributed.checkpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, MutableMapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._files.state import brief, names
+from ..engine.aliasing import mark
+from ..engine.tensor import Tensor
+from ..torch_api.missing import attach_to_module
+from .checkpoint_format import (
+    METADATA,
+    Checkpoint,
+    Files,
+    Kind,
+    Node,
+    Stored,
+    deal,
+    describe,
+    file_name,
+    holders_of,
+    merge,
+    read_metadata,
+    remove_others,
+    why_not,
+    word,
+    write_metadata,
+    write_pieces,
+)
+from .errors import CheckpointException
+from .object_collectives import exchange_objects, from_root
+from .process_group import ProcessGroup
+from .world import is_initialized, member
+
+__all__ = ["CheckpointException", "FileSystemReader", "FileSystemWriter", "load", "save"]
+
+
+# ---- Filling a state in place with what a checkpoint holds: first everything is found to fit, then it is stored -----
+
+
+class Fitting:
+    """The plan for storing a checkpoint in a state: the copies and updates to make.
+
+    kinds: dtype and shape of each saved tensor. new: makes the array for one that has no place yet.
+
+    ``copies``: a saved tensor, and the array to which it is to be copied. ``updates``: a dict or a list, a key, and the
+    value to be stored there.
+    """
+
+    def __init__(self, kinds: Mapping[str, Kind], new: Callable[[str], np.ndarray]) -> None:
+        self._kinds, self._new = kinds, new
+        self.copies: list[tuple[str, np.ndarray]] = []
+        self.updates: list[tuple[Any, Any, Any]] = []
+
+    def fit(self, target: Any, node: Node, place: str = "state_dict") -> Any:
+        """Return the replacement for ``target``: itself, to be filled later, or a new value. Nothing is changed yet.
+
+        None, an empty dict or an empty list takes everything that was saved in its place.
+
+        Raises:
+            CheckpointException: something of ``target`` is not in the checkpoint, or is of another kind or shape there.
+        """
+        ((kind, held),) = node.items()
+        if kind == "tensor":
+            return self._tensor(target, held, place)
+        if kind == "dict":
+            return self._dict(target, dict(held), place)
+        if kind in ("list", "tuple"):
+            return self._list(target, node, place)
+        if isinstance(target, (Tensor, np.ndarray)) or (isinstance(target, (Mapping, list, tuple)) and target):
+            raise _misfit(place, _described(target), word(node))
+        return float(held) if kind == "float" else held
+
+    def store(self) -> None:
+        """Make the updates; the copies are the caller's."""
+        for container, key, value in self.updates:
+            container[key] = value
+
+    def _tensor(self, target: Any, name: str, place: str) -> Any:
+        dtype, shape = self._kinds[name]
+        array = target.array if isinstance(target, Tensor) else target
+        if target is None:
+            array = self._new(name)
+            target = Tensor(array)
+            array = target.array
+        elif not isinstance(array, np.ndarray):
+            raise _misfit(place, _described(target), "a tensor")
+        elif array.shape != shape or not np.can_cast(dtype, array.dtype, "same_kind"):
+            raise _misfit(place, f"{array.dtype} {array.shape}", f"{dtype} {shape}")
+        self.copies.append((name, array))
+        return target
+
+    def _dict(self, target: Any, saved: Mapping[Any, Node], place: str) -> Any:
+        if target is None:
+            return {key: self.fit(None, item, f"{place}[{key!r}]") for key, item in saved.items()}
+        if not isinstance(target, MutableMapping):
+            raise _misfit(place, _described(target), "a dict")
+        for key in [*target] or saved:
+            if key not in saved:
+                raise CheckpointException(
+                    f"checkpoint.load: {place}[{key!r}] is not in the checkpoint, which has {names(saved)} there"
+                )
+            value = self.fit(target.get(key), saved[key], f"{place}[{key!r}]")
+            if key not in target or value is not target[key]:
+                self.updates.append((target, key, value))
+        return target
+
+    def _list(self, target: Any, node: Node, place: str) -> Any:
+        ((kind, held),) = node.items()
+        listed = isinstance(target, (list, tuple))
+        if target is not None and (not listed or (target and len(target) != len(held))):
+            raise _misfit(place, _described(target), word(node))
+        old = target or [None] * len(held)
+        new = [self.fit(old[k], item, f"{place}[{k}]") for k, item in enumerate(held)]
+        if isinstance(target, list):
+            self.updates.append((target, slice(None), new))
+            return target
+        return tuple(new) if kind == "tuple" or listed else new
+
+
+def _misfit(place: str, own: str, saved: str) -> CheckpointException:
+    return CheckpointException(f"checkpoint.load: {place} is {own} here and {saved} in the checkpoint")
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, (Tensor, np.ndarray)):
+        return "a tensor"
+    if isinstance(value, (list, tuple)):
+        return f"a {'list' if isinstance(value, list) else 'tuple'} of {len(value)}"
+    return "a dict" if isinstance(value, Mapping) else brief(value)
+
+
+# ---- save and load: the state of a training that several processes write together, and any number of them reads -----
+
+CheckpointException.__module__ = __name__
+
+
+class FileSystemWriter:
+    """A folder to write to, for ``save(state_dict, storage_writer=...)``."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+
+class FileSystemReader:
+    """A folder to read from, for ``load(state_dict, storage_reader=...)``."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+
+def save(
+    state_dict: Mapping[str, Any],
+    *,
+    checkpoint_id: str | os.PathLike[str] | None = None,
+    storage_writer: FileSystemWriter | None = None,
+    planner: None = None,
+    process_group: ProcessGroup | None = None,
+    no_dist: bool = False,
+    use_collectives: bool = True,
+) -> None:
+    """Write a checkpoint in the folder ``checkpoint_id``: each process writes a part of the tensors to its own file.
+
+    All processes call it. A tensor that several have under one name is the same in all of them, as the weights are:
+    a large one is cut by rows among them, a small one is written by one. What one process alone has, as its part of the
+    optimizer's state, is written by it. The folder is one that all processes see.
+
+    The folder's checkpoint is the old one until all files are safe on disk, and from then on the new one: a process
+    that dies at any moment, or all of them, leave one or the other whole. The files of the old one are removed then.
+
+    state_dict: nested dicts (keys str or int), lists and tuples of tensors, numbers, strings and None; and at its top
+        objects with ``state_dict()`` and ``load_state_dict()``, as modules and optimizers. storage_writer: the folder
+        in another form. process_group: the processes, all of them for None; no_dist: this one alone. planner,
+        use_collectives: there are no others.
+
+    Raises:
+        TypeError, ValueError: state_dict holds something else, an argument is of another kind, or there is no folder.
+        CheckpointException: a file could not be written, in any of the processes, or they have different tensors under
+            one name. The folder's checkpoint is the old one.
+        DistError: as for any collective.
+
+    Source: torch.distributed.checkpoint.save.
+    """
+    if planner is not None or use_collectives is not True:
+        raise ValueError("checkpoint.save: planner must be None and use_collectives True: there are no others")
+    folder = _folder("save", checkpoint_id, "storage_writer", storage_writer, FileSystemWriter)
+    group = _group(process_group, no_dist)
+    arrays: dict[str, np.ndarray] = {}
+    node = describe({key: _state_of(value) for key, value in _checked("save", state_dict).items()}, arrays)
+    kinds = {name: (array.dtype.name, array.shape) for name, array in arrays.items()}
+    mine = {"token": os.urandom(8).hex(), "node": node, "kinds": kinds}
+    headers = exchange_objects(group, mine, f"checkpoint.save({str(folder)[-100:]!r})")
+    whole = merge([(rank, each["node"]) for rank, each in enumerate(headers)])
+    tensors = holders_of([each["kinds"] for each in headers])
+    plan = deal(tensors, group.size())
+    files = [file_name(headers[0]["token"], rank, group.size()) for rank in range(group.size())]
+    path = folder / files[group.rank()]
+    digests, why = {}, ""
+    try:
+        digests = write_pieces(path, plan[group.rank()], arrays)
+    except OSError as error:
+        why = why_not(folder, path.name, error)
+    written = exchange_objects(group, {"digests": digests, "why": why}, "checkpoint.save: the files")
+    try:
+        _refuse("save", [each["why"] for each in written])
+    except CheckpointException:
+        with suppress(OSError):
+            path.unlink()
+        raise
+    stored: dict[str, list[Stored]] = {name: [] for name in tensors}
+    for rank, pieces in enumerate(plan):
+        for piece in pieces:
+            stored[piece.name].append(Stored(piece, files[rank], written[rank]["digests"][f"{piece}"]))
+    for parts in stored.values():
+        parts.sort(key=lambda part: part.piece.first)
+    checkpoint = Checkpoint(whole, {name: kind for name, (kind, _) in tensors.items()}, stored)
+    if group.rank() == 0:
+        why = _finish(folder, checkpoint)
+    _refuse("save", [from_root(group, why, 0, "checkpoint.save: the metadata")])
+
+
+def load(
+    state_dict: MutableMapping[str, Any],
+    *,
+    checkpoint_id: str | os.PathLike[str] | None = None,
+    storage_reader: FileSystemReader | None = None,
+    planner: None = None,
+    process_group: ProcessGroup | None = None,
+    no_dist: bool = False,
+) -> None:
+    """Fill ``state_dict`` in place with the checkpoint in the folder ``checkpoint_id``.
+
+    All processes call it; there may be more or fewer than have written it. Tensors are copied into those that are
+    there, other values replaced. An empty dict, an empty list or None takes everything that was saved in its place, and
+    so does an object with ``load_state_dict()``, which is called with it. What ``state_dict`` does not ask for is left
+    alone.
+
+    Everything is checked first, in all processes: a call that fails changes nothing.
+
+    storage_reader: the folder in another form. process_group, no_dist, planner: as for ``save``.
+
+    Raises:
+        TypeError, ValueError: an argument is of another kind, or there is no folder.
+        CheckpointException: in any of the processes, there is no checkpoint, a file is missing, cut off, changed or no
+            part of it, or something of ``state_dict`` is not in it or has another shape there.
+        DistError: as for any collective.
+
+    Source: torch.distributed.checkpoint.load.
+    """
+    if planner is not None:
+        raise ValueError("checkpoint.load: planner must be None: there are no others")
+    folder = _folder("load", checkpoint_id, "storage_reader", storage_reader, FileSystemReader)
+    group = _group(process_group, no_dist)
+    own = dict(_checked("load", state_dict))
+    stateful = {key: value for key, value in own.items() if _is_stateful(value)}
+    plain: Any = state_dict if not stateful else {key: None if key in stateful else own[key] for key in own}
+    files, fitting, why = None, None, ""
+    try:
+        checkpoint = read_metadata(folder)
+        files = Files(folder, checkpoint)
+        fitting = Fitting(checkpoint.kinds, files.new)
+        fitting.fit(plain, checkpoint.node)
+        for name, _ in fitting.copies:
+            files.check(name)
+    except CheckpointException as error:
+        why = str(error)
+    _refuse("load", exchange_objects(group, why, f"checkpoint.load({str(folder)[-100:]!r})"))
+    assert files is not None and fitting is not None
+    for name, array in fitting.copies:
+        files.copy(name, array)
+    mark([array for _, array in fitting.copies], "checkpoint.load")
+    fitting.store()
+    for key, value in stateful.items():
+        value.load_state_dict(plain[key])
+    if plain is not state_dict:
+        for key in own.keys() - stateful.keys():
+            state_dict[key] = plain[key]
+
+
+def _finish(folder: Path, checkpoint: Checkpoint) -> str:
+    """Make the files the checkpoint of the folder; returns why that failed, or nothing."""
+    try:
+        write_metadata(folder, checkpoint)
+    except OSError as error:
+        return why_not(folder, METADATA, error)
+    except CheckpointException as error:
+        return str(error)
+    remove_others(folder, checkpoint)
+    return ""
+
+
+def _refuse(what: str, texts: list[str]) -> None:
+    """Raise the same error in all processes if one of them has one."""
+    failures = {rank: text for rank, text in enumerate(texts) if text}
+    if failures:
+        (first, text), *others = failures.items()
+        rank = f"rank {first}: " if len(texts) > 1 else ""
+        more = f" (and {len(others)} ranks more)" if others else ""
+        start = "" if text.startswith("checkpoint.") else f"checkpoint.{what}: "
+        raise CheckpointException(f"{start}{rank}{text}{more}", failures)
+
+
+def _folder(caller: str, given: Any, name: str, other: Any, kind: type) -> Path:
+    if (given is None) == (other is None):
+        raise ValueError(f"checkpoint.{caller}: pass the folder as checkpoint_id, or as {name}, and not both")
+    if other is None:
+        if not isinstance(given, (str, os.PathLike)):
+            raise TypeError(f"checkpoint.{caller}: checkpoint_id is {type(given).__name__}; expected a path")
+        return Path(given)
+    if not isinstance(other, kind):
+        raise TypeError(f"checkpoint.{caller}: {name} is {type(other).__name__}; expected a {kind.__name__}")
+    return Path(other.path)  # type: ignore[attr-defined]
+
+
+def _group(group: ProcessGroup | None, alone: bool) -> ProcessGroup:
+    if alone or (group is None and not is_initialized()):
+        return ProcessGroup(None, [0], 1.0)
+    return member(group, "checkpoint")
+
+
+def _checked(caller: str, state_dict: Any) -> Mapping[str, Any]:
+    kind: Any = Mapping if caller == "save" else MutableMapping
+    if not isinstance(state_dict, kind):
+        raise TypeError(f"checkpoint.{caller}: state_dict is {type(state_dict).__name__}; expected a dict")
+    return state_dict
+
+
+def _is_stateful(value: Any) -> bool:
+    return not isinstance(value, (Tensor, type)) and hasattr(value, "state_dict") and hasattr(value, "load_state_dict")
+
+
+def _state_of(value: Any) -> Any:
+    return value.state_dict() if _is_stateful(value) else value
+
+
+attach_to_module(__name__)

@@ -1,0 +1,438 @@
+"""Files of a distributed checkpoint: state tree, division into pieces, metadata.
+
+A node is a dict of one entry: {"dict": [[key, node], ...]}, {"list": [node, ...]}, {"tuple": [node, ...]},
+{"tensor": name}, {"value": a number, a string, a truth value or None} or {"float": "inf", "-inf" or "nan"}.
+
+    metadata.json                     the tree of the state; each tensor's dtype, shape and pieces, with their SHA-256
+    0123456789abcdef-00001-of-00003.pt   the pieces that rank 1 of 3 has written, as ``retrograd.save`` writes them
+
+The first part of a file's name is drawn for each checkpoint, so a new one overwrites no file of the one before. The
+metadata is renamed into its place when all files are safe on disk: until then the folder holds the old checkpoint, from
+then on the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._files.atomic import why_not_written, write_atomically
+from .._files.state import brief, count, items, reason, table, text
+from .._files.untrusted import STRICT_JSON, read_outside
+from ..engine.dtype import ALLOWED, OWN
+from ..engine.tensor import Tensor
+from ..interop.pt import PTFileError, load, save
+from .errors import CheckpointException
+
+# ---- A state as a tree of plain values, and the tensors in it by name -----------------------------------------------
+
+Node = dict[str, Any]
+Kind = tuple[str, tuple[int, ...]]  # dtype and shape
+
+_DEEPEST = 100  # nested containers
+_NOT_FINITE = ("inf", "-inf", "nan")
+_WORDS = {"dict": "a dict", "list": "a list", "tuple": "a tuple", "tensor": "a tensor"}
+
+
+def describe(value: Any, tensors: dict[str, np.ndarray], path: tuple[Any, ...] = ()) -> Node:
+    """The node of a value; the tensors in it are put into ``tensors``.
+
+    Raises:
+        TypeError: it holds something that no node stands for. ValueError: it is nested too deep, or two entries have
+            one name.
+    """
+    where = f"checkpoint.save: state_dict{''.join(f'[{key!r}]' for key in path)}"
+    if len(path) > _DEEPEST:
+        raise ValueError(f"{where} is nested more than {_DEEPEST} deep")
+    array = value.array if isinstance(value, Tensor) else value
+    if isinstance(array, np.ndarray):
+        name = "/".join(str(key).replace("%", "%25").replace("/", "%2F") for key in path)
+        if name in tensors:
+            raise ValueError(f"{where} has the name {name!r}, as another tensor has; a number and a string are one key")
+        if array.dtype not in ALLOWED:
+            raise TypeError(f"{where} is {array.dtype}; expected a dtype that a Tensor can have")
+        tensors[name] = array
+        return {"tensor": name}
+    if isinstance(value, Mapping):
+        for key in value:
+            if isinstance(key, bool) or not isinstance(key, (str, int)):
+                raise TypeError(f"{where} has the key {brief(key)}; expected keys of str or int")
+        return {"dict": [[key, describe(item, tensors, (*path, key))] for key, item in value.items()]}
+    if isinstance(value, (list, tuple)):
+        nodes = [describe(item, tensors, (*path, place)) for place, item in enumerate(value)]
+        return {"tuple" if isinstance(value, tuple) else "list": nodes}
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, float) and not math.isfinite(plain):
+        return {"float": str(plain)}
+    if plain is None or isinstance(plain, (bool, int, float, str)):
+        return {"value": plain}
+    raise TypeError(
+        f"{where} is {type(value).__name__}; expected tensors, numbers, strings, None, and dicts, lists and tuples of "
+        "them"
+    )
+
+
+def check_node(node: Any, tensors: Mapping[str, object], depth: int = 0) -> None:
+    """Check a node from a file.
+
+    Raises:
+        ValueError: it is none, or names a tensor that is not in ``tensors``.
+    """
+    if depth > _DEEPEST + 1 or not isinstance(node, dict) or len(node) != 1:
+        raise ValueError(f"{brief(node)} is no node of a state")
+    ((kind, held),) = node.items()
+    if kind == "dict" and isinstance(held, list):
+        for entry in held:
+            if not isinstance(entry, list) or len(entry) != 2 or type(entry[0]) not in (str, int):
+                raise ValueError(f"{brief(entry)} is no entry of a dict")
+            check_node(entry[1], tensors, depth + 1)
+    elif kind in ("list", "tuple") and isinstance(held, list):
+        for item in held:
+            check_node(item, tensors, depth + 1)
+    elif not (
+        (kind == "tensor" and isinstance(held, str) and held in tensors)
+        or (kind == "value" and (held is None or isinstance(held, (bool, int, float, str))))
+        or (kind == "float" and held in _NOT_FINITE)
+    ):
+        raise ValueError(f"{brief(node)} is no node of a state")
+
+
+def merge(nodes: Sequence[tuple[int, Node]], place: str = "state_dict") -> Node:
+    """One node for those of several ranks: dicts have the keys of all, and of other values the first rank's counts.
+
+    Raises:
+        CheckpointException: the ranks have things of different kinds, or lists of different lengths, at one place.
+    """
+    first, node = nodes[0]
+    ((kind, held),) = node.items()
+    container = kind in _WORDS
+    for rank, other in nodes[1:]:
+        ((other_kind, other_held),) = other.items()
+        if (kind != other_kind and (container or other_kind in _WORDS)) or (
+            kind in ("list", "tuple") and len(held) != len(other_held)
+        ):
+            raise CheckpointException(
+                f"checkpoint.save: {place} is {word(node)} in rank {first} and {word(other)} in rank {rank}"
+            )
+    if kind == "dict":
+        found: dict[Any, list[tuple[int, Node]]] = {}
+        for rank, other in nodes:
+            for key, item in other["dict"]:
+                found.setdefault(key, []).append((rank, item))
+        return {"dict": [[key, merge(items, f"{place}[{key!r}]")] for key, items in found.items()]}
+    if kind in ("list", "tuple"):
+        rows = [[(rank, other[kind][k]) for rank, other in nodes] for k in range(len(held))]
+        return {kind: [merge(row, f"{place}[{k}]") for k, row in enumerate(rows)]}
+    return node
+
+
+def word(node: Node) -> str:
+    ((kind, held),) = node.items()
+    return f"{_WORDS[kind]} of {len(held)}" if kind in ("list", "tuple") else _WORDS.get(kind, brief(held))
+
+
+# ---- Division of writes: large tensors are cut by rows among the ranks that have them, small ones dealt out by size
+
+_SPLIT = 2**20  # bytes; what is smaller stays in one piece
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The rows from ``first`` to the one before ``end`` of a tensor. A number counts as one row."""
+
+    name: str
+    first: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.name}[{self.first}:{self.end}]"
+
+
+def rows_of(shape: tuple[int, ...]) -> int:
+    """The number of rows of a tensor."""
+    return shape[0] if shape else 1
+
+
+def with_rows(array: np.ndarray) -> np.ndarray:
+    """The array, a single number as one row."""
+    return array if array.ndim else array.reshape(1)
+
+
+def deal(tensors: Mapping[str, tuple[Kind, Sequence[int]]], ranks: int, split: int = _SPLIT) -> list[list[Piece]]:
+    """The pieces that each rank writes. tensors: name -> (dtype and shape, the ranks that have it).
+
+    It depends on the arguments alone, so all ranks find the same.
+    """
+    found: list[list[Piece]] = [[] for _ in range(ranks)]
+    loads = [0] * ranks
+    whole = []
+    for name, ((dtype, shape), holders) in tensors.items():
+        rows, size = rows_of(shape), math.prod(shape) * np.dtype(dtype).itemsize
+        parts = min(len(holders), rows, -(-size // split))
+        if parts < 2:
+            whole.append((size, name, rows, holders))
+            continue
+        lightest = sorted(sorted(holders, key=lambda rank: (loads[rank], rank))[:parts])
+        for part, rank in enumerate(lightest):
+            piece = Piece(name, part * rows // parts, (part + 1) * rows // parts)
+            found[rank].append(piece)
+            loads[rank] += size * (piece.end - piece.first) // rows
+    for size, name, rows, holders in sorted(whole, key=lambda entry: (-entry[0], entry[1])):
+        rank = min(holders, key=lambda rank: (loads[rank], rank))
+        found[rank].append(Piece(name, 0, rows))
+        loads[rank] += size
+    return found
+
+
+def holders_of(kinds: Sequence[Mapping[str, Kind]]) -> dict[str, tuple[Kind, list[int]]]:
+    """Every tensor that a rank has, with the ranks that have it.
+
+    Raises:
+        CheckpointException: two ranks have tensors of other shapes or dtypes under one name.
+    """
+    found: dict[str, tuple[Kind, list[int]]] = {}
+    for rank, own in enumerate(kinds):
+        for name, kind in own.items():
+            first, holders = found.setdefault(name, (kind, []))
+            if first != kind:
+                raise CheckpointException(
+                    f"checkpoint.save: {name} is {first[0]} {first[1]} in rank {holders[0]} and {kind[0]} {kind[1]} in "
+                    f"rank {rank}; a tensor that ranks have parts of needs a name of its own in each"
+                )
+            holders.append(rank)
+    return found
+
+
+# ---- The folder of a checkpoint -------------------------------------------------------------------------------------
+
+METADATA = "metadata.json"
+_FORMAT, _VERSION = "retrograd sharded checkpoint", 1
+_MOST = 256 * 1024**2  # bytes of the metadata
+_NAME = re.compile(r"[0-9a-f]{16}-[0-9]{5,}-of-[0-9]{5,}\.pt")
+_DTYPES = {kind.name for kind in OWN}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A piece in a file."""
+
+    piece: Piece
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint's metadata: the tree, and each tensor's dtype, shape and pieces, which make up all of its rows."""
+
+    node: Node
+    kinds: Mapping[str, Kind]
+    stored: Mapping[str, Sequence[Stored]]
+
+
+def file_name(token: str, rank: int, ranks: int) -> str:
+    """The name of the file that a rank writes."""
+    return f"{token}-{rank:05d}-of-{ranks:05d}.pt"
+
+
+def write_pieces(path: Path, pieces: Sequence[Piece], arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """Write pieces of some arrays to a file; returns the SHA-256 of each.
+
+    Raises:
+        OSError: the file could not be written.
+    """
+    parts = {}
+    for piece in pieces:
+        part = with_rows(arrays[piece.name])[piece.first : piece.end]
+        parts[f"{piece}"] = np.ascontiguousarray(part)
+    if parts:
+        save({name: Tensor(part) for name, part in parts.items()}, path)
+    return {name: _digest(part) for name, part in parts.items()}
+
+
+def write_metadata(folder: Path, checkpoint: Checkpoint) -> None:
+    """Make the files that ``checkpoint`` names the checkpoint of the folder.
+
+    Raises:
+        OSError: the metadata could not be written; ``why_not_written`` explains it.
+        CheckpointException: it is too large.
+    """
+    tensors = {
+        name: {
+            "dtype": kind[0],
+            "shape": list(kind[1]),
+            "pieces": [
+                {"rows": [stored.piece.first, stored.piece.end], "file": stored.file, "sha256": stored.sha256}
+                for stored in checkpoint.stored[name]
+            ],
+        }
+        for name, kind in checkpoint.kinds.items()
+    }
+    content = {"format": _FORMAT, "version": _VERSION, "state": checkpoint.node, "tensors": tensors}
+    data = _text({**content, "sha256": hashlib.sha256(_text(content)).hexdigest()})
+    if len(data) > _MOST:
+        raise CheckpointException(
+            f"checkpoint.save: {len(data):,} bytes besides the tensors, the limit is {_MOST:,}; "
+            "store many numbers in tensors"
+        )
+    write_atomically(folder / METADATA, lambda file: file.write(data))
+
+
+def remove_others(folder: Path, checkpoint: Checkpoint) -> None:
+    """Remove the files of earlier checkpoints, finished or not."""
+    kept = {stored.file for pieces in checkpoint.stored.values() for stored in pieces}
+    for path in folder.iterdir():
+        if _NAME.fullmatch(path.name) and path.name not in kept:
+            with suppress(OSError):
+                path.unlink()
+
+
+def read_metadata(folder: Path) -> Checkpoint:
+    """The checkpoint of a folder.
+
+    Raises:
+        CheckpointException: there is none, or its metadata was cut off or changed; the message says which.
+    """
+    path = folder / METADATA
+    try:
+        content = json.loads(read_outside(path, _MOST).decode(), **STRICT_JSON)
+    except FileNotFoundError:
+        raise CheckpointException(f"{folder} holds no checkpoint: there is no {METADATA}") from None
+    except OSError as error:
+        raise CheckpointException(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise CheckpointException(f"{path} was cut off or damaged: {reason(error)}") from error
+    try:
+        return _checked(path, content)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointException(f"{path} is not the metadata of a checkpoint: {reason(error)}") from error
+
+
+def _checked(path: Path, content: Any) -> Checkpoint:
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        raise ValueError(f"its format is not {_FORMAT!r}")
+    if content.get("version") != _VERSION:
+        version = brief(content.get("version"))
+        raise CheckpointException(f"{path} has version {version}, this retrograd reads {_VERSION}")
+    digest = content.pop("sha256", None)
+    if digest != hashlib.sha256(_text(content)).hexdigest():
+        raise CheckpointException(f"{path} was changed after it was written (SHA-256 differs)")
+    content = table({"format": text, "version": count(), "state": _as_it_is, "tensors": _as_it_is})("it", content)
+    if not isinstance(content["tensors"], dict):
+        raise ValueError("its tensors are no dict")
+    kinds, stored = {}, {}
+    for name, entry in content["tensors"].items():
+        kinds[name], stored[name] = _checked_tensor(f"tensor {brief(name)}", name, entry)
+    check_node(content["state"], kinds)
+    return Checkpoint(content["state"], kinds, stored)
+
+
+def _checked_tensor(where: str, name: str, entry: Any) -> tuple[Kind, list[Stored]]:
+    entry = table({"dtype": text, "shape": items(count()), "pieces": items(_as_it_is)})(where, entry)
+    if entry["dtype"] not in _DTYPES:
+        raise ValueError(f"{where} has the dtype {brief(entry['dtype'])}, which a Tensor cannot have")
+    shape = tuple(entry["shape"])
+    found, first = [], 0
+    for place, piece in enumerate(entry["pieces"]):
+        which = f"piece {place} of {where}"
+        piece = table({"rows": items(count(), 2), "file": text, "sha256": text})(which, piece)
+        if not _NAME.fullmatch(piece["file"]):
+            raise ValueError(f"{which} is in {brief(piece['file'])}, which is not the name of a file of a checkpoint")
+        begin, end = piece["rows"]
+        if begin != first or end < begin:
+            raise ValueError(f"{which} has the rows {begin} to {end}, expected them to begin at {first}")
+        first = end
+        found.append(Stored(Piece(name, begin, end), piece["file"], piece["sha256"]))
+    if first != rows_of(shape) or not found:
+        raise ValueError(f"{where} has {rows_of(shape)} rows, its pieces have {first}")
+    return (entry["dtype"], shape), found
+
+
+class Files:
+    """The files of a checkpoint, opened when they are needed. Numbers stay in the files until they are copied."""
+
+    def __init__(self, folder: Path, checkpoint: Checkpoint) -> None:
+        self._folder, self._checkpoint = folder, checkpoint
+        self._open: dict[str, dict[str, Tensor]] = {}
+        self._checked: set[str] = set()
+
+    def check(self, name: str) -> None:
+        """Check that all pieces of a tensor are there, as they were written.
+
+        Raises:
+            CheckpointException: one is not; the message says which file and why.
+        """
+        if name in self._checked:
+            return
+        dtype, shape = self._checkpoint.kinds[name]
+        for stored in self._checkpoint.stored[name]:
+            part, piece = self._part(stored), stored.piece
+            expected = (piece.end - piece.first, *shape[1:])
+            if part.dtype != dtype or part.shape != expected:
+                raise CheckpointException(
+                    f"{self._folder / stored.file}: {piece} is {part.dtype} {part.shape}, "
+                    f"{METADATA} says {dtype} {expected}"
+                )
+            if _digest(part) != stored.sha256:
+                raise CheckpointException(
+                    f"{self._folder / stored.file} was changed after it was written: the SHA-256 of {piece} differs"
+                )
+        self._checked.add(name)
+
+    def new(self, name: str) -> np.ndarray:
+        """An array for a tensor, whose pieces are checked first: what the metadata says of its size is so then."""
+        self.check(name)
+        dtype, shape = self._checkpoint.kinds[name]
+        return np.empty(shape, dtype)
+
+    def copy(self, name: str, to: np.ndarray) -> None:
+        """Copy a tensor, after it was checked."""
+        for stored in self._checkpoint.stored[name]:
+            part = with_rows(to)[stored.piece.first : stored.piece.end]
+            np.copyto(part, self._part(stored), casting="same_kind")
+
+    def _part(self, stored: Stored) -> np.ndarray:
+        path = self._folder / stored.file
+        if stored.file not in self._open:
+            if path.is_symlink():
+                raise CheckpointException(f"{path} is a link; the files of a checkpoint are in its folder")
+            try:
+                found = load(path, mmap=True)
+            except FileNotFoundError:
+                raise CheckpointException(f"{path} is missing; {METADATA} names it") from None
+            except OSError as error:
+                raise CheckpointException(f"{path} cannot be read: {error.strerror or error}") from error
+            except (PTFileError, ValueError) as error:
+                raise CheckpointException(f"{path} was cut off or damaged: {reason(error)}") from error
+            self._open[stored.file] = found if isinstance(found, dict) else {}
+        part = self._open[stored.file].get(f"{stored.piece}")
+        if not isinstance(part, Tensor):
+            raise CheckpointException(f"{path} does not hold {stored.piece}, as {METADATA} says")
+        return part.array
+
+
+def why_not(folder: Path, name: str, error: OSError) -> str:
+    """One sentence about a file that could not be written."""
+    return why_not_written(folder / name, error)
+
+
+def _as_it_is(name: str, value: Any) -> Any:
+    return value
+
+
+def _digest(array: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).data.cast("B") if array.size else b"").hexdigest()
+
+
+def _text(content: Mapping[str, Any]) -> bytes:
+    """The same bytes for the same content, also after it was read."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

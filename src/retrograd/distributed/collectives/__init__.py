@@ -1,1 +1,0 @@
-"""Collectives, messages, and what is sent in them."""

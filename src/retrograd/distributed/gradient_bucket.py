@@ -1,0 +1,276 @@
+"""Gradient buckets: accumulation over shards, and GradBucket, the argument of communication hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor, wrap
+from .reduction_tree import merges, subtrees
+from .work import Future
+
+__all__ = ["GradBucket"]
+
+
+# ---- Buckets: gradients of a few megabytes of parameters in one piece of memory, added up over this worker's shards
+
+_Shape = tuple[int, ...]
+_Sum = np.ndarray | None  # None: zeros, as no shard so far has used the parameter
+
+BLOCK = 1 << 15  # numbers that are added while they are in the cache
+
+
+class Bucket:
+    """Neighbouring gradients of one dtype.
+
+    places: position of each gradient in the list of parameters -> its part of the memory.
+
+    Each parameter's gradients are added in the order of the tree (reduction_tree.py) as they come from the shards. What is given
+    is kept as it is, until it is added to something else or sent, and never changed.
+    """
+
+    def __init__(self, dtype: np.dtype, own: range, shards: int) -> None:
+        self.dtype, self.size = dtype, 0
+        self.places: dict[int, slice] = {}
+        self._own = own
+        self._merges = {shard: merges(shard, own, shards) for shard in own}
+        self.nodes = subtrees(own, shards)
+        self._rows: dict[int, np.ndarray] = {}
+        self._block = np.empty(0, dtype)
+        self.clear()
+
+    def append(self, position: int, size: int) -> None:
+        """Make room for one more gradient."""
+        self.places[position] = slice(self.size, self.size + size)
+        self.size += size
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin a new step."""
+        self._next = dict.fromkeys(self.places, self._own.start)  # the shard whose gradient is added next
+        self._partial: dict[int, list[_Sum]] = {position: [] for position in self.places}  # sums of subtrees so far
+        self._waiting: dict[int, dict[int, _Sum]] = {}  # gradients that have come before those of earlier shards
+        self._missing = len(self.places)  # parameters that wait for a shard
+
+    def add(self, shard: int, position: int, gradient: _Sum) -> bool:
+        """Add a parameter's gradient for one shard, of one axis; returns whether it was the last of the bucket."""
+        if shard != self._next[position]:
+            self._waiting.setdefault(position, {})[shard] = gradient
+            return False
+        self._add(shard, position, gradient)
+        waiting = self._waiting.get(position)
+        shard += 1
+        while waiting and shard in waiting:
+            self._add(shard, position, waiting.pop(shard))
+            shard += 1
+        self._next[position] = shard
+        if shard < self._own.stop:
+            return False
+        self._missing -= 1
+        return not self._missing
+
+    def end(self, shard: int) -> bool:
+        """Take what has not come from a shard as zeros; returns whether the bucket is complete by that."""
+        done = False
+        for position, coming in self._next.items():
+            if coming <= shard and shard not in self._waiting.get(position, ()):
+                done |= self.add(shard, position, None)
+        return done
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is of one parameter."""
+        return len(self.places) == 1
+
+    def sums(self, writable: bool = False) -> list[np.ndarray]:
+        """The sum of each of `nodes`, when all shards have been added. Unless they are to be `writable`, a gradient
+        that is the only one of its node and bucket stands here itself."""
+        return [self._of_node(depth, writable) for depth in range(len(self.nodes))]
+
+    def _of_node(self, depth: int, writable: bool) -> np.ndarray:
+        if self.is_single and not writable:
+            (sums,) = self._partial.values()
+            only = sums[depth]
+            if only is not None and only.flags.c_contiguous:
+                return only
+        row = self._row(depth)
+        for position, place in self.places.items():
+            own = self._partial[position][depth]
+            if own is None:
+                row[place] = 0
+            elif own.base is not row:
+                row[place] = own
+        return row
+
+    def give_away(self) -> None:
+        """Use other memory for the next step."""
+        self._rows.clear()
+        self.clear()
+
+    def _add(self, shard: int, position: int, gradient: _Sum) -> None:
+        """Add the next gradient of a parameter: to the sums of as many subtrees as end with it."""
+        sums, count = self._partial[position], self._merges[shard]
+        if not count:
+            sums.append(gradient)
+            return
+        operands = [*sums[-count:], gradient]
+        del sums[-count:]
+        if all(each is None for each in operands):
+            sums.append(None)
+            return
+        out = self._row(len(sums))[self.places[position]]
+        self._sum(operands, out)
+        sums.append(out)
+
+    def _sum(self, operands: Sequence[_Sum], out: np.ndarray) -> None:
+        """out = operands[0] + (operands[1] + (operands[2] + …)), block by block; out may be operands[0]."""
+        *others, last = [np.zeros(out.size, self.dtype) if each is None else each for each in operands]
+        if len(others) > 1 and self._block.size < min(out.size, BLOCK):
+            self._block = np.empty(min(self.size, BLOCK), self.dtype)
+        for low in range(0, out.size, BLOCK):
+            block = slice(low, low + BLOCK)
+            part = last[block]
+            for each in others[:0:-1]:
+                part = np.add(each[block], part, out=self._block[: part.size])
+            np.add(others[0][block], part, out=out[block])
+
+    def _row(self, depth: int) -> np.ndarray:
+        """The memory of sums at a depth of the stack."""
+        if depth not in self._rows:
+            self._rows[depth] = np.empty(self.size, self.dtype)
+        return self._rows[depth]
+
+
+def in_buckets(
+    shapes: Sequence[_Shape], dtypes: Sequence[np.dtype], own: range, shards: int, most: int
+) -> list[Bucket]:
+    """Buckets in the order in which they will be complete, as the last parameters have their gradients first.
+
+    A parameter of more than a quarter of `most` bytes has a bucket of its own, whose gradient is sent as it is. The
+    others share buckets of at most `most` bytes.
+    """
+    found: list[Bucket] = []
+    shared: dict[np.dtype, Bucket] = {}
+    for position in range(len(shapes) - 1, -1, -1):
+        dtype, size = dtypes[position], int(np.prod(shapes[position]))
+        alone = 4 * size * dtype.itemsize > most
+        bucket = None if alone else shared.get(dtype)
+        if bucket is None or (bucket.size and (bucket.size + size) * dtype.itemsize > most):
+            bucket = Bucket(dtype, own, shards)
+            found.append(bucket)
+            if not alone:
+                shared[dtype] = bucket
+        bucket.append(position, size)
+    return sorted(found, key=lambda bucket: min(bucket.places), reverse=True)
+
+
+# ---- The argument of DistributedDataParallel hooks: one bucket of gradients, with the names of torch.distributed ----
+
+
+class GradBucket:
+    """The gradients that this process has for some neighbouring parameters, in one piece of memory."""
+
+    def __init__(
+        self, buffer: Tensor, index: int, last: bool, parameters: Sequence[Tensor], places: Sequence[slice]
+    ) -> None:
+        self._buffer, self._index, self._last = buffer, index, last
+        self._parameters, self._places = list(parameters), list(places)
+
+    def index(self) -> int:
+        """Its number; buckets leave in this order, the last parameters first."""
+        return self._index
+
+    def is_last(self) -> bool:
+        """Whether it is the last one of a backward."""
+        return self._last
+
+    def buffer(self) -> Tensor:
+        """All gradients of the bucket, of one axis."""
+        return self._buffer
+
+    def set_buffer(self, tensor: Tensor) -> None:
+        """Replace ``buffer``."""
+        self._buffer = tensor
+
+    def parameters(self) -> list[Tensor]:
+        """The parameters, in the order of their gradients."""
+        return self._parameters
+
+    def gradients(self) -> list[Tensor]:
+        """The gradient of each parameter: views of ``buffer``."""
+        array = self._buffer.array
+        return [
+            wrap(array[place].reshape(parameter.array.shape))
+            for parameter, place in zip(self._parameters, self._places, strict=True)
+        ]
+
+
+class Hooked:
+    """The exchange of one bucket by a hook, for the reducer: see Exchange.
+
+    trained: the parameters. index: the number of the bucket, of `count`.
+    """
+
+    def __init__(
+        self, hook: Callable[..., Any], state: Any, trained: Sequence[Tensor], bucket: Bucket, index: int, count: int
+    ) -> None:
+        self._hook, self._state, self._bucket = hook, state, bucket
+        self._trained, self._index, self._last = trained, index, index == count - 1
+        self._total: np.ndarray | None = None  # what the hook has made
+        self._future: Any = None
+
+    def begin(self, scale: float, tag: int) -> None:
+        """Call the hook. Its result is taken as it is; the scale and the tag are the hook's business."""
+        (own,) = self._bucket.sums(writable=True)
+        places: Mapping[int, slice] = self._bucket.places
+        parameters = [self._trained[position] for position in places]
+        bucket = GradBucket(wrap(own), self._index, self._last, parameters, [*places.values()])
+        self._total, self._future = None, self._hook(self._state, bucket)
+        if not isinstance(self._future, Future):
+            raise TypeError(
+                f"register_comm_hook: the hook {_name(self._hook)} returned {type(self._future).__name__}, expected a "
+                "Future of a Tensor, such as work.get_future().then(...)"
+            )
+
+    def advance(self) -> bool:
+        """Go on as far as possible without waiting; returns whether it is done."""
+        return self._total is not None or bool(self._future.done() and self._store())
+
+    def wait(self) -> float:
+        """Wait for the end; returns the seconds that it took."""
+        start = perf_counter()
+        self._future.wait()
+        self._store()
+        return perf_counter() - start
+
+    def take(self) -> np.ndarray:
+        """The result, once; it is the caller's."""
+        total, self._total = self._total, None
+        assert total is not None
+        return total
+
+    def _store(self) -> bool:
+        """Store what the hook has made."""
+        if self._total is not None:
+            return True
+        found = self._future.value()
+        if isinstance(found, (list, tuple)) and len(found) == 1:
+            (found,) = found
+        if not isinstance(found, Tensor) or found.array.size != self._bucket.size:
+            raise TypeError(
+                f"register_comm_hook: the hook {_name(self._hook)} made {_kind(found)}, expected a Tensor of "
+                f"{self._bucket.size} elements, as bucket.buffer() has"
+            )
+        self._total = found.array.reshape(-1).astype(self._bucket.dtype)
+        return True
+
+
+def _name(hook: Any) -> str:
+    return getattr(hook, "__name__", repr(hook))
+
+
+def _kind(value: Any) -> str:
+    return f"a Tensor of shape {value.array.shape}" if isinstance(value, Tensor) else type(value).__name__

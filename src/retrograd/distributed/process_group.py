@@ -1,0 +1,390 @@
+"""ProcessGroup: communicators, matching of collective calls across ranks, and waiting with a timeout.
+
+Ranks that call different collectives, or the same one with other shapes, would wait forever or read the wrong memory.
+A row of fixed length tells them apart first.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Self
+
+import numpy as np
+
+from ..engine.call_site import line_of, user_place
+from . import mpi
+from .errors import DistError, DistNetworkError, WorkerLostError
+from .mpi import has_a_core
+
+__all__ = ["ProcessGroup"]
+
+
+# ---- Descriptions of collectives, which the processes exchange before they enter one --------------------------------
+
+_CALL, _PLACE = 160, 96  # bytes of a row: the call, and the user's line
+
+
+@dataclass(frozen=True)
+class Entered:
+    """The `number`-th collective of a group: its `call` with shapes and options, and the user's line."""
+
+    number: int
+    call: str
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.call} (collective {self.number}, at {self.place})"
+
+    def row(self) -> np.ndarray:
+        """The row of bytes for the other ranks."""
+        text = f"{self.number}\n{self.call}".encode()[:_CALL].ljust(_CALL, b"\0")
+        return np.frombuffer(text + self.place.encode()[-_PLACE:].ljust(_PLACE, b"\0"), np.uint8)
+
+    @classmethod
+    def of_row(cls, row: np.ndarray) -> Self:
+        number, _, call = _text(row[:_CALL]).partition("\n")
+        return cls(int(number), call, _text(row[_CALL:]))
+
+
+def enter(number: int, call: str) -> Entered:
+    """The collective that the user's current line calls."""
+    place = user_place()
+    return Entered(number, call, f"{os.path.basename(place[0].co_filename)}:{line_of(place)}")
+
+
+def all_equal(rows: np.ndarray) -> bool:
+    """Whether the rows of all ranks are those of the same call."""
+    calls = rows[:, :_CALL]
+    return bool((calls == calls[0]).all())
+
+
+def calls(rows: np.ndarray) -> list[str]:
+    """The call of each rank."""
+    return [Entered.of_row(row).call for row in rows]
+
+
+def difference(rows: np.ndarray) -> str:
+    """Describe each call with the ranks that make it."""
+    groups: dict[str, list[int]] = {}
+    for rank, row in enumerate(rows):
+        groups.setdefault(f"{Entered.of_row(row)}", []).append(rank)
+    return "; ".join(f"{ranks_text(ranks)} {call}" for call, ranks in groups.items())
+
+
+def ranks_text(ranks: list[int]) -> str:
+    """ "rank 3", "ranks 0, 2" or "ranks 0 to 5"."""
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    if len(ranks) > 2 and ranks == list(range(ranks[0], ranks[-1] + 1)):
+        return f"ranks {ranks[0]} to {ranks[-1]}"
+    return f"ranks {', '.join(map(str, ranks))}"
+
+
+def _text(part: np.ndarray) -> str:
+    return part.tobytes().rstrip(b"\0").decode(errors="replace")
+
+
+# ---- Waiting for requests: with a limit of time, and with an answer for whoever asks what this process waits for ----
+
+_SPIN = {True: 5e-3, False: 2e-4}  # seconds of asking again and again before it sleeps; True: each worker has a core
+_LONGEST_SLEEP = 1e-3
+_TIMEOUT = timedelta(minutes=30)
+_LISTEN_EVERY = 0.02
+_GRACE = 1.0  # seconds for the others to answer
+_QUESTION, _ANSWER = 1, 2  # tags
+
+
+def wait(
+    group: ProcessGroup,
+    requests: Sequence[Any],
+    entered: Entered,
+    status: Any = None,
+    timeout: float | None = None,
+    agreeing: bool = False,
+) -> float:
+    """Wait until all of MPI's `requests` are done; returns the seconds that it took. `status`: what MPI says of the
+    last one. The others are as for ``wait_until``.
+
+    Raises:
+        As wait_until.
+    """
+    pending = list(requests)
+
+    def done() -> bool:
+        # one by one: the errors of several at once do not say that a process has died
+        pending[:] = [request for request in pending if not request.Test(status)]
+        return not pending
+
+    return wait_until(group, done, entered, timeout, agreeing)
+
+
+def wait_until(
+    group: ProcessGroup,
+    done: Callable[[], object],
+    entered: Entered,
+    timeout: float | None = None,
+    agreeing: bool = False,
+) -> float:
+    """Wait until done() is true; returns the seconds that it took. `timeout`: seconds, those of the group for None.
+    `agreeing`: what is waited for goes on when processes have died, and only what it says itself counts, which is the
+    same in all that live.
+
+    Raises:
+        DistNetworkError: it took longer than the timeout; the message names the ranks that are missing.
+        WorkerLostError: a process has died. DistBackendError: MPI reports something else.
+    """
+    start = now = time.perf_counter()
+    listen, sleep, spin = start + _LISTEN_EVERY, 5e-5, _SPIN[has_a_core()]
+    with mpi.errors(entered):
+        while not done():
+            now = time.perf_counter()
+            if now - start < spin:
+                os.sched_yield()
+                continue
+            time.sleep(sleep)
+            sleep = min(1.5 * sleep, _LONGEST_SLEEP)
+            if now > listen:
+                listen = now + _LISTEN_EVERY
+                try:
+                    _answer(group, entered)
+                except mpi.load().Exception:
+                    if not agreeing:
+                        raise
+                if now - start > (group.timeout if timeout is None else timeout):
+                    mpi.misses_others()
+                    raise _late(group, entered, now - start)
+    return time.perf_counter() - start
+
+
+def _answer(group: ProcessGroup, entered: Entered) -> None:
+    """Tell the ranks that ask which collective this one waits in."""
+    library, comm = mpi.load(), group.control
+    status = library.Status()
+    while comm.Iprobe(tag=_QUESTION, status=status):
+        asking = status.Get_source()
+        comm.Recv(np.empty(0, np.uint8), asking, _QUESTION)
+        group.unfinished.append(comm.Isend(entered.row(), asking, _ANSWER))
+
+
+def _late(group: ProcessGroup, entered: Entered, seconds: float) -> DistNetworkError:
+    """Says which of the other ranks are missing, and what the others wait for."""
+    others = [rank for rank in range(group.size()) if rank != group.rank()]
+    answers: dict[int, Entered] = {}
+    with suppress(mpi.load().Exception):  # one has died as well
+        _ask(group, entered, others, answers)
+    parts = []
+    for rank in others:
+        if rank in answers:
+            parts.append(f"rank {rank} waits in {answers[rank]}")
+        else:
+            last = group.last.get(rank)
+            parts.append(
+                f"rank {rank} has not entered it and does not answer: it is stopped, or busy in other code"
+                + (f"; its last collective was {last}" if last else "")
+            )
+    return DistNetworkError(f"{entered} waited {seconds:.0f} s: {'; '.join(parts)}")
+
+
+def _ask(group: ProcessGroup, entered: Entered, others: Sequence[int], answers: dict[int, Entered]) -> None:
+    """Ask the other ranks what they wait in."""
+    comm = group.control
+    group.unfinished += [comm.Isend(np.empty(0, np.uint8), rank, _QUESTION) for rank in others]
+    rows = {rank: np.empty_like(entered.row()) for rank in others}
+    waiting = {rank: comm.Irecv(rows[rank], rank, _ANSWER) for rank in others}
+    end = time.perf_counter() + _GRACE
+    while waiting and time.perf_counter() < end:
+        _answer(group, entered)
+        for rank in [rank for rank, request in waiting.items() if request.Test()]:
+            del waiting[rank]
+            answers[rank] = Entered.of_row(rows[rank])
+        time.sleep(_LONGEST_SLEEP)
+    for request in waiting.values():
+        request.Cancel()
+
+
+def as_seconds(caller: str, timeout: Any) -> float:
+    """A timeout in seconds, 30 minutes for None; ValueError if it is none."""
+    value = _TIMEOUT if timeout is None else timeout
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise ValueError(f"{caller}: timeout={timeout!r} must be a timedelta or a number of seconds above 0")
+    return float(seconds)
+
+
+# ---- A process group: the processes that take part in a collective, and their communicators -------------------------
+
+
+class _Thread(threading.local):
+    shards = 0  # for how many shards, at most, a process runs a module one by one; 0: it runs none
+
+
+thread = _Thread()
+
+
+@contextmanager
+def for_each_of(shards: int) -> Iterator[None]:
+    """Within the block this thread runs a module for one of up to so many shards of a process: collectives are refused,
+    which would be called once for each."""
+    before, thread.shards = thread.shards, shards
+    try:
+        yield
+    finally:
+        thread.shards = before
+
+
+class ProcessGroup:
+    """Processes that take part in collectives together, numbered from 0.
+
+    `timeout`: seconds that a collective may wait. `is_world`: it has all processes.
+    """
+
+    def __init__(self, comm: Any, ranks: Sequence[int], timeout: float, recoverable: bool | None = None) -> None:
+        self.comm = comm  # MPI's communicator; None for this process alone
+        self.control: Any = None if comm is None else comm.Dup()  # what the ranks tell each other about collectives
+        self.ranks = list(ranks)  # in the world
+        self.timeout = timeout
+        self.is_world = False
+        self.count = 0  # collectives so far
+        self.last: dict[int, Entered] = {}  # of each rank, the last collective that it entered
+        self.unfinished: list[Any] = []  # answers under way
+        self._others: list[Any] = []  # communicators made by `duplicate`
+        self._lanes: dict[int, Any] = {}
+        self.recoverable = (comm is not None and _recovers(comm)) if recoverable is None else recoverable
+
+    def rank(self) -> int:
+        """The number of this process in the group."""
+        return 0 if self.comm is None else int(self.comm.Get_rank())
+
+    def size(self) -> int:
+        """The number of processes."""
+        return len(self.ranks)
+
+    def name(self) -> str:
+        """The backend."""
+        return "mpi"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ProcessGroup:
+        """Itself: a copy of a layer that has a group is in the same group."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"<ProcessGroup of {self.size()} processes, this is rank {self.rank()}>"
+
+    def duplicate(self) -> Any:
+        """Another communicator of the same processes; None for this process alone."""
+        if self.comm is None:
+            return None
+        with mpi.errors("the communicators of a trainer"):
+            self._others.append(self.comm.Dup())
+        return self._others[-1]
+
+    def lane(self, number: int) -> Any:
+        """A communicator for collectives that are always begun in one order, apart from those of other lanes."""
+        if number not in self._lanes:
+            self._lanes[number] = self.duplicate()
+        return self._lanes[number]
+
+    def revoke(self) -> None:
+        """Make the collectives under way fail in all processes, after one has died."""
+        if self.comm is not None and self.recoverable:
+            for comm in (*self._others, self.control, self.comm):
+                comm.Revoke()
+
+    def all_agree(self, value: bool) -> bool:
+        """Whether the value is true in all processes and none has died; the answer is the same in all that live.
+
+        Raises:
+            DistNetworkError: a process did not come in time.
+        """
+        if self.comm is None or not self.recoverable:
+            return value
+        flag = np.array([value], np.intc)
+        entered = enter(self.count, "the agreement that all have done a step")
+        try:
+            with mpi.errors(entered):
+                request = self.comm.Iagree(flag)
+            wait(self, [request], entered, agreeing=True)
+        except WorkerLostError:
+            return False
+        self.all_entered(entered)
+        return bool(flag[0])
+
+    def of_the_living(self) -> ProcessGroup:
+        """The group of the processes that are still there; all of them call it."""
+        mpi.give_up()
+        comm = self.comm
+        while True:
+            comm = comm.Shrink()
+            found = np.empty(comm.Get_size(), np.int64)
+            made = None
+            try:
+                comm.Allgather(np.array([self.ranks[self.rank()]]), found)
+                made = ProcessGroup(comm, found.tolist(), self.timeout, recoverable=True)
+            except mpi.load().Exception:
+                comm.Revoke()  # another one has died meanwhile
+            if _agree(comm, made is not None) and made is not None:
+                return made
+
+    def agree(self, call: str) -> Entered:
+        """Tell the others which collective comes, and make sure that it is the same for all.
+
+        Raises:
+            DistError: it is not; the message says who calls what. Or a module calls it that runs shard by shard.
+            DistNetworkError: a rank did not come in time. WorkerLostError: one has died.
+        """
+        if thread.shards > 1:
+            raise DistError(
+                f"{call} is called within the module of a DistributedDataParallel, which runs once for each shard, of "
+                f"which a process has up to {thread.shards}; pass reproducible=False, with which it runs once"
+            )
+        if self.comm is None:
+            self.count += 1
+            return enter(self.count, call)
+        entered, rows = self.say(call)
+        if not all_equal(rows):
+            raise DistError(f"the processes call different collectives, or with other arguments: {difference(rows)}")
+        self.all_entered(entered)
+        return entered
+
+    def say(self, call: str) -> tuple[Entered, np.ndarray]:
+        """Tell the others, which there must be, what this process is about to do; returns that, and the rows of all.
+
+        Raises:
+            DistNetworkError: a rank did not come in time. WorkerLostError: one has died.
+        """
+        self.count += 1
+        entered = enter(self.count, call)
+        row = entered.row()
+        rows = np.empty((self.size(), row.size), np.uint8)
+        with mpi.errors(entered):
+            request = self.control.Iallgather(row, rows)
+        wait(self, [request], entered)
+        return entered, rows
+
+    def all_entered(self, entered: Entered) -> None:
+        """All ranks have entered this collective."""
+        if self.is_world:
+            mpi.heard_from_all()
+        self.last = dict.fromkeys(range(self.size()), entered)
+
+
+def _recovers(comm: Any) -> bool:
+    """Whether this MPI can go on after the death of a process (ULFM)."""
+    try:
+        return _agree(comm, True)
+    except (NotImplementedError, AttributeError):
+        return False
+
+
+def _agree(comm: Any, value: bool) -> bool:
+    """Whether it is true in all processes, and none has died."""
+    try:
+        return bool(comm.Agree(int(value)))
+    except mpi.load().Exception:
+        return False

@@ -1,0 +1,371 @@
+"""Reducer: all-reduces gradient buckets while the backward pass runs.
+
+Halving and doubling: neighbours exchange halves of their sums and add, then quarters with the next neighbours, and so
+on; then the totals go back the same way. With p workers that are log₂ p rounds each way, and the sums that meet are
+those of the fixed tree. It needs a power of 2 of workers, each with one whole subtree. Otherwise each worker receives
+one part of every worker's sums, adds them in the order of the tree, and sends the total of its part to all.
+
+Source: R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of Collective Communication Operations in MPICH", 2005.
+
+Buckets leave in a fixed order, each as soon as all shards of this worker have completed it; between the backwards of
+operators `advance` looks after those that are under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import mpi
+from .errors import DistError
+from .gradient_bucket import BLOCK, Bucket, Hooked, in_buckets
+from .process_group import ProcessGroup, enter, ranks_text, wait_until
+from .reduction_tree import Node, add_up, share, subtrees
+
+# ---- The exchange of a bucket: from the sums of each worker to the sum of all, while the workers compute on ---------
+
+
+class Exchange:
+    """The sum of one bucket over all workers, times `scale`.
+
+    `begin` may be called when the bucket's sums are complete.
+    """
+
+    def __init__(self, group: ProcessGroup, comm: Any, shards: int, bucket: Bucket) -> None:
+        self._comm, self._shards, self._bucket = comm, shards, bucket
+        self._workers, self._rank = group.size(), group.rank()
+        self._nodes: list[list[Node]] = [
+            subtrees(share(shards, self._workers, rank), shards) for rank in range(self._workers)
+        ]
+        self._halves = halves(self._workers, shards)
+        bounds = [rank * bucket.size // self._workers for rank in range(self._workers + 1)]
+        self._parts = [slice(low, high) for low, high in pairwise(bounds)]  # each worker adds one
+        self._received = np.empty((bucket.size + 1) // 2 if self._halves else 0, bucket.dtype)
+        self._total = np.empty(0, bucket.dtype)
+        self._rounds: Iterator[list[Any]] = iter(())
+        self._requests: list[Any] | None = None
+        self._scale = bucket.dtype.type(1)
+        self._tag = 0
+
+    def begin(self, scale: float, tag: int) -> None:
+        """Send this worker's sums; all workers use the same tag."""
+        self._scale, self._tag = self._bucket.dtype.type(scale), tag
+        self._total = np.empty(self._bucket.size, self._bucket.dtype)
+        if self._workers == 1:
+            self._rounds = self._alone()
+        elif self._halves:
+            self._rounds = self._halving()
+        else:
+            self._rounds = self._all_to_all()
+        self._next()
+
+    def advance(self) -> bool:
+        """Go on as far as possible without waiting; returns whether it is done."""
+        while self._requests is not None:
+            self._requests = [request for request in self._requests if not request.Test()]
+            if self._requests:
+                return False
+            self._next()
+        return True
+
+    def take(self) -> np.ndarray:
+        """The result, once; it is the caller's."""
+        total, self._total = self._total, self._total[:0].copy()
+        return total
+
+    def _next(self) -> None:
+        """Use what has arrived, and begin what follows."""
+        self._requests = next(self._rounds, None)
+
+    # ---- the rounds: each yields the requests that must be done before the next one ----------------------------------
+
+    def _alone(self) -> Iterator[list[Any]]:
+        (own,) = self._bucket.sums()
+        if self._scale == 1 and self._bucket.is_single:
+            self._bucket.give_away()
+            self._total = own
+        else:
+            self._scaled_sum(own, None, self._total)
+        yield from ()
+
+    def _halving(self) -> Iterator[list[Any]]:
+        low, high, (sums,) = 0, self._bucket.size, self._bucket.sums()
+        total, kept, distance = self._total, [], 1
+        while distance < self._workers:
+            cut = (low + high) // 2
+            lower, upper = slice(low, cut), slice(cut, high)
+            mine, others = (upper, lower) if self._rank & distance else (lower, upper)
+            kept.append((distance, mine, others))
+            received = self._received[: mine.stop - mine.start]
+            other = self._rank ^ distance
+            yield [self._receive(received, other), self._send(sums[others], other)]
+            low, high, distance = mine.start, mine.stop, 2 * distance
+            if distance < self._workers:
+                np.add(sums[mine], received, out=total[mine])
+                sums = total
+            else:
+                self._scaled_sum(sums[mine], received, total[mine])
+        for distance, mine, others in reversed(kept):
+            other = self._rank ^ distance
+            yield [self._receive(total[others], other), self._send(total[mine], other)]
+
+    def _all_to_all(self) -> Iterator[list[Any]]:
+        sums, mine, total = self._bucket.sums(), self._parts[self._rank], self._total
+        others = [rank for rank in range(self._workers) if rank != self._rank]
+        found = {node: each[mine].copy() for node, each in zip(self._nodes[self._rank], sums, strict=True)}
+        requests = []
+        for rank in others:
+            for node in self._nodes[rank]:
+                found[node] = np.empty_like(total[mine])
+                requests.append(self._receive(found[node], rank))
+        # messages from one worker arrive in the order in which they were sent
+        requests += [self._send(each[self._parts[rank]], rank) for rank in others for each in sums]
+        yield requests
+        self._scaled_sum(add_up(found, self._shards), None, total[mine])
+        requests = [self._receive(total[self._parts[rank]], rank) for rank in others]
+        yield requests + [self._send(total[mine], rank) for rank in others]
+
+    def _receive(self, memory: np.ndarray, rank: int) -> Any:
+        return self._comm.Irecv(memory, rank, self._tag)
+
+    def _send(self, memory: np.ndarray, rank: int) -> Any:
+        return self._comm.Isend(memory, rank, self._tag)
+
+    def _scaled_sum(self, left: np.ndarray, right: np.ndarray | None, out: np.ndarray) -> None:
+        """out = (left + right) · scale"""
+        for low in range(0, left.size, BLOCK):
+            block = slice(low, low + BLOCK)
+            part = left[block] if right is None else np.add(left[block], right[block], out=out[block])
+            if self._scale != 1 or right is None:
+                np.multiply(part, self._scale, out=out[block])
+
+
+def halves(workers: int, shards: int) -> bool:
+    """Whether neighbours that add, then neighbours of those, and so on, add as the fixed tree does."""
+    if workers == 1 or workers & (workers - 1):
+        return False
+    owners = [share(shards, workers, rank) for rank in range(workers)]
+    together = 1
+    while together <= workers:
+        for first in range(0, workers, together):
+            if len(subtrees(range(owners[first].start, owners[first + together - 1].stop), shards)) != 1:
+                return False
+        together *= 2
+    return True
+
+
+# ---- The reducer: gradients of shards go in, the sums over all workers come out -------------------------------------
+
+_TAGS = 32_768  # that every MPI has
+
+
+class Channel:
+    """A communicator for exchanges, of which one follows the other. what: is exchanged, for messages.
+
+    `starts`: of exchanges so far. `unfinished`: what has not been taken to its end; messages may still arrive there.
+    """
+
+    def __init__(self, group: ProcessGroup, what: str) -> None:
+        self.group, self.what = group, what
+        self.comm = group.duplicate()
+        self.starts = 0
+        self.unfinished: list[Any] = []
+
+
+class Reducer:
+    """Sums of the gradients of some parameters over all shards of all workers.
+
+    parameters: their arrays. shards: how many there are in all. most: bytes of a bucket.
+    hooked: makes the exchange of each bucket, with its number and how many there are, in place of ours. before: what
+        this one takes the place of.
+
+    `waited`: seconds that this worker has waited for the others since the reducer was made.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        parameters: Sequence[np.ndarray],
+        shards: int,
+        most: int,
+        hooked: Callable[[Bucket, int, int], Hooked] | None = None,
+        before: Reducer | None = None,
+    ) -> None:
+        self.channel, self._shards, self._hooked = channel, shards, hooked
+        group = channel.group
+        self.own = share(shards, group.size(), group.rank())
+        self.kinds = [(each.shape, each.dtype) for each in parameters]
+        shapes, dtypes = zip(*self.kinds, strict=True)
+        # a hook sees each gradient in the order of its shape
+        orders = orders_in_memory(channel, parameters) if hooked is None else [None] * len(shapes)
+        self._turns = [_Turn.of(shape, order) for shape, order in zip(shapes, orders, strict=True)]
+        self._buckets = in_buckets(shapes, dtypes, self.own, shards, most)
+        self._home = {position: k for k, bucket in enumerate(self._buckets) for position in bucket.places}
+        self._exchanges: list[Any] = []
+        self._used = np.zeros(len(parameters) + 4, np.int32)  # flags, the number of the step, and that of the exchange
+        self._complete: list[bool] = []
+        self._begun = self._number = 0
+        self._finished = True
+        self._scale = 1.0
+        self.waited: float = 0.0 if before is None else before.waited
+        if before is not None:
+            before.leave()
+
+    def start(self, scale: float, number: int) -> None:
+        """Begin a step; the sums will be multiplied by `scale`. number: of the step, the same in all workers."""
+        self.leave()
+        if not self._exchanges:
+            self._exchanges = [self._exchange(index, bucket) for index, bucket in enumerate(self._buckets)]
+        self.channel.starts += 1
+        self._scale, self._number, self._begun, self._finished = scale, number, 0, False
+        self._used[:] = 0
+        self._complete = [False] * len(self._buckets)
+        for bucket in self._buckets:
+            bucket.clear()
+
+    def leave(self) -> None:
+        """Leave a step that has ended by an error. What was sent may still arrive: its memory is kept."""
+        if self._begun and not self._finished:
+            self.channel.unfinished += self._exchanges
+            self._exchanges = []
+
+    def add(self, shard: int, position: int, gradient: np.ndarray, alone: bool = True) -> None:
+        """The gradient of one parameter for one of this worker's shards. Nothing is sent here.
+
+        alone: nobody else holds its memory, so that it can be kept without a copy until it is sent.
+        """
+        home, turn = self._home[position], self._turns[position]
+        self._used[position] = 1
+        turned = gradient if turn is None else gradient.transpose(turn.order)
+        flat = turned.reshape(-1) if alone else turned.flatten()
+        self._complete[home] |= self._buckets[home].add(shard, position, flat)
+
+    def end(self, shard: int) -> None:
+        """A shard has no further gradients."""
+        for home, bucket in enumerate(self._buckets):
+            self._complete[home] |= bucket.end(shard)
+
+    def advance(self) -> None:
+        """Send the buckets that are complete, in order, and look after those under way."""
+        begun = self._begun
+        if not begun and not self._complete[0]:
+            return
+        with mpi.errors(self.channel.what):
+            while begun < len(self._buckets) and self._complete[begun]:
+                tag = (self.channel.starts * len(self._buckets) + begun) % _TAGS
+                self._exchanges[begun].begin(self._scale, tag)
+                begun += 1
+            self._begun = begun
+            for exchange in self._exchanges[:begun]:
+                # hooks go on in order, so that their collectives have one in all workers
+                if not exchange.advance() and self._hooked is not None:
+                    return
+
+    def finish(self) -> list[np.ndarray | None]:
+        """Wait for the others: the sum for each parameter; None for what no shard of any worker has used.
+
+        Raises:
+            DistError: the workers do not do the same step. DistNetworkError: one did not come in time.
+            WorkerLostError: one has died.
+        """
+        self.advance()
+        channel, used = self.channel, self._used
+        group = channel.group
+        if group.comm is not None:
+            used[-4:] = self._number, -self._number, channel.starts, -channel.starts
+            with mpi.errors(channel.what):
+                request = channel.comm.Iallreduce(mpi.load().IN_PLACE, used, mpi.load().MAX)
+
+            def all_are_here() -> bool:
+                self.advance()
+                return bool(request.Test())
+
+            self._wait(all_are_here)
+            if used[-4] != -used[-3] or used[-2] != -used[-1]:
+                raise self._out_of_step()
+        if self._hooked is None:
+            self._wait(self._all_done)
+        else:
+            with mpi.errors(channel.what):
+                self.waited += sum(exchange.wait() for exchange in self._exchanges)
+        found: list[np.ndarray | None] = [None] * len(self.kinds)
+        for bucket, exchange in zip(self._buckets, self._exchanges, strict=True):
+            total = exchange.take()
+            for position, place in bucket.places.items():
+                # a hook may add what it has not sent before
+                if used[position] or (self._hooked is not None and total[place].any()):
+                    found[position] = self._shaped(position, total[place])
+            bucket.clear()
+        self._finished = True
+        return found
+
+    def _shaped(self, position: int, flat: np.ndarray) -> np.ndarray:
+        """Return a flat gradient of a bucket in the shape of its parameter."""
+        turn = self._turns[position]
+        if turn is None:
+            return flat.reshape(self.kinds[position][0])
+        return flat.reshape(turn.shape).transpose(turn.back)
+
+    def _wait(self, done: Callable[[], bool]) -> None:
+        """Wait until done() is true; often it is at once."""
+        channel = self.channel
+        with mpi.errors(channel.what):
+            if done():
+                return
+        self.waited += wait_until(channel.group, done, enter(channel.group.count, channel.what))
+
+    def _all_done(self) -> bool:
+        done = [exchange.advance() for exchange in self._exchanges]  # each of them
+        return all(done)
+
+    def _exchange(self, index: int, bucket: Bucket) -> Any:
+        if self._hooked is not None:
+            return self._hooked(bucket, index, len(self._buckets))
+        return Exchange(self.channel.group, self.channel.comm, self._shards, bucket)
+
+    def _out_of_step(self) -> DistError:
+        """Says which workers do which step. All of them come here."""
+        group = self.channel.group
+        own = np.array([self._number, self.channel.starts], np.int64)
+        table = np.empty((group.size(), 2), np.int64)
+        with mpi.errors(self.channel.what):
+            self.channel.comm.Allgather(own, table)
+        steps: dict[tuple[int, ...], list[int]] = {}
+        for rank, row in enumerate(table):
+            steps.setdefault(tuple(row.tolist()), []).append(rank)
+        each = [f"{ranks_text(ranks)} at number {n}, exchange {k}" for (n, k), ranks in steps.items()]
+        return DistError(
+            f"{self.channel.what}: the processes are not at the same step: {'; '.join(each)}; one of them has left out "
+            "a forward or a backward that the others have done: all must call the model, and backward, equally often"
+        )
+
+
+class _Turn(NamedTuple):
+    """order: of the axes of a gradient in its bucket, with the extents `shape`; back: their order from there."""
+
+    order: tuple[int, ...]
+    shape: tuple[int, ...]
+    back: tuple[int, ...]
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], order: tuple[int, ...] | None) -> _Turn | None:
+        """None for the order of the shape."""
+        if order is None or order == tuple(range(len(order))):
+            return None
+        return cls(order, tuple(shape[axis] for axis in order), tuple(np.argsort(order).tolist()))
+
+
+def orders_in_memory(channel: Channel, parameters: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
+    """The axes of each parameter in the order in which they lie in memory, in which a gradient is copied fast.
+
+    They are those of the first process: another one may have read its weights from elsewhere.
+    """
+    table = np.array([axis for each in parameters for axis in np.argsort(each.strides, kind="stable")[::-1]], np.int64)
+    if channel.comm is not None:
+        with mpi.errors(channel.what):
+            channel.comm.Bcast(table)
+    ends = np.cumsum([each.ndim for each in parameters])[:-1]
+    return [tuple(part.tolist()) for part in np.split(table, ends)]

@@ -1,0 +1,531 @@
+"""ShardedLoader and ShardedTrainer: fault-tolerant training with results independent of the number of processes.
+
+A shard reads and writes the entries of its own samples alone. After the step each process has those of all, so any
+process can go on with any shard.
+
+A step computes the gradients of the shards that this process has, adds those of all in the fixed tree, and changes the
+weights only when every process has said that it has the sum. When a process dies, the others hear of it in one of their
+collectives, leave the group of those with the dead one, share its shards among themselves, and do the step again. Since
+shards do not depend on the number of processes, the weights are the same bits as if nothing had happened.
+
+Source: W. Bland et al., "Post-failure recovery of MPI communication capability", 2013 (User-Level Failure Mitigation).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from time import perf_counter
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..data.fetch import Fetcher
+from ..data.loader import DataLoader
+from ..engine.aliasing import mark
+from ..engine.backward_pass import grad_early
+from ..engine.grad_mode import enable_grad
+from ..engine.gradients import deliver
+from ..engine.hooks import run_leaf_hooks, run_post_hooks
+from ..engine.tensor import Tensor, wrap
+from ..nn.module import Module
+from ..ops.random.random import default_generator
+from . import checkpoint as checkpoints
+from . import mpi
+from .batch_shards import bounds
+from .data_parallel import MOST_BYTES, begin_alike, checked_seed, checked_shards
+from .errors import WorkerLostError
+from .module_state import BufferAverage, floats_of, pack, parts_of
+from .object_collectives import from_root
+from .optim import ZeroRedundancyOptimizer
+from .process_group import ProcessGroup, enter, wait
+from .reducer import Channel, Reducer
+from .reduction_tree import share
+from .shard_runner import run_shards
+from .world import member, replace_world, world
+
+__all__ = ["ShardedBatch", "ShardedLoader", "ShardedTrainer"]
+
+
+# ---- ShardedLoader: the batches of a dataset as shards, of which each process loads its own -------------------------
+
+
+class ShardedBatch:
+    """One batch of all processes together. ``batch[k]`` loads shard k; it is the same in every process.
+
+    sizes: the number of samples of each shard.
+    """
+
+    def __init__(self, sizes: Sequence[int], load: Callable[[int], Any]) -> None:
+        self.sizes, self._load = np.array(sizes, np.int64), load
+
+    def __len__(self) -> int:
+        """The number of shards."""
+        return len(self.sizes)
+
+    def __getitem__(self, shard: int) -> Any:
+        return self._load(shard)
+
+    @property
+    def samples(self) -> int:
+        """The number of samples of the whole batch."""
+        return int(self.sizes.sum())
+
+
+class ShardedLoader(DataLoader):
+    """A DataLoader whose batches are those of all processes together, each a ``ShardedBatch``.
+
+    batch_size: samples in the whole batch, whatever the number of processes. shards: into how many pieces it is cut.
+    The order, and the random numbers of each shard, come from ``seed``, so they are the same for any number of
+    processes. dataset, shuffle, sampler, collate_fn, drop_last: as for DataLoader.
+
+    Raises:
+        As DataLoader; ValueError: shards is not a positive int, or there are more processes than samples.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        sampler: Any = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        drop_last: bool = False,
+        *,
+        shards: int = 8,
+        generator: np.random.Generator | None = None,
+        seed: int | None = None,
+    ) -> None:
+        if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
+            raise ValueError(f"ShardedLoader: shards={shards!r} must be a positive int")
+        if generator is None and seed is None:
+            seed = 0
+        super().__init__(
+            dataset,
+            batch_size,
+            shuffle,
+            sampler,
+            collate_fn=collate_fn,
+            drop_last=drop_last,
+            generator=generator,
+            seed=seed,
+        )
+        self.shards = shards
+        found = world()
+        if found is not None and hasattr(dataset, "__len__") and len(dataset) < found[0] > 1:
+            raise ValueError(
+                f"ShardedLoader: there are more processes than samples, {found[0]} and {len(dataset)}; "
+                f"start at most {max(len(dataset), 1)}"
+            )
+
+    def __iter__(self) -> Iterator[ShardedBatch]:
+        order, seed, _ = self._order()
+        fetcher = Fetcher(self.dataset, self.collate_fn, self.batch_size, self.drop_last)
+        fetcher.start(seed)
+        for number, indices in enumerate(order, self._position):
+            self._position += 1
+            if not self._drew:
+                self._drew = True
+                self._generator.integers(2**63)  # the next epoch gets different numbers
+            yield self._batch(fetcher, number, indices)
+        self._position, self._drew, self._epoch_start = 0, False, None
+
+    def _batch(self, fetcher: Fetcher, number: int, indices: Sequence[int]) -> ShardedBatch:
+        cuts = bounds(len(indices), self.shards)
+
+        def load(shard: int) -> Any:
+            return fetcher.fetch(number * self.shards + shard, indices[cuts[shard] : cuts[shard + 1]])[0]
+
+        return ShardedBatch(np.diff(cuts).tolist(), load)
+
+
+# ---- States that a network hands on from batch to batch, in buffers that have an entry for each sample of a batch
+
+
+class Carried:
+    """Some buffers of a model.
+
+    axes: the name of each buffer -> the axis along which its entries belong to the samples of a batch, in their order.
+
+    Raises:
+        ValueError: the model has no such buffer, or it no such axis.
+    """
+
+    def __init__(self, model: Module, axes: Mapping[str, int]) -> None:
+        buffers = dict(model.named_buffers())
+        for name, axis in axes.items():
+            if name not in buffers or not 0 <= axis < buffers[name].array.ndim:
+                shapes = {key: tensor.array.shape for key, tensor in buffers.items()}
+                raise ValueError(f"carried: axis {axis} of {name!r} must be one of a buffer; the model has {shapes}")
+        self._names, self._axes = [*axes], [*axes.values()]
+        self._tensors = [buffers[name] for name in axes]
+        self._made: tuple[ProcessGroup, Reducer] | None = None
+        self._left: dict[int, list[np.ndarray]] = {}  # of each shard of this process, zeros and its own entries
+        self._totals: list[np.ndarray | None] = []
+
+    def around(self, batch: ShardedBatch, loss: Callable[..., Any]) -> tuple[ShardedBatch, Callable[..., Any]]:
+        """The batch and the loss of a step in which the model sees the entries of the shard under way.
+
+        Raises:
+            ValueError: the batch has more samples than a buffer has entries.
+        """
+        for name, axis, tensor in zip(self._names, self._axes, self._tensors, strict=True):
+            if batch.samples > tensor.array.shape[axis]:
+                raise ValueError(
+                    f"carried buffer {name} has {tensor.array.shape[axis]} entries along axis {axis}, and "
+                    f"the batch {batch.samples} samples"
+                )
+        cuts = np.concatenate([[0], np.cumsum(batch.sizes)])
+        self._left = {}
+        under_way = 0
+
+        def load(shard: int) -> Any:
+            nonlocal under_way
+            under_way = shard
+            return batch[shard]
+
+        def of_shard(*loaded: Any) -> Any:
+            whole = [tensor.array for tensor in self._tensors]
+            places = [self._place(axis, cuts[under_way], cuts[under_way + 1]) for axis in self._axes]
+            try:
+                for tensor, old, place in zip(self._tensors, whole, places, strict=True):
+                    tensor.array = old[place].copy()
+                result = loss(*loaded)
+                found = [np.zeros_like(old) for old in whole]
+                for tensor, new, place in zip(self._tensors, found, places, strict=True):
+                    new[place] = tensor.array
+                self._left[under_way] = found
+            finally:
+                for tensor, old in zip(self._tensors, whole, strict=True):
+                    tensor.array = old
+            return result
+
+        return ShardedBatch(batch.sizes.tolist(), load), of_shard
+
+    def exchange(self, group: ProcessGroup, shards: int, most: int, number: int) -> float:
+        """Get the entries of all shards; returns the seconds that this process has waited for others.
+
+        Raises:
+            DistNetworkError: a process did not come in time. WorkerLostError: one has died.
+        """
+        if self._made is None or self._made[0] is not group:
+            channel = Channel(group, "the exchange of carried buffers")
+            self._made = group, Reducer(channel, [tensor.array for tensor in self._tensors], shards, most)
+        reducer = self._made[1]
+        before = reducer.waited
+        reducer.start(1.0, number)
+        for shard in reducer.own:
+            for position, entries in enumerate(self._left.get(shard, ())):
+                reducer.add(shard, position, entries)
+            reducer.end(shard)
+        self._totals = reducer.finish()
+        return reducer.waited - before
+
+    def store(self, samples: int) -> None:
+        """Store the entries of a batch of so many samples in the buffers, when the step is done."""
+        for tensor, axis, total in zip(self._tensors, self._axes, self._totals, strict=True):
+            if total is not None:
+                place = self._place(axis, 0, samples)
+                tensor.array[place] = total[place]
+        mark([tensor.array for tensor in self._tensors], "ShardedTrainer")
+
+    @staticmethod
+    def _place(axis: int, first: int, end: int) -> tuple[slice, ...]:
+        return (*(slice(None) for _ in range(axis)), slice(first, end))
+
+
+# ---- ShardedTrainer: training steps that all processes do, or none, and that survive the death of some of them ------
+
+_NAME = "ShardedTrainer"
+_T = TypeVar("_T")
+
+
+class ShardedTrainer:
+    """Steps of ``model`` and ``optimizer`` over all processes.
+
+    All processes begin with the parameters and buffers of process 0.
+
+    shards: into how many pieces each batch is cut; the result depends on it, and not on the number of processes.
+    seed: of the random numbers of each shard, such as dropout's; None: drawn from the default generator of process 0.
+    carried: buffers in which the model hands states on from batch to batch, and the axis of each that has an entry for
+        each sample. A shard sees the entries of its own samples alone.
+
+    ``group`` is the group of the processes that live; ``lost`` counts those that have died. ``waited`` is the seconds
+    that this process has waited for others, ``busy`` those of its steps in all. With each step, the processes tell each
+    other what their ``tell()`` returns, -1 unless you replace it; ``told`` is the largest number of the last step, in
+    all of them the same.
+
+    Raises:
+        TypeError: model is not a Module, or seed not an int. ValueError: there are more processes than shards, or
+        nothing to train, seed is negative, or carried names no buffer of the model.
+        DistError: the processes have other parameters. RuntimeError: there is no process group.
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        optimizer: Any,
+        *,
+        shards: int = 8,
+        process_group: ProcessGroup | None = None,
+        seed: int | None = None,
+        carried: Mapping[str, int] | None = None,
+    ) -> None:
+        if not isinstance(model, Module):
+            raise TypeError(f"{_NAME}: model must be a Module, got {type(model).__name__}")
+        self.model, self.optimizer = model, optimizer
+        self.group = self._first_group = member(process_group, _NAME)
+        self.shards = checked_shards(_NAME, shards, self.group.size())
+        self.steps = self.lost = 0
+        self.waited = self.busy = 0.0
+        self.tell: Callable[[], int] = lambda: -1
+        self.told = -1
+        self._carried = Carried(model, carried) if carried else None
+        begin_alike(_NAME, self.group, model)
+        drawn = int(default_generator.integers(2**62)) if seed is None else checked_seed(_NAME, seed)
+        self.seed = from_root(self.group, drawn, 0, f"{_NAME}: the seed")
+        self._trained: list[Tensor] = []
+        self._reducers: tuple[Reducer, Reducer | None] | None = None
+        self._made_for: Any = None  # shapes, dtypes and parameters that they are of
+        self._channels: tuple[Channel, Channel] | None = None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process prints, and writes files: the first of those that live."""
+        return self.group.rank() == 0
+
+    def step(
+        self,
+        batch: ShardedBatch,
+        loss: Callable[..., Any],
+        before: Callable[[np.ndarray], object] | None = None,
+    ) -> np.ndarray:
+        """One step; returns a row of numbers for each shard: the loss, then what ``loss`` has returned besides.
+
+        loss: called with what ``batch[shard]`` holds; returns the mean loss of the shard's samples, a Tensor of one
+            element, alone or in a tuple with further numbers, whose count is always the same.
+        before: called with the rows before the optimizer's step, when ``grad`` holds the gradients of the whole batch.
+
+        Raises:
+            DistNetworkError: a process did not come in time. WorkerLostError: one has died, and this MPI cannot go on
+            without it, or its part of the optimizer's state is gone (ZeroRedundancyOptimizer). What ``loss`` raises,
+            which ends the job unless it is caught; of a MemoryError, the others go on as after a death.
+        """
+        start = perf_counter()
+        totals, numbers = self.together(lambda group: self._attempt_all(batch, loss), self._undo_buffers)
+        if self._average is not None:
+            self._average.store()
+        if self._carried is not None:
+            self._carried.store(batch.samples)
+        self._deliver(totals)
+        if before is not None:
+            before(numbers)
+        self.optimizer.step()
+        self.steps += 1
+        self.busy += perf_counter() - start
+        return numbers
+
+    def together(self, work: Callable[[ProcessGroup], _T], undo: Callable[[], object] | None = None) -> _T:
+        """``work(group)`` in all processes, until all that live have done it; returns this one's result.
+
+        When some die in it, the others leave them behind and do it again, after ``undo()``.
+
+        Raises:
+            DistNetworkError: a process did not come in time. WorkerLostError: one has died, and this MPI cannot go on
+            without it. What ``work`` raises.
+        """
+        while True:
+            try:
+                result, done = work(self.group), True
+            except WorkerLostError:
+                done = False
+                if not self.group.recoverable:
+                    raise
+            if self._all(done):
+                return result
+            if undo is not None:
+                undo()
+            self._go_on_without_the_dead()
+
+    def save(self, state_dict: Mapping[str, Any], checkpoint_id: str | os.PathLike[str]) -> None:
+        """``checkpoint.save`` by all processes; when some die in it, the others write the checkpoint.
+
+        Raises:
+            As checkpoint.save, and ``together``.
+        """
+        self.together(lambda group: checkpoints.save(state_dict, checkpoint_id=checkpoint_id, process_group=group))
+
+    # ---- one attempt ---------------------------------------------------------------------------------------------
+
+    _average: BufferAverage | None = None
+
+    def _attempt_all(self, batch: ShardedBatch, loss: Callable[..., Any]) -> tuple[list[np.ndarray | None], np.ndarray]:
+        """An attempt, with the states that are carried from batch to batch."""
+        if self._carried is None:
+            return self._attempt(batch, loss)
+        found = self._attempt(*self._carried.around(batch, loss))
+        self.waited += self._carried.exchange(self.group, self.shards, MOST_BYTES, self.steps)
+        return found
+
+    def _attempt(self, batch: ShardedBatch, loss: Callable[..., Any]) -> tuple[list[np.ndarray | None], np.ndarray]:
+        if len(batch) != self.shards:
+            raise ValueError(f"{_NAME}: the batch has {len(batch)} shards, expected {self.shards}, as the trainer has")
+        parts = parts_of(self.model)
+        averaged = pack(parts.averaged)
+        reducer, of_buffers = self._made_reducers(parts.trained, floats_of(averaged))
+        before = reducer.waited + (of_buffers.waited if of_buffers else 0.0)
+        self._average = BufferAverage(averaged, parts.alike, of_buffers, self.shards, self.steps)
+        reducer.start(1.0, self.steps)
+        rows = self._over_shards(reducer, batch, loss, parts.meets)
+        totals = reducer.finish()
+        self._average.wait()
+        numbers = self._gathered(reducer.own, rows)
+        if not batch.sizes.all():
+            self.waited += self._average.share_counters(self.group)
+        self.waited += reducer.waited + (of_buffers.waited if of_buffers else 0.0) - before
+        return totals, numbers
+
+    def _over_shards(
+        self, reducer: Reducer, batch: ShardedBatch, loss: Callable[..., Any], together: bool
+    ) -> list[list[float]]:
+        """The gradients of this process's shards go to the reducer; returns the numbers of each. together: shards need
+        numbers of each other."""
+        if together:
+            self._check_samples(batch)
+
+        def one(shard: int) -> list[float]:
+            def take(position: int, gradient: np.ndarray, alone: bool) -> None:
+                reducer.add(shard, position, gradient, alone)
+                if not together:
+                    reducer.advance()
+
+            row = self._shard(shard, batch, loss, take)
+            reducer.end(shard)
+            return row
+
+        jobs = {shard: partial(one, shard) if batch.sizes[shard] else None for shard in reducer.own}
+        for shard, job in jobs.items():
+            if job is None:
+                reducer.end(shard)
+        numbers = self.seed, self.steps
+        rows = run_shards(
+            self.group, self.shards, jobs, numbers, self._average, together, self._first_group, reducer.advance
+        )
+        return [rows.get(shard, []) for shard in reducer.own]
+
+    def _shard(
+        self,
+        shard: int,
+        batch: ShardedBatch,
+        loss: Callable[..., Any],
+        take: Callable[[int, np.ndarray, bool], object],
+    ) -> list[float]:
+        """The numbers of one shard; `take` gets the gradients of its parameters, and whether nobody else holds them."""
+        with enable_grad():
+            loaded = batch[shard]
+            result = loss(*loaded) if isinstance(loaded, (list, tuple)) else loss(loaded)
+        value, *further = result if isinstance(result, tuple) else (result,)
+        if not isinstance(value, Tensor) or value.array.size != 1 or not value._requires_grad:
+            kind = f"a Tensor of shape {value.array.shape}" if isinstance(value, Tensor) else type(value).__name__
+            raise TypeError(
+                f"{_NAME}: loss returned {kind}; it must return the mean loss of the shard's samples, a Tensor of one "
+                "element that depends on the parameters, alone or first in a tuple with numbers"
+            )
+        row = [value.item(), *map(float, further)]
+        weight = np.asarray(batch.sizes[shard] / batch.samples, value.array.dtype)
+        upstream = wrap(np.full(value.array.shape, weight))
+        grad_early([value], self._trained, [upstream], lambda position, g, alone: take(position, g.array, alone))
+        return row
+
+    def _check_samples(self, batch: ShardedBatch) -> None:
+        """Check that each process has a sample, for what shards do together."""
+        for rank in range(self.group.size()):
+            own = share(self.shards, self.group.size(), rank)
+            if not batch.sizes[own.start : own.stop].any():
+                raise ValueError(
+                    f"{_NAME}: a batch of {batch.samples} samples in {self.shards} shards leaves none to process "
+                    f"{rank}, and SyncBatchNorm needs one in each; pass drop_last=True to the loader, or larger batches"
+                )
+
+    def _gathered(self, own: range, rows: Sequence[list[float]]) -> np.ndarray:
+        """The numbers of all shards, in every process; NaN for a shard without samples."""
+        group = self.group
+        width = max((len(row) for row in rows), default=0)
+        found = np.array([width, self.tell()])
+        if group.comm is not None:
+            entered = enter(group.count, f"{_NAME}: the losses")
+            with mpi.errors(entered):
+                request = group.comm.Iallreduce(mpi.load().IN_PLACE, found, mpi.load().MAX)
+            wait(group, [request], entered)
+            group.all_entered(entered)
+        width, self.told = map(int, found)
+        table = np.zeros((self.shards, width))
+        for shard, row in zip(own, rows, strict=True):
+            if row and len(row) != width:
+                raise ValueError(
+                    f"{_NAME}: loss returned {len(row)} numbers for shard {shard} and {width} for another one; their "
+                    "count must be the same"
+                )
+            table[shard] = row or np.nan
+        if group.comm is not None:
+            with mpi.errors(entered):
+                request = group.comm.Iallreduce(mpi.load().IN_PLACE, table)
+            wait(group, [request], entered)
+        return table
+
+    def _deliver(self, totals: list[np.ndarray | None]) -> None:
+        """Store the gradients as a backward does, in place of those of the last step."""
+        entries: list[Any] = []
+        for position, parameter in enumerate(self._trained):
+            parameter.grad = None
+            total, totals[position] = totals[position], None  # so that only the entry holds it: it need not be copied
+            if total is not None:
+                entries.append([parameter, wrap(total), True])
+            total = None
+        run_leaf_hooks(entries)
+        deliver(entries, False)
+        run_post_hooks(entries)
+
+    def _made_reducers(self, trained: list[Tensor], floats: list[np.ndarray]) -> tuple[Reducer, Reducer | None]:
+        kinds = [[(each.shape, each.dtype) for each in arrays] for arrays in ([p.array for p in trained], floats)]
+        now = kinds, [*map(id, trained)]
+        if self._reducers is None or now != self._made_for:
+            if not trained:
+                raise ValueError(f"{_NAME}: model has no parameter that requires a gradient")
+            self._trained, self._made_for = trained, now
+            if self._channels is None:
+                gradients, buffers = (f"{_NAME}: the {what}" for what in ("gradients", "buffers"))
+                self._channels = Channel(self.group, gradients), Channel(self.group, buffers)
+            arrays = [parameter.array for parameter in trained]
+            self._reducers = (
+                Reducer(self._channels[0], arrays, self.shards, MOST_BYTES),
+                Reducer(self._channels[1], floats, self.shards, MOST_BYTES) if floats else None,
+            )
+        return self._reducers
+
+    # ---- when a process has died ---------------------------------------------------------------------------------
+
+    def _all(self, done: bool) -> bool:
+        """Whether all processes have done the step; it is the same answer in all that live."""
+        if not done:
+            self.group.revoke()
+        return self.group.all_agree(done)
+
+    def _undo_buffers(self) -> None:
+        if self._average is not None:
+            self._average.undo()
+            self._average = None
+
+    def _go_on_without_the_dead(self) -> None:
+        if isinstance(self.optimizer, ZeroRedundancyOptimizer):
+            raise WorkerLostError(
+                f"{_NAME}: a process has died, and with it its part of the optimizer's state, which "
+                "ZeroRedundancyOptimizer shares out; start again from the last checkpoint (retrograd launch "
+                "--max-restarts), or use the plain optimizer, with which the others go on"
+            )
+        before = self.group
+        self.group = before.of_the_living()
+        replace_world(before, self.group)
+        self.lost += before.size() - self.group.size()
+        self._reducers = self._channels = None

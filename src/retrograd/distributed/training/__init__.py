@@ -1,1 +1,0 @@
-"""Training steps that all processes do together."""
