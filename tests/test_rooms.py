@@ -96,14 +96,14 @@ DOORS: dict[str, tuple[str, ...]] = {
     "explanation/mutations.py": ("kernels.textbook.loss", "kernels.textbook.pointwise"),
     "cli/__init__.py": ("__version__",),
     "torch_api/version.py": ("__version__",),
-    "onnx/exporting/model.py": ("__version__",),  # a file says what wrote it
+    "onnx/exporting/export.py": ("__version__",),  # a file says what wrote it
     "cli/machine.py": ("kernels",),  # warmup and info: the compile cache, the CPU
     **dict.fromkeys(("cli/train.py", "cli/study.py"), ("kernels.compiled.machine.launch",)),  # the number of threads
     "distributed/mpi.py": ("kernels.compiled.machine.launch",),  # the threads of each worker
     "nn/conv_recurrent.py": ("formulas.gates",),  # it composes its cells of operators itself
     "optim/swa_utils.py": ("nn.module", "nn.normalization"),  # an average of a Module is a Module
     "testing/operator.py": ("kernels.compiled.machine.launch",),  # the same bits with 1 and 2 threads
-    "interop/sklearn/estimator.py": ("train",),  # fit
+    "interop/sklearn/estimators.py": ("train",),  # fit
     # the report says on what it ran
     "train/environment.py": ("kernels.compiled.machine.launch", "kernels.compiled.machine.target", "__version__"),
 }

@@ -24,7 +24,7 @@ from onnx.reference.ops import (
 )
 
 from retrograd.onnx.vectors.case import Case
-from retrograd.onnx.vectors.model import Vector, forward
+from retrograd.onnx.vectors.files import Vector, forward
 
 Arrays = dict[str, np.ndarray]
 _erf = np.vectorize(math.erf, otypes=[float])

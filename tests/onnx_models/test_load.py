@@ -191,7 +191,7 @@ def test_weights_beside_the_file_stay_in_its_folder(saved, tmp_path: Path) -> No
 
 
 def test_without_the_package(saved, monkeypatch: pytest.MonkeyPatch) -> None:
-    from retrograd.onnx.package import onnx as package
+    from retrograd.onnx.files import onnx as package
 
     path = saved(small_network())
     package.cache_clear()

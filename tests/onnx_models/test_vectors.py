@@ -23,10 +23,17 @@ from retrograd.cli import main  # noqa: E402
 from retrograd.onnx.backend import RetrogradBackend  # noqa: E402
 from retrograd.onnx.vectors import Case, cases, chosen, write  # noqa: E402
 from retrograd.onnx.vectors import files as files_module  # noqa: E402
-from retrograd.onnx.vectors.case import case  # noqa: E402
-from retrograd.onnx.vectors.files import contents  # noqa: E402
-from retrograd.onnx.vectors.model import Vector, vector  # noqa: E402
-from retrograd.onnx.vectors.numbers import Apart, Given, Uniform  # noqa: E402
+from retrograd.onnx.vectors.case import (  # noqa: E402
+    Apart,
+    Given,
+    Uniform,
+    case,
+)
+from retrograd.onnx.vectors.files import (  # noqa: E402
+    Vector,
+    contents,
+    vector,
+)
 
 CASES = {each.name: each for each in chosen()}
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "gradient_vectors.md"

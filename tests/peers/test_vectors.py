@@ -15,7 +15,7 @@ import torch
 from peers.vector_operators import OPERATORS
 from retrograd.onnx.backend import RetrogradBackend
 from retrograd.onnx.vectors import Case, chosen, write
-from retrograd.onnx.vectors.model import Vector, vector
+from retrograd.onnx.vectors.files import Vector, vector
 
 MISSING = {
     "DeformConv": "it is in torchvision",

@@ -74,7 +74,7 @@ def _predict(arguments: argparse.Namespace) -> int:
 
     from .._files.terminal import display_name
     from ..data.images import ImageError
-    from ..interop.classifier import PackedClassifier
+    from ..interop.packed_classifier import PackedClassifier
     from ..interop.safetensors import SafetensorsError
     from ..kernel_set import use_kernels
     from ..onnx.classifier import OnnxClassifier

@@ -9,8 +9,8 @@ do. Those without a batch do their part of it: they send zeros.
 Source: torch.distributed.algorithms.join.
 
 The part of the batch that a process has is cut into shards. The module runs on each shard alone, with random numbers
-that depend on the step and the shard, and the gradients of all shards are added in a fixed tree (reduction_tree.py). So the
-weights are the same bits with any number of processes that has whole shards.
+that depend on the step and the shard, and the gradients of all shards are added in a fixed tree (reduction_tree.py). So
+the weights are the same bits with any number of processes that has whole shards.
 
 Source: S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020.
 """

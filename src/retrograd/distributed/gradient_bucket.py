@@ -28,8 +28,8 @@ class Bucket:
 
     places: position of each gradient in the list of parameters -> its part of the memory.
 
-    Each parameter's gradients are added in the order of the tree (reduction_tree.py) as they come from the shards. What is given
-    is kept as it is, until it is added to something else or sent, and never changed.
+    Each parameter's gradients are added in the order of the tree (reduction_tree.py) as they come from the shards. What
+    is given is kept as it is, until it is added to something else or sent, and never changed.
     """
 
     def __init__(self, dtype: np.dtype, own: range, shards: int) -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from . import convolution_weight, keras, mxnet, npz, packed, recurrent_weight, safetensors, sharded
+from . import convolution_weight, keras, mxnet, npz, packed, recurrent_weight, safetensors
 from .convolution_weight import *
-from .foreign import WeightsFileError
 from .keras import *
+from .layer_matching import WeightsFileError
 from .mxnet import *
 from .npz import *
 from .packed import *
 from .pt import PTFileError
 from .recurrent_weight import *
 from .safetensors import *
-from .sharded import *
 
 __all__ = [
     *convolution_weight.__all__,
@@ -26,7 +25,6 @@ __all__ = [
     "PTFileError",
     *recurrent_weight.__all__,
     *safetensors.__all__,
-    *sharded.__all__,
     "WeightsFileError",
 ]
 

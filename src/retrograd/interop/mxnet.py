@@ -33,9 +33,9 @@ from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..nn.module_state import IncompatibleKeys
 from ..nn.recurrent import RNNBase
-from .foreign import Layer, WeightsFileError, load_layers, recurrent_mode
+from .dtypes import widened
+from .layer_matching import Layer, WeightsFileError, load_layers, recurrent_mode
 from .recurrent_weight import rnn_from_mxnet
-from .widened import widened
 
 __all__ = ["MXNetFileError", "load_mxnet", "load_mxnet_weights"]
 

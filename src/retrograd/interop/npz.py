@@ -18,8 +18,8 @@ from .._files.untrusted import as_path, open_outside
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..nn.module_state import IncompatibleKeys
-from .foreign import WeightsFileError
-from .widened import widened
+from .dtypes import widened
+from .layer_matching import WeightsFileError
 
 __all__ = ["NpzFileError", "load_npz", "load_npz_weights"]
 

@@ -26,8 +26,7 @@ from .._files.state import anything, brief, reason, table
 from .._files.untrusted import STRICT_JSON
 from ..lowbit.pack import PackedModel
 from ..nn.module import Module
-from .architecture import Arrays, described
-from .building import Builder
+from .packed_architecture import Arrays, Builder, described
 from .safetensors import SafetensorsError, read_arrays, write_arrays
 
 __all__ = ["load_packed", "save_packed"]

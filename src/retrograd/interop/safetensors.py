@@ -1,7 +1,11 @@
-"""Weights as safetensors files, through the safetensors package, under PyTorch's keys.
+"""Weights in safetensors files, single or sharded with an index.
 
 Source: the format's description, https://huggingface.co/docs/safetensors: eight bytes with the length of a JSON header,
 the header (dtype, shape and offsets of each tensor, and a map of strings), and the data.
+
+    model.safetensors.index.json   {"metadata": {"total_size": bytes}, "weight_map": {name: file, ...}}
+
+Source: https://huggingface.co/docs/transformers/big_models.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,15 +22,26 @@ import numpy as np
 
 from .._files.atomic import why_not_written, write_atomically
 from .._files.state import brief, checked_bools, reason
-from .._files.untrusted import STRICT_JSON, as_path, open_outside
+from .._files.untrusted import STRICT_JSON, as_path, open_outside, read_outside
 from ..engine.dtype import ALLOWED
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..nn.module_state import IncompatibleKeys
 from ..nn.parameter import is_lazy
-from .widened import bfloat16_numbers, widened
+from .dtypes import bfloat16_numbers, widened
 
-__all__ = ["SafetensorsError", "load_model", "load_safetensors", "safetensors_metadata", "save_safetensors"]
+__all__ = [
+    "SafetensorsError",
+    "load_model",
+    "load_safetensors",
+    "load_sharded",
+    "load_sharded_model",
+    "safetensors_metadata",
+    "save_safetensors",
+]
+
+
+# ---- Weights as safetensors files, through the safetensors package, under PyTorch's keys ----------------------------
 
 _MOST = 64 * 1024**3  # bytes of a file
 _MOST_HEADER = 100_000_000  # the limit of the format's own library
@@ -267,3 +282,78 @@ def _package() -> ModuleType:
     except ImportError:
         raise ImportError(_MISSING) from None
     return safetensors
+
+
+# ---- Weights in several safetensors files and an index of them, as HuggingFace stores large models ------------------
+
+_MOST_SHARD_INDEX = 256 * 1024**2  # bytes of an index
+_INDEX = "model.safetensors.index.json"
+
+
+def load_sharded(path: str | Path) -> dict[str, Tensor]:
+    """The tensors of all files of an index by name, in the index's order.
+
+    path: the index, or the folder with model.safetensors.index.json in it.
+
+    Raises:
+        ImportError: the safetensors package is not installed.
+        SafetensorsError: the index or a file of it cannot be used, names a file outside of its folder, or a tensor that
+            is not in its file.
+    """
+    place = as_path("load_sharded", "path", path)
+    index = place / _INDEX if place.is_dir() else place
+    files = _files(index)
+    tensors = {name: tensor for file in dict.fromkeys(files.values()) for name, tensor in _tensors(index, file, files)}
+    return {name: tensors[name] for name in files}
+
+
+def load_sharded_model(model: Module, path: str | Path, strict: bool = True) -> IncompatibleKeys:
+    """Copy the tensors of an index into the parameters and buffers of a model.
+
+    Tensors that the model has under several keys, such as tied weights, may be in the files under one of them.
+
+    strict: False leaves parameters missing from the files unchanged and ignores unknown ones; shapes must still fit.
+    Returns ``(missing_keys, unexpected_keys)``.
+
+    Raises:
+        ImportError: the safetensors package is not installed.
+        TypeError: model is no Module.
+        SafetensorsError: the files cannot be used, or their tensors do not fit; nothing is changed.
+    """
+    if not isinstance(model, Module):
+        raise TypeError(f"load_sharded_model: model is {type(model).__name__}, expected a Module")
+    state = load_sharded(path)
+    add_tied(model, state)
+    try:
+        return model.load_state_dict(state, strict)
+    except RuntimeError as error:
+        raise SafetensorsError(f"{path} does not fit the model. {error}") from error
+
+
+def _files(index: Path) -> dict[str, str]:
+    """The file of each tensor."""
+    try:
+        found: Any = json.loads(read_outside(index, _MOST_SHARD_INDEX).decode(), **STRICT_JSON)
+    except OSError as error:
+        raise SafetensorsError(f"{index} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise SafetensorsError(f"{index} is no index, or was damaged: {reason(error)}") from error
+    files = found.get("weight_map") if isinstance(found, dict) else None
+    if not isinstance(files, dict) or not files:
+        raise SafetensorsError(f"{index} is no index: it has no weight_map")
+    for name, file in files.items():
+        plain = isinstance(file, str) and file not in ("", "..") and Path(file).name == file and file.isprintable()
+        if not plain or set(file) & set("\\:"):
+            raise SafetensorsError(
+                f"{index}: the file of {brief(name)}, {brief(file)}, is not the name of a file in "
+                "the folder of the index"
+            )
+    return files
+
+
+def _tensors(index: Path, file: str, files: dict[str, str]) -> Iterator[tuple[str, Tensor]]:
+    tensors = load_safetensors(index.parent / file)
+    for name in (name for name, place in files.items() if place == file):
+        if name not in tensors:
+            raise SafetensorsError(f"{index}: {brief(name)} is not in {file}, where it should be")
+        yield name, tensors[name]

@@ -16,7 +16,7 @@ from ..torch_api.missing import attach_to_module
 
 if TYPE_CHECKING:
     from ..nn.module import Module
-    from .module import Graph
+    from .graph import Graph
 
 __all__ = ["export", "load"]
 
@@ -34,7 +34,7 @@ def load(path: Any) -> Graph:
         ImportError: the package onnx is not installed.
     """
     from .files import read
-    from .module import Graph
+    from .graph import Graph
 
     return Graph(read(path))
 
@@ -70,7 +70,7 @@ def export(
         TypeError, ValueError: an argument is not as described.
         ImportError: the package onnx is not installed.
     """
-    from .exporting.model import export as write
+    from .exporting.export import export as write
 
     write(
         model, example, path, input_names=input_names, output_names=output_names, dynamic_axes=dynamic_axes, opset=opset

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..engine.grad_mode import no_grad
-from .files import checked
-from .module import Graph
-from .package import onnx
-from .values import Value, array_of
+from .files import checked, onnx
+from .graph import Graph
+from .node import Value, array_of
 
 __all__ = ["RetrogradBackend", "RetrogradRep", "prepare", "run_model", "run_node", "supports_device"]
 

@@ -14,7 +14,7 @@ from ..engine.tensor import Tensor, wrap
 from ..ops.normalization.softmax import softmax
 from .errors import OnnxError
 from .files import read
-from .module import Graph
+from .graph import Graph
 
 _SIZE = 224  # of the images of a model that takes any size
 # Mean and deviation of pixels from 0 to 1, by the model's Image.NominalPixelRange. Source: ONNX, MetadataProps.md.

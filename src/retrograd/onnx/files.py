@@ -1,13 +1,34 @@
-"""Reading a model: from a file that may come from anywhere, to a checked ModelProto of a known opset."""
+"""Import of the optional onnx package, and reading and checking of model files."""
 
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from .errors import OnnxError
-from .package import onnx
+
+# ---- The package onnx, which reads and checks models: an extra ------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def onnx() -> Any:
+    """The package.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    try:
+        import onnx
+        import onnx.numpy_helper
+        import onnx.version_converter
+    except ImportError as error:
+        raise ImportError(f"retrograd.onnx needs the package onnx ({error}): pip install 'retrograd[onnx]'") from error
+    return onnx
+
+
+# ---- Reading a model: from a file that may come from anywhere, to a checked ModelProto of a known opset -------------
 
 _MOST_BYTES = 2**31 - 1  # of a protobuf
 _MODERN = 13  # from this opset on axes and limits are inputs

@@ -1,27 +1,305 @@
-"""load: the object of a file that torch.save wrote, or ``retrograd.save``."""
+"""load: reading PyTorch's zip and legacy .pt files.
+
+PyTorch stores records as they are, so a record takes as many bytes as the file has for it: there is no compression to
+blow up. Nothing is extracted; a record's name is a key and no path.
+
+Source: caffe2/serialize/inline_container.h of PyTorch; APPNOTE.TXT of PKWARE.
+
+Five pickles (a magic number, the version, the machine, the object, the keys of its storages), then for each key the
+count of its numbers in 8 bytes and the numbers.
+
+Source: _legacy_save and _legacy_load of torch/serialization.py.
+"""
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
 from mmap import ACCESS_COPY, mmap
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..._files.state import brief
+import numpy as np
+
+from ..._files.state import brief, reason
 from ..._files.terminal import display_name
 from ..._files.untrusted import open_outside
 from ...ops.arguments.checks import as_truth
-from .archive import Archive
-from .legacy import read_legacy
-from .location import checked_location
-from .machine import Machine
-from .refusal import PTFileError, Refused
-from .storage import DTYPES, Storage, bytes_of
-from .values import Name
+from ...ops.memory.device import as_device, device
+from .objects import DTYPES, Name, PTFileError, Refused, Storage, bytes_of
+from .unpickler import Machine
 
 __all__ = ["load"]
+
+
+# ---- Checks of `map_location`, where the CPU is the only device and everything is loaded to it ----------------------
+
+
+class StoredNumbers:
+    """A storage on the CPU, as passed to a function given as map_location."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes_ = nbytes
+
+    def nbytes(self) -> int:
+        return self.nbytes_
+
+    def cpu(self) -> StoredNumbers:
+        return self
+
+    def cuda(self, *args: Any, **kwargs: Any) -> StoredNumbers:
+        """Raises:
+        RuntimeError: there is no such device.
+        """
+        raise RuntimeError("load: map_location moves a storage to CUDA, but there is one device, the CPU; use 'cpu'")
+
+
+def checked_location(map_location: Any) -> Callable[[str, int], None]:
+    """A check of where a storage shall go, given where it was saved and its bytes.
+
+    Raises:
+        TypeError: map_location is no device, string, function or dict.
+        RuntimeError: it is a device that is not here.
+    """
+    if map_location is None:
+        return lambda location, nbytes: None
+    if isinstance(map_location, Mapping):
+        targets = dict(map_location)
+
+        def follow(location: str, nbytes: int) -> None:
+            if location in targets:
+                as_device("load: map_location", targets[location])
+
+        return follow
+    if callable(map_location):
+
+        def ask(location: str, nbytes: int) -> None:
+            storage = StoredNumbers(nbytes)
+            moved = map_location(storage, location)
+            if moved is not None and moved is not storage:
+                raise TypeError(
+                    f"load: map_location returned {type(moved).__name__}, expected the storage it was given, or None"
+                )
+
+        return ask
+    if not isinstance(map_location, (str, device)):
+        kind = type(map_location).__name__
+        raise TypeError(f"load: map_location is {kind}; it must be a device, its name, a function or a dict")
+    as_device("load: map_location", map_location)
+    return lambda location, nbytes: None
+
+
+# ---- The zip container of a .pt file: what its directory says, checked before anything is read ----------------------
+
+_LOCAL = 30  # bytes of a local header before the name
+_MOST_PICKLE = 2**30
+
+
+class Archive:
+    """The records of a zip file, by their names within the archive's folder.
+
+    mapped: the file in memory, of which records then are views, without reading them and without their checksums.
+
+    Raises:
+        Refused: it is no archive of PyTorch, or damaged.
+    """
+
+    def __init__(self, file: BinaryIO, size: int, mapped: mmap | None = None) -> None:
+        self.file, self.mapped = file, mapped
+        try:
+            with zipfile.ZipFile(file) as archive:
+                members = archive.infolist()
+                start = archive.start_dir
+        except (
+            zipfile.BadZipFile,
+            NotImplementedError,
+            ValueError,
+            OverflowError,
+            EOFError,
+            struct.error,
+            UnicodeError,
+            IndexError,
+        ) as error:
+            raise Refused(f"its zip container was cut off or damaged: {reason(error)}") from error
+        pickles = [member.filename for member in members if member.filename.endswith("/data.pkl")]
+        if any(member.filename.endswith("/constants.pkl") for member in members):
+            raise Refused("it is a program of TorchScript; save model.state_dict() in PyTorch instead")
+        if len(pickles) != 1:
+            raise Refused(f"it is a zip file with {len(pickles)} records data.pkl, expected 1")
+        folder = pickles[0].removesuffix("data.pkl")
+        self.places: dict[str, tuple[int, int, int]] = {}  # name -> start, bytes, checksum
+        end = 0
+        for member in sorted(members, key=lambda member: member.header_offset):
+            name = member.filename
+            what = f"its record {brief(name)}"
+            if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
+                raise Refused(
+                    f"{what} is compressed; PyTorch stores records as they are, so pack the file anew "
+                    "without compression"
+                )
+            if member.flag_bits & 1:
+                raise Refused(f"{what} is encrypted")
+            if member.header_offset < end:
+                raise Refused(f"{what} overlaps another one")
+            first = self._data_of(what, member)
+            end = first + member.file_size
+            if end > min(start, size):
+                raise Refused(f"{what} of {member.file_size:,} bytes leaves the file")
+            short = name.removeprefix(folder)
+            if not name.startswith(folder):
+                continue
+            if short in self.places:
+                raise Refused(f"{what} is there twice")
+            self.places[short] = first, member.file_size, member.CRC
+
+    def _data_of(self, what: str, member: zipfile.ZipInfo) -> int:
+        """Return the offset of a record's bytes in the file, after checking its header."""
+        if member.header_offset < 0:
+            raise Refused(f"{what} begins before the file")
+        self.file.seek(member.header_offset)
+        header = self.file.read(_LOCAL)
+        if len(header) < _LOCAL or header[:4] != b"PK\x03\x04":
+            raise Refused(f"{what} has no header")
+        name, extra = struct.unpack("<HH", header[26:30])
+        if self.file.read(name) != member.orig_filename.encode("utf-8" if member.flag_bits & 0x800 else "cp437"):
+            raise Refused(f"{what} has another name in its header")
+        return int(member.header_offset + _LOCAL + name + extra)
+
+    def record(self, name: str) -> np.ndarray:
+        """The bytes of a record, writable.
+
+        Raises:
+            Refused: there is none, or it is damaged.
+        """
+        if name not in self.places:
+            raise Refused(f"it has no record {brief(name)}")
+        first, size, checksum = self.places[name]
+        if self.mapped is not None:
+            data = np.frombuffer(self.mapped, np.uint8, size, first) if size else np.empty(0, np.uint8)
+            return data.copy() if first % 16 else data
+        data = np.empty(size, np.uint8)
+        self.file.seek(first)
+        if self.file.readinto(data) != size:  # type: ignore[attr-defined]
+            raise Refused(f"its record {brief(name)} was cut off")
+        if zlib.crc32(data.data) != checksum:
+            raise Refused(f"its record {brief(name)} was damaged (its checksum differs)")
+        return data
+
+    def text(self, name: str) -> bytes:
+        """The bytes of a short record: a pickle, a word.
+
+        Raises: as ``record``; and if it is long.
+        """
+        if name in self.places and self.places[name][1] > _MOST_PICKLE:
+            raise Refused(f"its record {brief(name)} has {self.places[name][1]:,} bytes, the limit is {_MOST_PICKLE:,}")
+        return self.record(name).tobytes()
+
+
+# ---- The form of .pt files before PyTorch 1.6, which torch.save(_use_new_zipfile_serialization=False) still writes
+
+_MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
+_NO_FILE = "it is no file of torch.save, or was damaged"
+_Check = Callable[[str, int], None]
+
+
+def read_legacy(file: BinaryIO, size: int, check: _Check, encoding: str, budget: int) -> Any:
+    """The object of such a file, which is then behind it.
+
+    Raises:
+        Refused: it is none, or damaged.
+    """
+    file.seek(0)
+    content = file.read(size)
+    place = 0
+
+    def pickled(persistent: Callable[[Any], Any]) -> Any:
+        nonlocal place
+        machine = Machine(content, place, persistent, encoding, budget)
+        value = machine.whole()
+        place = machine.place
+        return value
+
+    try:
+        magic = pickled(_no_storage)
+    except Refused as refusal:
+        if content[257:262] == b"ustar":
+            raise Refused("it has PyTorch's form before 0.2, a tar file; load and save it in a newer one") from None
+        raise Refused(f"{_NO_FILE}: {refusal}") from None
+    if magic != _MAGIC:
+        what = "it is a plain pickle" if content[:1] == b"\x80" else _NO_FILE
+        raise Refused(f"{what}; only what torch.save wrote is read")
+    version = pickled(_no_storage)
+    if type(version) is not int or version != _VERSION:
+        raise Refused(f"its form has the version {brief(version)}, expected {_VERSION}")
+    machine_info = pickled(_no_storage)
+    big_endian = isinstance(machine_info, dict) and machine_info.get("little_endian") is False
+    begin = place
+    dtypes: dict[str, tuple[str, str]] = {}
+    pickled(lambda saved: _declared(saved, dtypes))  # says which storages there are; they stand behind it
+    keys = pickled(_no_storage)
+    if not isinstance(keys, list) or set(map(str, keys)) != dtypes.keys() or len(keys) != len(dtypes):
+        raise Refused("its list of storages is not that of its object")
+    storages: dict[str, Storage] = {}
+    for key in keys:
+        dtype, location = dtypes[key]
+        width = bytes_of(dtype)
+        count = int.from_bytes(content[place : place + 8], "big" if big_endian else "little")
+        place += 8
+        if place > size or count * width > size - place:
+            raise Refused(f"its storage {brief(key)} of {count:,} numbers was cut off")
+        data = np.frombuffer(content, np.uint8, count * width, place).copy() if count else np.empty(0, np.uint8)
+        place += count * width
+        check(location, data.size)
+        storages[key] = Storage(data, dtype, big_endian)
+    found = Machine(content, begin, lambda saved: _found(saved, storages), encoding, budget).whole()
+    file.seek(place)
+    return found
+
+
+def _no_storage(saved: Any) -> Any:
+    raise Refused("its head asks for a storage")
+
+
+def _fields(saved: Any) -> tuple[str, str, str, Any]:
+    """(key, dtype, location, view) of a persistent id."""
+    if not isinstance(saved, tuple) or not saved or saved[0] not in ("storage", b"storage"):
+        if isinstance(saved, tuple) and saved and saved[0] in ("module", b"module"):
+            raise Refused("it holds a whole model; save model.state_dict() in PyTorch instead")
+        raise Refused("its pickle asks for something that is no storage")
+    if len(saved) != 6 or type(saved[1]) is not Name or saved[1].text not in DTYPES:
+        raise Refused("its pickle asks for a storage without a class")
+    _, kind, key, location, count, view = saved
+    if type(key) not in (str, bytes) or type(count) is not int:
+        raise Refused("its pickle asks for a storage without a key or a size")
+    name = key.decode("latin1") if isinstance(key, bytes) else key
+    return name, DTYPES[kind.text], str(location), view
+
+
+def _declared(saved: Any, dtypes: dict[str, tuple[str, str]]) -> Storage:
+    """A storage without numbers, in the first reading."""
+    key, dtype, location, view = _fields(saved)
+    if dtypes.setdefault(key, (dtype, location))[0] != dtype:
+        raise Refused(f"its storage {brief(key)} is of two dtypes")
+    return Storage(None, dtype)
+
+
+def _found(saved: Any, storages: dict[str, Storage]) -> Storage:
+    key, dtype, _, view = _fields(saved)
+    storage = storages[key]
+    if view is None:
+        return storage
+    if not isinstance(view, tuple) or len(view) != 3 or not all(type(n) is int and 0 <= n < 2**62 for n in view[1:]):
+        raise Refused(f"its storage {brief(key)} has a view without a place")
+    _, offset, count = view
+    width = bytes_of(dtype)
+    return storage.part(offset * width, count * width)
+
+
+# ---- load: the object of a file that torch.save wrote, or `retrograd.save` ------------------------------------------
 
 _MOST = 2**40  # bytes of a file, and never more than the memory
 _SPARE = 64 * 1024**2  # bytes that the calls of a pickle may copy beyond eight times the file's

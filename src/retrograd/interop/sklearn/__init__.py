@@ -8,8 +8,7 @@ try:
 except ImportError:
     raise ImportError("scikit-learn is not installed: pip install 'retrograd[sklearn]'") from None
 
-from .classifier import RetrogradClassifier
-from .perceptron import perceptron
-from .regressor import RetrogradRegressor
+from .components import perceptron
+from .estimators import RetrogradClassifier, RetrogradRegressor
 
 __all__ = ["RetrogradClassifier", "RetrogradRegressor", "perceptron"]

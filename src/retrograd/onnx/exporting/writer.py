@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedError
-from ..package import onnx
-from .origins import Call, Fixed, Known, Lost, Named, Result
+from ..files import onnx
+from .tracing import Call, Fixed, Known, Lost, Named, Result
 
 OPSET = 18  # the least that is written
 

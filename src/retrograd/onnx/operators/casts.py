@@ -9,9 +9,8 @@ import numpy as np
 from ...engine.tensor import Tensor, wrap
 from ...ops.dtypes.dtype import cast as cast_tensor
 from ..errors import UnsupportedError
-from ..node import Node
-from ..package import onnx
-from ..values import Value, array_of, dtype_of, value_of
+from ..files import onnx
+from ..node import Node, Value, array_of, dtype_of, value_of
 from .registry import operator
 
 _SATURATED = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")

@@ -11,8 +11,7 @@ from ... import ops
 from ...engine.tensor import Tensor, wrap
 from ...nn import functional
 from ..errors import OnnxError
-from ..node import Node
-from ..values import Value, array_of, extents, floating, scalar
+from ..node import Node, Value, array_of, extents, floating, scalar
 from .registry import operator
 
 

@@ -15,8 +15,7 @@ from ... import ops
 from ...engine.tensor import Tensor, wrap
 from ...nn import functional
 from ..errors import OnnxError, UnsupportedError
-from ..node import Node
-from ..values import Value, array_of, extents, floating, ints
+from ..node import Node, Value, array_of, extents, floating, ints
 from .registry import operator
 
 

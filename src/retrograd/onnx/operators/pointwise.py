@@ -15,8 +15,7 @@ from ... import ops
 from ...engine.tensor import Tensor, wrap
 from ...nn import functional
 from ..errors import UnsupportedError
-from ..node import Node
-from ..values import Value, array_of, floating, value_of
+from ..node import Node, Value, array_of, floating, value_of
 from .registry import operator
 
 # name -> ours, of one operand in float32 or float64

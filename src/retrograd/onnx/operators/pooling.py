@@ -14,10 +14,9 @@ from ...nn import functional
 from ...ops.convolution.convolution import conv_nd
 from ...ops.pooling.pooling import avg_pool_nd, max_pool_nd
 from ..errors import UnsupportedError
-from ..node import Node
-from ..values import Value, array_of, extents, floating, ints
+from ..node import Node, Value, array_of, extents, floating, ints
+from .convolution import Pairs, check_outputs, paddings, steps
 from .registry import operator
-from .windows import Pairs, check_outputs, paddings, steps
 
 
 def _window(node: Node, x: Tensor) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...], Pairs]:

@@ -9,8 +9,7 @@ import numpy as np
 from ... import ops
 from ...engine.tensor import wrap
 from ...nn import functional
-from ..node import Node
-from ..values import Value, array_of, floating, scalar
+from ..node import Node, Value, array_of, floating, scalar
 from .registry import operator
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from ... import ops
 from ...engine.tensor import Tensor, wrap
 from ..errors import UnsupportedError
-from ..node import Node
-from ..values import Value, array_of, floating, ints, scalar, value_of
+from ..node import Node, Value, array_of, floating, ints, scalar, value_of
 from .registry import operator
 
 Axes = tuple[int, ...]

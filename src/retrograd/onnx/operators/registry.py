@@ -13,14 +13,12 @@ from ..node import DOMAIN
 Compute = Callable[..., Any]
 
 _FAMILIES = (
-    "attention",
     "casts",
-    "control",
+    "control_flow",
     "convolution",
     "fourier",
     "indexing",
     "interpolation",
-    "losses",
     "normalization",
     "pointwise",
     "pooling",
@@ -28,8 +26,6 @@ _FAMILIES = (
     "random",
     "recurrent",
     "reductions",
-    "scatter",
-    "sequences",
     "shapes",
     "training",
 )

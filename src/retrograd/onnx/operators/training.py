@@ -13,8 +13,7 @@ from ...engine.backward_pass import grad
 from ...engine.grad_mode import enable_grad, is_grad_enabled
 from ...engine.tensor import Tensor
 from ..errors import OnnxError
-from ..node import Node
-from ..values import Value, floating, scalar
+from ..node import Node, Value, floating, scalar
 from .registry import operator
 
 _DOMAIN = "ai.onnx.preview.training"

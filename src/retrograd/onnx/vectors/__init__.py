@@ -6,7 +6,7 @@ They are files in the layout of ONNX's backend tests, which the page "Gradient v
 from __future__ import annotations
 
 from .case import Case
+from .catalog import cases, chosen
 from .files import write
-from .table import cases, chosen
 
 __all__ = ["Case", "cases", "chosen", "write"]

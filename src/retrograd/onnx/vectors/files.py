@@ -1,4 +1,4 @@
-"""Writing cases as folders: model.onnx, data.json, and test_data_set_0 with the inputs and the outputs."""
+"""Expected outputs and gradients of a case, and the files that hold them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,99 @@ import json
 import os
 import shutil
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..package import onnx
+from ...engine.backward_pass import grad
+from ...engine.tensor import wrap
+from ...kernel_set import use_kernels
+from ..files import onnx
+from ..graph import Graph
+from ..node import array_of
 from .case import Case
-from .model import vector
+
+# ---- The model of a case, and what a backend should answer: outputs and gradients, by our kernels in float64 --------
+
+TRAINING = "ai.onnx.preview.training"  # the domain of Gradient
+
+
+@dataclass(frozen=True, eq=False)
+class Vector:
+    """A model with the inputs and outputs that belong together, by name, in the model's order."""
+
+    model: Any
+    inputs: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
+
+
+def vector(case: Case) -> Vector:
+    """The model of a case, and its numbers.
+
+    Its inputs are those of the operator and grad_Y for an output Y, its outputs those of the operator and grad_X for an
+    input X.
+
+    The gradients are those of the sum of all entries of Y * grad_Y, and of all such outputs. They come from the kernels
+    in plain NumPy, which need no compilation.
+    """
+    with use_kernels("textbook"):
+        given = {name: wrap(array.copy()) for name, array in case.arrays.items()}
+        xs = [given[name].requires_grad_() for name in case.differentiated]
+        results = Graph(forward(case)).eval()(*given.values())
+        results = dict(zip(case.output_names, results if case.outputs > 1 else (results,), strict=True))
+        upstream = case.upstream({name: each.shape for name, each in results.items()})
+        gradients = grad([results[name] for name in upstream], xs, list(map(wrap, upstream.values())))
+    inputs = case.arrays | {f"grad_{name}": array for name, array in upstream.items()}
+    outputs = {name: array_of(each) for name, each in results.items()}
+    outputs |= {f"grad_{name}": array_of(g) for name, g in zip(case.differentiated, gradients, strict=True)}
+    return Vector(_with_gradient(case, inputs, outputs), inputs, outputs)
+
+
+def forward(case: Case) -> Any:
+    """A model of the operator alone."""
+    outputs = [onnx().helper.make_empty_tensor_value_info(name) for name in case.output_names]
+    return _model(case, [_operator(case)], _infos(case.arrays), outputs)
+
+
+def _with_gradient(case: Case, inputs: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> Any:
+    """The operator, total = the sum of Y * grad_Y, and a node of ONNX's operator Gradient, of total to the inputs."""
+    helper = onnx().helper
+    nodes, sums = [_operator(case)], []
+    for name in case.weighted_names:
+        sums.append(f"sum_{name}")
+        nodes.append(helper.make_node("Mul", [name, f"grad_{name}"], [f"weighted_{name}"]))
+        nodes.append(helper.make_node("ReduceSum", [f"weighted_{name}"], [sums[-1]], keepdims=0))
+    nodes.append(helper.make_node("Sum", sums, ["total"]))
+    xs = case.differentiated
+    zs = [name for name in inputs if name not in xs]
+    gradients = [f"grad_{name}" for name in xs]
+    nodes.append(helper.make_node("Gradient", [*xs, *zs], gradients, domain=TRAINING, xs=xs, zs=zs, y="total"))
+    return _model(case, nodes, _infos(inputs), _infos(outputs))
+
+
+def _operator(case: Case) -> Any:
+    return onnx().helper.make_node(case.operator, case.input_names, case.output_names, **case.attributes)
+
+
+def _infos(arrays: dict[str, np.ndarray]) -> list[Any]:
+    helper = onnx().helper
+    return [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in arrays.items()
+    ]
+
+
+def _model(case: Case, nodes: list[Any], inputs: list[Any], outputs: list[Any]) -> Any:
+    helper = onnx().helper
+    opsets = [helper.make_opsetid("", case.opset), helper.make_opsetid(TRAINING, 1)]
+    graph = helper.make_graph(nodes, f"gradient_of_{case.name}", inputs, outputs)
+    version = helper.find_min_ir_version_for(opsets, ignore_unknown=True)
+    return helper.make_model(graph, opset_imports=opsets, ir_version=version, producer_name="retrograd")
+
+
+# ---- Writing cases as folders: model.onnx, data.json, and test_data_set_0 with the inputs and the outputs -----------
 
 _TOLERANCE = {"rtol": 1e-7, "atol": 1e-9}  # of a computation in float64; ONNX's runner reads it
 

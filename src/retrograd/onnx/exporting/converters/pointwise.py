@@ -1,4 +1,4 @@
-"""Pointwise operators: a node of ONNX where it has one, else the nodes of the formula."""
+"""Converters of pointwise operators, comparisons and scaled signs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,130 @@ import numpy as np
 from ....engine.gradients import Copy
 from ....engine.inplace import Replaced
 from ....engine.subgraph import Identity
+from ....lowbit.quantization_functions import MeanScaledSign, SignAndSize
 from ....ops.dtypes.dtype import cast
-from ....ops.pointwise import activation, elementwise, piecewise, powers, rectifier, rounding
+from ....ops.pointwise import activation, comparison, elementwise, piecewise, powers, rectifier, rounding
 from ....ops.pointwise.gating import Glu
 from ....ops.pointwise.operands import binary, unary_exact
 from ....ops.shape.shape import Clone
 from ..formulas import write_pointwise
 from ..writer import Value, Writer
+from .reductions import reduced
 from .registry import converter, converter_of
+
+# ---- Comparisons, tests and logic -----------------------------------------------------------------------------------
+
+_COMPARED = {"eq": "Equal", "ne": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual"}
+_CONNECTED = {
+    "logical_and": "And",
+    "logical_or": "Or",
+    "logical_xor": "Xor",
+    "bitwise_and": "And",
+    "bitwise_or": "Or",
+    "bitwise_xor": "Xor",
+}
+
+
+def _truth(w: Writer, operator: str, *operands: Value) -> Value:
+    result: Value = w.node(operator, *operands, dtype=np.bool_)
+    return result
+
+
+def _compare(w: Writer, name: str, x: Value, y: Any) -> Value:
+    if not isinstance(y, Value):
+        kind = np.result_type(x.dtype, np.float64 if x.dtype.kind != "f" and isinstance(y, float) else x.dtype)
+        x, y = w.cast(x, kind), w.constant(y, kind)
+    elif x.dtype != y.dtype:
+        kind = np.result_type(x.dtype, y.dtype)
+        x, y = w.cast(x, kind), w.cast(y, kind)
+    found = _truth(w, _COMPARED[name], x, y)
+    return _truth(w, "Not", found) if name == "ne" else found
+
+
+def _connect(w: Writer, name: str, x: Any, y: Any) -> Value:
+    kind = w.results[0].dtype
+    if kind.kind != "b":
+        operands = [w.cast(each, kind) if isinstance(each, Value) else w.constant(each, kind) for each in (x, y)]
+        whole: Value = w.node(f"Bitwise{_CONNECTED[name]}", *operands)
+        return whole
+    return _truth(w, _CONNECTED[name], *(w.cast(w.taken(each), np.bool_) for each in (x, y)))
+
+
+def _register() -> None:
+    for name in _COMPARED:
+
+        def compare(w: Writer, input: Value, other: Any, name: str = name) -> Value:
+            return _compare(w, name, input, other)
+
+        converter_of(getattr(comparison, name))(compare)
+    for name in _CONNECTED:
+
+        def connect(w: Writer, input: Any, other: Any, name: str = name) -> Value:
+            return _connect(w, name, input, other)
+
+        converter_of(getattr(comparison, name))(connect)
+
+
+_register()
+
+
+@converter_of(comparison.logical_not, comparison.bitwise_not)
+def negate(w: Writer, input: Value) -> Value:
+    if w.results[0].dtype.kind != "b":
+        whole: Value = w.node("BitwiseNot", input)
+        return whole
+    return _truth(w, "Not", w.cast(input, np.bool_))
+
+
+@converter_of(comparison.isnan)
+def isnan(w: Writer, input: Value) -> Value:
+    return _truth(w, "IsNaN", input)
+
+
+@converter_of(comparison.isinf)
+def isinf(w: Writer, input: Value) -> Value:
+    return _truth(w, "IsInf", input)
+
+
+@converter_of(comparison.isposinf)
+def isposinf(w: Writer, input: Value) -> Value:
+    return _truth(w, "Equal", input, w.constant(np.inf, input.dtype))
+
+
+@converter_of(comparison.isneginf)
+def isneginf(w: Writer, input: Value) -> Value:
+    return _truth(w, "Equal", input, w.constant(-np.inf, input.dtype))
+
+
+@converter_of(comparison.isfinite)
+def isfinite(w: Writer, input: Value) -> Value:
+    return _truth(w, "Not", _truth(w, "Or", _truth(w, "IsNaN", input), _truth(w, "IsInf", input)))
+
+
+# ---- Signs with the mean size of what they are signs of -------------------------------------------------------------
+
+
+def _sign(w: Writer, x: Value) -> Value:
+    """1 for 0, too."""
+    up = w.node("GreaterOrEqual", x, w.constant(0, x.dtype), dtype=np.bool_)
+    return w.node("Where", up, w.constant(1, x.dtype), w.constant(-1, x.dtype), dtype=x.dtype)
+
+
+def _size(w: Writer, x: Value, axes: tuple[int, ...]) -> Value:
+    return reduced(w, "ReduceMean", w.node("Abs", x), axes, True)
+
+
+@converter(MeanScaledSign)
+def mean_scaled_sign(w: Writer, x: Value, axes: tuple[int, ...], is_exact: bool) -> Value:
+    return w.node("Mul", _sign(w, x), _size(w, x, axes))
+
+
+@converter(SignAndSize)
+def sign_and_size(w: Writer, x: Value, axis: int) -> tuple[Value, Value]:
+    return _sign(w, x), _size(w, x, (axis,))
+
+
+# ---- Pointwise operators: a node of ONNX where it has one, else the nodes of the formula ----------------------------
 
 
 @converter(piecewise.Relu)

@@ -13,7 +13,7 @@ from ....nn.utils.rnn import pack_padded_sequence
 from ....ops.recurrent.arguments import checked_lengths
 from ....ops.recurrent.fused import RecurrentLayer, regrouped
 from ....specs.recurrence import Recurrence
-from ..origins import Known
+from ..tracing import Known
 from ..writer import Value, Writer
 from .registry import converter, converter_of
 

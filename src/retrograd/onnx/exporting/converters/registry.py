@@ -18,20 +18,14 @@ Convert = Callable[..., Any]
 Stands = Callable[[dict[str, Any]], bool]
 
 _FAMILIES = (
-    "attention",
-    "comparison",
-    "convolution",
+    "imported_nodes",
     "indexing",
-    "loaded",
-    "lowbit",
-    "normalization",
     "pointwise",
-    "pooling",
     "products",
     "recurrent",
     "reductions",
-    "scattering",
     "shapes",
+    "spatial",
 )
 
 _converters: dict[Any, Convert] = {}

@@ -1,4 +1,4 @@
-"""Base class of the two scikit-learn estimators: their parameters, and training by ``retrograd.train``."""
+"""RetrogradClassifier and RetrogradRegressor, scikit-learn estimators, and their base class."""
 
 from __future__ import annotations
 
@@ -8,23 +8,28 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ... import nn
-from ..._files.state import brief, choice, count, number, reason
+from ..._files.state import brief, choice, count, names, number, reason
 from ...data.dataset import TensorDataset
 from ...data.loader import DataLoader
 from ...data.sampler import BatchSampler, RandomSampler
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
+from ...ops.normalization.softmax import log_softmax
 from ...ops.random.random import default_generator, fork_rng
 from ...optim import Optimizer
 from ...train import Callback, EarlyStopping, Fit, History, Progress, make_progress
-from .parts import PARTS, make_loss, make_module, make_optimizer, meant
+from .components import PARTS, make_loss, make_module, make_optimizer, meant
 
-__all__ = ["Estimator"]
+__all__ = ["Estimator", "RetrogradClassifier", "RetrogradRegressor"]
+
+
+# ---- Base class of the two scikit-learn estimators: their parameters, and training by `retrograd.train` -------------
 
 _AT_ONCE = 512  # samples whose outputs are computed together
 _turn = threading.RLock()  # fits in threads take turns, as there is one generator that all draw from
@@ -334,3 +339,180 @@ def _loader(arrays: list[np.ndarray], batch_size: int) -> DataLoader:
 
 def _of_part(name: str) -> bool:
     return name.partition("__")[0] in PARTS and name.partition("__")[2] != ""
+
+
+# ---- RetrogradClassifier: a network that tells classes apart, as an estimator of scikit-learn -----------------------
+
+
+class RetrogradClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
+    """A network that tells classes apart, as an estimator of scikit-learn.
+
+    module: a class or function that makes the network, called with what it has parameters for: n_outputs (or
+        out_features, n_classes), the number of classes; n_features (or in_features), which is X.shape[1]; input_shape,
+        which is X.shape[1:]; and the arguments that are set as module__NAME. Or a Module, of which each fit trains a
+        copy. None is ``perceptron``, for rows of features. The network returns scores (N, classes), to which softmax
+        is yet to be applied.
+    epochs: passes over the data.
+    batch_size: samples per step.
+    lr: the learning rate.
+    optimizer: the name or the class of an optimizer; optimizer__NAME sets its arguments.
+    loss: the name or the class of a loss, whose arguments loss__NAME sets; or a function of output (N, classes) and
+        classes (N,), int64. None is CrossEntropyLoss.
+    dtype: "float32" or "float64", the element type of X and of the network; or "int64", that of X alone, for indices
+        of an Embedding.
+    early_stopping: hold samples out, and end training when the loss on them no longer improves; the best weights stay.
+    validation_fraction: the share of samples to hold out, each class alike.
+    n_iter_no_change: epochs without an improvement to allow.
+    tol: an improvement is greater than this.
+    callbacks: a list of retrograd.train.Callback, copied for each fit.
+    warm_start: fit goes on with the network of the last fit, where there is one.
+    random_state: an int, of which the weights and the order of samples are a function, as after
+        ``retrograd.manual_seed``; a RandomState; or None, which draws from NumPy's global one. retrograd's own
+        generator is left as it was. A module that is already made keeps its weights.
+    verbose: 1 shows the progress of training on stderr.
+
+    After fit: ``module_``, the trained network; ``classes_``; ``history_``, a retrograd.train.History with one record
+    per epoch; ``loss_curve_``, ``loss_``, ``n_iter_`` (epochs), ``n_features_in_``, ``feature_names_in_``,
+    ``optimizer_``.
+
+    Raises:
+        TypeError: a name is neither a parameter nor module__NAME, optimizer__NAME or loss__NAME.
+    """
+
+    default_loss = nn.CrossEntropyLoss
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """One epoch over these samples, further with the network that is there.
+
+        classes: all classes there will be; needed in the first call.
+        X, y, sample_weight: as for ``fit``.
+
+        Raises: as ``fit``; ValueError also if classes are missing in the first call.
+        """
+        further = hasattr(self, "module_")
+        if not further:
+            if classes is None:
+                raise ValueError(
+                    f"{type(self).__name__}: the first partial_fit needs classes, as y may lack some; pass "
+                    "classes=np.unique(y_of_all)"
+                )
+            self.classes_ = unique_labels(classes)
+        return self._train(X, y, sample_weight, 1, further, early_stopping=False, known=True)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class (N,) of each sample: that with the highest score.
+
+        Raises:
+            NotFittedError: there was no fit.
+            ValueError: X is unlike that of fit.
+        """
+        outputs = self._outputs_of(X)
+        found: np.ndarray = self.classes_[outputs.argmax(1)]
+        return found
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (N, classes), float64: softmax of the scores.
+
+        Raises: as predict.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of the probabilities (N, classes), float64.
+
+        Raises: as predict.
+        """
+        return log_softmax(Tensor(self._outputs_of(X).astype(np.float64)), 1).array
+
+    def _encoded(self, y: np.ndarray, known: bool) -> np.ndarray:
+        check_classification_targets(y)
+        if not known:
+            self.classes_ = np.unique(y)
+        elif strange := set(y.tolist()) - set(self.classes_.tolist()):
+            raise ValueError(
+                f"{type(self).__name__}: y has the classes {names(strange)}, which are not among classes_, "
+                f"{names(self.classes_)}; train a new estimator for other classes"
+            )
+        return np.searchsorted(self.classes_, y).astype(np.int64)
+
+    def _outputs(self) -> int:
+        return len(self.classes_)
+
+    def _meaning(self, outputs: int) -> str:
+        return f"a score for each of the {outputs} classes of y"
+
+    def _strata(self, y: np.ndarray) -> np.ndarray:
+        return y
+
+
+# ---- RetrogradRegressor: a network that predicts numbers, as an estimator of scikit-learn ---------------------------
+
+
+class RetrogradRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
+    """A network that predicts numbers, as an estimator of scikit-learn.
+
+    module: as for RetrogradClassifier; n_outputs is the number of columns of y. The network returns (N, n_outputs), or
+        for one output (N,).
+    loss: None is MSELoss; a function gets output and target in the shape of the output.
+    epochs, batch_size, lr, optimizer, dtype, early_stopping, validation_fraction, n_iter_no_change, tol, callbacks,
+    warm_start, random_state, verbose: as for RetrogradClassifier.
+
+    Scale y to about unit variance before: sklearn.compose.TransformedTargetRegressor does, and undoes it in predict.
+
+    After fit: as RetrogradClassifier, with ``n_outputs_`` for ``classes_``.
+
+    Raises:
+        TypeError: a name is neither a parameter nor module__NAME, optimizer__NAME or loss__NAME.
+    """
+
+    default_loss = nn.MSELoss
+    target: ClassVar[dict[str, Any]] = {"multi_output": True, "y_numeric": True}
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """One epoch over these samples, further with the network that is there.
+
+        X, y, sample_weight: as for ``fit``.
+
+        Raises: as ``fit``.
+        """
+        further = hasattr(self, "module_")
+        return self._train(X, y, sample_weight, 1, further, early_stopping=False, known=further)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predictions (N,), or (N, outputs) if y had two axes; float64.
+
+        Raises:
+            NotFittedError: there was no fit.
+            ValueError: X is unlike that of fit.
+        """
+        outputs = self._outputs_of(X).astype(np.float64)
+        return outputs.reshape(len(outputs), *self._of_sample)
+
+    def _encoded(self, y: np.ndarray, known: bool) -> np.ndarray:
+        if y.ndim > 2:
+            raise ValueError(
+                f"{type(self).__name__}: y has shape {y.shape}; it must be (N,) or (N, outputs): flatten what is more"
+            )
+        if not known:
+            self._of_sample = y.shape[1:]
+            self.n_outputs_ = y.shape[1] if y.ndim == 2 else 1
+        elif y.shape[1:] != self._of_sample:
+            raise ValueError(
+                f"{type(self).__name__}: y has shape {y.shape}, but in the first fit it was {('N', *self._of_sample)}; "
+                "train a new estimator for other outputs"
+            )
+        return y.astype(self._float())
+
+    def _outputs(self) -> int:
+        return self.n_outputs_
+
+    def _meaning(self, outputs: int) -> str:
+        return "one number" if outputs == 1 else f"one number for each of the {outputs} columns of y"
+
+    def _shaped(self, y: np.ndarray, of_sample: tuple[int, ...]) -> np.ndarray:
+        return y.reshape(len(y), *of_sample)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedError
-from ..package import onnx
+from ..files import onnx
 from .writer import NodeText, Writer
 
 

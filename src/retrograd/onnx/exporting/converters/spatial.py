@@ -1,4 +1,4 @@
-"""Pooling, and resampling to other sizes."""
+"""Converters of spatial operators: convolution, pooling and resampling."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ....ops.convolution.convolution import Conv, ConvInputGrad
+from ....ops.convolution.deformable import DeformConv
 from ....ops.pooling.grid import grid_sample
 from ....ops.pooling.lp_pooling import Root
 from ....ops.pooling.pooling import AvgPool, MaxPool
@@ -14,8 +16,55 @@ from ....ops.pooling.resampling import Repeat, interpolate
 from ....ops.pooling.unpooling import max_unpool_nd
 from ....specs.geometry import AdaptiveWindow, Window
 from ..writer import Value, Writer
-from .convolution import pads
 from .registry import converter, converter_of
+
+# ---- Convolution and transposed convolution -------------------------------------------------------------------------
+
+
+def pads(window: Window) -> list[int]:
+    """All that is added before, then all that is added after, as ONNX has them."""
+    return [low for low, _ in window.padding] + [high for _, high in window.padding]
+
+
+def _options(window: Window) -> dict[str, Any]:
+    return {
+        "kernel_shape": list(window.kernel),
+        "strides": list(window.stride),
+        "dilations": list(window.dilation),
+        "pads": pads(window),
+        "group": window.groups,
+    }
+
+
+@converter(Conv)
+def conv(w: Writer, x: Value, weight: Value, bias: Value | None, window: Window, options: Any) -> Value:
+    return w.node("Conv", x, weight, bias, **_options(window))
+
+
+@converter(ConvInputGrad)
+def conv_transpose(w: Writer, x: Value, weight: Value, bias: Value | None, window: Window, options: Any) -> Value:
+    # what the strides leave over at the end: ONNX's output_padding
+    sizes = zip(window.input, window.kernel, window.output, window.stride, window.dilation, window.padding, strict=True)
+    rest = [i + low + high - (o - 1) * s - d * (r - 1) - 1 for i, r, o, s, d, (low, high) in sizes]
+    return w.node("ConvTranspose", x, weight, bias, output_padding=rest, **_options(window))
+
+
+@converter(DeformConv)
+def deform_conv(
+    w: Writer,
+    x: Value,
+    offset: Value,
+    mask: Value | None,
+    weight: Value,
+    bias: Value | None,
+    window: Window,
+    workspace: Any,
+) -> Value:
+    groups = offset.shape[1] // (2 * window.taps)
+    return w.node("DeformConv", x, weight, offset, bias, mask, opset=19, offset_group=groups, **_options(window))
+
+
+# ---- Pooling, and resampling to other sizes -------------------------------------------------------------------------
 
 
 def _even(window: AdaptiveWindow) -> dict[str, Any] | None:

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from importlib import import_module
 
+from . import layer_cases, operator_cases
 from .case import Case
 
-FAMILIES = (
-    "convolution",
-    "recurrent",
-    "pooling",
-    "normalization",
-    "losses",
-    "attention",
-    "products",
-    "pointwise",
-    "shapes",
-    "indexing",
-    "reductions",
-)
+_CASES = {
+    "convolution": layer_cases.CONVOLUTION,
+    "recurrent": layer_cases.RECURRENT,
+    "pooling": layer_cases.POOLING,
+    "normalization": layer_cases.NORMALIZATION,
+    "losses": layer_cases.LOSSES,
+    "attention": layer_cases.ATTENTION,
+    "products": operator_cases.PRODUCTS,
+    "pointwise": operator_cases.POINTWISE,
+    "shapes": operator_cases.SHAPES,
+    "indexing": operator_cases.INDEXING,
+    "reductions": operator_cases.REDUCTIONS,
+}
+FAMILIES = (*_CASES,)
 
 
-@lru_cache(maxsize=1)
 def cases() -> dict[str, tuple[Case, ...]]:
     """Family -> its cases."""
-    return {family: tuple(import_module(f"{__package__}.{family}").CASES) for family in FAMILIES}
+    return {family: tuple(some) for family, some in _CASES.items()}
 
 
 def chosen(words: Sequence[str] = ()) -> list[Case]:

@@ -1,7 +1,7 @@
 """A reader of pickles that executes nothing.
 
 A pickle is a program for a stack machine. This one makes numbers, strings and containers; a global is to it a name, and
-what a call or a state means is looked up in the tables of ``names.py``. So a file can ask only for what stands there.
+what a call or a state means is looked up in the tables of ``allowed_globals.py``. So a file can ask only for what stands there.
 
 Source of the operations: Lib/pickletools.py of Python.
 """
@@ -20,9 +20,8 @@ import numpy as np
 
 from ..._files.state import brief
 from ...engine.tensor import Tensor
-from .names import CALLS, name_of
-from .refusal import MOST_INT, Refused, entry
-from .values import Name, Pending, checked_key, checked_object
+from .allowed_globals import CALLS, name_of
+from .objects import MOST_INT, Name, Pending, Refused, checked_key, checked_object, entry
 
 __all__ = ["Machine"]
 

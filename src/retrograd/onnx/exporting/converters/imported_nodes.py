@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...body import compute_node
+from ...files import onnx
+from ...graph import compute_node
 from ...node import DOMAIN, Node
 from ...operators.registry import Operator
-from ...package import onnx
 from ..writer import OPSET, Value, Writer
 from .registry import converter_of
 

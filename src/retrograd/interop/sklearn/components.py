@@ -1,4 +1,4 @@
-"""The module, the optimizer and the loss that an estimator's parameters describe.
+"""Module, optimizer and loss of a scikit-learn estimator, made from its parameters.
 
 Each may be a class whose arguments are parameters of the estimator too: ``module__hidden=64`` is ``hidden=64`` of
 the module.
@@ -13,12 +13,35 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from ... import nn, optim
-from ..._files.state import brief
-from ...engine.tensor import Tensor
-from .perceptron import perceptron
+import numpy as np
 
-__all__ = ["PARTS", "make_loss", "make_module", "make_optimizer", "meant"]
+from ... import nn, optim
+from ..._files.state import brief, count
+from ...engine.tensor import Tensor
+
+__all__ = ["PARTS", "make_loss", "make_module", "make_optimizer", "meant", "perceptron"]
+
+
+# ---- The network that the estimators train if they are given none ---------------------------------------------------
+
+
+def perceptron(n_features: int, n_outputs: int, hidden: int | Sequence[int] = 100) -> nn.Sequential:
+    """Rows (N, n_features) -> scores (N, n_outputs), through hidden layers with ReLU.
+
+    hidden: the width of the hidden layer, or the widths of several; () is a linear model.
+
+    Raises:
+        ValueError: a width is not a positive int.
+    """
+    every = hidden if isinstance(hidden, (Sequence, np.ndarray)) else [hidden]
+    widths = [n_features, *(count(1)("perceptron: hidden", width) for width in every)]
+    layers: list[nn.Module] = []
+    for inside, out in zip(widths, widths[1:], strict=False):
+        layers += [nn.Linear(inside, out), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], n_outputs))
+
+
+# ---- The module, the optimizer and the loss that an estimator's parameters describe ---------------------------------
 
 PARTS = "module", "optimizer", "loss"
 
