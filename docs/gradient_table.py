@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd.engine.operator import OPERATORS
-from retrograd.explanation.source import gradient_of
-from retrograd.explanation.where import place_of
+from retrograd.explanation.backward_source import gradient_of
+from retrograd.explanation.source_map import place_of
 
 _HEAD = """# Every operator and its gradient
 

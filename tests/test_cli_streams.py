@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from retrograd.cli import main
-from retrograd.cli.streams import guarded
+from retrograd.cli.output import guarded
 from retrograd.train import load_checkpoint, save_checkpoint
 from retrograd.train.checkpoint import CheckpointError
 from retrograd.train.inference import Predictor, Writer
@@ -81,7 +81,7 @@ def test_a_training_whose_progress_nobody_reads(tmp_path: Path) -> None:
 
 
 def test_a_stream_that_lacks_characters(capfdbinary: Any) -> None:
-    script = "import sys; from retrograd.cli.answers import say; from retrograd.cli.streams import guarded\n"
+    script = "import sys; from retrograd.cli.output import say; from retrograd.cli.output import guarded\n"
     script += "sys.exit(guarded(lambda: say('猫') or 0))"
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, env=environment, timeout=100, check=True)

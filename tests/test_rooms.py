@@ -90,10 +90,10 @@ DOORS: dict[str, tuple[str, ...]] = {
     "ops/convolution/plan.py": ("kernels.compiled.convolution.algorithm", "kernels.textbook.algorithms"),
     "__init__.py": ("kernels.compiled.machine.launch",),  # set_num_threads and get_num_threads
     # the text that the page steps through
-    "explanation/operators/algorithms.py": ("kernels.textbook.convolution", "kernels.textbook.algorithms"),
-    "explanation/where.py": ("kernels",),  # where the texts of kernels stand
+    "explanation/operators/convolution.py": ("kernels.textbook.convolution", "kernels.textbook.algorithms"),
+    "explanation/source_map.py": ("kernels",),  # where the texts of kernels stand
     # the kernels of formulas, one of which the page breaks
-    "explanation/mutations.py": ("kernels.textbook.loss", "kernels.textbook.pointwise"),
+    "explanation/mutation_testing.py": ("kernels.textbook.loss", "kernels.textbook.pointwise"),
     "cli/__init__.py": ("__version__",),
     "torch_api/version.py": ("__version__",),
     "onnx/exporting/export.py": ("__version__",),  # a file says what wrote it
@@ -111,13 +111,13 @@ DOORS: dict[str, tuple[str, ...]] = {
 
 # (file, what it imports when it is called): what a lower room offers of a higher one
 ON_CALL = {
-    ("autograd/__init__.py", "explanation.source.backward_source"),  # our path to it, on first use
+    ("autograd/__init__.py", "explanation.backward_source.backward_source"),  # our path to it, on first use
     ("data/sampler.py", "distributed.world.world"),  # how many processes there are
     ("engine/operator.py", "explanation.operators.names"),  # operator.page
     ("engine/operator.py", "onnx.exporting.converters.registry.written_for"),  # operator.onnx
-    ("engine/operator.py", "explanation.source.gradient_of"),  # operator.mathematics, as text
-    ("engine/operator.py", "explanation.where.stops_of"),  # operator.textbook
-    ("engine/operator.py", "explanation.where.textbook_of"),
+    ("engine/operator.py", "explanation.backward_source.gradient_of"),  # operator.mathematics, as text
+    ("engine/operator.py", "explanation.source_map.stops_of"),  # operator.textbook
+    ("engine/operator.py", "explanation.source_map.textbook_of"),
     ("engine/backward_rules.py", "rules"),  # the ready rules, when one is asked for by its name
     ("engine/tensor.py", "explanation.notebook.as_html"),  # what a notebook shows
     ("engine/tensor.py", "ops.memory.device.placed"),  # Tensor(..., device=)

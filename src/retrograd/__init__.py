@@ -51,10 +51,10 @@ from .torch_api.missing import found
 if TYPE_CHECKING:
     from . import data, distributed, distributions, interop, lowbit, nn, onnx, optim, rules, testing, train, utils
     from .engine.steps import record_steps
+    from .explanation.backward_source import backward_source
     from .explanation.explain import explain
     from .explanation.graph.graph import graph
-    from .explanation.source import backward_source
-    from .explanation.where import source_map
+    from .explanation.source_map import source_map
     from .interop.packed import load_packed
     from .interop.pt import load, save
     from .kernels.compiled.machine.launch import get_num_threads, set_num_threads
@@ -200,8 +200,8 @@ _SUBPACKAGES = {
 _ELSEWHERE = {
     "GradScaler": ".torch_api.amp",
     "autocast": ".torch_api.amp",
-    "backward_source": ".explanation.source",
-    "source_map": ".explanation.where",
+    "backward_source": ".explanation.backward_source",
+    "source_map": ".explanation.source_map",
     "compile": ".torch_api.compiler",
     "explain": ".explanation.explain",
     "formula": ".ops.pointwise.formula",

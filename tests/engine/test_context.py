@@ -9,7 +9,7 @@ import pytest
 
 from engine.functions import Add, DivMod, Exp, Mul, leaf, values
 from retrograd.engine import Function, Tensor, View, grad, no_grad, wrap
-from retrograd.explanation.source import backward_source
+from retrograd.explanation.backward_source import backward_source
 
 
 class Power(Function):

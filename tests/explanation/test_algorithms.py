@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
-from retrograd.explanation.algorithms import address_table, winograd
+from retrograd.explanation import address_table_convolution, winograd_convolution
 from retrograd.explanation.explanation import Explanation
-from retrograd.explanation.faults import Fault
+from retrograd.explanation.mutation_testing import Fault
 from retrograd.explanation.operators import find
-from retrograd.explanation.operators.mistakes import CONVOLUTION
-from retrograd.explanation.running import as_dicts
-from retrograd.explanation.trace import traced
+from retrograd.explanation.operators.gradient_bugs import CONVOLUTION
+from retrograd.explanation.tracing import as_dicts, traced
 from retrograd.specs.geometry import Window, conv_window
 
 
@@ -52,12 +51,12 @@ def agree(module: Any, window: Window, x: np.ndarray, w: np.ndarray) -> None:
 
 @given(convolutions())
 def test_the_table_of_addresses(case: tuple[Window, np.ndarray, np.ndarray]) -> None:
-    agree(address_table, *case)
+    agree(address_table_convolution, *case)
 
 
 @given(convolutions(square=True))
 def test_winograd(case: tuple[Window, np.ndarray, np.ndarray]) -> None:
-    agree(winograd, *case)
+    agree(winograd_convolution, *case)
 
 
 def explained(**settings: Any) -> Explanation:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from explanation.browser import TAKE, opened
-from retrograd.explanation.combinations import changes, others
 from retrograd.explanation.explanation import LARGEST_FILE, Setting
+from retrograd.explanation.operator_page import changes, others
 from retrograd.explanation.operators import find
 
 SETTINGS = (

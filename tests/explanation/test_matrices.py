@@ -11,8 +11,8 @@ import pytest
 import retrograd as rg
 from explanation.browser import document, opened, written
 from retrograd.explanation.explanation import Explanation
+from retrograd.explanation.html_page import page as as_html
 from retrograd.explanation.operators import find
-from retrograd.explanation.standalone import page as as_html
 
 
 def values(explanation: Explanation) -> dict[str, np.ndarray]:

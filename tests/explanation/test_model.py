@@ -11,8 +11,8 @@ import pytest
 
 import retrograd as rg
 from retrograd import nn
+from retrograd.explanation.document import block, first, outline, start_of, taken, window
 from retrograd.explanation.model import ModelExplanation
-from retrograd.explanation.taking import block, first, outline, start_of, taken, window
 from retrograd.nn.functional import cross_entropy
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import retrograd as rg
 from explanation.sample import sampled
-from retrograd.explanation.mutations import Mutation
+from retrograd.explanation.mutation_testing import Mutation
 from retrograd.explanation.operators import find
 
 # the backward gives g as it is, and has no line of its own
@@ -27,7 +27,7 @@ def test_every_operator_has_lines_to_break(name: str) -> None:
         each: array.values.astype(np.float64) if array.values.dtype.kind == "f" else array.values
         for each, array in explanation.case.inputs.items()
     }
-    right = rg.explanation.measure.gradients(explanation.case.call, wide, explanation.gy, "textbook")
+    right = rg.explanation.measurements.gradients(explanation.case.call, wide, explanation.gy, "textbook")
     for each in outcomes:
         if isinstance(each.fault, Mutation):
             assert each.wrong and each.diagnosis and each.report.startswith("gradcheck"), each.fault.name

@@ -19,8 +19,8 @@ from retrograd.explanation.explanation import Case, Explanation
 from retrograd.explanation.operators import find, names, pointwise, quantizers
 from retrograd.explanation.operators.function import of_function
 from retrograd.explanation.operators.operator import Operator
-from retrograd.explanation.operators.unrolled import CELLS
-from retrograd.explanation.sums import Products
+from retrograd.explanation.operators.recurrent_cells import CELLS
+from retrograd.explanation.products import Products
 from retrograd.ops.pointwise import (
     activation,
     comparison,

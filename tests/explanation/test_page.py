@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from explanation.browser import TAKE, document, opened, written
+from retrograd.explanation.gradient_expressions import retyped
+from retrograd.explanation.html_page import page as as_html
 from retrograd.explanation.operators import find
-from retrograd.explanation.standalone import page as as_html
-from retrograd.explanation.typed import retyped
 
 PINNED = "() => window.retrograd.page.selection.pinned"
 HOVERED = "() => window.retrograd.page.selection.hovered"

@@ -15,8 +15,8 @@ import pytest
 
 from explanation.browser import TAKE, document, opened, written
 from retrograd.explanation.explain import explain
+from retrograd.explanation.html_page import page as as_html
 from retrograd.explanation.operators import find
-from retrograd.explanation.standalone import page as as_html
 
 
 def meetings(shapes: dict[str, list[int]], s: dict[str, Any]) -> Iterator[tuple[int | None, int, int]]:

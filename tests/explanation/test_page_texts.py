@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from explanation.browser import TAKE, opened, written
+from retrograd.explanation.gradient_expressions import retyped
 from retrograd.explanation.operators import find
-from retrograd.explanation.typed import retyped
 
 
 def test_a_derivation_is_written_out(browser: Any, tmp_path: Any) -> None:

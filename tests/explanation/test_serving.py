@@ -20,8 +20,8 @@ import retrograd as rg
 from retrograd import nn
 from retrograd.explanation.operators import find
 
-serving = pytest.importorskip("retrograd.explanation.serving.server", reason="the extra 'explain' is not installed")
-MOST_CONNECTIONS = pytest.importorskip("retrograd.explanation.serving.guard").MOST_CONNECTIONS
+serving = pytest.importorskip("retrograd.explanation.server", reason="the extra 'explain' is not installed")
+MOST_CONNECTIONS = pytest.importorskip("retrograd.explanation.server").MOST_CONNECTIONS
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 HOST = "127.0.0.1:8000"
@@ -262,6 +262,6 @@ def test_a_port_in_use(lasting):
 
 def test_without_the_servers_packages_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "retrograd.explanation.serving.server")
+    monkeypatch.delitem(sys.modules, "retrograd.explanation.server")
     with pytest.raises(ImportError, match="retrograd\\[explain\\]"):
         find("linear").with_settings({}).show()

@@ -10,7 +10,7 @@ import retrograd as rg
 from engine.functions import Exp, Mul, OnceSquare, leaf
 from retrograd.engine import Function
 from retrograd.engine.operator import OPERATORS
-from retrograd.explanation.source import backward_source
+from retrograd.explanation.backward_source import backward_source
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from retrograd.explanation import standalone
+from retrograd.explanation import html_page
 from retrograd.explanation.operators import find
 
 
@@ -37,7 +37,7 @@ def data(html: str) -> Any:
 
 
 def test_every_module_is_there_and_every_import_is_found(document):
-    there = modules(standalone.page([document]))
+    there = modules(html_page.page([document]))
     files = {
         f"page/{each.name[:-3]}"
         for each in resources.files("retrograd.explanation").joinpath("page").iterdir()
@@ -59,18 +59,18 @@ def test_every_module_is_there_and_every_import_is_found(document):
 
 
 def test_every_style_is_there(document):
-    html = standalone.page([document])
+    html = html_page.page([document])
     files = [
         each
         for each in resources.files("retrograd.explanation").joinpath("page").iterdir()
         if each.name.endswith(".css")
     ]
-    assert len(files) == len(standalone._STYLES)
+    assert len(files) == len(html_page._STYLES)
     assert all(each.read_text(encoding="utf-8") in html for each in files)
 
 
 def test_nothing_is_fetched(document):
-    html = standalone.page([document])
+    html = html_page.page([document])
     text = html + "".join(modules(html).values())
     addresses = set(re.findall(r"\b(?:https?|wss?|ftp):[^\s\"'`)]*", text))
     assert addresses <= {"http://www.w3.org/2000/svg"}, "names of the SVG format only"
@@ -78,7 +78,7 @@ def test_nothing_is_fetched(document):
 
 
 def test_the_policy_lets_in_what_is_in_the_file_and_no_more(document):
-    html = standalone.page([document])
+    html = html_page.page([document])
     policy = dict(rule.split(" ", 1) for rule in re.findall('Policy" content="([^"]*)"', html)[0].split("; "))
     assert policy["default-src"] == "'none'" and "connect-src" not in policy
 
@@ -88,26 +88,26 @@ def test_the_policy_lets_in_what_is_in_the_file_and_no_more(document):
     scripts = re.findall('<script type="(?:importmap|module)">(.*?)</script>', html, re.DOTALL)
     assert set(policy["script-src"].split()) == {*map(allowed, scripts), "data:"}
     assert policy["style-src"] == allowed(re.findall("<style>(.*?)</style>", html, re.DOTALL)[0])
-    served = standalone.page([], {"token": "t"})
+    served = html_page.page([], {"token": "t"})
     assert "connect-src 'self'" in served and data(served)["served"] == {"token": "t"}
 
 
 def test_the_data_come_back_as_they_were(document):
-    found = data(standalone.page([document]))
+    found = data(html_page.page([document]))
     assert found["served"] is None and found["documents"] == [document]
     large = document | {"python": "x" * 300_000}
-    html = standalone.page([large])
+    html = html_page.page([large])
     assert " data-packed>" in html and len(html) < 400_000 and data(html)["documents"] == [large]
 
 
 def test_text_of_the_user_ends_no_element(document):
     nasty = "</script><script>alert(1)</script><!-- @style@ &amp; \u2028"
     evil = document | {"python": nasty, "operator": '<b title="x">'}
-    html = standalone.page([evil])
+    html = html_page.page([evil])
     assert "alert(1)</script>" not in html and data(html)["documents"] == [evil]
     assert "<title>&lt;b title=&quot;x&quot;&gt; · see the gradient</title>" in html
 
 
 def test_a_page_of_nothing_is_refused():
     with pytest.raises(ValueError, match="page: documents is empty, expected at least one explanation as a dict"):
-        standalone.page([])
+        html_page.page([])

@@ -112,7 +112,7 @@ def test_each_step_shows_its_entry(browser, tmp_path, name):
 
 
 def test_a_story_goes_on_with_other_settings(browser, tmp_path):
-    from retrograd.explanation.standalone import page as as_html
+    from retrograd.explanation.html_page import page as as_html
 
     documents = [find("conv2d").with_settings({"stride": stride}).to_dict() for stride in (1, 2)]
     with opened(browser, written(tmp_path, as_html(documents))) as page:

@@ -13,11 +13,11 @@ import retrograd as rg
 from explanation.browser import opened, written
 from explanation.test_operators import explained
 from retrograd import nn
+from retrograd.explanation.document import through_time
+from retrograd.explanation.html_page import page as as_html
+from retrograd.explanation.model_page import answers_of
 from retrograd.explanation.operators import find
-from retrograd.explanation.operators.diagram import DIAGRAMS
-from retrograd.explanation.serving.of_model import answers_of
-from retrograd.explanation.standalone import page as as_html
-from retrograd.explanation.through_time import through_time
+from retrograd.explanation.operators.recurrent_cells import DIAGRAMS
 
 
 @pytest.mark.parametrize("name", DIAGRAMS)

@@ -9,8 +9,8 @@ import pytest
 
 import retrograd as rg
 from retrograd.explanation.document import as_dict
+from retrograd.explanation.gradient_expressions import FUNCTIONS, as_gradient, retyped
 from retrograd.explanation.operators import binary, find
-from retrograd.explanation.typed import FUNCTIONS, as_gradient, retyped
 
 
 def test_an_expression_is_evaluated_as_python_would() -> None:

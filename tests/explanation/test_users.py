@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrograd.explanation.operators.users import from_module
+from retrograd.explanation.operators.function import from_module
 
 TEXT = """
 from retrograd.autograd import Function

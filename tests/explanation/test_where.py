@@ -13,7 +13,7 @@ from retrograd.cli import main
 from retrograd.engine.operator import OPERATORS
 from retrograd.engine.steps import Steps
 from retrograd.explanation.operators import find
-from retrograd.explanation.where import Stop, listed, ran, source_map, stops_of
+from retrograd.explanation.source_map import Stop, listed, ran, source_map, stops_of
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 
 PACKAGE = Path(rg.__file__).parent

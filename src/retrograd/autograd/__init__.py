@@ -25,7 +25,7 @@ from .variable import Variable
 
 if TYPE_CHECKING:
     from ..engine.gradcheck import GradcheckError, gradcheck, gradgradcheck
-    from ..explanation.source import backward_source
+    from ..explanation.backward_source import backward_source
     from . import functional
 
 __all__ = [
@@ -55,7 +55,7 @@ __all__ = [
 # Imported on first use, to keep "import retrograd" fast.
 _ON_FIRST_USE = {
     "GradcheckError": "..engine.gradcheck",
-    "backward_source": "..explanation.source",
+    "backward_source": "..explanation.backward_source",
     "gradcheck": "..engine.gradcheck",
     "gradgradcheck": "..engine.gradcheck",
 }

@@ -10,8 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from . import explain, launch, machine, predict, sample, study, train, vectors
-from .answers import UsageError, complain
-from .streams import guarded
+from .output import UsageError, complain, guarded
 
 __all__ = ["main"]
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .answers import UsageError, complain, say
+from .output import UsageError, complain, say
 
 if TYPE_CHECKING:
     from ..explanation.operators.operator import Operator
@@ -72,7 +72,7 @@ def add_command(commands: Any) -> None:
 
 def _where(arguments: argparse.Namespace) -> int:
     from ..explanation.operators import find
-    from ..explanation.where import listed, source_map
+    from ..explanation.source_map import listed, source_map
 
     if arguments.set and not arguments.steps:
         raise UsageError(f"--set {arguments.set[0]} is for the example of --steps; add --steps")
@@ -89,7 +89,7 @@ def _where(arguments: argparse.Namespace) -> int:
 
 def _explain(arguments: argparse.Namespace) -> int:
     from ..explanation.operators import find, names
-    from ..explanation.operators.users import from_module
+    from ..explanation.operators.function import from_module
 
     if arguments.list:
         say("\n".join(names()))
@@ -182,7 +182,7 @@ def _serve(arguments: argparse.Namespace, operator: Operator, settings: dict[str
 
 
 def _show(subject: Any, arguments: argparse.Namespace, place: str = "") -> int:
-    from ..explanation.showing import show
+    from ..explanation.html_page import show
 
     try:
         show(subject, arguments.host, arguments.port, not arguments.no_browser, place, say)

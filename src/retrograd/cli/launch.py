@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .answers import UsageError, complain
+from .output import UsageError, complain
 
 __all__ = ["add_command"]
 

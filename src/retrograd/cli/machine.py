@@ -7,7 +7,7 @@ import sys
 from time import perf_counter
 from typing import Any
 
-from .answers import say
+from .output import say
 
 __all__ = ["add_commands"]
 

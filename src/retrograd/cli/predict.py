@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from .answers import UsageError, complain, say
+from .output import UsageError, complain, say
 
 __all__ = ["add_command"]
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .answers import UsageError, complain, say
+from .output import UsageError, complain, say
 
 __all__ = ["add_command"]
 

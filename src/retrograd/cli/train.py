@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .answers import UsageError, complain, option, options_set, say
+from .output import UsageError, complain, option, options_set, say
 from .workers import check_launched, check_workers, is_worker, joined, launched, same_folder, start_workers
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .answers import UsageError, complain
+from .output import UsageError, complain
 
 if TYPE_CHECKING:
     from ..train.lock import RunLock

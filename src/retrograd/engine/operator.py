@@ -97,7 +97,7 @@ class Operator:
     @property
     def mathematics(self) -> str:
         """The first line of its docstring, then the gradient of each Function that it records, a line each."""
-        from ..explanation.source import gradient_of
+        from ..explanation.backward_source import gradient_of
 
         lines = [f"y: {(inspect.getdoc(self.function) or '').partition(chr(10))[0]}"]
         for each in self.functions:
@@ -107,7 +107,7 @@ class Operator:
     @property
     def textbook(self) -> tuple[Callable[..., Any], ...]:
         """The functions in plain NumPy that its Functions run on the kernel set "textbook"."""
-        from ..explanation.where import stops_of, textbook_of
+        from ..explanation.source_map import stops_of, textbook_of
 
         names = dict.fromkeys([stop.name for stop in stops_of(self.function) if stop.role == "textbook"])
         return tuple([found for name in names if (found := textbook_of(name)) is not None])

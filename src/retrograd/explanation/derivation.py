@@ -18,7 +18,7 @@ from ..formulas.primitive import PRIMITIVES
 from ..formulas.symbol import FormulaError, Symbol, Trace
 from ..formulas.table import form, gradients_of
 from ..formulas.text import expression, function, inner
-from .measure import Arrays, ulps
+from .measurements import Arrays, ulps
 
 __all__ = ["derivation"]
 

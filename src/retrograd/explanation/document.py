@@ -1,22 +1,90 @@
-"""An explanation as plain data, which the page is drawn from and the standalone file carries."""
+"""An explanation as plain data for the page: whole documents, excerpts of large layers, Python programs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import faults as breaking
-from . import running, story
-from .curves import Curve, lines
+import numpy as np
+
+from . import mutation_testing, tracing
 from .derivation import derivation
-from .numbers import numbers
-from .snippets import as_gradcheck, as_python
-from .sums import Products
+from .explanation import Explanation, stories_as_dicts
+from .measurements import Curve, lines, number, numbers
+from .products import Products
 
 if TYPE_CHECKING:
     from .explanation import Array, Explanation
-    from .where import Ran
+    from .source_map import Ran
 
-__all__ = ["FORMAT", "as_dict", "faults", "traces"]
+__all__ = [
+    "FORMAT",
+    "as_dict",
+    "as_gradcheck",
+    "as_python",
+    "block",
+    "faults",
+    "first",
+    "is_small",
+    "outline",
+    "rows_of",
+    "start_of",
+    "taken",
+    "through_time",
+    "traces",
+    "unit_of",
+    "whole",
+    "window",
+]
+
+
+# ---- An explanation as programs to take along: the same run, and a gradcheck of it ----------------------------------
+
+_IMPORTS = "import retrograd as rg\nfrom retrograd.nn import functional as F\n"
+_LARGEST = 4096  # numbers of an array that is written out
+
+
+def as_python(source: str, inputs: Mapping[str, np.ndarray], gy: np.ndarray, imports: str = "") -> str:
+    """The call, its backward with this upstream gradient, and the gradients printed."""
+    lines = [_IMPORTS + imports]
+    lines += [f"{name} = {_tensor(array, array.dtype.kind == 'f')}" for name, array in inputs.items()]
+    lines += [f"gy = {_tensor(gy, False)}", "", f"y = {source}", "y.backward(gy)"]
+    lines += [f'print("g{name} =", {name}.grad)' for name, array in inputs.items() if array.dtype.kind == "f"]
+    return "\n".join(lines) + "\n"
+
+
+def as_gradcheck(name: str, source: str, inputs: Mapping[str, np.ndarray], imports: str = "") -> str:
+    """A test that compares the gradients of the call with central differences."""
+    lines = [_IMPORTS + imports + "from retrograd.autograd import gradcheck\n\n", f"def test_the_gradient_of_{name}():"]
+    for each, array in inputs.items():
+        wide = array.astype(np.float64) if array.dtype.kind == "f" else array
+        lines.append(f"    {each} = {_tensor(wide, wide.dtype.kind == 'f')}")
+    names = ", ".join(inputs)
+    lines.append(f"    assert gradcheck(lambda {names}: {source}, [{names}])")
+    return "\n".join(lines) + "\n"
+
+
+def _tensor(array: np.ndarray, requires_grad: bool) -> str:
+    shape = ", ".join(map(str, array.shape))
+    values = f"rg.randn({shape}" if array.size > _LARGEST else f"rg.tensor({_text(array)}"
+    wide = ", dtype=rg.float64" if array.dtype == np.float64 else ""
+    return f"{values}{wide}{', requires_grad=True' if requires_grad else ''})"
+
+
+def _text(array: np.ndarray) -> str:
+    """The entries as nested lists, each with the digits that it needs in its own type."""
+    if array.ndim == 0:
+        return _number(array[()])
+    return f"[{', '.join(map(_text, array))}]"
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, np.floating):
+        return f"float({str(value)!r})" if not np.isfinite(value) else str(value)
+    return repr(value.item())
+
+
+# ---- An explanation as plain data, which the page is drawn from and the standalone file carries ---------------------
 
 FORMAT = 1
 
@@ -48,7 +116,7 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
         },
         "numerical": {name: numbers(explanation.numerical(name)) for name in gradients},
         "agreement": explanation.agreement,
-        "stories": story.as_dicts(explanation.stories),
+        "stories": stories_as_dicts(explanation.stories),
         "python": as_python(program, inputs, explanation.gy, case.imports),
         "gradcheck": as_gradcheck(case.name, program, inputs, case.imports) if case.exact else None,
     }
@@ -73,12 +141,12 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
 def traces(explanation: Explanation) -> dict[str, Any]:
     """The steps that ran, and the lines: of the backward, and of other algorithms."""
     steps = {name: [*map(_ran, found)] for name, found in explanation.steps().items()}
-    return {"steps": steps, "traces": running.as_dicts(explanation.runs())}
+    return {"steps": steps, "traces": tracing.as_dicts(explanation.runs())}
 
 
 def faults(explanation: Explanation) -> dict[str, Any]:
     """Return ``{"faults": [...]}``: the outcomes of the failure lab, as plain data."""
-    return {"faults": breaking.as_dicts(explanation.outcomes())}
+    return {"faults": mutation_testing.as_dicts(explanation.outcomes())}
 
 
 def _array(array: Array) -> dict[str, Any]:
@@ -110,3 +178,239 @@ def _curves(curve: Curve, name: str) -> dict[str, Any]:
 
 def _products(products: Products) -> dict[str, Any]:
     return {"factors": list(products.factors), "scale": products.scale, "index": products.index.ravel().tolist()}
+
+
+# ---- One entry taken apart, as plain data: for layers whose arrays are too large to be sent whole -------------------
+
+_MOST = 200  # products that are listed
+_WHOLE, _PART = 32, 16  # entries along an edge of a block: of an axis that is no longer than _WHOLE, else
+
+
+def rows_of(explanation: Explanation, name: str, flat: int) -> Iterator[tuple[Products, np.ndarray, np.ndarray]]:
+    """The products of an entry: for each part of its sum the rows and the values."""
+    values = {each: array.values for each, array in explanation.arrays.items()}
+    for products in explanation.sums[name]:
+        rows = products.of(flat)
+        yield products, rows, products.values(rows, values)
+
+
+def taken(explanation: Explanation, name: str, flat: int) -> dict[str, Any]:
+    """An entry, its 200 largest products in their order, and what the others add up to.
+
+    Raises:
+        ValueError: the array is no sum of products, or has no such entry.
+    """
+    if name not in explanation.sums:
+        raise ValueError(f"explain: {name} is not one of the arrays that are sums: {', '.join(explanation.sums)}")
+    array = explanation.arrays[name]
+    if not 0 <= flat < array.values.size:
+        raise ValueError(f"explain: {name} has {array.values.size} entries, and no entry {flat}")
+    parts = [*rows_of(explanation, name, flat)]
+    every = np.concatenate([values for *_, values in parts]) if parts else np.zeros(0)
+    kept = np.zeros(len(every), bool)
+    kept[np.argsort(-np.abs(every), kind="stable")[:_MOST]] = True
+    listed, first = [], 0
+    for products, rows, values in parts:
+        for place in np.flatnonzero(kept[first : first + len(values)]):
+            factors = [
+                [factor, int(at), 0.0 if at < 0 else float(explanation.arrays[factor].values.ravel()[at])]
+                for factor, at in zip(products.factors, rows[place], strict=True)
+            ]
+            listed.append({"factors": factors, "scale": products.scale, "value": float(values[place])})
+        first += len(values)
+    return {
+        "array": name,
+        "index": flat,
+        "value": numbers(array.values.ravel()[flat : flat + 1])[0],
+        "count": len(every),
+        "sum": numbers(every.sum(keepdims=True))[0],
+        "rest": numbers(every[~kept].sum(keepdims=True))[0],
+        "products": listed,
+    }
+
+
+def outline(explanation: Explanation) -> dict[str, Any]:
+    """The arrays of a layer without their entries, and of those that are sums the formula and the factors.
+
+    window: the extent of the blocks in which an array is shown; first: the entry that the page begins with
+    """
+    name, at = first(explanation)
+    return {
+        "operator": explanation.case.name,
+        "call": explanation.case.source,
+        "exact": explanation.case.exact,
+        "first": {"name": name, "at": at},
+        "diagram": explanation.case.diagram,
+        "arrays": {
+            name: {
+                "shape": [*array.values.shape],
+                "window": window(array.values.shape),
+                "axes": array.axes,
+                "dtype": str(array.values.dtype),
+                "role": array.role,
+                "about": array.about,
+                "padding": [[*pair] for pair in array.padding],
+                "view": array.view,
+                "largest": _largest(array.values),
+            }
+            for name, array in explanation.arrays.items()
+        },
+        "sums": {
+            name: {
+                "formula": explanation.case.formulas.get(name, ""),
+                "factors": [[*each.factors] for each in products],
+            }
+            for name, products in explanation.sums.items()
+        },
+    }
+
+
+def first(explanation: Explanation) -> tuple[str, int]:
+    """The entry that the page begins with: the largest of the weight's gradient, or of another gradient."""
+    gradients = [
+        name for name, array in explanation.arrays.items() if name in explanation.sums and array.role == "gradient"
+    ]
+    weights = [name for name in gradients if explanation.arrays[name[1:]].role == "weight"]
+    name = next(iter([*weights, *gradients, *explanation.sums, "y"]))
+    values = explanation.arrays[name].values
+    return name, int(np.nanargmax(np.abs(values))) if values.size and not np.isnan(values).all() else 0
+
+
+def window(shape: tuple[int, ...]) -> list[int]:
+    """The extent of a block of an array: of the last two axes at most 32, of those before as many as are readable."""
+    extents = [extent if extent <= _WHOLE else _PART for extent in shape[-2:]]
+    cells = int(np.prod(extents, dtype=int))
+    panels = 16 if cells <= 16 else 4 if cells <= 36 else 1
+    side = int(panels**0.5)
+    lead = [1] * len(shape[:-2])
+    for axis in reversed(range(len(lead))):
+        lead[axis] = min(shape[axis], side, panels)
+        panels //= max(lead[axis], 1)
+    for axis in reversed(range(len(lead))):  # what is left, where another axis did not need its share
+        more = max(min(shape[axis], lead[axis] * panels, 4), lead[axis])
+        panels //= max(more // max(lead[axis], 1), 1)
+        lead[axis] = more
+    return [*lead, *extents]
+
+
+def start_of(shape: tuple[int, ...], flat: int) -> tuple[int, ...]:
+    """Return the start of the block in which an entry is shown."""
+    place = np.unravel_index(flat, shape) if shape else ()
+    return tuple(
+        max(min(int(i) // size * size, extent - size), 0)
+        for i, size, extent in zip(place, window(shape), shape, strict=True)
+    )
+
+
+def block(array: np.ndarray, start: tuple[int, ...]) -> dict[str, Any]:
+    """A part of an array, as large as its window.
+
+    Raises:
+        ValueError: there is no such place.
+    """
+    inside = len(start) == array.ndim and all(0 <= i < max(n, 1) for i, n in zip(start, array.shape, strict=True))
+    if not inside:
+        raise ValueError(f"explain: an array of shape {array.shape} has no block that begins at {start}")
+    part = array[tuple(slice(i, i + size) for i, size in zip(start, window(array.shape), strict=True))]
+    return {"start": [*start], "shape": [*part.shape], "values": _short(part)}
+
+
+def _short(values: np.ndarray) -> list[Any]:
+    """The entries with no more digits than tell them from their neighbours: a float32 has fewer than a float64."""
+    if values.dtype != np.float32:
+        return numbers(values)
+    return [number(float(str(each))) for each in values.ravel()]
+
+
+def _largest(values: np.ndarray) -> float:
+    """The magnitude of the largest finite entry."""
+    if not values.size:
+        return 0.0
+    ends = abs(float(values.min())), abs(float(values.max()))
+    if np.isfinite(ends).all():
+        return max(ends)
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0))
+
+
+# ---- One unit of one sequence of a large recurrent layer at every step ----------------------------------------------
+
+
+def through_time(explanation: Explanation, sequence: int, unit: int, first: int) -> dict[str, Any]:
+    """The entries of every step by array, and what comes over each way of the gradient.
+
+    first: of the numbers of the input that are among them, four
+
+    Raises:
+        ValueError: the layer is not recurrent, or there is no such sequence, unit or input.
+    """
+    diagram = explanation.case.diagram
+    if diagram is None:
+        raise ValueError(f"explain: {explanation.case.name} has no steps in time")
+    arrays = explanation.arrays
+    steps, batch, units = arrays["y"].values.shape
+    inputs = arrays["x"].values.shape[-1]
+    for name, place, extent in (("sequence", sequence, batch), ("unit", unit, units), ("input", first, inputs)):
+        if not 0 <= place < extent:
+            raise ValueError(f"explain: there is no {name} {place}; there are {extent}")
+    found: dict[str, list[Any]] = {}
+    for name, array in arrays.items():
+        if array.axes == "tnh":
+            found[name] = numbers(array.values[:, sequence, unit])
+        elif array.axes == "tni":
+            found[name] = numbers(array.values[:, sequence, first : first + 4])
+        elif array.axes == "dnh":
+            found[name] = numbers(array.values[:, sequence, unit])
+    ways = [[_over(explanation, way, step, (sequence, unit)) for step in range(-1, steps)] for way in diagram["ways"]]
+    return {"sequence": sequence, "unit": unit, "input": first, "values": found, "ways": ways}
+
+
+def unit_of(explanation: Explanation, name: str, flat: int) -> tuple[int, int]:
+    """The sequence and unit that the first product of an entry is of."""
+    for products, rows, _ in rows_of(explanation, name, flat):
+        for column, factor in enumerate(products.factors):
+            array = explanation.arrays[factor]
+            if array.axes == "tnh" and len(rows):
+                _, sequence, unit = np.unravel_index(rows[0, column], array.values.shape)
+                return int(sequence), int(unit)
+    return 0, 0
+
+
+def _over(explanation: Explanation, way: dict[str, Any], step: int, place: tuple[int, int]) -> float:
+    """Return what one path adds to a state's gradient at a step; step -1 is the state before the first step."""
+    name, index = (way["to"], (step, *place)) if step >= 0 else (f"{way['to']}0", (0, *place))
+    if name not in explanation.sums:
+        return 0.0
+    flat = int(np.ravel_multi_index(index, explanation.arrays[name].values.shape))
+    return sum(
+        float(values.sum())
+        for products, _, values in rows_of(explanation, name, flat)
+        if set(way["sources"]) & set(products.factors)
+    )
+
+
+# ---- Selection of the layers small enough for the page to get all of their entries and products ---------------------
+
+_ENTRIES = 20_000  # of all arrays of a layer that is shown whole
+_PRODUCTS = 40_000  # of all its sums
+_TRACED = 4_000  # entries of a layer whose code is stepped through
+
+
+def is_small(explanation: Explanation) -> bool:
+    """Whether a layer's whole document is sent: all its entries, and all products."""
+    if sum(array.values.size for array in explanation.arrays.values()) > _ENTRIES:
+        return False
+    products = 0
+    for name, parts in explanation.sums.items():
+        size = explanation.arrays[name].values.size
+        if size:
+            products += sum(len(each.of(size // 2)) for each in parts) * size
+    return products <= _PRODUCTS
+
+
+def whole(explanation: Explanation, with_code: bool = True) -> dict[str, Any]:
+    """A small layer's document, as of an operator."""
+    found = as_dict(explanation, whole=False)
+    later = found.pop("later")
+    if "traces" in later and sum(array.values.size for array in explanation.arrays.values()) <= _TRACED:
+        found |= traces(explanation) if with_code else {"later": ["traces"]}
+    return found

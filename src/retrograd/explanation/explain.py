@@ -13,7 +13,7 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from .explanation import Case, Explanation
-from .measure import gradients
+from .measurements import gradients
 from .model import ModelExplanation
 from .operators import find, names
 from .operators.function import of_function

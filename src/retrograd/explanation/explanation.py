@@ -1,4 +1,4 @@
-"""An explained gradient: the arrays of one run of an operator, and of every entry the products whose sum it is."""
+"""An explained gradient: the arrays of one operator run, the products behind each entry, and guided stories."""
 
 from __future__ import annotations
 
@@ -13,18 +13,104 @@ import numpy as np
 from .._files.atomic import write_atomically
 from ..engine.tensor import Tensor
 from ..kernel_set import active_kernels
-from .curves import Curve
-from .faults import Fault, Outcome, outcomes
-from .measure import Arrays, Call, gradients, numerical, ulps
-from .running import Algorithm, Run, backward_run, follow
-from .shown import Shown
-from .story import Story
-from .sums import Products
+from .html_page import Shown
+from .measurements import Arrays, Call, Curve, gradients, numbers, numerical, ulps
+from .mutation_testing import Fault, Outcome, outcomes
+from .products import Products
+from .tracing import Algorithm, Run, backward_run, follow
 
 if TYPE_CHECKING:
-    from .where import Ran
+    from .source_map import Ran
 
-__all__ = ["LARGEST_FILE", "Array", "Case", "Entry", "Explanation", "Product", "Setting"]
+__all__ = [
+    "Array",
+    "Case",
+    "Entry",
+    "Explanation",
+    "LARGEST_FILE",
+    "Picture",
+    "Product",
+    "Setting",
+    "Step",
+    "Story",
+    "label",
+    "said",
+    "stories_as_dicts",
+]
+
+
+# ---- A story --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A small array beside the text: its title, its values and its role, as in ``Array``."""
+
+    title: str
+    values: np.ndarray
+    role: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a story: its text, and the part of the page that it shows.
+
+    text: with the names of entries between backquotes
+    view: the part of the page: "entries", "matrices", "time"
+    name, at: the entry that is taken apart, at a flat index
+    into: if given, the entry's uses in this array are shown, instead of the products that add up to the entry
+    product: the number of the product that is looked at
+    pictures: arrays that are multiplied entry by entry
+    """
+
+    text: str
+    view: str
+    name: str
+    at: int
+    into: str = ""
+    product: int | None = None
+    pictures: tuple[Picture, ...] = ()
+
+
+@dataclass(frozen=True)
+class Story:
+    """A question and the way to its answer."""
+
+    question: str
+    steps: tuple[Step, ...]
+
+
+def label(name: str, at: int, shape: Sequence[int]) -> str:
+    """An entry's name between backquotes: `gw[0, 1, 2]`."""
+    return f"`{name}[{', '.join(str(int(i)) for i in np.unravel_index(at, tuple(shape)))}]`"
+
+
+def said(value: float) -> str:
+    """A number in a sentence: three digits."""
+    return f"{float(value):.3g}".replace("-", "−")
+
+
+def stories_as_dicts(stories: Sequence[Story]) -> list[dict[str, Any]]:
+    """Return the stories as plain data, for the page."""
+    return [{"question": each.question, "steps": [_step(step) for step in each.steps]} for each in stories]
+
+
+def _step(step: Step) -> dict[str, Any]:
+    pictures = [
+        {"name": each.title, "shape": list(each.values.shape), "values": numbers(each.values), "role": each.role}
+        for each in step.pictures
+    ]
+    return {
+        "text": step.text,
+        "view": step.view,
+        "entry": {"name": step.name, "at": int(step.at)},
+        "into": step.into,
+        "product": step.product,
+        "pictures": pictures,
+    }
+
+
+# ---- An explained gradient ------------------------------------------------------------------------------------------
 
 LARGEST_FILE = 600_000  # bytes of a page that carries other settings: room for every change of one
 Padding = tuple[tuple[int, int], ...]
@@ -254,7 +340,7 @@ class Explanation(Shown):
 
     def steps(self) -> dict[str, list[Ran]]:
         """The steps of this run on the active kernel set, by pass: "forward" and "backward"; see ``where.ran``."""
-        from .where import ran
+        from .source_map import ran
 
         arrays = {name: array.values.copy() for name, array in self.case.inputs.items()}
         tensors = [Tensor(array, requires_grad=array.dtype.kind == "f") for array in arrays.values()]
@@ -280,8 +366,8 @@ class Explanation(Shown):
 
         most: bytes up to which it also carries the operator's example with other settings; with 0 it does not
         """
-        from .combinations import others
-        from .standalone import page
+        from .html_page import page
+        from .operator_page import others
 
         documents = [self.to_dict()]
         alone = page(documents)

@@ -1,8 +1,15 @@
-"""The HTML of a Tensor in a notebook: its shape, type and range, and a small picture."""
+"""HTML representation of a Tensor in a notebook: shape, type, range and a thumbnail.
+
+Values are blue where negative, white at 0, orange where positive; if all have one sign, from white to dark blue. NaN is
+magenta. Larger arrays are drawn with every n-th element.
+"""
 
 from __future__ import annotations
 
+import base64
 import math
+import struct
+import zlib
 from html import escape
 
 import numpy as np
@@ -10,9 +17,128 @@ import numpy as np
 from .._files.terminal import bytes_text, display_name
 from ..engine.tensor import Tensor
 from ..nn.parameter import is_lazy
-from .thumbnail import thumbnail
 
-__all__ = ["as_html"]
+__all__ = ["as_html", "thumbnail"]
+
+
+# ---- A small picture of an array ------------------------------------------------------------------------------------
+
+_WIDE, _HIGH = 192, 96  # cells at most
+_TILES = 16
+_SIZE = 192  # CSS pixels of the longer side
+_NEGATIVE, _WHITE, _POSITIVE, _DARK, _NAN = (29, 78, 216), (255, 255, 255), (214, 90, 12), (12, 45, 107), (217, 0, 201)
+
+
+def thumbnail(array: np.ndarray) -> str:
+    """HTML of the picture of an array with at least one axis and one element."""
+    if array.ndim == 1 and array.dtype != np.bool_:
+        return _line(array)
+    if _is_image(array):
+        return _png(_tiled(_channels_last(array)))
+    axes = array.shape[-2:] if array.ndim > 1 else (1, array.shape[0])
+    tiles = array.reshape(-1, *axes)[:_TILES]
+    return _png(_tiled(_coloured(tiles)))
+
+
+def _is_image(array: np.ndarray) -> bool:
+    """(3, H, W) or (N, 3, H, W) of bytes, or of floats from 0 to 1."""
+    if array.ndim not in (3, 4) or array.shape[-3] != 3 or min(array.shape[-2:]) < 4:
+        return False
+    if array.dtype == np.uint8:
+        return True
+    return array.dtype.kind == "f" and bool((array >= 0).all() and (array <= 1).all())
+
+
+def _channels_last(array: np.ndarray) -> np.ndarray:
+    """Images as bytes (N, H, W, 3)."""
+    images = np.moveaxis(array.reshape(-1, *array.shape[-3:])[:_TILES], 1, -1)
+    return images if images.dtype == np.uint8 else (images.astype(np.float64) * 255).round().astype(np.uint8)
+
+
+def _coloured(tiles: np.ndarray) -> np.ndarray:
+    """Values (N, H, W) as bytes (N, H, W, 3)."""
+    values = tiles.astype(np.float64)
+    known = values[np.isfinite(values)]
+    low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
+    with np.errstate(all="ignore"):
+        if low < 0 < high:
+            share = np.clip(values / max(-low, high), -1, 1)[..., np.newaxis]
+            ends = np.where(share < 0, np.array(_NEGATIVE), np.array(_POSITIVE))
+            mixed = np.array(_WHITE) + np.abs(share) * (ends - np.array(_WHITE))
+        else:
+            share = (values - low) / (high - low) if high > low else values * 0 + 0.5
+            share = np.clip(np.nan_to_num(share), 0, 1)
+            mixed = np.array(_WHITE) + share[..., np.newaxis] * (np.array(_DARK) - np.array(_WHITE))
+        mixed = np.where(np.isnan(values)[..., np.newaxis], np.array(_NAN), mixed)
+    return mixed.round().astype(np.uint8)
+
+
+def _tiled(images: np.ndarray) -> np.ndarray:
+    """Images (N, H, W, 3) as one, side by side, with a grey line between them."""
+    count = len(images)
+    across = min(count, math.ceil(math.sqrt(count * images.shape[1] / max(images.shape[2], 1))) or 1)
+    across = max(1, min(across, count))
+    down = -(-count // across)
+    high, wide = max(1, _HIGH * 2 // down), max(1, _WIDE // across)
+    images = images[:, :: -(-images.shape[1] // high), :: -(-images.shape[2] // wide)]
+    _, high, wide, _ = images.shape
+    gap = int(count > 1)
+    page = np.full((down * (high + gap) - gap, across * (wide + gap) - gap, 3), 128, np.uint8)
+    for number, image in enumerate(images):
+        top, left = number // across * (high + gap), number % across * (wide + gap)
+        page[top : top + high, left : left + wide] = image
+    return page
+
+
+def _png(pixels: np.ndarray) -> str:
+    """Pixels (H, W, 3) as an image in the page. Source: https://www.w3.org/TR/png."""
+    high, wide, _ = pixels.shape
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    head = struct.pack(">IIBBBBB", wide, high, 8, 2, 0, 0, 0)
+    parts = (b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")
+    content = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
+    )
+    scale = _SIZE / max(high, wide)
+    width, height = max(2, round(wide * scale)), max(2, round(high * scale))
+    style = "image-rendering:pixelated;border:1px solid #8888"
+    data = base64.b64encode(content).decode()
+    return f'<img alt="values" width="{width}" height="{height}" style="{style}" src="data:image/png;base64,{data}">'
+
+
+def _line(array: np.ndarray) -> str:
+    """Values over their place: of many, the least and the largest of each stretch."""
+    values = array.astype(np.float64)
+    if values.size > 2 * _SIZE:
+        stretch = -(-values.size // _SIZE)
+        padded = np.pad(values, (0, -values.size % stretch), mode="edge").reshape(-1, stretch)
+        values = np.stack([padded.min(1), padded.max(1)], 1).ravel()
+    known = values[np.isfinite(values)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+    height = 48
+    with np.errstate(all="ignore"):
+        scaled = (values - low) / (high - low) if high > low else values * 0 + 0.5
+    across = np.linspace(2, _SIZE - 2, max(values.size, 2))
+    pieces: list[list[str]] = []
+    points: list[str] = []
+    for x, y in zip(across, np.clip(scaled, -0.04, 1.04), strict=False):
+        if math.isnan(y):
+            pieces.append(points)
+            points = []
+        else:
+            points.append(f"{x:.1f},{2 + (height - 4) * (1 - y):.1f}")
+    style = 'fill="none" stroke="#2563eb" stroke-width="1.2" stroke-linejoin="round" stroke-linecap="round"'
+    drawn = (" ".join(piece * (1 + (len(piece) == 1))) for piece in (*pieces, points) if piece)
+    lines = "".join(f'<polyline points="{piece}" {style}/>' for piece in drawn)
+    zero = ""
+    if low < 0 < high:
+        y = 2 + (height - 4) * (1 - (0 - low) / (high - low))
+        zero = f'<line x1="0" x2="{_SIZE}" y1="{y:.1f}" y2="{y:.1f}" stroke="#888" stroke-dasharray="2 3"/>'
+    size = f'width="{_SIZE}" height="{height}" viewBox="0 0 {_SIZE} {height}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="values">{zero}{lines}</svg>'
+
+
+# ---- The HTML of a Tensor in a notebook: its shape, type and range, and a small picture -----------------------------
 
 _MOST = 1_000_000  # elements that are looked at
 _SHOWN = 8  # elements whose values stand in the text

@@ -3,8 +3,8 @@
 ``retrograd study low-bit mnist5k`` and ``retrograd study feedback mnist5k`` run them.
 """
 
-from .feedback import RECIPE as _FEEDBACK
-from .feedback import feedback
+from .feedback_alignment import RECIPE as _FEEDBACK
+from .feedback_alignment import feedback
 from .low_bit import RECIPE as _LOW_BIT
 from .low_bit import low_bit
 from .study import Recipe, Study, write_study

@@ -1,6 +1,6 @@
-"""``retrograd.utils.tensorboard.SummaryWriter``, which stands in explanation/tensorboard."""
+"""``retrograd.utils.tensorboard.SummaryWriter``, which is in explanation/tensorboard.py."""
 
-from ..explanation.tensorboard.writer import SummaryWriter
+from ..explanation.tensorboard import SummaryWriter
 
 __all__ = ["SummaryWriter"]
 

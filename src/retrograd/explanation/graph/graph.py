@@ -10,8 +10,7 @@ from ..._files.atomic import write_atomically
 from ..._files.terminal import aligned, bytes_text, display_name
 from ...engine.tensor import Tensor
 from ...nn.module import Module
-from .card import listed
-from .drawing import draw
+from .drawing import draw, listed
 from .walk import Leaf, Operator, Walk, walk
 
 __all__ = ["Graph", "graph"]

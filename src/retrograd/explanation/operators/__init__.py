@@ -22,11 +22,10 @@ _TABLE = {
     ),
     "normalization": ("batch_norm", "instance_norm", "group_norm", "layer_norm", "rms_norm"),
     "softmax": ("softmax", "log_softmax"),
-    "cross_entropy": ("cross_entropy",),
     "attention": ("scaled_dot_product_attention",),
-    "losses": ("mse_loss", "l1_loss", "binary_cross_entropy_with_logits"),
+    "losses": ("cross_entropy", "mse_loss", "l1_loss", "binary_cross_entropy_with_logits"),
     "embedding": ("embedding",),
-    "rectifier": ("prelu",),
+    "prelu": ("prelu",),
     "recurrent": ("rnn_tanh", "rnn_relu", "lstm", "gru"),
 }
 _FOUND = ("pointwise", "quantizers", "binary")  # files whose operators are found in the library

@@ -9,11 +9,10 @@ import numpy as np
 
 from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ..explanation import Array, Case, Setting
-from ..measure import Arrays
-from .equations import Equations
-from .example import VALUES, draw
-from .mistakes import ATTENTION
-from .operator import Operator, arguments, call_text, differing, leading, switch
+from ..measurements import Arrays
+from ..products import Equations
+from .gradient_bugs import ATTENTION
+from .operator import VALUES, Operator, arguments, call_text, differing, draw, leading, switch
 from .softmax import softmax_of
 
 __all__ = ["OPERATORS"]

@@ -15,7 +15,7 @@ from ...engine.operator import OPERATORS as ALL
 from ...engine.operator import Operator as Described
 from ...ops.pointwise import elementwise, powers
 from ..explanation import Case, Setting
-from ..measure import Arrays
+from ..measurements import Arrays
 from .function import jacobian_case
 from .operator import Operator, arguments, call_text
 from .pointwise import between

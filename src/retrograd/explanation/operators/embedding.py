@@ -10,10 +10,9 @@ import numpy as np
 
 from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ..explanation import Array, Case, Setting
-from ..measure import Arrays
-from ..sums import Products
-from .example import VALUES, draw
-from .operator import Operator, arguments, call_text, leading
+from ..measurements import Arrays
+from ..products import Products
+from .operator import VALUES, Operator, arguments, call_text, draw, leading
 
 __all__ = ["OPERATORS"]
 

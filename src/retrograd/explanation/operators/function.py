@@ -1,4 +1,4 @@
-"""Any callable of Tensors: what its backward multiplies an upstream gradient by is measured, entry by entry.
+"""Any function of Tensors as an operator: its measured Jacobian, and user functions given as module:name.
 
 A backward is linear in the upstream gradient g, so that one sweep for each entry of the result, with g = 1 there and 0
 elsewhere, gives the matrix J[o, i] with gx[i] = sum of g[o] J[o, i]. It is the declared gradient, be it the derivative
@@ -7,7 +7,10 @@ or not. If each entry of the result depends on one entry of x alone, J is kept a
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,14 +18,17 @@ from typing import Any
 import numpy as np
 
 from ...engine.backward_pass import grad
+from ...engine.function import Function
 from ...engine.tensor import Tensor
-from ..curves import Curve, lines
-from ..explanation import Array, Case
-from ..measure import Arrays, jacobians
-from ..sums import Products, along, elementwise
-from .operator import call_text, leading
+from ..explanation import Array, Case, Setting
+from ..measurements import Arrays, Curve, jacobians, lines
+from ..products import Products, along, elementwise
+from .operator import VALUES, Operator, call_text, draw, leading
 
-__all__ = ["jacobian_case", "of_function"]
+__all__ = ["from_module", "jacobian_case", "of_function"]
+
+
+# ---- Any callable of Tensors ----------------------------------------------------------------------------------------
 
 
 def of_function(
@@ -179,3 +185,63 @@ def _words(y: Tensor) -> str:
         written = [each for each in getattr(node.function, "formulas", ()) if "_grad" in each.__name__]
     text = (inspect.getdoc(written[0]) or "") if len(written) == 1 else ""
     return text.partition("\n\n")[0].replace("\n", " ").replace("``", "").rstrip(".")
+
+
+# ---- A function of the user's own as an operator with a page: `module:name` -----------------------------------------
+
+_SETTINGS = (
+    Setting("rows", 2, (1, 2, 3, 4), "of each input"),
+    Setting("columns", 3, (1, 2, 3, 4, 6), "of each input"),
+    VALUES,
+)
+
+
+def from_module(place: str) -> Operator:
+    """The operator of a function, formula or Function: ``from_module("package.file:name")``, found as by ``import``.
+
+    Its inputs are arrays of one shape, one for each parameter without a default.
+
+    Raises:
+        ValueError: there is no such module or name, or it is not a function of at least one Tensor.
+    """
+    module_name, _, name = place.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as python -m does
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"explain: {place!r} cannot be found: {error}") from error
+    if isinstance(found, type) and issubclass(found, Function):
+        call: Callable[..., Any] = found.apply
+        parameters = _parameters(found.forward)[1:]  # the first is ctx
+    else:
+        call, parameters = found, _parameters(found) if callable(found) else []
+    if not parameters:
+        raise ValueError(f"explain: {place!r} must be a function of one or more Tensors")
+
+    def checked(*tensors: Tensor) -> Tensor:
+        try:
+            result = call(*tensors)
+        except Exception as error:  # of the user's function: the page says it
+            raise ValueError(f"explain: {place} raised {type(error).__name__}: {error}") from error
+        if not isinstance(result, Tensor):
+            raise ValueError(f"explain: {place} returns {type(result).__name__}, needs one Tensor")
+        return result
+
+    def example(options: Mapping[str, Any]) -> Arrays:
+        shape = options["rows"], options["columns"]
+        return {each: draw(shape, options["values"], 1 + j) for j, each in enumerate(parameters)}
+
+    def case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
+        return jacobian_case(name, checked, inputs, call_text(name, inputs, {}), False)
+
+    return Operator(place, tuple(parameters), (), _SETTINGS, example, case)
+
+
+def _parameters(function: Any) -> list[str]:
+    """The names of the parameters that are given by position and have no default."""
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return [each.name for each in parameters if each.kind in by_position and each.default is each.empty]

@@ -7,15 +7,16 @@ from typing import Any
 
 from ...ops.product.matmul import linear
 from ..explanation import Array, Case, Setting
-from ..measure import Arrays
-from .equations import Equations
-from .example import VALUES, draw
-from .matrices import linear_matrices, sums_of_linear
-from .operator import Operator, arguments, call_text, leading
+from ..measurements import Arrays
+from ..products import Equations
+from .im2col import linear_matrices, sums_of_linear
+from .operator import VALUES, Operator, arguments, call_text, draw, leading
 
 __all__ = ["OPERATORS"]
 
-_MOST_AS_MATRICES = 6_000  # products; with more, a layer of a model would be too large to be sent whole, see small.py
+_MOST_AS_MATRICES = (
+    6_000  # products; with more, a layer of a model would be too large to be sent whole, see document.py
+)
 _SETTINGS = (
     Setting("batch", 2, (1, 2, 3, 4), "samples"),
     Setting("inputs", 4, (1, 2, 3, 4, 6), "numbers that each sample has before"),

@@ -18,11 +18,10 @@ import numpy as np
 from ...engine.tensor import Tensor
 from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ..explanation import Array, Case, Setting
-from ..measure import Arrays
-from . import mistakes
-from .equations import Equations
-from .example import VALUES, draw
-from .operator import Operator, arguments, leading, switch
+from ..measurements import Arrays
+from ..products import Equations
+from . import gradient_bugs
+from .operator import VALUES, Operator, arguments, draw, leading, switch
 
 __all__ = ["OPERATORS"]
 
@@ -159,7 +158,7 @@ def _case(
         formulas=equations.formulas,
         source=source,
         inner=inner or (lambda arrays: _inner(layout, eps, centred, arrays)),
-        faults=() if inner else mistakes.normalization(name),
+        faults=() if inner else gradient_bugs.normalization(name),
     )
 
 

@@ -1,4 +1,4 @@
-"""An operator that can be explained: its tensors, its settings, the example that its page begins with."""
+"""An operator with a page: its tensors, settings and example arrays."""
 
 from __future__ import annotations
 
@@ -6,11 +6,46 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..explanation import Case, Explanation, Setting
-from ..measure import Arrays, gradients
-from .example import draw
+import numpy as np
 
-__all__ = ["Operator", "arguments", "call_text", "differing", "frozen", "leading", "switch"]
+from ..explanation import Case, Explanation, Setting
+from ..measurements import Arrays, gradients
+
+__all__ = [
+    "Operator",
+    "VALUES",
+    "arguments",
+    "call_text",
+    "differing",
+    "distinct",
+    "draw",
+    "frozen",
+    "leading",
+    "switch",
+]
+
+
+# ---- The small arrays that a page begins with -----------------------------------------------------------------------
+
+VALUES = Setting("values", "integers", ("integers", "decimals"), "numbers to check in your head, or arbitrary ones")
+
+
+def draw(shape: Sequence[int], values: str, seed: int, low: int = -2, high: int = 3) -> np.ndarray:
+    """float32 numbers from low to high: the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    if values == "integers":
+        return rng.integers(low, high, shape, endpoint=True).astype(np.float32)
+    return rng.uniform(low, high, shape).astype(np.float32)
+
+
+def distinct(shape: Sequence[int], values: str, seed: int) -> np.ndarray:
+    """float32 numbers of which no two are equal, so that each window has one largest."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.permutation(int(np.prod(shape))).reshape(shape) - int(np.prod(shape)) // 2
+    return (numbers if values == "integers" else numbers / 7).astype(np.float32)
+
+
+# ---- An operator that can be explained ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ...ops.pointwise import elementwise, piecewise, powers, rounding, transcendental
 from ...ops.special import bessel, gamma, normal
 from ...rules import spike
-from ..curves import Curve
 from ..explanation import Case, Setting
-from ..measure import Arrays
+from ..measurements import Arrays, Curve
 from .function import jacobian_case
 from .operator import Operator, arguments, call_text
 

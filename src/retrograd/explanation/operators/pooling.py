@@ -14,11 +14,10 @@ from ...engine.tensor import Tensor
 from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ...specs.geometry import as_pairs, as_tuple
 from ..explanation import Array, Case, Setting
-from ..measure import Arrays
-from ..sums import Products, along
-from .example import VALUES, distinct, draw
-from .mistakes import POOLING, of_kernel
-from .operator import Operator, arguments, call_text, differing, frozen, switch
+from ..measurements import Arrays
+from ..products import Products, along
+from .gradient_bugs import POOLING, of_kernel
+from .operator import VALUES, Operator, arguments, call_text, differing, distinct, draw, frozen, switch
 
 __all__ = ["OPERATORS"]
 

@@ -10,9 +10,8 @@ import numpy as np
 from ... import lowbit
 from ...engine.tensor import Tensor
 from ...lowbit.quantizer import Quantizer
-from ..curves import Curve
 from ..explanation import Case, Setting
-from ..measure import Arrays
+from ..measurements import Arrays, Curve
 from .function import jacobian_case
 from .operator import Operator, arguments, call_text, switch
 from .pointwise import SHAPE, between

@@ -9,11 +9,10 @@ import numpy as np
 
 from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ..explanation import Array, Case, Setting
-from ..measure import Arrays
-from .equations import Equations
-from .example import VALUES, draw
-from .mistakes import SOFTMAX, of_kernel
-from .operator import Operator, arguments, call_text, leading
+from ..measurements import Arrays
+from ..products import Equations
+from .gradient_bugs import SOFTMAX, of_kernel
+from .operator import VALUES, Operator, arguments, call_text, draw, leading
 
 __all__ = ["CLASSES", "OPERATORS", "SAMPLES", "softmax_of"]
 

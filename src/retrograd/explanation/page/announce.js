@@ -1,7 +1,7 @@
 // What a screen reader says of the entry that is taken, once the reader rests on it.
 
-import { count, long } from "page/number";
-import { sentence } from "page/reading";
+import { count, long } from "page/number_format";
+import { sentence } from "page/related_entries";
 
 export class Announcer {
   constructor(element, selection) {

@@ -2,8 +2,8 @@
 
 import { h } from "page/dom";
 import { Grid } from "page/grid";
-import { scaled } from "page/scaled";
-import { Stage, columns } from "page/stage";
+import { scaled } from "page/scaling";
+import { Stage, columns } from "page/entries_tab";
 
 const KEYS = { ArrowUp: [-2, -1], ArrowDown: [-2, 1], ArrowLeft: [-1, -1], ArrowRight: [-1, 1] }; // axis from the last, step
 

@@ -3,7 +3,7 @@
 import { Values } from "page/array";
 import { h, withCode } from "page/dom";
 import { Grid } from "page/grid";
-import { count } from "page/number";
+import { count } from "page/number_format";
 
 export class Code {
   constructor() {

@@ -3,7 +3,7 @@
 import { numbers } from "page/array";
 import { h, s, withCode } from "page/dom";
 import { styled } from "page/export";
-import { long } from "page/number";
+import { long } from "page/number_format";
 
 const MARGIN = { left: 44, top: 16, bottom: 32 };
 

@@ -2,7 +2,7 @@
 
 import { python } from "page/code";
 import { h } from "page/dom";
-import { small } from "page/number";
+import { small } from "page/number_format";
 
 export class Derivation {
   constructor() {

@@ -3,15 +3,15 @@
 // It shows one unit of one sequence. Its cells are taken apart like those of the grids; the numbers on its arrows are
 // products of the document, added up.
 
-import { colours } from "page/colour";
+import { colours } from "page/color";
 import { h, s } from "page/dom";
 import { styled } from "page/export";
-import { long, short, small } from "page/number";
-import { unit } from "page/scaled";
-import { box, line, mark } from "page/shapes";
-import { Step } from "page/step";
-import { meanings, told } from "page/told";
-import { Worth } from "page/worth";
+import { long, short, small } from "page/number_format";
+import { unit } from "page/scaling";
+import { box, line, mark } from "page/diagram_shapes";
+import { Step } from "page/diagram_layout";
+import { meanings, told } from "page/diagram_caption";
+import { Worth } from "page/path_gradients";
 
 const [LEFT, RIGHT] = [10, 10];
 const MOST = 12; // steps that are drawn

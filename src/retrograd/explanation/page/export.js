@@ -1,9 +1,9 @@
 // Taking things along: text to the clipboard, the picture as SVG.
 
-import { palette } from "page/colour";
-import { FAINT } from "page/light";
-import { bend } from "page/lines";
-import { SvgPen, escaped } from "page/pen";
+import { palette } from "page/color";
+import { FAINT } from "page/highlight";
+import { bend } from "page/connectors";
+import { SvgPen, escaped } from "page/cell_renderer";
 
 export async function copied(text) {
   try {

@@ -2,12 +2,12 @@
 //
 // Two canvases lie on each other: the cells, drawn once, and above them what is lit, drawn when the selection changes.
 
-import { colours, palette } from "page/colour";
+import { colours, palette } from "page/color";
 import { h, still } from "page/dom";
-import { Light } from "page/light";
-import { long, short } from "page/number";
-import { Panels } from "page/panels";
-import { CanvasPen, sized } from "page/pen";
+import { Light } from "page/highlight";
+import { long, short } from "page/number_format";
+import { Panels } from "page/array_layout";
+import { CanvasPen, sized } from "page/cell_renderer";
 
 export const ROLES = {
   input: "input",

@@ -1,6 +1,6 @@
 // The layers of a model: documents of small ones, and of the others an outline, whose entries are asked for.
 
-import { asked } from "page/source";
+import { asked } from "page/data_source";
 
 const LATER = "this file holds only a part of this layer: run explain(model, batch, loss).show() for all of it";
 

@@ -1,6 +1,6 @@
 // What the colours and signs mean.
 
-import { colours, palette } from "page/colour";
+import { colours, palette } from "page/color";
 import { h } from "page/dom";
 import { ROLES } from "page/grid";
 

@@ -1,6 +1,6 @@
 // Which entry is taken apart, and which of its products is looked at. Everything that is drawn listens here.
 
-import { numbered, read } from "page/reading";
+import { numbered, read } from "page/related_entries";
 
 export class Selection {
   #listeners = new Set();

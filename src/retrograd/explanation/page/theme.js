@@ -1,6 +1,6 @@
 // Light and dark: what the system prefers, unless the reader chose.
 
-import { forget } from "page/colour";
+import { forget } from "page/color";
 
 const NAME = "retrograd-theme";
 const ORDER = ["auto", "light", "dark"];

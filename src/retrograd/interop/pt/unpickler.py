@@ -1,7 +1,8 @@
 """A reader of pickles that executes nothing.
 
 A pickle is a program for a stack machine. This one makes numbers, strings and containers; a global is to it a name, and
-what a call or a state means is looked up in the tables of ``allowed_globals.py``. So a file can ask only for what stands there.
+what a call or a state means is looked up in the tables of ``allowed_globals.py``. So a file can ask only for what is
+there.
 
 Source of the operations: Lib/pickletools.py of Python.
 """

@@ -1,0 +1,149 @@
+"""Output of the commands: usage errors, messages, and guarded standard streams."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from signal import SIGPIPE
+from typing import Any
+
+from .._files.terminal import printable
+
+__all__ = ["OutputError", "UsageError", "complain", "guarded", "option", "options_set", "say"]
+
+
+# ---- Shared by the commands: usage errors, and output on stdout and stderr ------------------------------------------
+
+
+class UsageError(Exception):
+    """Arguments that are invalid, alone or together."""
+
+
+def complain(message: str, code: int) -> int:
+    """Print a line on stderr; returns the exit code."""
+    print(printable(f"retrograd: {message}"), file=sys.stderr, flush=True)
+    return code
+
+
+def say(text: str) -> None:
+    """Print a part of the command's result on stdout; control characters in names and text are escaped."""
+    print(printable(text), flush=True)
+
+
+def options_set(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """The options set by the user."""
+    return {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+
+
+def option(name: str, value: Any) -> str:
+    """An option as written on the command line."""
+    return f"--no-{name}" if value is False else f"--{name.replace('_', '-')}"
+
+
+# ---- The standard streams of a command: write errors end it without a traceback -------------------------------------
+
+
+class OutputError(Exception):
+    """The result of the command could not be written; the message says why."""
+
+
+def guarded(run: Callable[[], int]) -> int:
+    """The exit code of ``run``, with its streams guarded.
+
+    If the reader closes the pipe, as in ``| head``, the command exits silently with the status of SIGPIPE. If the
+    result cannot be written, as on a full disk, it prints a line on stderr and exits with 1. Failed writes to stderr
+    are ignored.
+    """
+    with ExitStack() as stack:
+        for name, guard in (("stderr", _Notes), ("stdout", _Result)):
+            stack.enter_context(_replaced(name, guard))
+        try:
+            try:
+                code = run()
+            finally:  # also after --help, which raises SystemExit
+                sys.stdout.flush()
+        except BrokenPipeError:
+            code = 128 + SIGPIPE
+        except OutputError as error:
+            with suppress(BrokenPipeError):
+                print(f"retrograd: {error}", file=sys.stderr, flush=True)
+            code = 1
+    return code
+
+
+class _Guard:
+    """A stream whose write errors are handled in one place."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._unread = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with self._handled():
+            try:
+                self._stream.write(text)
+            except UnicodeEncodeError:  # an encoding without all characters
+                encoding = self._stream.encoding
+                self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        return len(text)
+
+    def flush(self) -> None:
+        if self._unread:  # argparse ignores the error of its write
+            raise BrokenPipeError
+        with self._handled():
+            self._stream.flush()
+
+    @contextmanager
+    def _handled(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            self._unread = True
+            raise
+        except OSError as error:
+            self._failed(error)
+
+    def _failed(self, error: OSError) -> None:
+        raise NotImplementedError
+
+
+class _Result(_Guard):
+    def _failed(self, error: OSError) -> None:
+        raise OutputError(f"the output cannot be written: {error.strerror or error}") from None
+
+
+class _Notes(_Guard):
+    def _failed(self, error: OSError) -> None:
+        """Ignore the error: there is nowhere to report it."""
+
+
+@contextmanager
+def _replaced(name: str, guard: type[_Guard]) -> Iterator[None]:
+    before = getattr(sys, name)
+    stream = io.StringIO() if before is None else before  # None: closed when Python started
+    setattr(sys, name, guard(stream))
+    try:
+        yield
+    finally:
+        setattr(sys, name, before)
+        _settle(stream)
+
+
+def _settle(stream: Any) -> None:
+    """Discard unwritten output, which Python would otherwise try to flush at exit, with an error."""
+    try:
+        stream.flush()
+    except OSError:
+        with suppress(OSError, io.UnsupportedOperation):
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream.fileno())
+            os.close(null)
+    except ValueError:  # closed
+        pass

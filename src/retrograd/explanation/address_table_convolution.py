@@ -1,0 +1,97 @@
+"""A convolution through a table of rows, in plain NumPy: what the compiled kernels do without im2col's copies.
+
+x is kept as rows of channels, one row for each position. ``table[o, r]`` is the number of the row that output o reads
+at tap r; padding is the number of one more row, of zeros. Then
+
+    y[o]  = sum over r of w[r] x[table[o, r]]                 a matrix (K, C) times a row
+    gw[r] = sum over o of gy[o] x[table[o, r]]^T              a column times a row
+    gx[table[o, r]] += w[r]^T gy[o]                           the row of zeros collects what falls into the padding
+
+Nothing is copied: a micro-kernel gets the addresses of the rows and multiplies.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ..specs.geometry import Window
+
+__all__ = ["address_table", "conv", "conv_input_grad", "conv_weight_grad", "cost"]
+
+
+def address_table(window: Window) -> np.ndarray:
+    """(O, R): the row that each output reads at each tap; prod(I), one past the last row, in the padding."""
+    outputs, taps = (np.indices(extents).reshape(window.ndim, -1) for extents in (window.output, window.kernel))
+    row, inside = np.zeros((outputs.shape[1], taps.shape[1]), int), np.True_
+    for axis, extent in enumerate(window.input):
+        lo, _ = window.padding[axis]
+        at = outputs[axis][:, None] * window.stride[axis] + taps[axis] * window.dilation[axis] - lo  # (O, R)
+        inside = inside & (at >= 0) & (at < extent)
+        row = row * extent + at
+    return np.where(inside, row, prod(window.input))
+
+
+def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    """x (N, Ci, *I), w (Co, C, *R), bias (Co,) or None  ->  y (N, Co, *O)"""
+    table = address_table(window)
+    y = np.zeros((len(x), len(w), prod(window.output)), x.dtype)
+    for n, channels, filters in _parts(window, len(x), x.shape[1], len(w)):
+        rows = _rows(x[n, channels])
+        taps = w[filters].reshape(filters.stop - filters.start, -1, window.taps)
+        for r in range(window.taps):
+            y[n, filters] += taps[:, :, r] @ rows[table[:, r]].T  # (K, C) @ (C, O)
+    if bias is not None:
+        y += bias[:, None]
+    return y.reshape(*y.shape[:2], *window.output)
+
+
+def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
+    """x (N, Ci, *I), g (N, Co, *O)  ->  gw (Co, C, *R)"""
+    table = address_table(window)
+    gw = np.zeros((g.shape[1], x.shape[1] // window.groups, window.taps), x.dtype)
+    for n, channels, filters in _parts(window, len(x), x.shape[1], g.shape[1]):
+        rows = _rows(x[n, channels])
+        upstream = g[n, filters].reshape(filters.stop - filters.start, -1)
+        for r in range(window.taps):
+            gw[filters, :, r] += upstream @ rows[table[:, r]]  # (K, O) @ (O, C)
+    return gw.reshape(*gw.shape[:2], *window.kernel)
+
+
+def conv_input_grad(g: np.ndarray, w: np.ndarray, window: Window) -> np.ndarray:
+    """g (N, Co, *O), w (Co, C, *R)  ->  gx (N, Ci, *I)"""
+    table = address_table(window)
+    ci = w.shape[1] * window.groups
+    gx = np.zeros((len(g), ci, *window.input), g.dtype)
+    for n, channels, filters in _parts(window, len(g), ci, len(w)):
+        rows = _rows(gx[n, channels])
+        upstream = g[n, filters].reshape(filters.stop - filters.start, -1)
+        taps = w[filters].reshape(filters.stop - filters.start, -1, window.taps)
+        for r in range(window.taps):
+            rows[table[:, r]] += upstream.T @ taps[:, :, r]  # (O, K) @ (K, C); no row twice at one tap but the zeros
+        gx[n, channels] = rows[:-1].T.reshape(gx[n, channels].shape)
+    return gx
+
+
+def cost(window: Window, batch: int, channels: tuple[int, int]) -> dict[str, int]:
+    """Multiplications of each pass, padding included, and bytes of the table."""
+    pairs = channels[0] * channels[1] // window.groups
+    entries = prod(window.output) * window.taps
+    return {"multiplications": batch * pairs * entries, "bytes": 8 * entries}
+
+
+def _rows(x: np.ndarray) -> np.ndarray:
+    """x (C, *I) -> (I + 1, C): a row of channels for each position, and one of zeros."""
+    rows = x.reshape(len(x), -1).T
+    return np.concatenate([rows, np.zeros((1, len(x)), x.dtype)])
+
+
+def _parts(window: Window, batch: int, ci: int, co: int) -> list[tuple[int, slice, slice]]:
+    """Every sample and group: the sample, the channels of x, those of y."""
+    c, k = ci // window.groups, co // window.groups
+    return [
+        (n, slice(group * c, (group + 1) * c), slice(group * k, (group + 1) * k))
+        for n in range(batch)
+        for group in range(window.groups)
+    ]

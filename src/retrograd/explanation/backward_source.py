@@ -1,0 +1,211 @@
+"""backward_source: the text of the backward that computes a gradient.
+
+Where a hand-written kernel computes it, its text in plain NumPy comes first: that is the mathematics.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from ..engine.function import Function
+from ..engine.node import Node
+from ..engine.operator import Operator
+from ..engine.tensor import Tensor
+from .source_map import functions_in, kernels_in, node_of, place_of, referred, textbook_of
+
+
+def backward_source(tensor_or_function: Any) -> str:
+    """The source text of the backward that will run, or of the rule that replaces it.
+
+    Where the backward is one call of a kernel, what that computes comes first, in plain NumPy: the textbook kernel,
+    which the compiled one equals.
+
+    Args:
+        tensor_or_function: a result of an operation, its `grad_fn`, an operator, a Function, or a Function's `apply`.
+            Of an operator that may record several Functions, the text of each, under a line with its name.
+
+    Raises:
+        ValueError: a tensor without history, or an operator that is made of others and has no backward of its own.
+        TypeError: something else.
+        OSError: Python has no source text for it, for example because it was typed into an interactive
+            session.
+    """
+    target = tensor_or_function
+    operator = getattr(target, "operator", None)
+    if isinstance(operator, Operator):
+        return _of_operator(operator)
+    if not isinstance(target, (Tensor, Node, type)):
+        target = getattr(target, "function", target)  # of a user's formula
+    if isinstance(target, Tensor):
+        target = node_of(target, "backward_source")
+    if isinstance(target, Node):
+        if target.region is not None:
+            return _text(target.region.rule.function, f"the rule {target.region.rule.name}")
+        target = target.function
+    if inspect.ismethod(target) and isinstance(target.__self__, type):
+        target = target.__self__
+    if not (isinstance(target, type) and issubclass(target, Function)):
+        raise TypeError(
+            "backward_source: expected a Tensor, its grad_fn, an operator or a Function, got "
+            f"{type(tensor_or_function).__name__}"
+        )
+    return _of_function(target)
+
+
+def _of_operator(operator: Operator) -> str:
+    if not operator.functions:
+        raise ValueError(
+            f"backward_source: {operator.name} is made of other operators, whose backwards run one after the other; "
+            f"its own text is {operator.function.__module__}.{operator.function.__name__}. Pass a result to see the "
+            "last one"
+        )
+    texts = [_of_function(each) for each in operator.functions]
+    if len(texts) == 1:
+        return texts[0]
+    return "\n\n".join(
+        f"# {function.__name__}: {inspect.getdoc(function)}\n{text}"
+        for function, text in zip(operator.functions, texts, strict=True)
+    )
+
+
+def _of_function(target: Any) -> str:
+    if target.backward is Function.backward:
+        raise TypeError(f"backward_source: {target.__name__} defines no backward")
+    # an operator that is made of formulas has one gradient, or one to each operand
+    owner = next(each for each in target.__mro__ if "backward" in vars(each))  # a subclass may have its own backward
+    formulas = [text for text in vars(owner).get("formulas", ()) if "_grad" in text.__name__]
+    texts = [_text(each, f"{target.__qualname__}.backward") for each in formulas or [inspect.unwrap(target.backward)]]
+    text = "\n\n".join(re.sub(r"\A@(formula|like\(.*\))\n", "", text) for text in texts)
+    return text if formulas else _mathematics(target) + text
+
+
+def _mathematics(target: Any) -> str:
+    """Return the source of the kernels that a backward calls, directly or through its one ``...Grad`` Function.
+
+    If there are none: the source of the gradient composed of operators that the backward names.
+    """
+    passes = inspect.unwrap(target.backward)
+    names = kernels_in(passes)
+    others = functions_in(passes)
+    if not names and len(others) == 1 and others[0].__name__ == f"{target.__name__}Grad":
+        names = kernels_in(inspect.unwrap(others[0].forward))
+    found = [("in plain NumPy", text) for name in names if (text := textbook_of(name)) is not None]
+    if not found:
+        beside = [each for each in referred(passes) if _is_gradient(each)]
+        found = [("composed of operators", each) for each in beside]
+    if not found:
+        return ""
+    parts = [f"# {how}, {place_of(text)}\n{_text(text, text.__name__)}\n" for how, text in found]
+    return "\n".join(parts) + f"\n# the backward that runs, {place_of(passes)}\n"
+
+
+def _is_gradient(thing: Any) -> bool:
+    name = getattr(thing, "__name__", "")
+    return inspect.isfunction(thing) and name.endswith("_grad") and not name.startswith("_")
+
+
+def _text(function: Any, name: str) -> str:
+    try:
+        written = inspect.isroutine(function) or hasattr(function, "__wrapped__")
+        return textwrap.dedent(inspect.getsource(function if written else type(function)))
+    except (OSError, TypeError) as error:
+        raise OSError(f"backward_source: Python has no source text of {name}: {error}") from None
+
+
+# ---- the gradient in one line ----------------------------------------------------------------------------------------
+
+_LONGEST = 110  # characters of a gradient that is read off the backward
+
+
+def gradient_of(function: type[Function]) -> list[tuple[str, str]]:
+    """The name of each argument of forward and its gradient, in one line; without a name, words."""
+    if isinstance(function.gradient, str) and function.gradient:  # a user's Function may have a method of this name
+        return [("", function.gradient)]
+    if hasattr(function, "slope"):
+        body = ast.parse(textwrap.dedent(inspect.getsource(function.slope))).body[0].body  # type: ignore[attr-defined]
+        return [("x", f"g * ({ast.unparse(body[-1].value)})")]
+    formulas = [each for each in getattr(function, "formulas", ()) if "_grad" in each.__name__]
+    if formulas:
+        return [(_operand(each.__name__), _first(each)) for each in formulas]
+    try:
+        found = [*_returned(function)]
+    except (SyntaxError, OSError, IndexError):
+        found = []
+    if not found or max(len(value) for _, value in found) > _LONGEST:
+        passes = inspect.unwrap(function.backward)
+        words = passes.__doc__ if passes.__qualname__.startswith(function.__name__) else ""
+        words = inspect.cleandoc(words or function.__doc__ or "")
+        return [("", words.split("\n\n")[0].replace("\n", " "))]
+    return found
+
+
+def _operand(name: str) -> str:
+    return name.rpartition("_grad_")[2] if "_grad_" in name else "x"
+
+
+def _first(thing: Any) -> str:
+    return (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ")
+
+
+def _returned(function: type[Function]) -> Iterator[tuple[str, str]]:
+    """Yield (argument, expression of its gradient) for a backward that assigns each name once and then returns."""
+    passes = inspect.unwrap(function.backward)
+    names = [*inspect.signature(inspect.unwrap(function.forward)).parameters][1:]
+    body = ast.parse(textwrap.dedent(inspect.getsource(passes))).body[0].body  # type: ignore[attr-defined]
+    values: dict[str, ast.expr] = {}
+    for statement in body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            if statement.targets[0].id in values:
+                return  # in several steps
+            values[statement.targets[0].id] = statement.value
+        elif isinstance(statement, ast.Return) and statement.value is not None:
+            several = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
+            inner = {each.__name__: _first(each) for each in functions_in(passes) if each.__name__.endswith("Grad")}
+            for name, value in zip(names, several):  # noqa: B905  numbers have none
+                text = ast.unparse(_Clear(values).visit(ast.parse(ast.unparse(value), mode="eval").body))
+                for other, words in inner.items():
+                    if re.fullmatch(rf"{other}\(.*\)", text):
+                        text = words
+                if text != "None":
+                    yield name, text
+            return
+        elif not isinstance(statement, ast.Assign | ast.Expr):
+            return
+
+
+class _Clear(ast.NodeTransformer):
+    """Puts the values of names in, and leaves out what is no mathematics."""
+
+    def __init__(self, values: dict[str, ast.expr]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        value = self._values.get(node.id)
+        if value is None:
+            return node
+        rest = {name: each for name, each in self._values.items() if name != node.id}
+        return _Clear(rest).visit(ast.parse(ast.unparse(value), mode="eval").body)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        self.generic_visit(node)
+        if node.attr in ("array", "apply"):
+            return node.value
+        if isinstance(node.value, ast.Name) and node.value.id in ("ctx", "kernels", "np"):
+            return ast.Name(node.attr, ast.Load())
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        plain = isinstance(node.func, ast.Name) and node.func.id in ("wrap", "Tensor", "asarray")
+        return node.args[0] if plain and node.args else node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.orelse, ast.Constant) and node.orelse.value is None:
+            return node.body
+        return node

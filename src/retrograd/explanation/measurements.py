@@ -1,0 +1,183 @@
+"""Results, gradients and curves measured by running a call, as arrays and as JSON numbers."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..engine.backward_pass import grad
+from ..engine.grad_mode import no_grad
+from ..engine.tensor import Tensor
+from ..kernel_set import active_kernels, use_kernels
+
+__all__ = ["Arrays", "Call", "Curve", "gradients", "jacobians", "lines", "number", "numbers", "numerical", "ulps"]
+
+
+# ---- Arrays as lists of numbers that JSON has -----------------------------------------------------------------------
+
+
+def numbers(values: np.ndarray) -> list[Any]:
+    """The entries as numbers that JSON has; "NaN", "Infinity" and "-Infinity" as these words."""
+    flat: list[Any] = values.ravel().tolist()
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        return [number(each) for each in flat]
+    return flat
+
+
+def number(value: float) -> Any:
+    """The value, or its word."""
+    return value if math.isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+
+
+# ---- Measurements for an explanation --------------------------------------------------------------------------------
+
+_MOST_RESULTS = 4096
+_MOST_ENTRIES = 1 << 20  # of one matrix
+
+Arrays = dict[str, np.ndarray]
+Call = Callable[..., Tensor]  # takes the Tensors of the inputs in their order
+
+
+def gradients(call: Call, inputs: Mapping[str, np.ndarray], gy: np.ndarray | None, kernels: str) -> Arrays:
+    """y, and the gradient of <gy, y> to each floating-point input as "g" and its name, with one kernel set.
+
+    Without gy only y is computed.
+    """
+    with _set(kernels):
+        tensors = {name: Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for name, array in inputs.items()}
+        y = call(*tensors.values())
+        found = {"y": y.numpy(force=True).copy()}
+        if gy is None:
+            return found
+        wanted = {name: tensor for name, tensor in tensors.items() if tensor.requires_grad}
+        results = grad(y, [*wanted.values()], Tensor(gy.astype(y.array.dtype)), allow_unused=True)
+        for (name, tensor), result in zip(wanted.items(), results, strict=True):
+            found[f"g{name}"] = np.zeros_like(tensor.array) if result is None else result.array.copy()
+    return found
+
+
+def jacobians(name: str, call: Call, inputs: Mapping[str, np.ndarray]) -> tuple[Tensor, Arrays]:
+    """The result, and how it depends on each floating-point input, as the backward has it: (results, entries) each.
+
+    Raises:
+        TypeError: the result is no Tensor.
+        ValueError: it does not depend on an input, or there are too many entries.
+    """
+    tensors = {each: Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for each, array in inputs.items()}
+    y = call(*tensors.values())
+    if not isinstance(y, Tensor):
+        raise TypeError(f"explain: {name} returns {type(y).__name__}, needs one Tensor; choose one with a lambda")
+    if not y.requires_grad:
+        raise ValueError(f"explain: the result of {name} has no gradient to any input; give floating-point arrays")
+    wanted = {each: tensor for each, tensor in tensors.items() if tensor.requires_grad}
+    results, entries = y.array.size, max(tensor.array.size for tensor in wanted.values())
+    if results > _MOST_RESULTS or results * entries > _MOST_ENTRIES:
+        raise ValueError(
+            f"explain: {name} has {results} results of up to {entries} entries; its gradient is taken apart for up to "
+            f"{_MOST_RESULTS} results and {_MOST_ENTRIES} pairs; give smaller inputs"
+        )
+    matrices = {each: np.zeros((results, tensor.array.size), tensor.array.dtype) for each, tensor in wanted.items()}
+    upstream = np.zeros_like(y.array, order="C")
+    flat = upstream.reshape(-1)
+    for o in range(results):
+        flat[o] = 1
+        found = grad(y, [*wanted.values()], Tensor(upstream.copy()), retain_graph=True, allow_unused=True)
+        flat[o] = 0
+        for each, gradient in zip(wanted, found, strict=True):
+            if gradient is not None:
+                matrices[each][o] = gradient.array.ravel()
+    return y, matrices
+
+
+def _set(kernels: str) -> AbstractContextManager[Any]:
+    return nullcontext() if active_kernels() == kernels else use_kernels(kernels)
+
+
+def numerical(
+    call: Call, inputs: Mapping[str, np.ndarray], gy: np.ndarray, name: str, entries: np.ndarray, step: float
+) -> np.ndarray:
+    """The central differences of <gy, y> at some entries of one input, in float64:
+
+    (L(v + step) - L(v - step)) / (2 step)     for each entry v, with L = sum gy * y
+    """
+    wide = {each: array.astype(np.float64) if array.dtype.kind == "f" else array for each, array in inputs.items()}
+    values = wide[name] = np.array(wide[name], order="C")
+    flat, upstream = values.reshape(-1), gy.astype(np.float64)
+
+    def loss() -> float:
+        return float((upstream * call(*map(Tensor, wide.values())).array).sum())
+
+    found = np.empty(len(entries))
+    with no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that nothing is recorded is meant here
+        for j, entry in enumerate(entries):
+            before = flat[entry]
+            flat[entry] = before + step
+            above = loss()
+            flat[entry] = before - step
+            found[j] = (above - loss()) / (2 * step)
+            flat[entry] = before
+    return found
+
+
+def ulps(a: np.ndarray, b: np.ndarray, least: float = 0.0) -> float:
+    """The largest difference of two arrays in units of the last place of their largest entry; 0 if they are equal.
+
+    least: the size of an entry whose units are taken at least
+    """
+    same = (a == b) | ((a != a) & (b != b))
+    if same.all():
+        return 0.0
+    difference = float(np.abs(a.astype(np.float64) - b.astype(np.float64))[~same].max())
+    largest = max(np.abs(a).max(initial=0), np.abs(b).max(initial=0), a.dtype.type(least))
+    return difference / float(np.spacing(largest))
+
+
+# ---- The curve of a function of single numbers ----------------------------------------------------------------------
+
+_POINTS = 240
+_STEP = 1e-6
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A function of one Tensor, (1, n) in and out, entry by entry, and the range that is drawn."""
+
+    call: Call
+    low: float
+    high: float
+
+
+def lines(curve: Curve, name: str) -> dict[str, Any]:
+    """``{"x": [...], "lines": [{"name", "kind": "function" | "derivative" | "declared", "values": [...]}, ...]}``
+
+    The points are the centres of equal pieces of the range, which kinks at round numbers miss. A function of a whole
+    Tensor, such as a quantiser whose step is the largest weight's, sees all points and their neighbours at once.
+
+    Raises:
+        ValueError: the function changes the shape.
+    """
+    at = curve.low + (np.arange(_POINTS) + 0.5) * ((curve.high - curve.low) / _POINTS)
+    x = Tensor(np.concatenate([at, at + _STEP, at - _STEP])[np.newaxis], requires_grad=True)
+    y = curve.call(x)
+    if y.array.shape != x.array.shape:
+        raise ValueError(f"curve: {name} makes {y.array.shape} of {x.array.shape}; it is no function of single numbers")
+    value, above, below = y.numpy(force=True).reshape(3, _POINTS)
+    upstream = np.zeros_like(y.array)
+    upstream[0, :_POINTS] = 1
+    (declared,) = grad(y, [x], Tensor(upstream), allow_unused=True, materialize_grads=True)
+    found = {
+        "function": (name, value),
+        "derivative": ("derivative", (above - below) / (2 * _STEP)),
+        "declared": ("declared", declared.array[0, :_POINTS]),
+    }
+    return {
+        "x": at.tolist(),
+        "lines": [{"name": text, "kind": kind, "values": values} for kind, (text, values) in found.items()],
+    }

@@ -1,0 +1,207 @@
+"""The page of an operator: the other settings a file carries, and the server's answers.
+
+Documents of a file are packed: indices as the differences of neighbours in a column, which are nearly all alike, then
+deflated. The page unpacks one when its reader chooses the settings.
+
+GET /api/explanation?operator=conv2d&stride=2     the document with these settings, see document.py
+    ...&typed=g*(abs(x)<=1)                       with this gradient in place of the function's own, see gradient_expressions.py
+GET /api/traces?operator=...                      its code that ran, line by line
+GET /api/faults?operator=...                      its failure lab
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from itertools import combinations, product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .document import as_dict, faults, traces
+from .explanation import Explanation, Setting
+from .gradient_expressions import retyped
+from .html_page import packed
+from .operators import find
+from .operators.operator import Operator
+
+__all__ = ["answers_about", "answers_of", "changes", "others"]
+
+
+# ---- The other settings that an operator's file carries -------------------------------------------------------------
+
+Change = dict[str, Any]
+
+
+class _Step(NamedTuple):
+    """A setting and another value for it, and how many choices it is away."""
+
+    name: str
+    value: Any
+    distance: int
+
+
+class _Room:
+    """The bytes that are left."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+
+    def takes(self, content: Any) -> bool:
+        """Whether there is room for it, which it then takes; once there was none, there is none for others."""
+        self.left -= len(json.dumps(content, separators=(",", ":"))) + 12
+        return self.left >= 0
+
+
+def others(explanation: Explanation, size: int) -> dict[str, Any] | None:
+    """Return the ``others`` of `standalone.page`, at most ``size`` bytes of documents; None if not even one fits.
+
+    ``{"about": a sentence, "documents": [{"changed": {...}, "packed": ..., "later": ...}, ...]}``, with ``"error"`` in
+    place of ``"packed"`` where the settings do not go together. First come the documents of one changed setting, then
+    for these the lines that ran and the failure lab ("later"), then the documents of two changed settings.
+    """
+    change = explanation.change
+    if change is None:
+        return None
+    wanted = [*changes(explanation.settings)]
+    room, found = _Room(size), list[dict[str, Any]]()
+    singles: list[tuple[dict[str, Any], Explanation]] = []
+
+    def add(changed: Change) -> bool:
+        entry: dict[str, Any] = {"changed": changed}
+        try:
+            other = change({**explanation.options, **changed})
+            entry["packed"] = _packed(other.to_dict(whole=False))
+        except ValueError as error:
+            entry["error"] = str(error)
+        if not room.takes(entry):
+            return False
+        found.append(entry)
+        if len(changed) == 1 and "packed" in entry:
+            singles.append((entry, other))
+        return True
+
+    def explain_more() -> bool:
+        for entry, other in singles:
+            later = _packed(traces(other) | faults(other))
+            if not room.takes(later):
+                return False
+            entry["later"] = later
+        return True
+
+    one, two = ([each for each in wanted if len(each) == count] for count in (1, 2))
+    if all(map(add, one)) and explain_more():
+        all(map(add, two))
+    return {"about": _about([*map(len, wanted)], len(found)), "documents": found} if found else None
+
+
+def changes(settings: tuple[Setting, ...]) -> Iterator[Change]:
+    """Every change of one setting, and of two, in this order; of each kind the nearest choices first."""
+    steps = [
+        [
+            _Step(each.name, choice, abs(place - each.choices.index(each.value)))
+            for place, choice in enumerate(each.choices)
+            if choice != each.value
+        ]
+        for each in settings
+    ]
+    for count in (1, 2):
+        groups = [group for chosen in combinations(steps, count) for group in product(*chosen)]
+        for group in sorted(groups, key=lambda group: sum(step.distance for step in group)):
+            yield {step.name: step.value for step in group}
+
+
+def _packed(document: Mapping[str, Any]) -> str:
+    """A document as short text."""
+    sums = {
+        name: each
+        | {
+            "products": [
+                one | {"index": _differences(one["index"], 1 + len(one["factors"]))} for one in each["products"]
+            ]
+        }
+        for name, each in document.get("sums", {}).items()
+    }
+    arrays = {
+        name: each | {"copies": each["copies"] | {"index": _differences(each["copies"]["index"], 1)}}
+        if each["copies"]
+        else each
+        for name, each in document.get("arrays", {}).items()
+    }
+    short = {**document, "sums": sums, "arrays": arrays} if sums or arrays else document
+    return packed(json.dumps(short, separators=(",", ":"), allow_nan=False))
+
+
+def _differences(index: list[int], width: int) -> list[int]:
+    """Rows of a width as their columns, one after the other, each entry less the one before it."""
+    columns = np.array(index, np.int64).reshape(-1, width).T
+    differences: list[int] = np.diff(columns, axis=1, prepend=0).ravel().tolist()
+    return differences
+
+
+def _about(sizes: list[int], count: int) -> str:
+    """Return a sentence that says which changes of settings the file holds."""
+    kinds = []
+    for changed, words in ((1, "one setting"), (2, "two settings")):
+        held, all_of_them = sizes[:count].count(changed), sizes.count(changed)
+        if held:
+            kinds.append(f"{'every change' if held == all_of_them else f'{held} of {all_of_them} changes'} of {words}")
+    return f"this file holds {' and '.join(kinds)}"
+
+
+# ---- The server's answers about operators ---------------------------------------------------------------------------
+
+Query = Mapping[str, str]
+
+
+def answers_of(first: Operator) -> dict[str, Callable[[Query], dict[str, Any]]]:
+    """The answers by name; each raises ValueError for a query that it has no answer to.
+
+    first: an operator that ``find`` need not know: one of the user's own
+    """
+
+    @lru_cache(maxsize=32)
+    def explained(operator: str, settings: tuple[tuple[str, str], ...]) -> Explanation:
+        found = first if operator == first.name else find(operator)
+        kinds = {setting.name: type(setting.value) for setting in found.settings}
+        given = {name: _as(kinds.get(name, str), name, value) for name, value in settings if name != "typed"}
+        explanation, text = found.with_settings(given), dict(settings).get("typed", "")
+        return retyped(explanation, text) if text else explanation
+
+    def answer(make: Callable[[Explanation], dict[str, Any]]) -> Callable[[Query], dict[str, Any]]:
+        def to(query: Query) -> dict[str, Any]:
+            settings = [(name, value) for name, value in query.items() if name != "operator"]
+            return make(explained(query.get("operator", ""), tuple(sorted(settings))))
+
+        return to
+
+    return {
+        "explanation": answer(lambda each: as_dict(each, whole=False)),
+        "traces": answer(traces),
+        "faults": answer(faults),
+    }
+
+
+def answers_about(explanation: Explanation) -> dict[str, Callable[[Query], dict[str, Any]]]:
+    """The answers about an operator with arrays of the user's, which has no settings to choose."""
+
+    @lru_cache(maxsize=32)
+    def with_rule(text: str) -> Explanation:
+        return retyped(explanation, text) if text else explanation
+
+    def asked(query: Query) -> Explanation:
+        return with_rule(query.get("typed", ""))
+
+    return {
+        "explanation": lambda query: as_dict(asked(query), whole=False) | {"settings": []},
+        "traces": lambda query: traces(asked(query)),
+        "faults": lambda query: faults(asked(query)),
+    }
+
+
+def _as(kind: type, name: str, value: str) -> Any:
+    try:
+        return kind(value)
+    except ValueError:
+        raise ValueError(f"explain: {name[:40]}={value[:40]!r} must be a number") from None

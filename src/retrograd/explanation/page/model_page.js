@@ -1,0 +1,84 @@
+// A model's page: the map of its layers beside the page of the layer that is open.
+
+import { h } from "page/dom";
+import { LayerMap } from "page/layer_map";
+
+const $ = (id) => document.getElementById(id);
+
+export class ModelView {
+  /** page: what shows a layer */
+  constructor(page, map) {
+    this.page = page;
+    this.name = map.name;
+    this.map = new LayerMap($("map"), map, {
+      choose: (path) => this.#choose(path),
+      follow: ({ path, array, index }) => this.#jump(path, array, index),
+    });
+    page.selection.listen((what) => what === "entry" && this.#offer());
+    $("entry").addEventListener("click", (event) => this.#factor(event));
+  }
+
+  /** A layer's document is shown. */
+  open(found) {
+    this.map.open(found.operator);
+    // what was taken belongs to another layer
+    if (this.path !== found.operator) this.page.selection.pinned = null;
+    this.path = found.operator;
+  }
+
+  heading({ operator, kind }) {
+    return [operator || this.name, h("small", {}, operator ? this.map.kind(operator) : kind)];
+  }
+
+  async #choose(path) {
+    $("lead").textContent = `Opening ${path} …`;
+    await this.page.go(path, null);
+    if (this.page.document?.operator !== path) return;
+    if (matchMedia("(max-width: 1080px)").matches) $("operator").scrollIntoView({ block: "start" });
+  }
+
+  async #jump(path, name, index) {
+    if (path !== this.path) await this.#choose(path);
+    const array = this.page.model.arrays.get(name);
+    if (this.path !== path || !array) return;
+    const flat = index.reduce((all, i, axis) => all * array.shape[axis] + i, 0);
+    this.page.selection.pin(name, flat);
+  }
+
+  /** Below a gradient's entry: the way that it came. */
+  #offer() {
+    const { reading } = this.page.selection;
+    if (!reading?.sum || reading.sum.pending || reading.array.role !== "gradient" || reading.shown !== "sum") return;
+    const button = h("button", { class: "follow", onclick: () => this.#follow(reading, button) }, "Follow it to the loss");
+    $("entry").append(button);
+  }
+
+  async #follow({ array, at }, button) {
+    button.disabled = true;
+    button.textContent = "Following …";
+    try {
+      const { steps } = await this.page.source.ask("road", { layer: this.path, array: array.name, index: at });
+      $("entry").classList.remove("open"); // on a phone it lies over the map
+      this.map.way(`${this.path} ${array.label(at)}`, steps);
+      button.textContent = "Follow it to the loss";
+    } catch (error) {
+      button.textContent = error.message;
+    }
+    button.disabled = false;
+  }
+
+  /** A factor of a product was clicked: the part of its array is shown. */
+  #factor(event) {
+    const term = event.target.closest("[data-product] .term");
+    const { reading, active } = this.page.selection;
+    if (!term || !reading) return;
+    const row = term.closest("[data-product]");
+    const product = reading.products[Number(row.dataset.product)];
+    const factor = product?.factors[[...row.querySelectorAll(".term")].indexOf(term)];
+    if (!factor) return;
+    this.page.view.show?.(factor.array, factor.at);
+    if (active !== Number(row.dataset.product)) this.page.selection.look(Number(row.dataset.product));
+    for (const grid of this.page.view.grids)
+      if (grid.array === factor.array) grid.element.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+}

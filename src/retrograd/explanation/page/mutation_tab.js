@@ -1,0 +1,88 @@
+// The tab "break it": one line of the backward is changed, and the check finds the entries that are wrong.
+
+import { numbers } from "page/array";
+import { h } from "page/dom";
+import { Grid } from "page/grid";
+import { Values } from "page/array";
+import { count, short } from "page/number_format";
+
+const NOTHING =
+  "There is no line to break here: the backward passes the gradient on as it is, or the arrays are too large to check.";
+const SAME = "With these settings the broken line computes the same: choose others, and come back.";
+const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}.` : "");
+
+export class Faults {
+  constructor() {
+    this.element = h("div", { class: "faults" });
+    this.grids = [];
+    this.chosen = null;
+    this.width = 800;
+  }
+
+  open(model) {
+    this.model = model;
+    this.faults = model.document.faults;
+    this.grids = [];
+    if (!this.faults.length)
+      return this.element.replaceChildren(h("p", { class: "say" }, NOTHING));
+    this.buttons = this.faults.map((fault, number) =>
+      h("button", { title: fault.about, onclick: () => this.#choose(number) }, fault.name),
+    );
+    this.body = h("div", {});
+    this.element.replaceChildren(
+      h("p", { class: "say" }, "Break one line of the backward, and see what gradcheck says."),
+      h("nav", { class: "choice", "aria-label": "faults" }, ...this.buttons),
+      this.body,
+    );
+    const telling = this.faults.findIndex(({ wrong }) => Object.keys(wrong).length);
+    this.#choose(Math.min(this.chosen ?? Math.max(0, telling), this.faults.length - 1));
+  }
+
+  #choose(number) {
+    this.chosen = number;
+    const { about, before, after, wrong, report, diagnosis, error } = this.faults[number];
+    this.buttons.forEach((button, j) => button.setAttribute("aria-pressed", String(j === number)));
+    const pairs = Object.entries(wrong).map(([name, values]) =>
+      this.#compared(this.model.arrays.get(name), numbers(values)),
+    );
+    this.grids = pairs.flatMap(({ grids }) => grids);
+    this.body.replaceChildren(
+      h("p", {}, about),
+      h("pre", { class: "change" }, h("del", {}, before), "\n", h("ins", {}, after)),
+      h("p", { class: "diagnosis" }, pairs.length ? sentence(diagnosis) : error ? `It does not run: ${error}` : SAME),
+      h("div", { class: "row" }, ...pairs.flatMap(({ elements }) => elements)),
+      pairs.length
+        ? h(
+            "details",
+            {},
+            h("summary", {}, "what gradcheck prints"),
+            h("pre", { class: "report", tabindex: 0 }, report),
+          )
+        : "",
+    );
+    this.layout(this.width);
+  }
+
+  /** The gradient as it is, and as the broken line makes it, with the wrong entries marked. */
+  #compared(array, values) {
+    const differs = (at) => !(Math.abs(values[at] - array.values[at]) <= 1e-5 * Math.max(1, array.largest));
+    const number = array.values.reduce((sum, _, at) => sum + Number(differs(at)), 0);
+    const broken = new Values(array.name, { ...array, values: [...values] });
+    broken.largest = array.largest;
+    const right = new Grid(array, null, { what: "as it is" });
+    const wrong = new Grid(broken, null, {
+      what: `broken: ${count(number, "entry")} wrong`,
+      marked: differs,
+      text: (value, at) => (at >= 0 && differs(at) ? `${short(value)}✗` : short(value)),
+    });
+    return { grids: [right, wrong], elements: [right.element, h("span", { class: "arrow" }, "→"), wrong.element] };
+  }
+
+  layout(width) {
+    this.width = width;
+    for (const grid of this.grids) {
+      const { columns, panelColumns } = grid.panels;
+      grid.setCell(Math.max(6, Math.min(34, Math.floor((width - 60) / 2 / (columns * panelColumns)))));
+    }
+  }
+}

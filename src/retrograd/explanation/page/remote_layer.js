@@ -1,0 +1,216 @@
+// A layer that is too large to be sent whole: parts of its arrays, and entries taken apart by the library when asked for.
+
+import { Values, numbers, product } from "page/array";
+import { Model, near } from "page/document_model";
+
+const REST = 90; // milliseconds that the pointer rests on an entry before it is asked for
+const THINK = 350; // and before its numerical gradient is
+
+/**
+ * An array of which a part is shown, its window. As the page's grids see it, it is the window: places are counted from
+ * the window's start, behind axes of extent 1, and what lies outside has place 1 on the first of them.
+ */
+export class Parts extends Values {
+  constructor(name, outline, ask) {
+    super(name, { ...outline, values: [] });
+    Object.assign(this, { ask, largest: outline.largest, window: outline.window });
+    this.size = product(this.shape);
+    this.beside = { low: this.low, padded: this.padded }; // with the padding, which is not shown
+    this.before = Math.max(1, 3 - this.shape.length);
+    this.axes = [...new Array(this.before).fill(""), ...this.letters];
+    this.padded = [...new Array(this.before).fill(1), ...this.window];
+    this.start = this.shape.map(() => 0);
+    this.known = new Map();
+    this.asked = new Set();
+    this.values = { length: product(this.window), forEach: (call) => this.known.forEach(call) };
+    this.move(this.start);
+  }
+
+  /** The axes of the grid. */
+  get grid() {
+    return [this.padded.length - 2, this.padded.length - 1];
+  }
+
+  value(at) {
+    return at < 0 ? 0 : this.known.get(at);
+  }
+
+  learn(at, value) {
+    if (at >= 0) this.known.set(at, numbers([value])[0]);
+  }
+
+  index(at) {
+    const [flat, shape] = at < 0 ? [-1 - at, this.beside.padded] : [at, this.shape];
+    const place = unravelled(flat, shape);
+    return at < 0 ? place.map((i, axis) => i - this.beside.low[axis]) : place;
+  }
+
+  place(at) {
+    const index = this.index(at);
+    const inside = at >= 0 && index.every((i, axis) => i >= this.start[axis] && i < this.start[axis] + this.window[axis]);
+    const place = new Array(this.before).fill(0);
+    if (!inside) place[0] = 1;
+    return [...place, ...index.map((i, axis) => i - this.start[axis])];
+  }
+
+  at(place) {
+    return this.flat(this.start.map((start, axis) => start + (place[axis + this.before] ?? 0)));
+  }
+
+  shows(at) {
+    return this.place(at)[0] === 0;
+  }
+
+  /** The window begins at a place, or as near to it as the array goes. */
+  move(start) {
+    this.start = start.map((i, axis) => Math.max(0, Math.min(i, this.shape[axis] - this.window[axis])));
+    this.low = [...new Array(this.before).fill(0), ...this.start.map((i) => -i)];
+  }
+
+  /** The window of which an entry is a part. */
+  reveal(at) {
+    if (at >= 0 && !this.shows(at)) this.move(this.index(at).map((i, axis) => i - (i % this.window[axis])));
+  }
+
+  get complete() {
+    return !this.size || this.asked.has(this.start.join());
+  }
+
+  /** Fetches the entries of the window. */
+  async load() {
+    const start = this.start.join();
+    const found = await this.ask("block", { array: this.name, start });
+    this.asked.add(start);
+    numbers(found.values).forEach((value, j) => {
+      const inside = unravelled(j, found.shape);
+      this.known.set(this.flat(inside.map((i, axis) => i + found.start[axis])), value);
+    });
+  }
+}
+
+function unravelled(flat, shape) {
+  const place = new Array(shape.length);
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    place[axis] = flat % shape[axis];
+    flat = (flat - place[axis]) / shape[axis];
+  }
+  return place;
+}
+
+/** Model of a layer whose sums are asked for, one entry at a time. */
+export class RemoteModel extends Model {
+  /** changed(): an answer has come */
+  constructor(document, selection) {
+    const sums = Object.entries(document.sums).map(([name, { formula, factors }]) => {
+      return [name, { formula, products: factors.map((each) => ({ factors: each, scale: 1, index: [] })) }];
+    });
+    super({ arrays: {}, sums: {} });
+    this.document = document;
+    for (const [name, each] of Object.entries(document.arrays)) this.arrays.set(name, new Parts(name, each, document.ask));
+    for (const [name, { formula, products }] of sums) {
+      this.formulas[name] = formula;
+      this.products.set(name, products);
+    }
+    this.selection = selection;
+    this.found = new Map();
+    this.nothing = "Of a layer of this size the sums are listed: point at an entry of a gradient or of y.";
+  }
+
+  get first() {
+    return this.document.first;
+  }
+
+  uses() {
+    return [];
+  }
+
+  /** Learns the entries of one unit of a recurrent layer at every step, and what comes over the ways of the gradient. */
+  async learn(place) {
+    const found = await this.document.ask("through_time", place);
+    for (const [name, values] of Object.entries(found.values)) {
+      const array = this.arrays.get(name);
+      const [letters, each] = [array.letters.join(""), numbers(values)];
+      each.forEach((value, j) => {
+        const width = letters === "tni" ? each.length / array.shape[0] : 1;
+        const last = letters === "tni" ? place.input + (j % width) : place.unit;
+        array.learn(array.flat([Math.floor(j / width), place.sequence, last]), value);
+      });
+    }
+    return found.ways.map((way) => [...numbers(way)]);
+  }
+
+  entry(name, at) {
+    if (at < 0 || !this.isSum(name)) return null;
+    const found = this.found.get(`${name} ${at}`);
+    if (!found || typeof found === "string") {
+      if (!found) this.#later(REST, () => this.#take(name, at));
+      return this.#waiting(name, at, found ?? "taking it apart …");
+    }
+    if (found.awaited) this.#later(THINK, () => this.#measure(found));
+    return found;
+  }
+
+  #waiting(name, at, pending) {
+    const array = this.arrays.get(name);
+    return { array, at, value: array.value(at), products: [], total: NaN, numerical: null, agrees: true, pending };
+  }
+
+  /** Calls once the reader stays with an entry. */
+  #later(time, call) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(call, time);
+  }
+
+  async #take(name, at) {
+    const key = `${name} ${at}`;
+    try {
+      this.found.set(key, this.#read(await this.document.ask("taken", { array: name, index: at })));
+    } catch (error) {
+      this.found.set(key, error.message);
+    }
+    this.#tell(name, at);
+  }
+
+  #read({ array: name, index: at, value, count, sum, rest, products }) {
+    const array = this.arrays.get(name);
+    array.learn(at, value);
+    const [own, total, others] = numbers([value, sum, rest]);
+    const listed = products.map(({ factors, scale, value: each }) => ({
+      target: array,
+      to: at,
+      scale,
+      value: numbers([each])[0],
+      factors: factors.map(([factor, place, number]) => {
+        const from = this.arrays.get(factor);
+        from.learn(place, number);
+        return { array: from, at: place, value: numbers([number])[0] };
+      }),
+    }));
+    const size = listed.reduce((all, each) => all + Math.abs(each.value), Math.abs(others));
+    return {
+      ...{ array, at, value: own, products: listed, total, numerical: null, confirmed: null, count },
+      rest: { count: count - listed.length, total: others },
+      agrees: near(total, own, size),
+      awaited: array.role === "gradient",
+    };
+  }
+
+  async #measure(found) {
+    const { name } = found.array;
+    try {
+      const { numerical } = await this.document.ask("numerical", { array: name, index: found.at });
+      [found.numerical] = numbers([numerical]);
+      found.confirmed = this.confirmed(found.array, found.value, found.numerical);
+    } catch {
+      // the entry stands without it
+    }
+    found.awaited = false;
+    this.#tell(name, found.at);
+  }
+
+  #tell(name, at) {
+    const taken = this.selection.hovered ?? this.selection.pinned;
+    if (this.selection.model === this && taken?.name === name && taken.at === at)
+      this.selection.prefer(this.selection.wish);
+  }
+}

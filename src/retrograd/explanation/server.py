@@ -1,0 +1,231 @@
+"""The HTTP server of the page: request validation, routes, and serving until Ctrl-C.
+
+The page is for the person at this machine. A web page from elsewhere that is open in the same browser can send requests
+to loopback too, so every request must name this server as its Host, one that has an Origin must come from the page
+itself, and one for data must carry the token that stands in the link.
+
+    GET /               the page; the link carries the token behind the "?"
+    GET /api/NAME?...   the answer NAME as JSON, see operator_page.py and model_page.py
+
+Nothing is read from or written to a file. One answer is computed at a time: the kernel set is the process's.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from . import model_page, operator_page
+from .explanation import Explanation
+from .html_page import page
+from .model import ModelExplanation
+from .operators import names
+from .operators.operator import Operator
+
+__all__ = ["Answer", "Guard", "LONGEST_QUERY", "MOST_CONNECTIONS", "application", "serve"]
+
+
+# ---- Request validation before any answer is computed ---------------------------------------------------------------
+
+LONGEST_QUERY = 4096  # bytes
+MOST_CONNECTIONS = 200
+_WAITING = 64  # requests at a time
+
+
+class Guard:
+    """Refuses what is not from the page, is too large, or too much at once; the rest goes to the application.
+
+    hosts: the values of the Host header that name this server
+    token: what the link carries
+    connections: how many are open now
+    """
+
+    def __init__(
+        self, app: ASGIApp, hosts: Iterable[str], token: str, connections: Callable[[], int] = lambda: 1
+    ) -> None:
+        self._app, self._hosts, self._token = app, frozenset(hosts), token
+        self._connections = connections
+        self._origins = frozenset(f"http://{host}" for host in self._hosts)
+        self._active = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it with a 4xx and one sentence."""
+        if scope["type"] == "lifespan":
+            return await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            return None  # a WebSocket is closed
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            return await _answer(*refusal)(scope, receive, send)
+        self._active += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._active -= 1
+        return None
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers = Headers(scope=scope)
+        if self._connections() > MOST_CONNECTIONS:
+            return 429, f"more than {MOST_CONNECTIONS} connections are open; try again in a moment"
+        if scope["method"] not in ("GET", "HEAD"):
+            return 405, f"{scope['method']} is not answered here; the page only asks, with GET"
+        if headers.get("host", "") not in self._hosts:
+            return 403, "this server answers only to its own address, which the command printed"
+        if headers.get("origin", "") not in ("", *self._origins):
+            return 403, "this server answers only to its own page"
+        if len(scope["query_string"]) > LONGEST_QUERY or len(scope["path"]) > LONGEST_QUERY:
+            return 414, f"the address is longer than {LONGEST_QUERY} bytes"
+        if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+            return 413, "a request has no body here"
+        if scope["path"].startswith("/api/") and not self._has_token(headers.get("x-retrograd-token", "")):
+            return 401, "the token is missing or wrong: open the link that the command printed"
+        if self._active >= _WAITING:
+            return 429, f"{_WAITING} requests are being answered; try again in a moment"
+        return None
+
+    def _has_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self._token.encode())
+
+
+def _answer(status: int, error: str) -> JSONResponse:
+    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    if status == 429:
+        headers["Connection"] = "close"  # makes room for others
+    return JSONResponse({"error": error}, status, headers)
+
+
+# ---- The page and the answers that it asks for, over HTTP -----------------------------------------------------------
+
+Answer = Callable[[Mapping[str, str]], dict[str, Any]]
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def application(
+    token: str,
+    hosts: list[str],
+    served: Mapping[str, Any],
+    answers: Mapping[str, Answer],
+    model: Mapping[str, Any] | None = None,
+    connections: Callable[[], int] = lambda: 1,
+) -> Guard:
+    """The ASGI application.
+
+    token: what the link must carry. hosts: the values of the Host header that name this server. served: what the page
+    is told besides. answers: by name; a ValueError becomes a 400 with its text. model: the map of its layers.
+    connections: how many are open now
+    """
+    one_at_a_time = anyio.CapacityLimiter(1)
+
+    async def start(request: Request) -> Response:
+        if request.query_params.get("token", "") != token:
+            text = "The token is missing or wrong: open the link that the command printed."
+            return Response(text, 401, _HEADERS, "text/plain")
+        return HTMLResponse(page([], {"token": token, **served}, model), headers=_HEADERS)
+
+    async def answer(make: Answer, request: Request) -> Response:
+        query = dict(request.query_params)
+        try:
+            body = await anyio.to_thread.run_sync(partial(_as_json, make, query), limiter=one_at_a_time)
+        except ValueError as error:
+            return JSONResponse({"error": str(error)}, 400, _HEADERS)
+        return Response(body, 200, _HEADERS, "application/json")
+
+    routes = [Route("/", start), *(Route(f"/api/{name}", partial(answer, make)) for name, make in answers.items())]
+    return Guard(Starlette(routes=routes), hosts, token, connections)
+
+
+def _as_json(make: Answer, query: Mapping[str, str]) -> bytes:
+    return json.dumps(make(query), separators=(",", ":"), allow_nan=False).encode()
+
+
+# ---- Serve the page until Ctrl-C ------------------------------------------------------------------------------------
+
+Subject = Operator | Explanation | ModelExplanation
+
+
+def serve(subject: Subject, host: str, port: int, opened: Callable[[str], None]) -> None:
+    """Answer requests for the page until Ctrl-C; ``opened`` is called with its address once it is ready.
+
+    subject: a model or an operator that ran; or the operator that the page begins with, where one of the user's own is
+        offered besides those of the library
+    host: an address of this machine; 127.0.0.1 is reached from this machine only
+    port: 0 takes a free one
+
+    Raises:
+        OSError: the address or port is not available.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        port = listening.getsockname()[1]
+        token = secrets.token_urlsafe(24)
+        shown = f"[{host}]" if ":" in host else host
+        hosts = [f"{name}:{port}" for name in {shown, "localhost", "127.0.0.1"}]
+        # the guard counts connections: uvicorn's own limit_concurrency answers 503, without a sentence
+        config = uvicorn.Config(
+            application(token, hosts, *_of(subject), connections=lambda: len(server.server_state.connections)),
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            ws="none",
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=1,
+        )
+        server = _Announcing(config, lambda: opened(f"http://{shown}:{port}/?token={token}"))
+        if isinstance(subject, Operator):
+            threading.Thread(target=_warm, args=(subject,), daemon=True).start()
+        server.run(sockets=[listening])
+
+
+def _of(subject: Subject) -> tuple[Mapping[str, Any], Mapping[str, Answer], Mapping[str, Any] | None]:
+    """Return the page's data, the answers that it can request, and the map of a model's layers."""
+    if isinstance(subject, ModelExplanation):
+        return {}, model_page.answers_of(subject), subject.to_dict()
+    if isinstance(subject, Explanation):
+        return {"operators": [subject.case.name]}, operator_page.answers_about(subject), None
+    operators = sorted({*names(), subject.name})
+    return {"operators": operators, "first": subject.name}, operator_page.answers_of(subject), None
+
+
+class _Announcing(uvicorn.Server):
+    """Says when it is ready."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen, then say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+
+def _warm(operator: Operator) -> None:
+    """Compile the kernels of the first page while the browser starts."""
+    operator.with_settings({}).to_dict(whole=False)

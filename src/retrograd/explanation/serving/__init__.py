@@ -1,1 +1,0 @@
-"""The page, served to a browser on this machine; needs the extra `explain`."""

@@ -1,1 +1,0 @@
-"""TensorBoard logs of a training run: files that tensorboardX writes."""
