@@ -114,7 +114,8 @@ def test_the_source_of_forward_and_backward_is_included() -> None:
         assert (DOCS / "operators" / file).resolve().exists()
         path = file.split("/src/")[1].removesuffix(".py")
         module = importlib.import_module(path.replace("/", "."))
-        assert issubclass(getattr(module, name), Function)
+        found = getattr(module, name)
+        assert callable(found) and (not isinstance(found, type) or issubclass(found, Function))
 
 
 @pytest.mark.parametrize("page", FAMILIES)

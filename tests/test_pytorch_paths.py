@@ -17,8 +17,8 @@ import pytest
 
 import retrograd as rg
 from retrograd import distributed, nn, optim
-from retrograd.ops.arguments.forms import with_out
-from retrograd.ops.inplace import functions as in_place_functions
+from retrograd.ops import inplace_functions as in_place_functions
+from retrograd.ops.signatures import with_out
 from retrograd.torch_api.imports import PATHS
 from retrograd.torch_api.missing import pytorch_names
 from retrograd.utils import data

@@ -21,29 +21,24 @@ from .engine.backward_rules import override_backward, register_backward_rule, wi
 from .engine.operator import operator
 from .engine.tensor import Size, Tensor
 from .ops import *
+from .ops import inplace_functions as _in_place
 from .ops import settings as _settings
 from .ops import signal as signal
-from .ops.arguments.forms import add_forms as _add_forms
-from .ops.arguments.forms import with_out as _with_out
-from .ops.creation import made_like as _made_like
-from .ops.creation import typed as _typed
-from .ops.creation.made_like import *
-from .ops.creation.typed import *
+from .ops import typed_constructors as _typed
+from .ops.device import *
 from .ops.dtypes import complex_numbers as _complex_numbers
-from .ops.dtypes import element_types as _element_types
-from .ops.dtypes import limits as _limits
+from .ops.dtypes import dtype as _limits
+from .ops.dtypes import dtype_names as _element_types
 from .ops.dtypes import queries as _queries
 from .ops.dtypes.complex_numbers import *
-from .ops.dtypes.element_types import *
-from .ops.dtypes.limits import *
+from .ops.dtypes.dtype import *
+from .ops.dtypes.dtype_names import *
 from .ops.dtypes.queries import *
-from .ops.inplace import functions as _in_place
-from .ops.inplace.functions import *
-from .ops.memory import device as _device
-from .ops.memory import layout as _layout
-from .ops.memory.device import *
-from .ops.memory.layout import *
+from .ops.inplace_functions import *
 from .ops.settings import *
+from .ops.signatures import add_forms as _add_forms
+from .ops.signatures import with_out as _with_out
+from .ops.typed_constructors import *
 from .torch_api.imports import after_import
 from .torch_api.imports import install as _install
 from .torch_api.missing import found
@@ -255,7 +250,10 @@ _OF_NETWORKS = (
 _ELSEWHERE |= dict.fromkeys(_OF_NETWORKS, ".nn.functional")
 
 _add_forms(globals())
-_more = _complex_numbers, _device, _element_types, _in_place, _layout, _limits, _made_like, _queries, _settings, _typed
+_more = (
+    *(_complex_numbers, sys.modules[f"{__name__}.ops.device"], _element_types, _in_place, _limits, _queries),
+    *(_settings, _typed),
+)
 if not TYPE_CHECKING:  # type checkers read the list above, and take what "import *" imports for public
     __all__ = sorted([*__all__, *ops.__all__, *_OF_NETWORKS, *(name for module in _more for name in module.__all__)])
 

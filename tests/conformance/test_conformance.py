@@ -132,7 +132,7 @@ def test_every_operator_is_here() -> None:
         for name in room.__all__:
             function = inspect.unwrap(getattr(room, name))
             if inspect.isfunction(function) and id(function) not in same:
-                public.add(f"{room.__name__.partition('.')[2]}.{name}")
+                public.add(f"{room.__name__.rpartition('.')[2]}.{name}")
                 same.add(id(function))  # another name of it needs no entry
     tested = {entry.name.partition(":")[0] for entry in OPERATORS}
     assert public - NOT_OPERATORS <= tested, f"no entry for {sorted(public - NOT_OPERATORS - tested)}"

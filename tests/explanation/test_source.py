@@ -13,6 +13,8 @@ from retrograd.engine.operator import OPERATORS
 from retrograd.explanation.backward_source import backward_source
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 
+LAYER_NORM = "composed of operators, ops/normalization/layer_norm.py"
+
 
 @pytest.mark.parametrize("thing", [Mul, Mul.apply, Mul.apply(leaf(1), leaf(2)), Mul.apply(leaf(1), leaf(2)).grad_fn])
 def test_source(thing: object) -> None:
@@ -55,8 +57,16 @@ def test_nothing_to_show() -> None:
         (F.softmax, "in plain NumPy, kernels/textbook/softmax.py", "y * (g - (g * y).sum(axis, keepdims=True))"),
         (F.cross_entropy, "in plain NumPy, kernels/textbook/cross_entropy.py", "(p - goal)"),
         (F.scaled_dot_product_attention, "in plain NumPy, kernels/textbook/attention.py", "gq = scale * (d @ "),
-        (F.layer_norm, "composed of operators, ops/normalization/norm.py", "gx = (h - mean(h) - z * mean(h * z))"),
-        (F.batch_norm, "composed of operators, ops/normalization/norm.py", "gx = (h - mean(h) - z * mean(h * z))"),
+        (
+            F.layer_norm,
+            LAYER_NORM,
+            "gx = (h - mean(h) - z * mean(h * z))",
+        ),
+        (
+            F.batch_norm,
+            LAYER_NORM,
+            "gx = (h - mean(h) - z * mean(h * z))",
+        ),
     ],
 )
 def test_the_mathematics_comes_before_the_kernel(operator: Any, how: str, mathematics: str) -> None:

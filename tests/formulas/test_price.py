@@ -95,7 +95,7 @@ def sine_of_product(input: Tensor | float, other: Tensor | float) -> Tensor:
     "sine_in_steps": (
         NUMBER,
         '''
-from ..arguments.checks import as_real
+from ..argument_checks import as_real
 
 
 class SineInSteps(Pointwise, formula="sine_in_steps"):

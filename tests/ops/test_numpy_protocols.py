@@ -13,7 +13,7 @@ import retrograd as rg
 from conftest import numpy_2
 from retrograd.engine.operator import OPERATORS
 from retrograd.nn import Parameter
-from retrograd.ops.numpy_table import FUNCTIONS
+from retrograd.ops.numpy_protocols import FUNCTIONS
 
 _DRAWN = np.random.default_rng(0)
 A, B = _DRAWN.uniform(0.5, 1.5, (2, 3, 4))

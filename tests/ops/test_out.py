@@ -15,7 +15,7 @@ import retrograd as rg
 from conformance.test_types import CASES, as_function
 from ops.battery import numbers
 from retrograd.engine import inplace
-from retrograd.ops.arguments.forms import OUT
+from retrograd.ops.signatures import OUT
 from retrograd.testing.function_call import Call, outputs_of
 
 PLACES = {"": rg, "fft": rg.fft, "linalg": rg.linalg, "special": rg.special}

@@ -15,19 +15,11 @@ import torch.nn.functional as peer
 import retrograd
 import retrograd.nn.functional as ours
 from peers.compare import assert_close
-from retrograd.ops.pointwise import (
-    comparison,
-    elementwise,
-    piecewise,
-    powers,
-    rounding,
-    transcendental,
-    trigonometry,
-)
+from retrograd.ops.pointwise import arithmetic, comparison, exponential, piecewise, rounding, trigonometry
 
 OPERATORS = sorted(
     name
-    for family in (comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry)
+    for family in (comparison, arithmetic, piecewise, exponential, rounding, exponential, trigonometry)
     for name in family.__all__
     if hasattr(torch, name)
 )

@@ -11,7 +11,7 @@ import torch
 
 import retrograd
 from peers.compare import assert_agree, assert_close, distinct, normal, uniform
-from retrograd.ops.arguments.forms import OUT
+from retrograd.ops.signatures import OUT
 
 Operator = Callable[..., Any]
 

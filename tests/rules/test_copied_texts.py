@@ -15,7 +15,7 @@ from retrograd import nn
 from retrograd.engine.operator import OPERATORS
 from retrograd.kernel_set import instead, kernels
 from retrograd.kernels import textbook
-from retrograd.ops.normalization.norm import norm_grad
+from retrograd.ops.normalization.layer_norm import norm_grad
 
 F = nn.functional
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.arguments import as_list
-from ..ops.arguments.checks import as_real, is_number
+from ..ops.argument_checks import as_real, is_number
 from ..ops.random.random import default_generator
 from .image_transform import ImageTransform, probability
 

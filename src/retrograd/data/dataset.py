@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import as_counts, as_list, as_real
+from ..ops.argument_checks import as_counts, as_list, as_real
 from ..ops.random.random import chosen
 
 __all__ = [

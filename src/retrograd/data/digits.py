@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from .._files.untrusted import read_outside
-from ..ops.arguments.checks import as_truth
+from ..ops.argument_checks import as_truth
 from .data_files import bundled, images_of, unpacked
 from .dataset import TensorDataset
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engine.arguments import as_list
 from ..engine.tensor import Tensor
-from ..ops.creation.creation import tensor
+from ..ops.creation import tensor
 from ..ops.random.random import default_generator
 from .dataset import IterableDataset
 from .image_transform import is_pillow

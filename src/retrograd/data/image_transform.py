@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import as_list, as_real
+from ..ops.argument_checks import as_list, as_real
 from ..ops.random.random import default_generator
 
 __all__ = ["ImageTransform", "pillow"]

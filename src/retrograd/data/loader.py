@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .._files.state import brief, count, flag, same
-from ..ops.arguments.checks import as_truth
-from ..ops.memory.device import as_device
+from ..ops.argument_checks import as_truth
+from ..ops.device import as_device
 from ..ops.random.random import Generator, default_generator, restore, spawned_seed, state_of
 from .dataset import Dataset, IterableDataset
 from .fetch import END, Fetcher, next_seed

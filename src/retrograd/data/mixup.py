@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import as_count, as_real
+from ..ops.argument_checks import as_count, as_real
 from ..ops.random.random import default_generator
 
 __all__ = ["CutMix", "MixUp"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.arguments.checks import as_flag, as_truth
+from ..ops.argument_checks import as_flag, as_truth
 from ..ops.random.random import default_generator
 
 __all__ = [

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..engine.arguments import as_callable
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import as_list, as_real, is_number
+from ..ops.argument_checks import as_list, as_real, is_number
 from ..ops.random.random import default_generator
 from .color_transforms import ColorJitter, Grayscale, RandomGrayscale
 from .image_transform import (

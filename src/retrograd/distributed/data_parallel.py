@@ -30,7 +30,7 @@ from ..engine.hooks import register_post_accumulate_grad_hook
 from ..engine.tensor import Tensor, wrap
 from ..nn.module import Module
 from ..nn.utils.per_sample_rules import refuse_per_sample
-from ..ops.arguments.checks import as_truth
+from ..ops.argument_checks import as_truth
 from ..ops.random.random import default_generator
 from .batch_shards import replaced
 from .errors import DistError

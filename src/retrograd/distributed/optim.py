@@ -13,7 +13,7 @@ import numpy as np
 from ..engine.aliasing import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import as_truth
+from ..ops.argument_checks import as_truth
 from ..optim import LBFGS, Optimizer
 from . import mpi
 from .object_collectives import from_root

@@ -17,10 +17,10 @@ from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
 from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
-from ..ops.arguments.checks import require_float
-from ..ops.normalization.norm import per_channel
-from ..ops.normalization.normalization import _all_but_1, _per_channel, follow
-from ..ops.pointwise.powers import sqrt
+from ..ops.argument_checks import require_float
+from ..ops.normalization.batch_norm import _all_but_1, _per_channel, follow
+from ..ops.normalization.layer_norm import per_channel
+from ..ops.pointwise.exponential import sqrt
 from ..ops.shape.broadcasting import Sum
 from ..ops.shape.join import stack
 from .batch_shards import Meeting, here, meeting_of

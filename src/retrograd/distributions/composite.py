@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import as_int
+from ..ops.argument_checks import as_int
 from ..ops.reduce.statistics import logsumexp
 from . import constraints
 from .discrete import Categorical

@@ -11,12 +11,12 @@ from ..arrays import all_true, arange, eye, full, to_host
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import exact, kernels
-from ..ops.arguments.checks import require_float
+from ..ops.argument_checks import require_float
 from ..ops.index.embedding import one_hot
 from ..ops.pointwise.activation import softplus
 from ..ops.random.sampling import multinomial, poisson
 from ..ops.reduce.statistics import logsumexp
-from ..ops.special.gamma import lgamma
+from ..ops.special import lgamma
 from . import constraints
 from .distribution import (
     Distribution,

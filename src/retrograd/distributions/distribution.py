@@ -12,12 +12,12 @@ from ..engine.arguments import as_list
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import exact, kernels
-from ..ops.arguments.checks import as_real, as_truth, is_number
-from ..ops.creation.creation import beside
+from ..ops.argument_checks import as_real, as_truth, is_number
+from ..ops.creation import beside
 from ..ops.dtypes.dtype import cast
 from ..ops.dtypes.promotion import promoted_type
 from ..ops.normalization.softmax import softmax
-from ..ops.pointwise.transcendental import sigmoid
+from ..ops.pointwise.exponential import sigmoid
 from ..ops.random.random import chosen
 from ..ops.random.sampling import randn
 from ..ops.shape.join import broadcast_tensors

@@ -11,9 +11,9 @@ from ..arrays import from_host, to_host
 from ..engine.function import Function, once_differentiable
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
-from ..ops.arguments.checks import require_float
+from ..ops.argument_checks import require_float
 from ..ops.pointwise.piecewise import where
-from ..ops.special.gamma import digamma, igamma, lgamma
+from ..ops.special import digamma, igamma, lgamma
 from . import constraints
 from .distribution import Distribution, broadcast_all, drawn, uniform
 

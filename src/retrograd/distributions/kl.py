@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ..engine.tensor import Tensor
 from ..ops.linalg.solving import solve_triangular
 from ..ops.pointwise.activation import softplus
-from ..ops.special.gamma import digamma, lgamma
+from ..ops.special import digamma, lgamma
 from .composite import Independent, TransformedDistribution
 from .discrete import Bernoulli, Categorical, Geometric, OneHotCategorical, Poisson
 from .distribution import Distribution, summed_last

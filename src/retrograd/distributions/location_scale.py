@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from ..arrays import all_true
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
-from ..ops.special.gamma import digamma, lgamma
+from ..ops.special import digamma, lgamma
 from . import constraints
 from .distribution import Distribution, broadcast_all, standard_normal, uniform
 from .gamma import standard_gamma

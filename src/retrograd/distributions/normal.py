@@ -9,12 +9,10 @@ import numpy as np
 
 from ..arrays import eye
 from ..engine.tensor import Tensor, wrap
-from ..ops.arguments.checks import require_float
+from ..ops.argument_checks import require_float
 from ..ops.linalg.decompositions import cholesky
-from ..ops.linalg.matrices import transposed
-from ..ops.linalg.solving import inv, solve_triangular
-from ..ops.pointwise.density import normal_log_density
-from ..ops.special.normal import ndtr, ndtri
+from ..ops.linalg.solving import inv, solve_triangular, transposed
+from ..ops.special import ndtr, ndtri, normal_log_density
 from . import constraints
 from .composite import TransformedDistribution
 from .distribution import Distribution, broadcast_all, standard_normal

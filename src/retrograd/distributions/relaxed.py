@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import is_number
+from ..ops.argument_checks import is_number
 from ..ops.pointwise.activation import softplus
 from ..ops.reduce.statistics import logsumexp
-from ..ops.special.gamma import lgamma
+from ..ops.special import lgamma
 from . import constraints
 from .composite import TransformedDistribution
 from .discrete import OverCategorical, WithProbability

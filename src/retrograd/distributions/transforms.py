@@ -11,10 +11,10 @@ import numpy as np
 from ..arrays import from_host, full_like, same
 from ..engine.arguments import as_list
 from ..engine.tensor import Tensor, wrap
-from ..ops.arguments.checks import as_real, is_number
+from ..ops.argument_checks import as_real, is_number
 from ..ops.normalization.softmax import softmax
 from ..ops.pointwise.activation import logsigmoid, softplus
-from ..ops.pointwise.transcendental import sigmoid
+from ..ops.pointwise.exponential import sigmoid
 from . import constraints
 from .distribution import Shape, summed_last
 

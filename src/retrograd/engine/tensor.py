@@ -1,7 +1,7 @@
 """Tensor: an array with the graph that produced it.
 
-What Python and NumPy ask of its elements is in `elements.py`. Operators and mathematical methods are attached by
-`retrograd.ops`, those that run or watch a backward sweep by `methods.py`.
+Operators and mathematical methods are attached by `retrograd.ops`, those that run or watch a backward sweep by
+`methods.py`.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ class Tensor(Elements):
                     dtype = default_dtype()
                 data = as_allowed_array(data, dtype)
         if device is not None:
-            from ..ops.memory.device import placed
+            from ..ops.device import placed
 
             data = placed("Tensor", data, device)
         self.array = data

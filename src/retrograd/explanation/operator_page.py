@@ -4,7 +4,7 @@ Documents of a file are packed: indices as the differences of neighbours in a co
 deflated. The page unpacks one when its reader chooses the settings.
 
 GET /api/explanation?operator=conv2d&stride=2     the document with these settings, see document.py
-    ...&typed=g*(abs(x)<=1)                       with this gradient in place of the function's own, see gradient_expressions.py
+    ...&typed=g*(abs(x)<=1)                       with this gradient in place of its own, see gradient_expressions.py
 GET /api/traces?operator=...                      its code that ran, line by line
 GET /api/faults?operator=...                      its failure lab
 """

@@ -11,7 +11,7 @@ import numpy as np
 from einops._backends import AbstractBackend
 
 from ..engine.tensor import Tensor
-from ..ops.creation.creation import arange
+from ..ops.creation import arange
 from ..ops.product.einsum import einsum
 from ..ops.shape.join import cat, stack
 

@@ -27,7 +27,7 @@ from ..engine.dtype import COMPUTED, STORED
 from ..engine.grad_mode import thread
 from ..engine.subgraph import replace_tensors, tensors_in
 from ..engine.tensor import Tensor, wrap
-from ..ops.sparse.coo import SparseTensor
+from ..ops.sparse import SparseTensor
 
 __all__ = ["Layer", "from_torch", "function", "to_torch"]
 

@@ -13,7 +13,7 @@ from ..engine.grad_mode import no_grad
 from ..kernel_set import kernels
 from ..nn.module import Module
 from ..nn.parameter import is_lazy
-from ..ops.arguments.checks import as_truth
+from ..ops.argument_checks import as_truth
 from . import layers as summing
 from . import recurrent as with_states
 from .base import LowBit, check_quantizer

@@ -22,8 +22,8 @@ from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
 from ..nn.module import Module
-from ..ops.arguments.checks import as_int
-from ..ops.normalization.normalization import FixedScale, channel_affine
+from ..ops.argument_checks import as_int
+from ..ops.normalization.batch_norm import FixedScale, channel_affine
 from ..ops.pointwise.piecewise import where
 from ..specs.geometry import as_pairs, pool_window
 from ..specs.low_bit import ELEMENTS, Requantized, Thresholded

@@ -14,7 +14,7 @@ from ..kernel_set import kernels
 from ..nn.convolution import Activation
 from ..nn.utils.per_sample_rules import refuse_per_sample
 from ..ops.convolution.plan import exact_convolution
-from ..ops.pointwise.elementwise import addcmul
+from ..ops.pointwise.arithmetic import addcmul
 from ..ops.product.matmul import linear
 from .base import LowBit, check_quantizer, with_quantizers
 from .quantizer import Axes, Quantizer, Window, is_sign

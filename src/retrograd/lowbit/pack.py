@@ -13,7 +13,7 @@ import numpy as np
 from ..engine.grad_mode import no_grad
 from ..kernel_set import kernels
 from ..nn.module import Module
-from ..ops.arguments.checks import as_truth
+from ..ops.argument_checks import as_truth
 from . import layers, recurrent
 from .base import LowBit
 from .convert import Change, paths_of

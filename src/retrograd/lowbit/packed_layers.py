@@ -15,7 +15,7 @@ from ..engine.tensor import Tensor, wrap
 from ..kernel_set import active_kernels, exact, kernels
 from ..nn.module import Module
 from ..ops.convolution.arguments import frozen, window_of
-from ..ops.convolution.mxnet import paddings
+from ..ops.convolution.convolution import paddings
 from ..ops.shape.padding import Extend
 from ..ops.shape.shape import reshaped
 from ..specs.geometry import Window, conv_window

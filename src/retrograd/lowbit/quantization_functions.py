@@ -12,8 +12,7 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..formulas.quantization import mean_scaled_sign_grad, scaled_sign, scaled_sign_grad
 from ..kernel_set import kernels
-from ..ops.pointwise.operands import Binary, recording
-from ..ops.pointwise.pointwise import Pointwise, run
+from ..ops.pointwise.pointwise import Binary, Pointwise, recording, run
 from ..ops.reduce.norms import vector_norm_of
 from ..ops.reduce.reduction import mean
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..arrays import full
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import as_count, as_real, require_tensor
+from ..ops.argument_checks import as_count, as_real, require_tensor
 from . import functional
 from .layer import Described, layer
 from .module import Module

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.arguments import shown
-from ..ops.arguments.checks import TOO_LONG, as_real
+from ..ops.argument_checks import TOO_LONG, as_real
 from .module import Module
 
 __all__ = ["as_epsilon", "as_module", "check_ints"]

@@ -28,7 +28,7 @@ from ..engine.recompute import Region
 from ..engine.tensor import Tensor, wrap
 from ..formulas.gates import gru_cell, lstm, mixture_cell, reset, unchanged
 from ..kernel_set import exact
-from ..ops.arguments.checks import require_tensor
+from ..ops.argument_checks import require_tensor
 from ..ops.convolution.convolution import conv_nd
 from ..ops.random.random import fork_rng, get_rng_state, set_rng_state
 from ..ops.recurrent.arguments import checked_interval

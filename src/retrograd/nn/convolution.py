@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 from ..arrays import empty
 from ..engine.tensor import Tensor
 from ..ops.convolution.arguments import as_bytes, check_choices, check_word
+from ..ops.convolution.convolution import check_alone, one_name
 from ..ops.convolution.deformable import deform_conv2d
-from ..ops.convolution.mxnet import check_alone, one_name
 from ..ops.index.indexing import GetItem
-from ..ops.pointwise.transcendental import sigmoid
+from ..ops.pointwise.exponential import sigmoid
 from ..specs.geometry import PADDING_WORDS, as_pairs, as_tuple
 from . import functional as F  # noqa: N812  PyTorch's name
 from . import init

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import as_real
+from ..ops.argument_checks import as_real
 from . import functional
 from .layer import OverAxes, layer
 from .module import Module

@@ -7,7 +7,7 @@ from typing import Any, Self
 from ..arrays import empty, zeros_like
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
-from ..ops.arguments.checks import as_int, require_tensor
+from ..ops.argument_checks import as_int, require_tensor
 from ..ops.index.embedding import embedding, embedding_bag
 from . import init
 from .arguments import check_ints

@@ -21,11 +21,18 @@ from collections.abc import Sequence
 from ..engine.arguments import as_list
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
-from ..ops.arguments.binding import advised
 from ..ops.convolution.arguments import Extent, Padding, frozen
-from ..ops.convolution.convolution import Conv, ConvInputGrad, ConvWeightGrad
-from ..ops.convolution.gradient import Gradients, bias_gradient, conv_gradients, shape_of
+from ..ops.convolution.convolution import (
+    Conv,
+    ConvInputGrad,
+    ConvWeightGrad,
+    ThreeGradients,
+    bias_gradient,
+    conv_gradients,
+    shape_of,
+)
 from ..ops.shape.broadcasting import Sum
+from ..ops.signatures import advised
 from ..specs.geometry import as_tuple
 
 __all__ = [
@@ -67,7 +74,7 @@ def conv_backward(
     per_sample: bool = False,
     algorithm: str = "auto",
     workspace: float | None = None,
-) -> Gradients:
+) -> ThreeGradients:
     """The gradients of a convolution over 1, 2 or 3 axes (weight.ndim - 2) to input, weight and bias, in one call.
 
     A gradient whose ``output_mask`` is False is not computed; None is returned for it. ``input`` may be a shape if the

@@ -21,9 +21,9 @@ from ..arrays import eye as identity
 from ..arrays import from_host
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
-from ..ops.arguments.binding import require_bound
-from ..ops.arguments.checks import as_count, as_element, as_real
+from ..ops.argument_checks import as_count, as_element, as_real
 from ..ops.random import random
+from ..ops.signatures import require_bound
 from ..torch_api.missing import attach_to_module
 from .module import Module
 

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-from ..ops.arguments.binding import require_bound
+from ..ops.signatures import require_bound
 from . import functional
 from .module import Module, checked
 from .module_state import Tree

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Concatenate, ParamSpec
 
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
-from ..ops.arguments.checks import require_tensor
+from ..ops.argument_checks import require_tensor
 from .convolution import (
     Conv1d,
     Conv2d,

@@ -8,21 +8,35 @@ from inspect import Parameter
 from typing import Any, ClassVar
 
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import as_real
-from ..ops.loss.binary import binary_cross_entropy, binary_cross_entropy_with_logits, multilabel_soft_margin_loss
-from ..ops.loss.classification import cross_entropy, nll_loss
+from ..ops.argument_checks import as_real
+from ..ops.loss.base import reduction_of
+from ..ops.loss.classification import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    multilabel_soft_margin_loss,
+    nll_loss,
+)
 from ..ops.loss.ctc import ctc_loss
-from ..ops.loss.likelihood import gaussian_nll_loss, kl_div, poisson_nll_loss
-from ..ops.loss.margin import multi_margin_loss, multilabel_margin_loss, soft_margin_loss
-from ..ops.loss.older import reduction_of
-from ..ops.loss.ranking import (
+from ..ops.loss.margin import (
     cosine_embedding_loss,
     hinge_embedding_loss,
     margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    soft_margin_loss,
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from ..ops.loss.regression import huber_loss, l1_loss, mse_loss, smooth_l1_loss
+from ..ops.loss.regression import (
+    gaussian_nll_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+)
 from ..ops.product.distance import cosine_similarity, pairwise_distance
 from .layer import Described, layer
 from .module import Module

@@ -22,10 +22,10 @@ from ..engine.call_site import inside
 from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor
 from ..kernel_set import exact
-from ..ops.arguments.binding import require_bound
-from ..ops.arguments.checks import as_truth
+from ..ops.argument_checks import as_truth
+from ..ops.device import as_any_device, moved, placed
 from ..ops.dtypes.conversion import destination, named_type
-from ..ops.memory.device import as_any_device, moved, placed
+from ..ops.signatures import require_bound
 from ..torch_api.missing import attach_to_class
 from .module_hooks import Hooked
 from .module_state import Stated, Tree

@@ -10,7 +10,7 @@ from ..arrays import empty, from_host, moveaxis, ones, zeros
 from ..engine.arithmetic import accumulate
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
-from ..ops.arguments.checks import as_real, require_tensor
+from ..ops.argument_checks import as_real, require_tensor
 from . import functional, init
 from .arguments import as_epsilon, check_ints
 from .functional import batch_norm, instance_norm

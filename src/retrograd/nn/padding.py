@@ -6,7 +6,7 @@ import operator
 from typing import Any, ClassVar
 
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import require_tensor
+from ..ops.argument_checks import require_tensor
 from ..ops.shape.padding import pad
 from .layer import OverAxes
 from .module import Module

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import empty
 from ..engine.tensor import Size, Tensor
-from ..ops.arguments.checks import as_truth
+from ..ops.argument_checks import as_truth
 from ..ops.dtypes.dtype import as_dtype
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "as_float_dtype", "empty_weight"]

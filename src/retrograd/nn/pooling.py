@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..engine.tensor import Tensor
-from ..ops.pooling.adaptive_pooling import OutputSize, outputs
-from ..ops.pooling.fractional_pooling import sizes
+from ..ops.pooling import OutputSize, outputs, sizes
 from ..specs.geometry import as_pairs, as_tuple
 from .layer import OverAxes, layer
 from .module import Module

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..arrays import integers
 from ..engine.tensor import Tensor
-from ..ops.index.packed_rows import PickRows, PlaceRows
+from ..ops.index.pick import PickRows, PlaceRows
 from ..ops.recurrent.arguments import checked_interval, runs_fused
 from ..ops.shape.join import cat
 from ..ops.shape.shape import reshape, transpose

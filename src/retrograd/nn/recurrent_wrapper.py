@@ -19,7 +19,7 @@ import numpy as np
 from ..arrays import any_true, arange, from_host, ones_like, zeros_like
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import exact
-from ..ops.arguments.checks import require_tensor
+from ..ops.argument_checks import require_tensor
 from ..ops.index.selection import masked_fill
 from ..ops.pointwise.piecewise import where
 from ..ops.random.dropout import dropout

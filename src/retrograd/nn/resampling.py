@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import as_real
-from ..ops.pooling.resampling import interpolate
-from ..ops.shape.pixels import channel_shuffle, pixel_shuffle, pixel_unshuffle
-from ..ops.shape.windows import fold, unfold
+from ..ops.argument_checks import as_real
+from ..ops.resampling import interpolate
+from ..ops.shape.rearrange import channel_shuffle, pixel_shuffle, pixel_unshuffle
+from ..ops.shape.sliding_windows import fold, unfold
 from .layer import Described, layer
 from .module import Module
 

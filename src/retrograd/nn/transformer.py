@@ -15,7 +15,7 @@ from typing import Any
 from ..arrays import same
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
-from ..ops.arguments.checks import as_truth
+from ..ops.argument_checks import as_truth
 from . import functional, init
 from .arguments import check_ints
 from .attention import MultiheadAttention

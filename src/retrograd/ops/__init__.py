@@ -10,47 +10,37 @@ import typing
 
 from ..kernel_set import active_kernels as active_kernels
 from ..kernel_set import use_kernels as use_kernels
-from .arguments.forms import add_forms as _add_forms
 from .convolution.plan import exact_convolution as exact_convolution
-from .creation.creation import *
-from .creation.window import *
-from .fourier.spectrogram import *
+from .creation import *
 from .index.gather import *
 from .index.indexing import *
-from .index.order import *
-from .index.quantiles import *
-from .index.scattering import *
 from .index.search import *
 from .index.selection import *
-from .index.sets import *
+from .index.sorting import *
 from .linalg.aliases import *
-from .linalg.functions import chain_matmul as chain_matmul
 from .linalg.lu import lu_unpack as lu_unpack
-from .linalg.vandermonde import *
+from .linalg.matrix_functions import chain_matmul as chain_matmul
 from .normalization.softmax import *
+from .pointwise.arithmetic import *
 from .pointwise.comparison import *
-from .pointwise.elementwise import *
-from .pointwise.numbers import *
+from .pointwise.exponential import *
+from .pointwise.floating_point import *
 from .pointwise.piecewise import *
-from .pointwise.powers import *
 from .pointwise.rounding import *
-from .pointwise.transcendental import *
 from .pointwise.trigonometry import *
+from .product.distance import *
 from .product.einsum import *
 from .product.matmul import *
-from .product.pairs import *
 from .product.products import *
 from .random.random import *
 from .random.sampling import *
-from .recurrent.cells import *
+from .recurrent.recurrent import *
 from .reduce.calculus import *
 from .reduce.correlation import *
-from .reduce.extremes import *
 from .reduce.norms import *
 from .reduce.reduction import *
 from .reduce.scan import *
 from .reduce.statistics import *
-from .shape.blocks import *
 from .shape.broadcasting import *
 from .shape.diagonal import *
 from .shape.join import *
@@ -58,12 +48,12 @@ from .shape.padding import constant_pad_nd as constant_pad_nd
 from .shape.rearrange import *
 from .shape.shape import *
 from .shape.splitting import *
-from .shape.strides import *
-from .sparse.coo import *
-from .special.bessel import *
-from .special.gamma import *
-from .special.gamma import polygamma as polygamma
-from .special.normal import *
+from .signatures import add_forms as _add_forms
+from .sparse import *
+from .special import *
+from .special import polygamma as polygamma
+from .spectral import *
+from .storage import *
 
 # isort: split
 from . import methods  # attaches to Tensor what the files above have registered

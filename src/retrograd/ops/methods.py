@@ -14,20 +14,16 @@ from ..engine.operator import OPERATORS, Operator
 from ..engine.tensor import Tensor
 from ..formulas import PRIMITIVES
 from ..torch_api.missing import attach_to_class
-from . import numpy_protocols, numpy_table
-from .arguments.checks import is_number
-from .arguments.forms import with_numpy_names
-from .creation import creation, made_like  # noqa: F401  registers its methods
+from . import creation, inplace, numpy_protocols, special, storage, typed_constructors  # noqa: F401  registers its methods
+from .argument_checks import is_number
 from .dtypes import complex_numbers, conversion, queries
 from .dtypes.promotion import as_operand
-from .index import assignment
-from .inplace import reshaped
-from .inplace.inplace import in_place
-from .memory import memory
-from .pointwise import comparison, piecewise, pointwise, rounding, transcendental
-from .random import randomized, sampling  # noqa: F401
-from .shape import shape, windows  # noqa: F401
-from .special import gamma
+from .index import indexing
+from .inplace import in_place
+from .pointwise import comparison, exponential, piecewise, pointwise, rounding
+from .random import sampling  # noqa: F401
+from .shape import shape, sliding_windows  # noqa: F401
+from .signatures import with_numpy_names
 
 # Python's operators of two operands -> the sign of the form in place
 _SIGNS = {
@@ -97,7 +93,7 @@ def _matrices_transposed(x: Tensor) -> Tensor:
 
 def _polygamma(x: Tensor, n: int) -> Tensor:
     """The derivative of order n of ``digamma``."""
-    return gamma.polygamma(n, x)
+    return special.polygamma(n, x)
 
 
 def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
@@ -115,7 +111,7 @@ def _of(operator: Operator) -> dict[str, Any]:
             found[name], found[f"__r{name[2:]}"] = _with_arrays(function), _reflected(function)
             found[f"__i{name[2:]}"] = in_place(function, sign, _arithmetic(operator.name))
         elif name == "__matmul__":
-            found[name] = _with_arrays(function, numpy_table.product)
+            found[name] = _with_arrays(function, numpy_protocols.product)
         else:
             found[name] = function if name.startswith("__") else with_numpy_names(function)
             if operator.in_place and not name.startswith("__"):
@@ -128,7 +124,7 @@ for _operator in OPERATORS:
     METHODS.update(_of(_operator))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     METHODS[f"__{_name}__"] = _comparison(getattr(comparison, _name))
-for _module in (assignment, complex_numbers, conversion, memory, queries, reshaped, numpy_protocols):
+for _module in (indexing, complex_numbers, conversion, storage, queries, inplace, numpy_protocols):
     METHODS.update(_module.METHODS)
 METHODS["T"], METHODS["mT"] = property(_transposed), property(_matrices_transposed)
 METHODS["polygamma"], METHODS["polygamma_"] = _polygamma, in_place(_polygamma, "polygamma_")
@@ -144,12 +140,12 @@ numpy_protocols.fill_operators()
 
 def _normal_cdf(x: Tensor) -> Tensor:
     """(1 + erf(x / sqrt(2))) / 2"""
-    return transcendental.erf(x * 0.5**0.5) * 0.5 + 0.5
+    return exponential.erf(x * 0.5**0.5) * 0.5 + 0.5
 
 
 # the primitives of formulas on Tensors
 pointwise.on_tensors.update({name: METHODS[name] for name in PRIMITIVES if name in METHODS})
-pointwise.on_tensors.update(where=piecewise.where, exp_negative=transcendental.exp, normal_cdf=_normal_cdf)
+pointwise.on_tensors.update(where=piecewise.where, exp_negative=exponential.exp, normal_cdf=_normal_cdf)
 pointwise.on_tensors.update(full_like=creation.full_like, nearest=rounding.round, trunc_divide=rounding.trunc_divide)
 Tensor.__primitive__ = staticmethod(pointwise.apply_primitive)  # type: ignore[attr-defined]
 attach_to_class(Tensor, "torch.Tensor")

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engine.dtype import default_dtype, set_default
 from ..engine.printing import set_printoptions as set_printoptions
-from .arguments.checks import as_flag, as_int
+from .argument_checks import as_flag, as_int
 from .dtypes.conversion import named_type
 from .dtypes.dtype import as_dtype, float32, float64
 

@@ -12,7 +12,7 @@ from ..arrays import from_host
 from ..engine.backward_rules import register_backward_rule
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
-from ..ops.arguments.checks import require_number
+from ..ops.argument_checks import require_number
 from ..ops.pointwise.gating import StraightThrough
 from ..ops.pointwise.piecewise import clamp, where
 from ..ops.random.random import default_generator

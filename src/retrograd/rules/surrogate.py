@@ -17,7 +17,7 @@ from ..engine.tensor import Tensor
 from ..formulas.quantization import clipped_grad, polynomial_grad, swish_sign_grad
 from ..formulas.spikes import arctan_grad, fast_sigmoid_grad, triangle_grad
 from ..nn.module import Module
-from ..ops.arguments.checks import require_float
+from ..ops.argument_checks import require_float
 from ..ops.pointwise.pointwise import Pointwise, run
 from .base import Options
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..ops.arguments.checks import as_truth
+from ..ops.argument_checks import as_truth
 from .missing import attach_to_module
 
 __all__ = ["allow_in_graph", "compile", "disable", "is_compiling", "reset"]

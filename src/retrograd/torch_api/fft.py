@@ -15,18 +15,19 @@ sqrt(n); by default "backward".
 
 from __future__ import annotations
 
-from ..ops.arguments.forms import add_forms
-from ..ops.fourier.helpers import fftfreq, fftshift, ifftshift, rfftfreq
-from ..ops.fourier.transforms import (
+from ..ops.fourier import (
     fft,
     fft2,
+    fftfreq,
     fftn,
+    fftshift,
     hfft,
     hfft2,
     hfftn,
     ifft,
     ifft2,
     ifftn,
+    ifftshift,
     ihfft,
     ihfft2,
     ihfftn,
@@ -35,8 +36,10 @@ from ..ops.fourier.transforms import (
     irfftn,
     rfft,
     rfft2,
+    rfftfreq,
     rfftn,
 )
+from ..ops.signatures import add_forms
 from .missing import attach_to_module
 
 __all__ = [

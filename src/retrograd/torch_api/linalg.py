@@ -6,9 +6,19 @@ from typing import Any
 
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
-from ..ops.arguments.forms import add_forms
-from ..ops.linalg.decompositions import cholesky, cholesky_ex, eigh, eigvalsh, matrix_rank, qr, svd, svdvals
-from ..ops.linalg.functions import (
+from ..ops.linalg.decompositions import (
+    cholesky,
+    cholesky_ex,
+    eigh,
+    eigvalsh,
+    householder_product,
+    matrix_rank,
+    qr,
+    svd,
+    svdvals,
+)
+from ..ops.linalg.lu import ldl_factor, ldl_factor_ex, ldl_solve, lu, lu_factor, lu_factor_ex, lu_solve
+from ..ops.linalg.matrix_functions import (
     cond,
     cross,
     det,
@@ -20,15 +30,22 @@ from ..ops.linalg.functions import (
     vander,
     vecdot,
 )
-from ..ops.linalg.householder import householder_product
-from ..ops.linalg.ldl import ldl_factor, ldl_factor_ex, ldl_solve
-from ..ops.linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
-from ..ops.linalg.matrices import LinAlgError
-from ..ops.linalg.solving import inv, inv_ex, lstsq, pinv, solve, solve_ex, solve_triangular, tensorinv, tensorsolve
+from ..ops.linalg.solving import (
+    LinAlgError,
+    inv,
+    inv_ex,
+    lstsq,
+    pinv,
+    solve,
+    solve_ex,
+    solve_triangular,
+    tensorinv,
+    tensorsolve,
+)
 from ..ops.product.matmul import matmul
-from ..ops.reduce.matrix_norms import matrix_norm_of
-from ..ops.reduce.norms import vector_norm_of
+from ..ops.reduce.norms import matrix_norm_of, vector_norm_of
 from ..ops.reduce.reduction import Dim
+from ..ops.signatures import add_forms
 from .missing import attach_to_module
 
 __all__ = [

@@ -6,10 +6,10 @@ from typing import Any
 
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
-from ..ops.arguments.checks import require_tensor
-from ..ops.creation.creation import as_tensor
+from ..ops.argument_checks import require_tensor
+from ..ops.creation import as_tensor
 from ..ops.dtypes.dtype import cast, float32, float64
-from ..ops.sparse.coo import SparseTensor, sparse_coo_tensor, spmm
+from ..ops.sparse import SparseTensor, sparse_coo_tensor, spmm
 from .missing import attach_to_module
 
 __all__ = ["DoubleTensor", "FloatTensor", "addmm", "mm", "sum"]

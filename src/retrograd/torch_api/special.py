@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from ..ops import log_softmax, logsumexp, softmax  # which take axis for dim, too
-from ..ops.arguments.forms import add_forms
+from ..ops.pointwise.exponential import erf, erfc, exp2, expm1, log1p, logit, sigmoid, sinc, xlogy
 from ..ops.pointwise.rounding import round
-from ..ops.pointwise.transcendental import erf, erfc, exp2, expm1, log1p, logit, sigmoid, sinc, xlogy
-from ..ops.special.bessel import i0, i0e, i1, i1e
-from ..ops.special.gamma import digamma, igamma, igammac, lgamma, mvlgamma, polygamma, zeta
-from ..ops.special.normal import entr, erfinv, log_ndtr, ndtr, ndtri, xlog1py
+from ..ops.signatures import add_forms
+from ..ops.special import (
+    digamma,
+    entr,
+    erfinv,
+    i0,
+    i0e,
+    i1,
+    i1e,
+    igamma,
+    igammac,
+    lgamma,
+    log_ndtr,
+    mvlgamma,
+    ndtr,
+    ndtri,
+    polygamma,
+    xlog1py,
+    zeta,
+)
 from .missing import attach_to_module
 
 __all__ = [

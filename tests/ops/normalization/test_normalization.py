@@ -10,8 +10,8 @@ from ops.battery import check, check_requests, kernels_of_backward, numbers, rec
 from retrograd.autograd import grad, gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
-from retrograd.ops.normalization.norm import norm_grad
-from retrograd.ops.normalization.normalization import BatchNorm, channel_affine
+from retrograd.ops.normalization.batch_norm import BatchNorm, channel_affine
+from retrograd.ops.normalization.layer_norm import norm_grad
 
 SHAPES = [(4, 2), (3, 2, 2), (2, 2, 2, 2), (2, 1, 2, 1, 2)]
 EPS = 1e-5

@@ -11,7 +11,7 @@ from ops.battery import away_from_kinks, check, kernels_of_backward, numbers
 from retrograd.autograd import gradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
-from retrograd.ops.pooling.pooling import AvgPool, AvgPoolGrad, MaxPool, MaxPoolGather, MaxPoolGrad
+from retrograd.ops.pooling import AvgPool, AvgPoolGrad, MaxPool, MaxPoolGather, MaxPoolGrad
 from retrograd.specs.geometry import Window, pool_window
 
 # input, kernel, stride, padding, dilation

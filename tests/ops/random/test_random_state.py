@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrograd.ops.random.random_state import set_state_of
+from retrograd.ops.random.random import set_state_of
 
 BITS = [np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64]
 

@@ -14,9 +14,8 @@ from ops.recurrent.recurrents import BOTH, COMPOSED, FORWARD, case, check_slopes
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor, wrap
 from retrograd.ops.random.random import manual_seed
-from retrograd.ops.recurrent.cells import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
 from retrograd.ops.recurrent.composed import draw_masks
-from retrograd.ops.recurrent.recurrent import recurrent_layer
+from retrograd.ops.recurrent.recurrent import gru_cell, lstm_cell, recurrent_layer, rnn_relu_cell, rnn_tanh_cell
 from retrograd.specs.recurrence import Recurrence, Weights
 
 

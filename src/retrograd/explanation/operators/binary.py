@@ -13,7 +13,7 @@ import numpy as np
 
 from ...engine.operator import OPERATORS as ALL
 from ...engine.operator import Operator as Described
-from ...ops.pointwise import elementwise, powers
+from ...ops.pointwise import arithmetic, exponential
 from ..explanation import Case, Setting
 from ..measurements import Arrays
 from .function import jacobian_case
@@ -69,11 +69,11 @@ _RULES = {
     "copysign": ("g * where(a * b > 0, 1, -1)", "0 * g"),
 }
 _TABLE = {
-    "add": _Row(elementwise.add, (_WIDE, _WIDE), ("g", "g")),
-    "sub": _Row(elementwise.sub, (_WIDE, _WIDE), ("g", "-g")),
-    "mul": _Row(elementwise.mul, (_WIDE, _WIDE), ("g * b", "g * a")),
-    "div": _Row(elementwise.div, (_WIDE, (0.5, 3.0)), ("g / b", "-g * a / b**2")),
-    "power": _Row(powers.pow, ((0.5, 3.0), _WIDE), ("g * b * a ** (b - 1)", "g * log(a) * a ** b"), "pow"),
+    "add": _Row(arithmetic.add, (_WIDE, _WIDE), ("g", "g")),
+    "sub": _Row(arithmetic.sub, (_WIDE, _WIDE), ("g", "-g")),
+    "mul": _Row(arithmetic.mul, (_WIDE, _WIDE), ("g * b", "g * a")),
+    "div": _Row(arithmetic.div, (_WIDE, (0.5, 3.0)), ("g / b", "-g * a / b**2")),
+    "power": _Row(exponential.pow, ((0.5, 3.0), _WIDE), ("g * b * a ** (b - 1)", "g * log(a) * a ** b"), "pow"),
     **{
         each.name: _Row(each.function, domains, _RULES.get(each.name) or _read_off(each))
         for each in ALL

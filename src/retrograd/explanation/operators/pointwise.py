@@ -13,8 +13,8 @@ from ...engine.backward_rules import override_backward
 from ...engine.operator import OPERATORS as ALL
 from ...engine.tensor import Tensor
 from ...nn import functional as F  # noqa: N812  PyTorch's name
-from ...ops.pointwise import elementwise, piecewise, powers, rounding, transcendental
-from ...ops.special import bessel, gamma, normal
+from ...ops import special
+from ...ops.pointwise import arithmetic, exponential, piecewise, rounding
 from ...rules import spike
 from ..explanation import Case, Setting
 from ..measurements import Arrays, Curve
@@ -114,9 +114,9 @@ _TABLE = {
     "trunc": _Row(rounding.trunc, rules=_STRAIGHT),
     "round": _Row(rounding.round, (Setting("decimals", 0, (0, 1), "places behind the point"),), rules=_STRAIGHT),
     "frac": _Row(rounding.frac),
-    "square": _Row(powers.square),
-    "pow": _Row(powers.pow, (_number("exponent", 3.0, (-1.0, 0.5, 1.5, 2.0, 3.0), "the exponent"),), _POSITIVE),
-    "neg": _Row(elementwise.neg),
+    "square": _Row(exponential.square),
+    "pow": _Row(exponential.pow, (_number("exponent", 3.0, (-1.0, 0.5, 1.5, 2.0, 3.0), "the exponent"),), _POSITIVE),
+    "neg": _Row(arithmetic.neg),
     "clamp": _Row(
         piecewise.clamp,
         (
@@ -126,12 +126,12 @@ _TABLE = {
     ),
     "nan_to_num": _Row(piecewise.nan_to_num),
     "logit": _Row(
-        transcendental.logit, (_number("eps", 0.125, (0.125, 0.25), "x is kept this far from 0 and 1"),), (0.0, 1.0)
+        exponential.logit, (_number("eps", 0.125, (0.125, 0.25), "x is kept this far from 0 and 1"),), (0.0, 1.0)
     ),
-    "lgamma": _Row(gamma.lgamma, domain=_POSITIVE),
-    "digamma": _Row(gamma.digamma, domain=_POSITIVE),
-    "erfinv": _Row(normal.erfinv, domain=_UNIT),
-    "i0": _Row(bessel.i0),
+    "lgamma": _Row(special.lgamma, domain=_POSITIVE),
+    "digamma": _Row(special.digamma, domain=_POSITIVE),
+    "erfinv": _Row(special.erfinv, domain=_UNIT),
+    "i0": _Row(special.i0),
     "spike": _Row(spike, rules=("fast_sigmoid", "arctan", "triangle"), exact=False),
     **{
         each.name: _Row(

@@ -19,7 +19,7 @@ import numpy as np
 from ..._files.state import brief, checked_bools
 from ...engine.tensor import Size, Tensor
 from ...nn.parameter import Parameter
-from ...ops.memory.device import device
+from ...ops.device import device
 from ..dtypes import widened
 from .objects import BFLOAT16, DTYPES, UNTYPED, Name, Pending, Refused, Storage, checked_key
 

@@ -14,7 +14,7 @@ import numpy as np
 from ...engine.tensor import Size, Tensor
 from ...nn.module import Module
 from ...nn.parameter import Parameter, is_lazy
-from ...ops.memory.device import device
+from ...ops.device import device
 from .objects import MOST_DEPTH, entry
 
 __all__ = ["Pickler", "Placed", "place_all"]

@@ -28,8 +28,8 @@ import numpy as np
 from ..._files.state import brief, reason
 from ..._files.terminal import display_name
 from ..._files.untrusted import open_outside
-from ...ops.arguments.checks import as_truth
-from ...ops.memory.device import as_device, device
+from ...ops.argument_checks import as_truth
+from ...ops.device import as_device, device
 from .objects import DTYPES, Name, PTFileError, Refused, Storage, bytes_of
 from .unpickler import Machine
 

@@ -9,32 +9,29 @@ import types
 from ...ops.convolution.deformable import *
 from ...ops.convolution.plan import conv_plan as conv_plan
 from ...ops.index.embedding import *
-from ...ops.inplace.inplace_forms import *
-from ...ops.loss.binary import *
 from ...ops.loss.classification import *
 from ...ops.loss.ctc import *
-from ...ops.loss.likelihood import *
 from ...ops.loss.margin import *
-from ...ops.loss.ranking import *
 from ...ops.loss.regression import *
-from ...ops.normalization.group_norm import *
-from ...ops.normalization.normalization import *
+from ...ops.normalization.batch_norm import *
+from ...ops.normalization.layer_norm import *
 from ...ops.pointwise.activation import *
+from ...ops.pointwise.exponential import sigmoid as sigmoid
 from ...ops.pointwise.gating import *
-from ...ops.pointwise.rectifier import *
-from ...ops.pointwise.transcendental import sigmoid as sigmoid
 from ...ops.pointwise.trigonometry import tanh as tanh
-from ...ops.pooling.grid import *
-from ...ops.pooling.resampling import *
 from ...ops.product.attention import *
-from ...ops.product.distance import *
+from ...ops.product.distance import cosine_similarity as cosine_similarity
+from ...ops.product.distance import pairwise_distance as pairwise_distance
+from ...ops.product.distance import pdist as pdist
 from ...ops.product.matmul import bilinear as bilinear
 from ...ops.product.matmul import linear as linear
-from ...ops.product.pairs import pdist as pdist
 from ...ops.random.dropout import *
+from ...ops.resampling import *
 from ...ops.shape.padding import *
-from ...ops.shape.pixels import *
-from ...ops.shape.windows import *
+from ...ops.shape.rearrange import channel_shuffle as channel_shuffle
+from ...ops.shape.rearrange import pixel_shuffle as pixel_shuffle
+from ...ops.shape.rearrange import pixel_unshuffle as pixel_unshuffle
+from ...ops.shape.sliding_windows import *
 from ...torch_api import missing
 from .attention import *
 from .convolution import *

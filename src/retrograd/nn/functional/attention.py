@@ -15,7 +15,7 @@ from ...arrays import from_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...kernel_set import kernels
-from ...ops.arguments.checks import as_truth, require_float
+from ...ops.argument_checks import as_truth, require_float
 from ...ops.dtypes.dtype import bool_
 from ...ops.product.attention import append_row, attention_weights, scaled_dot_product_attention
 from ...ops.product.matmul import linear, matmul

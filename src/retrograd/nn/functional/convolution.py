@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
-from ...ops.arguments.binding import advised
 from ...ops.convolution.arguments import Extent, Padding, frozen
-from ...ops.convolution.convolution import Conv, ConvInputGrad, convolved
-from ...ops.convolution.mxnet import conv_transpose_nd
+from ...ops.convolution.convolution import Conv, ConvInputGrad, conv_transpose_to_shape, convolved
+from ...ops.signatures import advised
 
 __all__ = [
     "conv1d",
@@ -159,7 +158,7 @@ def conv_transpose1d(
     """
     if interpreters and (seen := interpreted(conv_transpose1d, locals())) is not None:
         return seen
-    return conv_transpose_nd(
+    return conv_transpose_to_shape(
         "conv_transpose1d",
         1,
         input,
@@ -225,7 +224,7 @@ def conv_transpose2d(
     """
     if interpreters and (seen := interpreted(conv_transpose2d, locals())) is not None:
         return seen
-    return conv_transpose_nd(
+    return conv_transpose_to_shape(
         "conv_transpose2d",
         2,
         input,
@@ -275,7 +274,7 @@ def conv_transpose3d(
     """
     if interpreters and (seen := interpreted(conv_transpose3d, locals())) is not None:
         return seen
-    return conv_transpose_nd(
+    return conv_transpose_to_shape(
         "conv_transpose3d",
         3,
         input,

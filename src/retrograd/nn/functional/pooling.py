@@ -7,14 +7,22 @@ from typing import Any
 
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
-from ...ops.arguments.binding import advised
 from ...ops.convolution.arguments import Extent
-from ...ops.pooling.adaptive_pooling import OutputSize, adaptive_avg_pool_nd, adaptive_max_pool_nd
-from ...ops.pooling.fractional_pooling import fractional_max_pool_nd
-from ...ops.pooling.lp_pooling import lp_pool_nd
-from ...ops.pooling.pooling import AvgPool, MaxPool, Pairs, avg_pool_nd, max_pool_nd
-from ...ops.pooling.unpooling import max_unpool_nd
+from ...ops.pooling import (
+    AvgPool,
+    MaxPool,
+    OutputSize,
+    Pairs,
+    adaptive_avg_pool_nd,
+    adaptive_max_pool_nd,
+    avg_pool_nd,
+    fractional_max_pool_nd,
+    lp_pool_nd,
+    max_pool_nd,
+    max_unpool_nd,
+)
 from ...ops.reduce.reduction import Mean
+from ...ops.signatures import advised
 
 __all__ = [
     "adaptive_avg_pool1d",

@@ -13,7 +13,7 @@ from ...arrays import arange, from_host, numbers, ones, to_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact
-from ...ops.arguments.checks import as_flag, require_float
+from ...ops.argument_checks import as_flag, require_float
 from ...ops.index.selection import masked_fill
 from ...ops.random.dropout import dropout
 from ...ops.recurrent.arguments import checked_lengths, weight_shapes

@@ -14,7 +14,7 @@ from ...engine.aliasing import mark
 from ...engine.tensor import Tensor
 from ...formulas import optimizers
 from ...kernel_set import kernels
-from ...ops.arguments.checks import as_list, as_real, as_truth, is_number
+from ...ops.argument_checks import as_list, as_real, as_truth, is_number
 
 __all__ = [
     "clip_grad_norm",

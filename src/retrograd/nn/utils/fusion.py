@@ -9,7 +9,7 @@ from ...arrays import empty_like
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ...ops.arguments.checks import as_real, as_truth, require_float
+from ...ops.argument_checks import as_real, as_truth, require_float
 from ..arguments import as_module
 from ..linear import Linear
 from ..module import Module

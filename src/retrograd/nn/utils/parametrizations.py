@@ -8,10 +8,10 @@ from ...arrays import broadcast_to, diagonal, eye, from_host, zeros
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
 from ...kernel_set import exact, kernels
-from ...ops.arguments.checks import as_flag
+from ...ops.argument_checks import as_flag
 from ...ops.linalg.aliases import geqrf
-from ...ops.linalg.functions import matrix_exp
-from ...ops.linalg.householder import householder_product
+from ...ops.linalg.decompositions import householder_product
+from ...ops.linalg.matrix_functions import matrix_exp
 from ...ops.linalg.solving import solve
 from ...ops.pointwise.comparison import allclose
 from ...ops.product.matmul import matmul

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
 from ...kernel_set import kernels
-from ...ops.arguments.checks import as_list, require_tensor
+from ...ops.argument_checks import as_list, require_tensor
 from ..arguments import as_module
 from ..module import Module
 from ..parameter import Parameter

@@ -23,9 +23,8 @@ from ...engine.call_site import inside
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
-from ...ops.convolution.convolution import Conv, ConvInputGrad
+from ...ops.convolution.convolution import Conv, ConvInputGrad, bias_gradient, per_sample_conv_weight_grad
 from ...ops.convolution.deformable import DeformConv, per_sample_deform_weight_grad
-from ...ops.convolution.gradient import bias_gradient, per_sample_conv_weight_grad
 from ...ops.product.matmul import matmul
 from ...ops.shape.shape import reshaped
 from ..module import Module

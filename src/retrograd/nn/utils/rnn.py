@@ -20,9 +20,9 @@ from ...arrays import arange, from_host, integers, same, to_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...kernel_set import exact, kernels
-from ...ops.arguments.checks import as_counts, as_index, as_int, as_real, require_tensor
+from ...ops.argument_checks import as_counts, as_index, as_int, as_real, require_tensor
 from ...ops.index.indexing import in_range
-from ...ops.index.packed_rows import PickRows, PlaceRows
+from ...ops.index.pick import PickRows, PlaceRows
 from ...ops.shape.join import cat
 from ...ops.shape.shape import reshape, transpose
 from .truncated_bptt import detached, truncated

@@ -18,7 +18,7 @@ from ...arrays import integers
 from ...engine.grad_mode import thread
 from ...engine.recompute import Watch
 from ...engine.tensor import Tensor
-from ...ops.arguments.checks import require_tensor
+from ...ops.argument_checks import require_tensor
 from ...ops.recurrent.arguments import Rest, checked_lengths
 
 __all__ = ["SequenceMasks", "detached", "like", "masks_of", "start_sequence", "truncated"]

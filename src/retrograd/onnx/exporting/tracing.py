@@ -20,8 +20,7 @@ from ...engine.node import Node
 from ...engine.operator import Interpreter, Operator
 from ...engine.tensor import Tensor
 from ...engine.views import Overwrite
-from ...ops.index.assignment import setitem
-from ...ops.index.indexing import GetItem, Put, places_of
+from ...ops.index.indexing import GetItem, Put, places_of, setitem
 from ..errors import OnnxError, UnsupportedError
 
 # ---- Origins of the values that a model computes: an input, a parameter, or a recorded call -------------------------

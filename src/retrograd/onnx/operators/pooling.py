@@ -12,7 +12,7 @@ from ... import ops
 from ...engine.tensor import Tensor, wrap
 from ...nn import functional
 from ...ops.convolution.convolution import conv_nd
-from ...ops.pooling.pooling import avg_pool_nd, max_pool_nd
+from ...ops.pooling import avg_pool_nd, max_pool_nd
 from ..errors import UnsupportedError
 from ..node import Node, Value, array_of, extents, floating, ints
 from .convolution import Pairs, check_outputs, paddings, steps

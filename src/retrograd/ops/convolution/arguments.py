@@ -24,7 +24,7 @@ from ...specs.geometry import (
     conv_window,
     shared_padding,
 )
-from ..arguments.checks import require_same
+from ..argument_checks import require_same
 from ..shape.padding import Pairs
 
 Extent = int | tuple[int, ...]

@@ -33,7 +33,7 @@ from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
 from ...specs.geometry import Window
-from ..arguments.checks import require_same
+from ..argument_checks import require_same
 from ..index.gather import Gather, Scatter
 from ..index.indexing import GetItem, PadSlice
 from ..product.matmul import matmul, swap_last

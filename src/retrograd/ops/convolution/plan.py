@@ -19,9 +19,9 @@ from ...engine.grad_mode import thread
 from ...kernel_set import kernel_setting
 from ...specs.convolution_options import TEXTBOOK_ALGORITHMS, Options
 from ...specs.geometry import Window
-from ..arguments.checks import as_counts, as_flag
+from ..argument_checks import as_counts, as_flag
 from .arguments import Extent, Padding, frozen, window_of
-from .mxnet import paddings
+from .convolution import paddings
 
 __all__ = ["conv_plan", "exact_convolution"]
 

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
-from ..arguments.checks import require_tensor
+from ..argument_checks import require_tensor
 from ..shape.shape import transpose
 
 __all__ = ["adjoint", "conj", "conj_physical", "imag", "is_conj", "is_neg", "real", "resolve_conj", "resolve_neg"]

@@ -10,9 +10,18 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import device_of as name_of
-from ..arguments.checks import as_flag, require_tensor
-from ..memory.device import as_any_device, as_device, device_of, is_device, moved
-from ..memory.layout import as_memory_format, channels_last, channels_last_3d, strided
+from ..argument_checks import as_flag, require_tensor
+from ..device import (
+    as_any_device,
+    as_device,
+    as_memory_format,
+    channels_last,
+    channels_last_3d,
+    device_of,
+    is_device,
+    moved,
+    strided,
+)
 from ..shape.shape import clone
 from .dtype import (
     as_dtype,

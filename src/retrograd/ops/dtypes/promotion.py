@@ -16,8 +16,7 @@ from ...engine.dtype import CATEGORY as CATEGORY
 from ...engine.grad_mode import thread
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact
-from ..arguments.checks import as_element, is_number, require_float, require_tensor
-from ..memory.private import private
+from ..argument_checks import as_element, is_number, private, require_float, require_tensor
 from .dtype import bool_, cast, default_dtype, int16, int64
 
 

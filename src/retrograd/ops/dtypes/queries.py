@@ -8,7 +8,7 @@ import numpy as np
 
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
-from ..arguments.checks import is_number, require_tensor
+from ..argument_checks import is_number, require_tensor
 from .conversion import get_device as get_device
 from .conversion import type_
 from .dtype import as_dtype

@@ -13,12 +13,11 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
-from ..arguments.checks import as_flag, as_index, as_int, require_float, require_same, require_tensor
-from ..memory.private import private
+from ..argument_checks import as_flag, as_index, as_int, private, require_float, require_same, require_tensor
 from ..shape.shape import TOO_LONG, reshape, reshaped
+from ..sparse_products import Matrix, SparseProduct
 from .gather import Gather
 from .indexing import in_range, narrow
-from .sparse import Matrix, SparseProduct
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 

@@ -1,7 +1,9 @@
-"""``x[index]`` and its assignment. Basic indices give a view; arrays, lists and masks select elements.
+"""Indexing and index assignment: `x[index]` as a view or a selection, `x[index] = value`.
 
 An index is split once: first its ints, slices and Nones give a view, then its arrays select from that. (This is
 PyTorch's rule; NumPy does both in one step, which differs when ints and arrays are mixed.)
+
+``engine.inplace.modify`` updates the graph: overwritten elements get gradient 0, ``value`` gets that of its elements.
 """
 
 from __future__ import annotations
@@ -13,20 +15,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import broadcast_arrays, broadcast_to, first_outside, from_host, is_array, number, within, zeros
+from ...arrays import broadcast_arrays, broadcast_to, first_outside, from_host, is_array, number, overlap, within, zeros
 from ...engine.function import Function
+from ...engine.inplace import Replaced, modify
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
 from ...kernel_set import kernels
-from ..arguments.checks import as_element, as_flag, as_int, as_mask, is_number, require_tensor, whole
+from ..argument_checks import as_element, as_flag, as_int, as_mask, is_number, private, require_tensor, whole
 from ..dtypes.dtype import cast, uint8
-from ..memory.private import private
-from ..shape.broadcasting import sum_to
+from ..shape.broadcasting import expand, sum_to
 from ..shape.shape import Permute, Reshape, axis
-from .sparse import Matrix, SparseProduct
+from ..sparse_products import Matrix, SparseProduct
 
 __all__ = ["argwhere", "index_put", "narrow", "nonzero", "nonzero_static", "select"]
+
+
+# ---- `x[index]` and its assignment. Basic indices give a view -------------------------------------------------------
 
 Basic = tuple[Any, ...]
 
@@ -420,3 +425,47 @@ def _part(name: str, part: Any) -> Any:
     raise TypeError(
         f"{name}: an index is an int, a slice, None, ..., or an array (list, Tensor) of int64 or bool, got {kind}"
     )
+
+
+# ---- `x[index] = value`, and the in-place forms of the operators of indices and masks -------------------------------
+
+
+def setitem(input: Tensor, index: Any, value: Any) -> None:
+    """``input[index] = value``: a number, or a Tensor that is broadcast to ``input[index]``; any index of ``getitem``.
+
+    A tensor of another type is refused unless it is 0-d. If an index repeats, the last value counts.
+
+    Raises:
+        TypeError: a part of the index is not an index, or ``value`` is neither of these.
+        IndexError: an index is out of range.
+        ValueError: ``value`` does not broadcast to ``input[index]``.
+        RuntimeError: as ``engine.modify``.
+    """
+    places = places_of("setitem", input.array.shape, index)
+    new = fitting("setitem", input, places, value)
+    if not places.axes:
+        view = GetItem.apply(input, places.basic)
+        shape = view.array.shape
+        modify(
+            view,
+            "[]=",
+            lambda old: Replaced.apply(old, expand(new, shape)),
+            (new,),
+            lambda array: _write(array, new.array),
+        )
+        return
+    modify(
+        input,
+        "[]=",
+        lambda old: Put.apply(old, new, places, False),
+        (new,),
+        lambda array: kernels.put_into(array, new.array, places, False),
+    )
+
+
+def _write(array: np.ndarray, value: np.ndarray) -> None:
+    """array[...] = value, which may share memory with it."""
+    kernels.copy(array, kernels.duplicate(value) if overlap(array, value) else value)
+
+
+METHODS: dict[str, Any] = {"__setitem__": setitem}

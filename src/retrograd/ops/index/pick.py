@@ -1,4 +1,7 @@
-"""Elements of each line along an axis by distinct indices, and the transpose: for selection by size."""
+"""Selection of elements or rows by distinct indices, and the transposed placement.
+
+No row is selected twice, so each is the gradient of the other, and no sum is needed.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import from_host
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ...kernel_set import kernels
+from ...kernel_set import exact, kernels
+
+__all__: list[str] = []
+
+
+# ---- Elements of each line along an axis by distinct indices --------------------------------------------------------
 
 Shape = tuple[int, ...]
 
@@ -47,3 +56,43 @@ def memory_order(x: np.ndarray) -> Shape:
     """The axes of x from the longest step in memory to the shortest."""
     strides = x.strides
     return tuple(sorted(range(x.ndim), key=lambda axis: -abs(strides[axis])))
+
+
+# ---- Rows selected from a batch of sequences, and put back: the operators of packing and padding --------------------
+
+
+class PickRows(Function):
+    """y[k] = x[rows[k]]; x (R, \\*I), rows (K,), all different -> y (K, \\*I)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rows: np.ndarray) -> Tensor:
+        rows = from_host(rows, like=x.array)
+        ctx.save_for_backward(rows)
+        ctx.count = len(x.array)
+        return wrap(_lines(x.array, rows))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (rows,) = ctx.saved_tensors
+        return PlaceRows.apply(g, rows, ctx.count, 0.0), None
+
+
+class PlaceRows(Function):
+    """y[rows[k]] = x[k], the other rows ``filling``; x (K, \\*I), rows (K,), all different -> y (count, \\*I)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rows: np.ndarray, count: int, filling: float) -> Tensor:
+        rows = from_host(rows, like=x.array)
+        ctx.save_for_backward(rows)
+        return wrap(_lines(x.array, kernels.inverse_rows(rows, count), filling))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (rows,) = ctx.saved_tensors
+        return PickRows.apply(g, rows), None, None, None
+
+
+def _lines(x: np.ndarray, indices: np.ndarray, filling: float = 0.0) -> np.ndarray:
+    """x[indices], and ``filling`` where the index is -1; the compiled kernel takes only floating-point numbers."""
+    found: np.ndarray = (kernels.lines if x.dtype.char in "fd" else exact("lines"))(x, indices, 0, filling)
+    return found

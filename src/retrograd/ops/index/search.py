@@ -11,7 +11,7 @@ from ...arrays import all_true, extremes, from_host, linspace, zeros
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
-from ..arguments.checks import (
+from ..argument_checks import (
     as_flag,
     as_index,
     as_list,

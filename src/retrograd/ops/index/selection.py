@@ -11,13 +11,12 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
-from ..arguments.checks import as_element, as_index, is_number, kind_of, require_factor, require_tensor
+from ..argument_checks import as_element, as_index, is_number, kind_of, private, require_factor, require_tensor
 from ..dtypes.dtype import cast
-from ..memory.private import private
 from ..shape.broadcasting import broadcast_shape, expand, sum_to
 from ..shape.shape import axis, of_line, reshape
+from ..sparse_products import Matrix, SparseProduct
 from .indexing import Places, Put, get, in_range
-from .sparse import Matrix, SparseProduct
 
 __all__ = [
     "index_add",

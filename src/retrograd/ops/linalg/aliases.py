@@ -1,4 +1,4 @@
-"""Linear algebra under the names that PyTorch has outside ``linalg``, which are methods of Tensor, too."""
+"""Linear algebra under the names that PyTorch has outside `torch.linalg`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,29 @@ from typing import NamedTuple
 from ...arrays import zeros
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ..arguments.checks import as_flag
-from ..reduce.matrix_norms import Svd
-from .decompositions import QR, lower_or_upper, orthogonal, singular_vectors
-from .functions import det, logdet, matrix_exp, matrix_power, slogdet
-from .householder import Geqrf, Reflections, columns_of_product, multiplied
+from ..argument_checks import as_flag, as_int, require_tensor
+from ..reduce.norms import Svd
+from .decompositions import (
+    QR,
+    Geqrf,
+    Reflections,
+    columns_of_product,
+    lower_or_upper,
+    multiplied,
+    orthogonal,
+    singular_vectors,
+)
 from .lu import factors_with_info, solved
-from .matrices import require_matrices, require_square
-from .solving import Inverse, cholesky_inverse, cholesky_solve, pinverse, triangular_solve
+from .matrix_functions import det, logdet, matrix_exp, matrix_power, powers, slogdet
+from .solving import (
+    Inverse,
+    cholesky_inverse,
+    cholesky_solve,
+    pinverse,
+    require_matrices,
+    require_square,
+    triangular_solve,
+)
 
 __all__ = [
     "cholesky",
@@ -35,7 +50,11 @@ __all__ = [
     "slogdet",
     "svd",
     "triangular_solve",
+    "vander",
 ]
+
+
+# ---- Linear algebra under the names that PyTorch has outside `linalg` -----------------------------------------------
 
 
 class SVDWithV(NamedTuple):
@@ -170,3 +189,28 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SVDWithV:
     *lead, m, n = input.array.shape
     u, v = (wrap(zeros((*lead, extent, extent), input.array.dtype, like=input.array)) for extent in (m, n))
     return SVDWithV(u, Svd.apply(input)[1], v)
+
+
+# ---- Matrices of powers ---------------------------------------------------------------------------------------------
+
+
+@operator(dtypes="bihf")
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The powers N - 1 to 0 of x (M,), or 0 to N - 1 if ``increasing``: (M, N), with N = M by default.
+
+    Truth values count as integers.
+
+    Raises:
+        TypeError: x is not a Tensor.
+        ValueError: x does not have one axis, or N is negative.
+    """
+    if interpreters and (seen := interpreted(vander, locals())) is not None:
+        return seen
+    require_tensor("vander", x, "x")
+    if x.array.ndim != 1:
+        raise ValueError(f"vander: x.shape={x.array.shape} must have one axis")
+    count = x.array.size if N is None else as_int("vander", "N", N)
+    if count < 0:
+        raise ValueError(f"vander: N={N} must be at least 0")
+    found = powers(x, count)
+    return found if as_flag("vander", "increasing", increasing) else found.flip(-1)

@@ -1,4 +1,4 @@
-"""Solving linear equations and inverting matrices.
+"""Solving linear equations and inverting matrices, with the argument checks of matrix operators.
 
 The gradients are M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
 differentiation", 2008: that of a solution is again a solution, with the transposed matrix.
@@ -11,19 +11,76 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import any_true, empty, from_host, integers, zeros
+from ...arrays import any_true, empty, eye, from_host, integers, number, zeros
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ..arguments.checks import as_flag, as_list, require_float, require_same
+from ..argument_checks import as_flag, as_list, require_float, require_same
 from ..pointwise.piecewise import where
-from ..product.matmul import MatMul
+from ..product.matmul import MatMul, swap_last
 from ..shape.broadcasting import broadcast_shape, broadcasts_to, expand, sum_to
 from ..shape.shape import reshape, unsqueeze
-from .matrices import refuse, require_matrices, require_square, symmetric, transposed, unit_matrix
 
 __all__: list[str] = []
+
+
+# ---- Helpers of the matrix operators --------------------------------------------------------------------------------
+
+
+class LinAlgError(RuntimeError):
+    """A matrix does not have what is asked for: it is singular, or not positive definite, or not finite."""
+
+
+def require_matrices(name: str, x: Any, label: str = "A") -> None:
+    """TypeError or ValueError unless x is a floating-point Tensor (..., M, N)."""
+    require_float(name, x, label)
+    if x.array.dtype.itemsize < 4:  # float16, which LAPACK does not have
+        raise TypeError(f"{name}: {label} is {x.dtype}, needs float32 or float64; convert it with {label}.float()")
+    if x.array.ndim < 2:
+        raise ValueError(f"{name}: {label}.shape={x.array.shape} must have at least 2 axes: (..., M, N)")
+
+
+def require_square(name: str, x: Any, label: str = "A") -> None:
+    """TypeError or ValueError unless x is a floating-point Tensor (..., N, N)."""
+    require_matrices(name, x, label)
+    rows, columns = x.array.shape[-2:]
+    if rows != columns:
+        raise ValueError(f"{name}: {label}.shape={x.array.shape} must end in a square: (..., N, N)")
+
+
+def refuse(name: str, rule: str, first: np.ndarray, shape: tuple[int, ...]) -> None:
+    """LinAlgError, which says which of the matrices of this shape breaks the ``rule``, unless its index is -1."""
+    index = number(first, "whether a matrix is refused")
+    if index >= 0:
+        where = f"{matrix_at(index, shape)} " if shape[:-2] else ""
+        raise LinAlgError(f"{name}: the matrix {where}{rule}")
+
+
+def matrix_at(index: int, shape: tuple[int, ...]) -> str:
+    """The matrix at an index, counted over the leading axes of A: "A[1, 0]", or "A" if there are none."""
+    place = [index // prod(shape[i + 1 : -2]) % extent for i, extent in enumerate(shape[:-2])]
+    return f"A[{', '.join(map(str, place))}]" if place else "A"
+
+
+def unit_matrix(x: Tensor, rows: int, columns: int | None = None) -> Tensor:
+    """Ones on the diagonal, in the type of x; square by default."""
+    return wrap(eye(rows, columns, x.array.dtype, like=x.array))
+
+
+def transposed(x: Tensor) -> Tensor:
+    """x (..., M, N) with its last two axes swapped."""
+    return swap_last(x)
+
+
+def symmetric(x: Tensor, upper: bool = False) -> Tensor:
+    """The symmetric matrices that have the lower (upper) triangles of x (..., N, N)."""
+    half = x.triu() if upper else x.tril()
+    rest = x.triu(1) if upper else x.tril(-1)
+    return half + transposed(rest)
+
+
+# ---- Solving linear equations and inverting matrices ----------------------------------------------------------------
 
 _SINGULAR = "is singular, it has no inverse; use linalg.pinv or linalg.lstsq"
 

@@ -12,12 +12,11 @@ from ...engine.function import Function, once_differentiable
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ..arguments.checks import as_counts, as_flag, require_float
-from ..memory.private import private
-from ..pointwise.operands import Gradients
+from ..argument_checks import as_counts, as_flag, private, require_float
+from ..pointwise.pointwise import Gradients
 from ..reduce.reduction import mean
 from ..shape.shape import Reshape
-from .elements import check_reduction, reduce
+from .base import check_reduction, reduce
 
 __all__ = ["ctc_loss"]
 

@@ -9,9 +9,9 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ..arguments.checks import as_count, require_float, require_tensor
+from ..argument_checks import as_count, require_float, require_tensor
 from ..dtypes.dtype import cast
-from ..pointwise.transcendental import exp
+from ..pointwise.exponential import exp
 from ..shape.broadcasting import Sum
 from ..shape.shape import axis, of_line
 

@@ -12,7 +12,7 @@ from ...arrays import all_true, from_host, ones, same, zeros, zeros_like
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
-from ..arguments.checks import as_element, as_flag, as_real, is_number
+from ..argument_checks import as_element, as_flag, as_real, is_number
 from ..dtypes.dtype import float16
 from ..dtypes.promotion import promote
 from ..shape.broadcasting import broadcast_shape

@@ -12,14 +12,13 @@ from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...formulas.activation import gated_grad_x, gated_grad_y
 from ...kernel_set import kernels
-from ..arguments.checks import as_truth, require_float, require_tensor
+from ..argument_checks import as_truth, require_float, require_tensor
 from ..normalization.softmax import axis_of, softmax
 from ..random.random import default_generator
 from ..shape.join import cat
 from ..shape.shape import axis, of_line
 from ..shape.splitting import chunk
-from .operands import Gradients
-from .pointwise import carried
+from .pointwise import Gradients, carried
 
 __all__ = ["glu", "gumbel_softmax", "softmin"]
 

@@ -12,14 +12,12 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
-from ..arguments.checks import as_element, as_mask, as_real, as_truth, is_number, require_float, require_tensor
+from ..argument_checks import as_element, as_mask, as_real, as_truth, is_number, private, require_float, require_tensor
 from ..dtypes.dtype import cast, uint8
 from ..dtypes.promotion import promote, promoted_type, with_number
 from ..index.indexing import nonzero
-from ..memory.private import private
 from ..shape.broadcasting import broadcast_shape, sum_to
-from .operands import Binary, Gradients, binary, unary_exact
-from .pointwise import Pointwise
+from .pointwise import Binary, Gradients, Pointwise, binary, unary_exact
 
 __all__ = [
     "clamp",

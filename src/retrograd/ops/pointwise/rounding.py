@@ -8,10 +8,9 @@ from ...arrays import all_true
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ..arguments.checks import as_count, require_float
+from ..argument_checks import as_count, require_float
 from ..dtypes.promotion import promote
-from .operands import Binary, binary, unary_exact, unary_float
-from .pointwise import Pointwise
+from .pointwise import Binary, Pointwise, binary, unary_exact, unary_float
 
 __all__ = [
     "abs",

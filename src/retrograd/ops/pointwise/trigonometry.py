@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
-from ..arguments.checks import as_float
-from .operands import Binary, binary
-from .pointwise import Pointwise
+from ..argument_checks import as_float
+from .pointwise import Binary, Pointwise, binary
 
 __all__ = [
     "acos",

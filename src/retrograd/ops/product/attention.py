@@ -19,11 +19,11 @@ from ...engine.grad_mode import is_grad_enabled
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ..arguments.checks import as_flag, as_probability, as_real, require_same
+from ..argument_checks import as_flag, as_probability, as_real, require_same
 from ..dtypes.dtype import bool_
 from ..index.indexing import PadSlice
 from ..normalization.softmax import SoftmaxGrad, softmax
-from ..pointwise.elementwise import Scale
+from ..pointwise.arithmetic import Scale
 from ..pointwise.piecewise import where
 from ..random.dropout import dropout
 from ..shape.broadcasting import Expand, Sum

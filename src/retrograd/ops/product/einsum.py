@@ -16,7 +16,7 @@ import numpy as np
 from ...arrays import broadcast_to, zeros
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
-from ..arguments.checks import require_same, require_tensor
+from ..argument_checks import require_same, require_tensor
 from ..shape.diagonal import Diagonal
 from ..shape.shape import Permute, Reshape, reshape
 from .matmul import MatMul

@@ -20,10 +20,10 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
-from ..arguments.checks import require_same
+from ..argument_checks import require_same
 from ..shape.broadcasting import Sum, broadcast_shape, sum_to
 from ..shape.shape import Permute, Reshape, reshaped
-from ..sparse.coo import SparseTensor, spmm
+from ..sparse import SparseTensor, spmm
 
 __all__ = ["matmul"]
 

@@ -9,14 +9,14 @@ from typing import Any
 from ...arrays import to_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
-from ..arguments.checks import is_number, require_factor, require_same, require_tensor, whole
-from ..arguments.forms import factors_and_operands
+from ..argument_checks import is_number, require_factor, require_same, require_tensor, whole
 from ..dtypes.dtype import cast
 from ..dtypes.promotion import promoted_type
 from ..reduce.reduction import sum
 from ..shape.broadcasting import broadcast_shape, expand
 from ..shape.shape import Permute, axis, reshape, unsqueeze
-from ..sparse.coo import SparseTensor, spmm
+from ..signatures import factors_and_operands
+from ..sparse import SparseTensor, spmm
 from .matmul import Linear, MatMul, matmul
 
 __all__ = [

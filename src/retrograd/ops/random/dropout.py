@@ -19,8 +19,8 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ..arguments.checks import as_flag, as_probability, as_truth, require_float, require_tensor
-from ..inplace.inplace import in_place
+from ..argument_checks import as_flag, as_probability, as_truth, require_float, require_tensor
+from ..inplace import in_place
 from .random import default_generator
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]

@@ -14,7 +14,7 @@ from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...kernel_set import kernels
 from ...specs.recurrence import Recurrence, Weights
-from ..arguments.checks import require_float, require_same
+from ..argument_checks import require_float, require_same
 
 __all__ = ["Rest", "check_layer", "checked_interval", "checked_lengths", "runs_fused", "weight_shapes"]
 

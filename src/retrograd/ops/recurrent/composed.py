@@ -25,9 +25,9 @@ from ...formulas.primitive import tanh
 from ...kernel_set import kernels
 from ...specs.recurrence import Recurrence, Weights
 from ..index.selection import MaskedFill, masked_fill
-from ..normalization.group_norm import layer_norm
+from ..normalization.layer_norm import layer_norm
+from ..pointwise.activation import relu
 from ..pointwise.piecewise import clamp, where
-from ..pointwise.rectifier import relu
 from ..product.matmul import linear
 from ..random.random import default_generator
 from ..shape.join import Cat, Split, Stack, Unbind

@@ -1,20 +1,28 @@
-"""The fused recurrent layer, one kernel for all its steps, and its gradient, fused or composed of operators.
+"""Fused recurrent layers: one kernel for all steps, or checkpointed segments.
 
 ``kernels/textbook/recurrent.py`` has all steps, forward and backward, in NumPy.
+
+Of T steps in segments of k, T/k states are saved, and everything backward needs of one segment: with k = sqrt(T) both
+grow like sqrt(T). The fused kernels compute a segment or, where they lack an option, operators; the masks of zoneout
+and dropout are saved, so that the second run repeats the first.
+
+Source: T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, arXiv:1604.06174; A. Gruslys et al.,
+"Memory-Efficient Backpropagation Through Time", 2016, arXiv:1606.03401.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import empty
+from ...arrays import empty, empty_like, zeros, zeros_like
 from ...engine.backward_pass import grad
 from ...engine.function import Function
-from ...engine.grad_mode import is_grad_enabled, is_graph_kept
+from ...engine.grad_mode import enable_grad, is_grad_enabled, is_graph_kept
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
 from ...specs.recurrence import Recurrence, Weights
@@ -23,6 +31,7 @@ from .arguments import weight_shapes
 from .composed import Masks, composed
 
 __all__ = [
+    "CheckpointedLayer",
     "RecurrentLayer",
     "array",
     "boxed",
@@ -33,6 +42,9 @@ __all__ = [
     "weight_arrays",
     "wrapped",
 ]
+
+
+# ---- The fused recurrent layer, one kernel for all its steps --------------------------------------------------------
 
 
 class RecurrentLayer(Function):
@@ -191,3 +203,212 @@ def named(upstream: Sequence[Tensor | None], spec: Recurrence, cells: bool) -> t
     """The gradients to y, hn, cn and the cell states; None for those that the layer does not return."""
     gy, ghn, *rest = upstream
     return gy, ghn, rest[0] if spec.cells else None, rest[1] if cells else None
+
+
+# ---- A recurrent layer that saves its states at the ends of segments ------------------------------------------------
+
+Array = np.ndarray | None
+
+
+class _Segment(NamedTuple):
+    """Some steps of one direction, for both of its runs: x (k, N, I), h (1, N, O), c (1, N, H)."""
+
+    x: np.ndarray
+    h: Array
+    c: Array
+    weights: Weights
+    lengths: Array
+    spec: Recurrence
+    cells: bool
+    masks: Masks | None
+    fused: bool
+
+    def run(self) -> Sequence[Array]:
+        """y, hn, cn and the cell states."""
+        x, h, c, weights, lengths, spec, cells, masks, fused = self
+        if fused:
+            return kernels.recurrent(x, h, c, [weights], lengths, spec, False, cells)[:4]
+        tensors = Weights(*map(wrapped, weights))
+        return [array(y) for y in composed(wrap(x), wrapped(h), wrapped(c), [tensors], spec, lengths, cells, masks)]
+
+    def gradient(self, upstream: Sequence[Array], of_x: bool, of_weights: Weights) -> tuple[Any, ...]:
+        """The gradients to x, h, c and the weights; None for those that are not wanted.
+
+        upstream: the gradients to what ``run`` returns. of_weights: a bool for each field.
+        """
+        x, h, c, weights, lengths, spec, cells, masks, fused = self
+        if fused:
+            *_, saved = kernels.recurrent(x, h, c, [weights], lengths, spec, True, cells)
+            needed = (of_x, True, spec.cells, any(of_weights))
+            gy, ghn, gcn, gcells = upstream
+            gx, gh, gc, pieces = kernels.recurrent_grad(
+                gy, ghn, gcn, gcells, x, h, c, [weights], lengths, spec, saved, needed, True
+            )
+            return gx, gh, gc, pieces and pieces[0]
+        leaves: list[Any] = [wrapped(a) for a in (x, h, c, None, None, None, *flattened([weights], spec))]
+        wanted = [of_x, h is not None, c is not None, False, False, False, *flattened([of_weights], spec)]
+        for leaf, want in zip(leaves, wanted, strict=True):
+            if leaf is not None:
+                leaf.requires_grad = want
+        gs = [wrapped(g) for g in upstream]
+        with enable_grad():
+            found = composed_grad(
+                gs, leaves[0], leaves[1], leaves[2], leaves[6:], spec, lengths, cells, wanted, masks, False
+            )
+        result = [
+            zeros_like(leaf.array) if want and g is None else array(g)
+            for leaf, want, g in zip(leaves, wanted, found, strict=True)
+        ]
+        return *result[:3], regrouped(result[6:], spec)[0]
+
+
+class CheckpointedLayer(Function):
+    """A recurrent layer that saves only the states at the start of each segment of ``every`` steps."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        h0: Tensor | None,
+        c0: Tensor | None,
+        lengths: Array,
+        spec: Recurrence,
+        cells: bool,
+        masks: Masks | None,
+        every: int,
+        fused: bool,
+        *flat: Tensor,
+    ) -> tuple[Tensor, ...]:
+        (steps, batch, _), dtype = x.array.shape, x.array.dtype
+        y = empty((steps, batch, spec.directions * spec.output), dtype, like=x.array)
+        hn = empty((spec.directions, batch, spec.output), dtype, like=x.array)
+        cn = empty((spec.directions, batch, spec.hidden), dtype, like=x.array) if spec.cells else None
+        states = empty((steps, batch, spec.directions * spec.hidden), dtype, like=x.array) if cells else None
+        kept = []
+        for d, weights in enumerate(weight_arrays(flat, spec)):
+            h: Any = _part(array(h0), d)
+            c: Any = _part(array(c0), d)
+            for steps_of in _segments(steps, every, spec.reverse[d]):
+                kept.append((h, c))
+                segment = _segment(x, h, c, weights, lengths, spec, cells, masks, fused, d, steps_of)
+                part, h, c, states_part = segment.run()
+                assert part is not None
+                kernels.copy(y[steps_of, :, _columns(d, spec.output)], part)
+                if states is not None:
+                    assert states_part is not None
+                    kernels.copy(states[steps_of, :, _columns(d, spec.hidden)], states_part)
+            kernels.copy(hn[d], h[0])
+            if cn is not None:
+                kernels.copy(cn[d], c[0])
+        if any(ctx.needs_input_grad):
+            ctx.save_for_backward(x, h0, c0, boxed(kept), *flat)
+            ctx.options = (lengths, spec, cells, masks, every, fused)
+            ctx.set_materialize_grads(False)
+        return tuple(wrap(output) for output in (y, hn, cn, states) if output is not None)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
+        """Segment by segment from the last one; the composed gradient where it must be differentiable."""
+        x, h0, c0, kept, *flat = ctx.saved_tensors
+        lengths, spec, cells, masks, every, fused = ctx.options
+        wanted, of_weights = ctx.needs_input_grad[:3], ctx.needs_input_grad[9:]
+        upstream = named(upstream, spec, cells)
+        if is_grad_enabled():
+            needed = (*wanted, False, False, False, *of_weights)
+            found = composed_grad(upstream, x, h0, c0, flat, spec, lengths, cells, needed, masks)
+            return *found[:6], None, None, None, *found[6:]
+        gy, ghn, gcn, gcells = map(array, upstream)
+        gx = empty_like(x.array) if wanted[0] else None
+        if gx is not None:
+            kernels.copy(gx, zeros((), gx.dtype, like=gx))
+        gh0, gc0 = (zeros_like(state.array) if want else None for state, want in ((h0, wanted[1]), (c0, wanted[2])))
+        states = iter(reversed(kept[0]))
+        asked_of = regrouped(of_weights, spec)
+        pieces: list[Weights] = []
+        for d, weights in reversed(list(enumerate(weight_arrays(flat, spec)))):
+            gh: Any = _part(ghn, d)
+            gc: Any = _part(gcn, d)
+            total: list[Any] = [None] * len(weights)
+            for steps_of in reversed(list(_segments(x.array.shape[0], every, spec.reverse[d]))):
+                h, c = next(states)
+                segment = _segment(x, h, c, weights, lengths, spec, cells, masks, fused, d, steps_of)
+                of_steps = _cut(gy, steps_of, d, spec.output), gh, gc, _cut(gcells, steps_of, d, spec.hidden)
+                gx_part, gh, gc, gweights = segment.gradient(of_steps, wanted[0], asked_of[d])
+                if gx is not None:
+                    kernels.accumulate(gx[steps_of], gx_part)
+                if gweights is not None:
+                    pairs = zip(total, gweights, strict=True)
+                    total = [new if old is None else kernels.add(old, new) for old, new in pairs]
+            pieces.insert(0, Weights(*total))
+            if gh0 is not None:
+                kernels.copy(gh0[d], gh[0])
+            if gc0 is not None:
+                kernels.copy(gc0[d], gc[0])
+        found_weights = zip(flattened(pieces, spec), of_weights, strict=True)
+        return (
+            wrapped(gx),
+            wrapped(gh0),
+            wrapped(gc0),
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            *[wrapped(piece) if want else None for piece, want in found_weights],
+        )
+
+
+def _segment(
+    x: Tensor,
+    h: Array,
+    c: Array,
+    weights: Weights,
+    lengths: Array,
+    spec: Recurrence,
+    cells: bool,
+    masks: Masks | None,
+    fused: bool,
+    d: int,
+    steps_of: slice,
+) -> _Segment:
+    """The steps of a direction, with their part of the lengths and of the masks."""
+    if masks is not None:
+        of_direction = [None if mask is None else mask.array[d : d + 1] for mask in masks]
+        parts = [of_direction[0], *[None if mask is None else mask[:, steps_of] for mask in of_direction[1:]]]
+        masks = Masks(*map(wrapped, parts))
+    ends, own = _within(lengths, steps_of), _direction(spec, d)
+    return _Segment(x.array[steps_of], h, c, weights, ends, own, cells, masks, fused)
+
+
+@lru_cache(maxsize=1024)
+def _direction(spec: Recurrence, d: int) -> Recurrence:
+    return replace(spec, reverse=(spec.reverse[d],))
+
+
+def _segments(steps: int, every: int, reverse: bool) -> Iterator[slice]:
+    """In the order in which a direction computes them."""
+    if not reverse:
+        yield from (slice(first, min(first + every, steps)) for first in range(0, steps, every))
+    else:
+        yield from (slice(max(last - every, 0), last) for last in range(steps, 0, -every))
+
+
+def _within(lengths: Array, steps_of: slice) -> Array:
+    """The part of the lengths within a segment: from 0 to all of its steps."""
+    if lengths is None:
+        return None
+    return kernels.lengths_within(lengths, steps_of.start, steps_of.stop)
+
+
+def _columns(d: int, width: int) -> slice:
+    return slice(d * width, (d + 1) * width)
+
+
+def _cut(g: Array, steps_of: slice, d: int, width: int) -> Array:
+    return None if g is None else g[steps_of, :, _columns(d, width)]
+
+
+def _part(state: Array, d: int) -> Array:
+    """The state of a direction, or its gradient."""
+    return None if state is None else state[d : d + 1]

@@ -1,6 +1,9 @@
-"""A recurrent layer: one fused kernel for all its steps where possible, else composed of operators.
+"""Recurrent layers and cells: fused where possible, otherwise composed of operators.
 
 ``formulas/gates.py`` has the equations.
+
+N sequences, I inputs, H units: input (N, I), hx and cx (N, H), w_ih (G*H, I), w_hh (G*H, H), b_ih and b_hh (G*H,) or
+None. ``retrograd.specs.recurrence`` has the equations and the order of the gates.
 """
 
 from __future__ import annotations
@@ -8,22 +11,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...arrays import from_host
+from ...arrays import from_host, zeros
 from ...engine.backward_rules import ruled
-from ...engine.operator import interpreters
-from ...engine.tensor import Tensor
-from ...specs.recurrence import Recurrence, Weights
-from ..pointwise.elementwise import add, mul, sub
+from ...engine.operator import interpreted, interpreters, operator
+from ...engine.tensor import Tensor, wrap
+from ...specs.recurrence import GATES, Recurrence, Weights, recurrence
+from ..argument_checks import require_float, require_tensor
+from ..pointwise.arithmetic import add, mul, sub
+from ..pointwise.exponential import sigmoid
 from ..pointwise.piecewise import clamp, relu
-from ..pointwise.transcendental import sigmoid
 from ..pointwise.trigonometry import tanh
 from ..product.matmul import linear
+from ..shape.shape import Reshape
 from .arguments import check_layer, checked_interval, checked_lengths, runs_fused
-from .checkpoint import CheckpointedLayer
 from .composed import Masks, composed, in_evaluation
-from .fused import RecurrentLayer, flattened
+from .fused import CheckpointedLayer, RecurrentLayer, flattened
 
-__all__ = ["recurrent_layer"]
+__all__ = ["gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"]
+
+
+# ---- A recurrent layer: one fused kernel for all its steps where possible, else composed of operators ---------------
 
 Result = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
 
@@ -81,3 +88,111 @@ def recurrent_layer(
     if not spec.cells:
         return y, hn, None, None
     return y, hn, rest[0], rest[1] if cells else None
+
+
+# ---- One step of a recurrent network as a function of its weights ---------------------------------------------------
+
+
+@operator
+def rnn_tanh_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """h = tanh(w_ih input + b_ih + w_hh hx + b_hh): input (N, I), hx (N, H) -> (N, H)
+
+    Raises:
+        TypeError: types differ or are not floating point.
+        ValueError: shapes do not fit.
+    """
+    if interpreters and (seen := interpreted(rnn_tanh_cell, locals())) is not None:
+        return seen
+    return _step("rnn_tanh_cell", "rnn_tanh", input, hx, None, w_ih, w_hh, b_ih, b_hh)[0]
+
+
+@operator
+def rnn_relu_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """h = relu(w_ih input + b_ih + w_hh hx + b_hh): input (N, I), hx (N, H) -> (N, H)
+
+    Raises: as ``rnn_tanh_cell``.
+    """
+    if interpreters and (seen := interpreted(rnn_relu_cell, locals())) is not None:
+        return seen
+    return _step("rnn_relu_cell", "rnn_relu", input, hx, None, w_ih, w_hh, b_ih, b_hh)[0]
+
+
+@operator
+def gru_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """h = (1 - z) n + z hx with the gates r, z, n: input (N, I), hx (N, H) -> (N, H)
+
+    Source: K. Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014.
+
+    Raises: as ``rnn_tanh_cell``.
+    """
+    if interpreters and (seen := interpreted(gru_cell, locals())) is not None:
+        return seen
+    return _step("gru_cell", "gru", input, hx, None, w_ih, w_hh, b_ih, b_hh)[0]
+
+
+@operator
+def lstm_cell(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """c = f cx + i g and h = o tanh(c) with the gates i, f, g, o: input (N, I), (hx, cx) each (N, H) -> (h, c)
+
+    Source: S. Hochreiter, J. Schmidhuber, "Long Short-Term Memory", 1997.
+
+    Raises:
+        TypeError: types differ or are not floating point, or hx is not a pair.
+        ValueError: shapes do not fit.
+    """
+    if interpreters and (seen := interpreted(lstm_cell, locals())) is not None:
+        return seen
+    if not isinstance(hx, (tuple, list)) or len(hx) != 2:
+        raise TypeError("lstm_cell: hx must be a pair: the hidden state and the cell state")
+    h, c = _step("lstm_cell", "lstm", input, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh)
+    assert c is not None
+    return h, c
+
+
+def _step(
+    name: str,
+    mode: str,
+    x: Tensor,
+    h: Tensor,
+    c: Tensor | None,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None,
+    b_hh: Tensor | None,
+) -> tuple[Tensor, Tensor | None]:
+    """A sequence of one step; one missing bias is 0."""
+    require_float(name, x)
+    states = [("hx", h)] if c is None else [("hx[0]", h), ("hx[1]", c)]
+    for label, tensor in (("w_ih", w_ih), ("w_hh", w_hh), *states):
+        require_tensor(name, tensor, label)
+    rows, columns = w_hh.array.shape if w_hh.array.ndim == 2 else (0, 0)
+    if x.array.ndim != 2 or w_ih.array.ndim != 2 or not rows or columns * GATES[mode] != rows:
+        raise ValueError(
+            f"{name}: input.shape={x.array.shape}, w_ih.shape={w_ih.array.shape}, w_hh.shape={w_hh.array.shape}; they "
+            f"must be (N, I), ({GATES[mode]}*H, I) and ({GATES[mode]}*H, H)"
+        )
+    for label, state in states:
+        expected = (x.array.shape[0], columns)
+        if state.array.shape != expected:
+            raise ValueError(f"{name}: {label}.shape={state.array.shape}, needs (N, H) = {expected}")
+    if (b_ih is None) != (b_hh is None):
+        nothing = wrap(zeros(rows, x.array.dtype, like=x.array))
+        b_ih, b_hh = (nothing if b is None else b for b in (b_ih, b_hh))
+    spec = recurrence(name, mode, w_ih.array.shape[1], columns, bias=b_ih is not None)
+    first, last = (None if t is None else Reshape.apply(t, (1, *t.array.shape)) for t in (h, c))
+    steps = Reshape.apply(x, (1, *x.array.shape))
+    y, _, cn, _ = recurrent_layer(steps, first, last, [Weights(w_ih, w_hh, b_ih, b_hh)], spec, name=name)
+    return Reshape.apply(y, y.array.shape[1:]), None if cn is None else Reshape.apply(cn, cn.array.shape[1:])

@@ -10,7 +10,7 @@ from ...arrays import ones
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ..arguments.checks import is_number, require_number
+from ..argument_checks import is_number, require_number
 from ..dtypes.dtype import cast, int64
 from ..index.indexing import GetItem
 from ..shape.join import cat

@@ -10,7 +10,7 @@ from ...arrays import any_true, from_host, zeros
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact
-from ..arguments.checks import as_int, as_real, is_number, require_float, require_tensor
+from ..argument_checks import as_int, as_real, is_number, require_float, require_tensor
 from ..dtypes.dtype import cast, default_dtype
 from ..dtypes.promotion import floats, promoted_type
 from ..pointwise.piecewise import where

@@ -11,12 +11,11 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ..arguments.checks import require_float, require_tensor
+from ..argument_checks import private, require_float, require_tensor
 from ..dtypes.dtype import as_dtype, cast
 from ..dtypes.promotion import promoted_type
 from ..index.gather import Scatter
 from ..index.indexing import GetItem, PadSlice
-from ..memory.private import private
 from ..shape.shape import axis, of_line, unshared
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp"]

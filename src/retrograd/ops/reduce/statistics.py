@@ -12,8 +12,8 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ..arguments.checks import as_flag, as_float, is_number, require_float
-from ..pointwise.transcendental import exp
+from ..argument_checks import as_flag, as_float, is_number, require_float
+from ..pointwise.exponential import exp
 from ..shape.broadcasting import Sum
 from ..shape.shape import Reshape
 from .reduction import Dim, Mean, axes, left_shape, operands

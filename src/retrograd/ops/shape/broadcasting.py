@@ -13,7 +13,7 @@ from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
 from ...kernel_set import kernels
-from ..arguments.checks import require_tensor
+from ..argument_checks import require_tensor
 from .shape import Reshape, sizes
 
 __all__ = ["broadcast_to", "expand", "expand_as"]

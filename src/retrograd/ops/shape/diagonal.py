@@ -10,7 +10,7 @@ from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
 from ...kernel_set import kernels
-from ..arguments.checks import as_count, as_int, require_tensor
+from ..argument_checks import as_count, as_int, require_tensor
 from .shape import axis, clone, reshape
 
 __all__ = ["diag", "diag_embed", "diagflat", "diagonal", "trace", "tril", "triu"]

@@ -12,7 +12,7 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ..arguments.checks import TOO_LONG, as_count, as_element, is_number, require_tensor
+from ..argument_checks import TOO_LONG, as_count, as_element, is_number, require_tensor
 from ..index.indexing import GetItem
 from .shape import unshared
 

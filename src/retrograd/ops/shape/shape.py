@@ -19,8 +19,8 @@ from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
 from ...kernel_set import kernels, listeners
-from ..arguments.checks import TOO_LONG as TOO_LONG
-from ..arguments.checks import require_tensor
+from ..argument_checks import TOO_LONG as TOO_LONG
+from ..argument_checks import require_tensor
 
 __all__ = [
     "clone",

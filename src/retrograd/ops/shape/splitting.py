@@ -7,7 +7,7 @@ from typing import Any
 
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
-from ..arguments.checks import as_count, as_counts, as_int, require_tensor
+from ..argument_checks import as_count, as_counts, as_int, require_tensor
 from .join import Split, Unbind
 from .shape import axis
 

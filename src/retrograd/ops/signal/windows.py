@@ -15,9 +15,9 @@ from typing import Any, Unpack
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...kernel_set import kernels
-from ..arguments.checks import as_flag, as_int, as_real, is_number
+from ..argument_checks import as_flag, as_int, as_real, is_number
+from ..device import Options, check_options
 from ..dtypes.dtype import as_dtype
-from ..memory.layout import Options, check_options
 
 __all__ = [
     "bartlett",

@@ -6,18 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ....ops.index.assignment import setitem
+from ....ops.argument_checks import private
 from ....ops.index.embedding import embedding, embedding_bag, one_hot
 from ....ops.index.gather import Gather, Scatter, gather, scatter, scatter_add, scatter_reduce
-from ....ops.index.indexing import GetItem, PadSlice, Places, Put, getitem, in_range
-from ....ops.index.order import argsort, sort, topk
-from ....ops.index.packed_rows import PickRows, PlaceRows
-from ....ops.index.pick import Pick
+from ....ops.index.indexing import GetItem, PadSlice, Places, Put, getitem, in_range, setitem
+from ....ops.index.pick import Pick, PickRows, PlaceRows
 from ....ops.index.search import bucketize
 from ....ops.index.selection import MaskedFill, index_add, index_copy, index_fill, index_select, take
-from ....ops.index.sparse import Matrix, SparseProduct, SparseProducts
-from ....ops.memory.private import private
+from ....ops.index.sorting import argsort, sort, topk
 from ....ops.shape.diagonal import Diagonal
+from ....ops.sparse_products import Matrix, SparseProduct, SparseProducts
 from ..tracing import Known
 from ..writer import Value, Writer
 from .registry import converter, converter_of

@@ -12,9 +12,9 @@ from ....engine.inplace import Replaced
 from ....engine.subgraph import Identity
 from ....lowbit.quantization_functions import MeanScaledSign, SignAndSize
 from ....ops.dtypes.dtype import cast
-from ....ops.pointwise import activation, comparison, elementwise, piecewise, powers, rectifier, rounding
+from ....ops.pointwise import activation, arithmetic, comparison, exponential, piecewise, rounding
 from ....ops.pointwise.gating import Glu
-from ....ops.pointwise.operands import binary, unary_exact
+from ....ops.pointwise.pointwise import binary, unary_exact
 from ....ops.shape.shape import Clone
 from ..formulas import write_pointwise
 from ..writer import Value, Writer
@@ -170,27 +170,27 @@ def silu(w: Writer, x: Value) -> Value:
     return w.node("Mul", x, w.node("Sigmoid", x))
 
 
-@converter(rectifier.LeakyRelu)
+@converter(activation.LeakyRelu)
 def leaky_relu(w: Writer, x: Value, slope: float) -> Value:
     return w.node("LeakyRelu", x, alpha=slope)
 
 
-@converter(rectifier.Prelu)
+@converter(activation.Prelu)
 def prelu(w: Writer, x: Value, slope: Value) -> Value:
     return w.node("PRelu", x, slope)
 
 
-@converter(rectifier.Hardsigmoid)
+@converter(activation.Hardsigmoid)
 def hardsigmoid(w: Writer, x: Value) -> Value:
     return w.node("HardSigmoid", x, alpha=1 / 6, beta=0.5)
 
 
-@converter(rectifier.Hardswish)
+@converter(activation.Hardswish)
 def hardswish(w: Writer, x: Value) -> Value:
     return w.node("HardSwish", x)
 
 
-@converter(rectifier.Hardtanh, piecewise.Clamp)
+@converter(activation.Hardtanh, piecewise.Clamp)
 def clamp(w: Writer, x: Value, low: float, high: float) -> Value:
     limits = [None if math.isinf(number) else w.constant(number, x.dtype) for number in (low, high)]
     return w.node("Clip", x, *limits)
@@ -211,12 +211,12 @@ def minimum(w: Writer, x: Value, y: Value) -> Value:
     return w.node("Min", x, y)
 
 
-@converter(powers.Pow)
+@converter(exponential.Pow)
 def power(w: Writer, x: Value, exponent: float) -> Value:
     return w.node("Pow", x, w.constant(exponent, x.dtype))
 
 
-@converter(powers.Reciprocal)
+@converter(exponential.Reciprocal)
 def reciprocal(w: Writer, x: Value) -> Value:
     return w.node("Reciprocal", x)
 
@@ -248,13 +248,13 @@ def to(w: Writer, x: Value, dtype: Any) -> Value:
 
 
 _OF_INTEGERS = {
-    elementwise.Add: "Add",
-    elementwise.Sub: "Sub",
-    elementwise.Mul: "Mul",
-    powers.PowTensors: "Pow",
+    arithmetic.Add: "Add",
+    arithmetic.Sub: "Sub",
+    arithmetic.Mul: "Mul",
+    exponential.PowTensors: "Pow",
     piecewise.Maximum: "Max",
     piecewise.Minimum: "Min",
-    elementwise.Neg: "Neg",
+    arithmetic.Neg: "Neg",
     rounding.Abs: "Abs",
     rounding.Sign: "Sign",
     rounding.Remainder: "Mod",

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ....ops.normalization.group_norm import GroupNorm, LayerNorm, Unit
-from ....ops.normalization.normalization import BatchNorm, ChannelAffine, FixedScale
+from ....ops.normalization.batch_norm import BatchNorm, ChannelAffine, FixedScale
+from ....ops.normalization.layer_norm import GroupNorm, LayerNorm, Unit
 from ....ops.normalization.softmax import LogSoftmax, Softmax
 from ....ops.product.distance import EuclideanDistance, RowNorm, RowProducts
-from ....ops.reduce import extremes, reduction
-from ....ops.reduce.extremes import Amax, ExtremeAlong, argmax, argmin
+from ....ops.reduce import reduction
 from ....ops.reduce.norms import Norm1, Norm2
-from ....ops.reduce.reduction import Mean, NanToZero, Prod
+from ....ops.reduce.reduction import Amax, ExtremeAlong, Mean, NanToZero, Prod, argmax, argmin
 from ....ops.reduce.scan import CumSum, cumsum
 from ....ops.reduce.statistics import LogSumExp, VarMean
 from ....ops.shape.broadcasting import Sum
@@ -126,13 +125,13 @@ def _register_whole() -> None:
             return reduced(w, operator, w.cast(input, np.int64), _axes(dim, len(input.shape)), keepdim)
 
         converter_of(function, when=_whole)(total)
-    for function, operator in ((extremes.amax, "ReduceMax"), (extremes.amin, "ReduceMin")):
+    for function, operator in ((reduction.amax, "ReduceMax"), (reduction.amin, "ReduceMin")):
 
         def extreme(w: Writer, input: Value, dim: Any, keepdim: bool, operator: str = operator) -> Value:
             return _extreme_of_whole(w, operator, input, dim, keepdim)
 
         converter_of(function, when=_whole)(extreme)
-    for function, kind in ((extremes.max, "Max"), (extremes.min, "Min")):
+    for function, kind in ((reduction.max, "Max"), (reduction.min, "Min")):
 
         def along(w: Writer, input: Value, dim: Any, keepdim: bool, other: Any, kind: str = kind) -> Any:
             values = _extreme_of_whole(w, f"Reduce{kind}", input, dim, keepdim)

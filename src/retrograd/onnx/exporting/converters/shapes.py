@@ -12,7 +12,7 @@ from ....ops.shape.join import Cat, Split, Stack, Unbind
 from ....ops.shape.padding import Extend, Pad
 from ....ops.shape.rearrange import Flip, Rearrange, Roll
 from ....ops.shape.shape import Permute, Reshape
-from ....ops.shape.windows import Windows, fold
+from ....ops.shape.sliding_windows import Windows, fold
 from ..writer import Value, Writer
 from .registry import converter, converter_of
 

@@ -9,11 +9,8 @@ import numpy as np
 
 from ....ops.convolution.convolution import Conv, ConvInputGrad
 from ....ops.convolution.deformable import DeformConv
-from ....ops.pooling.grid import grid_sample
-from ....ops.pooling.lp_pooling import Root
-from ....ops.pooling.pooling import AvgPool, MaxPool
-from ....ops.pooling.resampling import Repeat, interpolate
-from ....ops.pooling.unpooling import max_unpool_nd
+from ....ops.pooling import AvgPool, MaxPool, Root, max_unpool_nd
+from ....ops.resampling import Repeat, grid_sample, interpolate
 from ....specs.geometry import AdaptiveWindow, Window
 from ..writer import Value, Writer
 from .registry import converter, converter_of

@@ -1,1 +1,0 @@
-"""Argument handling: checks, errors for calls that do not fit a signature, and alternative forms of calls."""

@@ -1,1 +1,0 @@
-"""Discrete Fourier transforms of pairs of real numbers, on NumPy."""

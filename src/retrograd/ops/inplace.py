@@ -1,0 +1,392 @@
+"""In-place methods of tensors: arithmetic, filling, copying, resizing.
+
+Each is the operator without the underscore, with its gradient; ``engine.inplace.modify`` writes the result into memory
+and updates the graph. See there for leaves that require gradients, and for backwards that need the old values.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..arrays import broadcast_to, empty, from_host, full_like, to_host
+from ..engine.aliasing import mark, part, views_of
+from ..engine.grad_mode import thread
+from ..engine.inplace import Replaced, modify
+from ..engine.operator import interpreted, interpreters, operator
+from ..engine.tensor import Tensor, alias, wrap
+from ..formulas import optimizers
+from ..kernel_set import kernels
+from . import storage
+from .argument_checks import as_callable, as_element, as_flag, as_real, is_number, require_tensor
+from .device import as_memory_format
+from .dtypes.dtype import cast, float16
+from .dtypes.promotion import CATEGORY, as_operand
+from .index.pick import memory_order
+from .pointwise import piecewise
+from .shape import shape
+from .shape.broadcasting import broadcasts_to, expand
+from .signatures import require_bound
+
+# ---- In-place methods: `x.add_(y)`, `x += y`, `x.relu_()`, `x.copy_(y)` ---------------------------------------------
+
+
+def in_place(function: Callable[..., Tensor], name: str = "", arithmetic: str = "") -> Callable[..., Tensor]:
+    """The in-place form of an operator whose result has the shape of its first argument.
+
+    name: for messages; by default the operator's name and an underscore
+    arithmetic: of a binary operator, what ``kernels.arithmetic`` calls it, for changes that are not recorded
+    """
+    name = name or f"{function.__name__}_"
+    of_python = not name.isidentifier()  # x += array; functions take Tensors alone
+
+    @functools.wraps(function)
+    def change(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if interpreters and (seen := interpreted(change, locals())) is not None:
+            return seen
+        require_tensor(name, input)
+        if of_python and args and type(args[0]) is np.ndarray:
+            args = (as_operand(args[0], (input,)),)
+
+        def compute(old: Tensor) -> Tensor:
+            try:
+                result = function(old, *args, **kwargs)
+            except TypeError:
+                require_bound(name, inspect.signature(function), (old, *args), kwargs)
+                raise
+            return _as(name, result, old.array.dtype)
+
+        write = None
+        if arithmetic and len(args) == 1 and not kwargs and _fits(input.array, args[0]):
+            other = args[0].array if isinstance(args[0], Tensor) else as_real(name, "other", args[0])
+            write = lambda array: kernels.arithmetic(array, other, arithmetic)  # noqa: E731
+        return modify(input, name, compute, (*args, *kwargs.values()), write)
+
+    change.__name__ = change.__qualname__ = name
+    change.__doc__ = f"``{function.__name__}`` in the memory of input, which is returned.\n\nRaises: as ``modify``."
+    of = getattr(function, "operator", None)
+    made: Callable[..., Tensor] = operator(change)
+    if of is not None:
+        made.operator.dtypes = of.dtypes  # type: ignore[attr-defined]
+    return made
+
+
+class _RectifiedInPlace(piecewise.Relu):
+    """relu, written into the array of x; what is recorded is an ordinary Relu of the same result."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.function = piecewise.Relu
+        _rectify(x.array)
+        y = wrap(x.array)
+        ctx.save_for_backward(y)
+        return y
+
+
+def _rectify(array: np.ndarray) -> None:
+    kernels.update(optimizers.rectified, [array])
+
+
+@operator(records=_RectifiedInPlace, methods="relu_", dtypes="bif")
+def relu_(input: Tensor) -> Tensor:
+    """``relu`` in the memory of input, which is returned.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor. And as ``engine.modify``.
+    """
+    if interpreters and (seen := interpreted(relu_, locals())) is not None:
+        return seen
+    require_tensor("relu_", input)
+    if input.array.dtype.char not in "fd":
+        return _relu_(input)
+    return modify(input, "relu_", piecewise.relu, (), _rectify, _RectifiedInPlace.apply)
+
+
+_relu_ = in_place(piecewise.relu)
+
+
+@operator(records=Replaced, methods="zero_")
+def zero_(input: Tensor) -> Tensor:
+    """Set every element to 0; the gradient to the old values is 0.
+
+    Raises: as ``engine.modify``.
+    """
+    if interpreters and (seen := interpreted(zero_, locals())) is not None:
+        return seen
+    return _fill("zero_", input, 0)
+
+
+@operator(records=Replaced, methods="fill_")
+def fill_(input: Tensor, value: Any) -> Tensor:
+    """Set every element to ``value``, a number or a tensor with one element; the gradient to the old values is 0.
+
+    Raises:
+        TypeError: ``value`` is neither of these. And as ``engine.modify``.
+    """
+    if interpreters and (seen := interpreted(fill_, locals())) is not None:
+        return seen
+    if isinstance(value, Tensor) and value.array.size == 1:
+        return _copy("fill_", input, value if not value.array.ndim else value.reshape(()))
+    if not is_number(value):
+        kind = f"a tensor of shape {value.array.shape}" if isinstance(value, Tensor) else type(value).__name__
+        raise TypeError(f"fill_: value is {kind}, needs a number or a tensor with one element; copy_ takes others")
+    return _fill("fill_", input, value)
+
+
+@operator(records=Replaced, methods="copy_")
+def copy_(input: Tensor, src: Tensor) -> Tensor:
+    """Set the elements to those of ``src``, broadcast and converted; the gradient goes to ``src``.
+
+    Raises:
+        TypeError: ``src`` is not a Tensor.
+        ValueError: ``src`` does not broadcast to the shape of input. And as ``engine.modify``.
+    """
+    if interpreters and (seen := interpreted(copy_, locals())) is not None:
+        return seen
+    require_tensor("copy_", src, "src")
+    return _copy("copy_", input, src)
+
+
+def _fill(operator: str, input: Tensor, value: Any) -> Tensor:
+    require_tensor(operator, input)
+    number = as_element(operator, "value", value, input.array.dtype)
+    return modify(
+        input,
+        operator,
+        lambda old: Replaced.apply(old, wrap(full_like(old.array, number))),
+        write=lambda array: kernels.fill(array, number),
+    )
+
+
+def _copy(operator: str, input: Tensor, src: Tensor) -> Tensor:
+    require_tensor(operator, input)
+    shape, dtype = input.array.shape, input.array.dtype
+    if not broadcasts_to(src.array.shape, shape):
+        raise ValueError(f"{operator}: src.shape={src.array.shape} does not broadcast to input.shape={shape}")
+    return modify(
+        input,
+        operator,
+        lambda old: Replaced.apply(old, expand(cast(src, dtype), shape)),
+        (src,),
+        lambda array: kernels.assign(array, src.array),
+    )
+
+
+def _as(operator: str, value: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    """``value`` in ``dtype``; TypeError if that is a lower category."""
+    if value.array.dtype == dtype:
+        return value
+    if CATEGORY[value.array.dtype.kind] > CATEGORY[dtype.kind]:
+        raise TypeError(
+            f"{operator}: the result is {value.array.dtype}, which input of {dtype} cannot hold; convert input first, "
+            "for example with input.float()"
+        )
+    return cast(value, dtype)
+
+
+def _fits(array: np.ndarray, other: Any) -> bool:
+    """Whether ``array op other`` can be computed in place: one type, and the shape of array."""
+    if array.dtype.kind != "f" or array.dtype is float16:
+        return False
+    if isinstance(other, Tensor):
+        return other.array.dtype == array.dtype and broadcasts_to(other.array.shape, array.shape)
+    return is_number(other) and not isinstance(other, (bool, np.bool_))  # sub refuses bool
+
+
+# ---- In-place methods that change the shape or the memory of a tensor: `x.t_()`, `x.resize_(2, 3)` ------------------
+
+
+def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The form of an operator without copying that makes input itself show its elements so."""
+    name = f"{function.__name__}_"
+
+    @functools.wraps(function)
+    def change(input: Tensor, *args: Any, **options: Any) -> Tensor:
+        if interpreters and (seen := interpreted(change, locals())) is not None:
+            return seen
+        require_tensor(name, input)
+        recorded = input.requires_grad and thread.mode.enabled
+        if recorded and input.is_leaf:
+            raise RuntimeError(
+                f"{name}: a leaf that requires a gradient cannot change in place; use x.{function.__name__}(...), or "
+                "no_grad"
+            )
+        if recorded and (getattr(input, "_view", None) is not None or views_of(input)):
+            raise RuntimeError(f"{name}: input is a view, or has views; use x = x.{function.__name__}(...)")
+        try:
+            value = function(alias(input), *args, **options)
+        except TypeError:
+            require_bound(name, inspect.signature(function), (input, *args), options)
+            raise
+        if recorded:
+            mark((input.array,), name)
+        part(input, value.array)
+        input.array = value.array
+        if recorded:
+            input._edge = value._edge
+        return input
+
+    change.__name__ = change.__qualname__ = name
+    change.__doc__ = (
+        f"``{function.__name__}`` of input itself, which is returned.\n\nRaises:\n    RuntimeError: gradients are "
+        "recorded and input is a leaf that requires one, a view or has views."
+    )
+    return operator(change)
+
+
+@operator(methods="resize_", dtypes="bihf")
+def resize_(input: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
+    """Change the shape of input; elements are kept in the order of memory, more of them are uninitialized.
+
+    Raises:
+        RuntimeError: input requires a gradient.
+    """
+    if interpreters and (seen := interpreted(resize_, locals())) is not None:
+        return seen
+    as_memory_format("resize_", memory_format)
+    return _resized("resize_", input, shape.sizes("resize_", "size", size))
+
+
+@operator(methods="resize_as_", dtypes="bihf")
+def resize_as_(input: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
+    """``resize_`` to the shape of ``other``.
+
+    Raises: as ``resize_``.
+    """
+    if interpreters and (seen := interpreted(resize_as_, locals())) is not None:
+        return seen
+    as_memory_format("resize_as_", memory_format)
+    require_tensor("resize_as_", other, "other")
+    return _resized("resize_as_", input, other.array.shape)
+
+
+def _resized(name: str, x: Tensor, size: tuple[int, ...]) -> Tensor:
+    _require_no_gradient(name, x)
+    old, count = x.array, math.prod(size)
+    if size != old.shape:
+        flat = dense = shape.reshaped(old.transpose(memory_order(old)), (-1,))  # shares the memory where it is dense
+        if count > flat.size:
+            flat = empty(count, old.dtype, like=old)
+            kernels.copy(flat[: old.size], dense)
+        _set(x, flat[:count].reshape(size))
+    return x
+
+
+@operator(methods="set_", dtypes="bihf")
+def set_(input: Tensor, source: Tensor | None = None) -> Tensor:
+    """Make input show the memory of ``source``, in its shape; without it, no elements.
+
+    Raises:
+        TypeError: ``source`` is not a Tensor of input's type.
+        RuntimeError: input requires a gradient.
+    """
+    if interpreters and (seen := interpreted(set_, locals())) is not None:
+        return seen
+    _require_no_gradient("set_", input)
+    if source is None:
+        _set(input, empty(0, input.array.dtype, like=input.array))
+        return input
+    require_tensor("set_", source, "source")
+    if source.array.dtype != input.array.dtype:
+        raise TypeError(f"set_: source is {source.array.dtype}, input is {input.array.dtype}; use x.data = source")
+    _set(input, source.array)
+    return input
+
+
+def _set(x: Tensor, array: np.ndarray) -> None:
+    part(x, array)
+    x.array = array
+
+
+def _require_no_gradient(name: str, x: Any) -> None:
+    require_tensor(name, x)
+    if x.requires_grad:
+        raise RuntimeError(f"{name}: input requires a gradient, which this cannot follow; use x.detach()")
+
+
+@operator(methods="apply_", dtypes="bihf")
+def apply_(input: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Replace each element by ``callable(element)``, a Python function: slow, and without a gradient.
+
+    Raises:
+        RuntimeError: input requires a gradient.
+    """
+    if interpreters and (seen := interpreted(apply_, locals())) is not None:
+        return seen
+    return _mapped("apply_", input, (), callable)
+
+
+@operator(methods="map_", dtypes="bihf")
+def map_(input: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace each element by ``callable(element, element of tensor)``; see ``apply_``.
+
+    Raises:
+        ValueError: the tensor does not broadcast to input. And as ``apply_``.
+    """
+    if interpreters and (seen := interpreted(map_, locals())) is not None:
+        return seen
+    return _mapped("map_", input, (tensor,), callable)
+
+
+@operator(methods="map2_", dtypes="bihf")
+def map2_(input: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Replace each element by ``callable`` of it and those of x and y; see ``apply_``.
+
+    Raises: as ``map_``.
+    """
+    if interpreters and (seen := interpreted(map2_, locals())) is not None:
+        return seen
+    return _mapped("map2_", input, (x, y), callable)
+
+
+def _mapped(name: str, x: Tensor, others: tuple[Tensor, ...], function: Callable[..., Any]) -> Tensor:
+    _require_no_gradient(name, x)
+    as_callable(name, "callable", function)
+    why = "elements for a function of Python"
+    rows = [to_host(x.array, why).ravel().tolist()]
+    for other in others:
+        require_tensor(name, other, "tensor")
+        if not broadcasts_to(other.array.shape, x.array.shape):
+            raise ValueError(
+                f"{name}: tensor.shape={other.array.shape} does not broadcast to input.shape={x.array.shape}"
+            )
+        rows.append(to_host(broadcast_to(other.array, x.array.shape), why).ravel().tolist())
+    values = [function(*row) for row in zip(*rows, strict=True)]
+    kernels.copy(x.array, from_host(values, x.array.dtype, like=x.array).reshape(x.array.shape))
+    mark((x.array,), name)
+    return x
+
+
+@operator(methods="fill_diagonal_", dtypes="bihf")
+def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """Set the elements whose indices are equal to ``fill_value``; the gradient to the old ones is 0.
+
+    wrap: in a tall matrix, a new diagonal begins after each N + 1 rows. Input has two axes, or more of one extent.
+
+    Raises:
+        RuntimeError: input has fewer axes, or its extents differ. And as ``engine.modify``.
+    """
+    if interpreters and (seen := interpreted(fill_diagonal_, locals())) is not None:
+        return seen
+    require_tensor("fill_diagonal_", input)
+    wrap = as_flag("fill_diagonal_", "wrap", wrap)
+    extents = input.array.shape
+    if len(extents) < 2 or (len(extents) > 2 and len(set(extents)) > 1):
+        raise RuntimeError(f"fill_diagonal_: input.shape={extents}, needs two axes, or more of one extent")
+    end = input.array.size if wrap or len(extents) > 2 else min(extents[1] ** 2, input.array.size)
+    input[kernels.diagonal_places(extents, end)] = fill_value
+    return input
+
+
+METHODS: dict[str, Any] = {
+    "as_strided_": _in_place(storage.as_strided),
+    **{
+        f"{name}_": _in_place(getattr(shape, name))
+        for name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze")
+    },
+}

@@ -1,0 +1,270 @@
+"""Base class of element-wise losses, reductions, operand checks, `size_average` and `reduce`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ...formulas.losses import LOSSES, minus_first
+from ...kernel_set import kernels
+from ..argument_checks import are_floats, as_truth, require_float, require_same, require_tensor
+from ..dtypes.dtype import cast
+from ..dtypes.promotion import floats
+from ..pointwise.pointwise import Gradients, carried
+from ..reduce.reduction import mean, sum
+from ..shape.broadcasting import broadcast_shape, expand
+
+__all__ = ["averaged", "reduction_of"]
+
+
+# ---- `size_average` and `reduce` ------------------------------------------------------------------------------------
+
+AnyLoss = TypeVar("AnyLoss", bound=Callable[..., Any])
+
+
+def averaged(loss: AnyLoss) -> AnyLoss:
+    """A loss that takes ``size_average`` and ``reduce``, too, and its options by position in PyTorch's order.
+
+    There ``size_average`` is the first option, and ``reduce`` stands before ``reduction``.
+    """
+    signature = inspect.signature(loss)
+    places = [p for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    options = [p for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    before = next(index for index, p in enumerate(options) if p.name == "reduction")
+    average, each = (
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="bool | None")
+        for name in ("size_average", "reduce")
+    )
+    order = [average, *options[:before], each, *options[before:]]
+    names = [p.name for p in order]
+
+    @functools.wraps(loss)
+    def call(*args: Any, size_average: Any = None, reduce: Any = None, **given: Any) -> Any:
+        if len(args) > len(places):
+            more = dict(zip(names, args[len(places) :], strict=False))
+            if len(args) > len(places) + len(names) or more.keys() & given.keys():
+                raise TypeError(f"{loss.__name__}: too many arguments, or one that is given twice; it is {call_form}")
+            args, given = args[: len(places)], more | given
+            size_average, reduce = given.pop("size_average", size_average), given.pop("reduce", reduce)
+        if size_average is not None or reduce is not None:
+            given["reduction"] = reduction_of(loss.__name__, size_average, reduce)
+        return loss(*args, **given)
+
+    shown: list[inspect.Parameter] = [*places, *(p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in order)]
+    call.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    call_form = f"{loss.__name__}{call.__signature__}"  # type: ignore[attr-defined]
+    result: Any = call
+    return result
+
+
+def reduction_of(name: str, size_average: bool | None, reduce: bool | None) -> str:
+    """Return the ``reduction`` that ``size_average`` and ``reduce`` stand for, with PyTorch's warning.
+
+    Raises:
+        TypeError: one is neither a bool nor None; a ``reduction`` is given by its name.
+    """
+    average = size_average is None or as_truth(name, "size_average", size_average)
+    whole = reduce is None or as_truth(name, "reduce", reduce)
+    found = "none" if not whole else "mean" if average else "sum"
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction={found!r} instead.",
+        UserWarning,
+        stacklevel=3,
+    )
+    return found
+
+
+# ---- Helpers shared by the losses -----------------------------------------------------------------------------------
+
+_REDUCTIONS = ("mean", "sum", "none")
+
+
+class ElementLoss(Function):
+    """A loss of single elements, ``apply(reduction, numbers, *operands)``: ``class Huber(ElementLoss, term="huber")``.
+
+    It gives the loss of each element of operands of one shape, or their sum or mean in the same pass. term: in
+    ``formulas/losses.py``, by name.
+    """
+
+    formulas: tuple[Any, ...]  # what the documentation and backward_source show
+
+    def __init_subclass__(cls, term: str, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        value, gradients = LOSSES[term]
+        cls.formulas, cls.__doc__ = (value, *gradients), cls.__doc__ or value.__doc__
+        forward, backward = _passes(term, gradients)
+        cls.forward, cls.backward = staticmethod(forward), staticmethod(backward)  # type: ignore[method-assign]
+
+
+def _passes(name: str, gradients: Any) -> tuple[Any, Any]:
+    """forward and backward of the loss ``name``."""
+
+    def forward(ctx: Any, reduction: str, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+        size = operands[0].array.size
+        ctx.factor = None if reduction == "none" else 1.0 if reduction == "sum" else 1.0 / size if size else math.nan
+        ctx.numbers = numbers
+        ctx.save_for_backward(*operands)
+        return wrap(kernels.element_loss(name, tuple([x.array for x in operands]), numbers, ctx.factor))
+
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        numbers, factor = ctx.numbers, ctx.factor
+
+        def gradient(of: int) -> Tensor:
+            return carried(
+                lambda g, *operands: gradients[of](_each(g, factor, operands[0]), *operands, *numbers),
+                lambda g, *arrays: kernels.element_loss_grad(name, of, g, arrays, numbers, factor),
+                (g, *ctx.saved_tensors),
+            )
+
+        found: list[Tensor | None] = []
+        for of, want in enumerate(ctx.needs_input_grad[2:]):
+            if want and gradients[of] is minus_first:
+                found.append(minus_first(gradient(0) if found[0] is None else found[0]))
+            else:
+                found.append(gradient(of) if want else None)
+        return None, None, *found
+
+    return forward, backward
+
+
+def _each(g: Tensor, factor: float | None, x: Tensor) -> Tensor:
+    """The upstream gradient of each element of x: g, or the sum's g times the factor."""
+    return g if factor is None else expand(g * factor, x.array.shape)
+
+
+def choice(x: np.ndarray, mask: np.ndarray, yes: float, no: float) -> Tensor:
+    """``yes`` where the mask is set and ``no`` elsewhere, in x's type, without gradient."""
+    return wrap(kernels.choose(mask, yes, no, x.dtype))
+
+
+def check_reduction(name: str, reduction: str, *more: str) -> None:
+    """Refuse an unknown reduction.
+
+    Raises:
+        ValueError: the reduction is not "mean", "sum", "none" or one of ``more``.
+    """
+    if not isinstance(reduction, str) or (reduction not in _REDUCTIONS and reduction not in more):
+        allowed = ", ".join(map(repr, (*more, "mean", "sum")))
+        raise ValueError(f"{name}: reduction={reduction!r} must be {allowed} or 'none'")
+
+
+def reduce(name: str, losses: Tensor, reduction: str) -> Tensor:
+    """The mean or sum of the losses, or all of them.
+
+    Raises:
+        TypeError: the losses are integers and the reduction is "mean".
+        ValueError: the reduction is not "mean", "sum" or "none".
+    """
+    if reduction == "mean":
+        require_float(name, losses)
+        return mean(losses)
+    if reduction == "sum":
+        return sum(losses)
+    check_reduction(name, reduction)
+    return losses
+
+
+def matched(name: str, input: Tensor, target: Tensor, *, warn: bool = False, stacklevel: int = 3) -> tuple[Any, Any]:
+    """Both operands in one floating-point type and shape: broadcast to each other, with a warning if ``warn``.
+
+    Raises:
+        TypeError: an operand is not a Tensor, or neither is floating-point.
+        ValueError: the shapes do not broadcast.
+    """
+    if not are_floats(input, target):
+        input, target = floats(name, input=input, target=target)
+    return of_one_shape(name, input, target, warn, stacklevel + 1)
+
+
+def of_one_shape(
+    name: str, input: Tensor, target: Tensor, warn: bool = False, stacklevel: int = 3
+) -> tuple[Tensor, Tensor]:
+    """Both operands, broadcast to each other if their shapes differ, with a warning if ``warn``.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+    """
+    if input.array.shape == target.array.shape:
+        return input, target
+    shape = broadcast_shape(name, input.array.shape, target.array.shape)
+    if warn:
+        warnings.warn(
+            f"{name}: input.shape={input.array.shape} and target.shape={target.array.shape} differ and are broadcast; "
+            f"reshape one if this is not intended",
+            stacklevel=stacklevel,
+        )
+    return expand(input, shape), expand(target, shape)
+
+
+def same_shape(name: str, input: Tensor, target: Tensor) -> None:
+    """Refuse operands that are not of one floating-point type and one shape.
+
+    Raises:
+        TypeError: they are not floating-point Tensors of one type.
+        ValueError: the shapes differ.
+    """
+    for label, value in (("input", input), ("target", target)):
+        require_float(name, value, label)
+    require_same(name, "input", input, "target", target)
+    if input.array.shape != target.array.shape:
+        raise ValueError(
+            f"{name}: input.shape={input.array.shape} and target.shape={target.array.shape} must be equal; "
+            f"expand or reshape one"
+        )
+
+
+def constant(name: str, label: str, value: Tensor | None, x: Tensor) -> Tensor | None:
+    """``value`` in x's type; it must not require a gradient, which the loss does not compute.
+
+    Raises:
+        TypeError: it is not a floating-point Tensor of x's type.
+        ValueError: it requires a gradient.
+    """
+    if value is not None:
+        require_same(name, "input", x, label, value)
+        refuse_gradient(name, label, value)
+    return value
+
+
+def refuse_gradient(name: str, label: str, value: Tensor) -> Tensor:
+    """``value``; it must not require a gradient, which the loss does not compute.
+
+    Raises:
+        ValueError: it requires a gradient.
+    """
+    if value.requires_grad:
+        raise ValueError(f"{name}: {label} requires a gradient, which this loss does not compute; use {label}.detach()")
+    return value
+
+
+def signs(name: str, target: Any, x: Tensor) -> Tensor:
+    """A target of 1 and -1 in x's type; integers and truth values are accepted.
+
+    Raises:
+        TypeError: it is not a Tensor, or floating-point of another type.
+    """
+    if isinstance(target, Tensor) and target.array.dtype.kind != "f":
+        return cast(target, x.array.dtype)
+    require_same(name, "input", x, "target", target)
+    return target
+
+
+def weighted(name: str, losses: Tensor, weight: Tensor, reduction: str) -> Tensor:
+    """The losses times the weight, which broadcasts to them, reduced.
+
+    Raises:
+        ValueError: the weight is larger than the losses, or does not broadcast to them.
+    """
+    require_tensor(name, weight, "weight")
+    shape = losses.array.shape
+    if broadcast_shape(name, shape, weight.array.shape) != shape:
+        raise ValueError(f"{name}: weight.shape={weight.array.shape} does not broadcast to input.shape={shape}")
+    return reduce(name, losses * weight, reduction)

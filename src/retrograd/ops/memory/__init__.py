@@ -1,1 +1,0 @@
-"""Devices, memory layouts and storages of tensors."""

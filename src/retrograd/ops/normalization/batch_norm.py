@@ -1,0 +1,238 @@
+"""Batch and instance normalisation of channels, by the statistics of the input or running ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.operator import interpreted, interpreters, operator
+from ...engine.tensor import Tensor, wrap
+from ...kernel_set import kernels
+from ..argument_checks import as_flag, require_float
+from ..pointwise.exponential import sqrt
+from ..shape.broadcasting import Sum
+from ..shape.shape import Reshape
+from .layer_norm import Gradients, GroupNorm, Norm, per_channel, require_channels
+
+__all__ = ["batch_norm", "instance_norm"]
+
+
+class BatchNorm(Norm):
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias with the mean and biased variance of each channel of x.
+
+    x (N, C, *I), weight (C,), bias (C,) -> y like x; mean (C,) and variance (C,) are added to the list ``statistics``.
+    Source: S. Ioffe, C. Szegedy, "Batch Normalization", 2015.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, statistics: list[np.ndarray]) -> Tensor:
+        y, mean, variance, inverse = kernels.batch_norm(x.array, weight.array, bias.array, eps)
+        ctx.save_for_backward(x, weight, mean, inverse)
+        N, C, *positions = x.array.shape
+        ctx.eps, ctx.centred, ctx.view, ctx.over = eps, True, (N, C, 1, math.prod(positions)), (0, 3)
+        statistics += mean, variance
+        return wrap(y)
+
+    @staticmethod
+    def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, *statistics: np.ndarray) -> Any:
+        """The gradients to x, weight and bias."""
+        return kernels.batch_norm_grad(g, x, weight, *statistics)
+
+
+class ChannelAffine(Function):
+    """y[:, c] = x[:, c] * scale[c] + shift[c]; x (N, C, *I), scale (C,), shift (C,)"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+        ctx.save_for_backward(x, scale)
+        return wrap(kernels.channel_affine(x.array, scale.array, shift.array))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (want_x, want_s, want_t), (x, scale) = ctx.needs_input_grad, ctx.saved_tensors
+        axes = _all_but_1(x)
+        gx = g * _per_channel(scale, x) if want_x else None
+        gscale = Sum.apply(g * x, axes, False) if want_s else None
+        gshift = Sum.apply(g, axes, False) if want_t else None
+        return gx, gscale, gshift
+
+
+class FixedScale(Function):
+    """Scale and shift with which ``ChannelAffine`` normalises by given statistics, all (C,):
+
+    scale = weight / sqrt(variance + eps), shift = bias - mean * scale
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, eps: float
+    ) -> tuple[Tensor, Tensor]:
+        scale, shift = kernels.fixed_scale(mean.array, variance.array, weight.array, bias.array, eps)
+        if any(ctx.needs_input_grad):
+            # running statistics may change before the backward sweep
+            statistics = (s if s.requires_grad else kernels.duplicate(s.array) for s in (mean, variance))
+            ctx.save_for_backward(weight, *statistics)
+        ctx.eps = eps
+        result = wrap(scale), wrap(shift)
+        if not any(ctx.needs_input_grad[:3]):
+            ctx.mark_non_differentiable(result[0])
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, gscale: Tensor, gshift: Tensor) -> Gradients:
+        want_m, want_v, want_w, want_b, _ = ctx.needs_input_grad
+        gb = gshift if want_b else None
+        if not (want_m or want_v or want_w):
+            return None, None, None, gb, None
+        weight, *statistics = ctx.saved_tensors
+        mean, variance = (s if isinstance(s, Tensor) else wrap(s) for s in statistics)
+        deviation = sqrt(variance + ctx.eps)
+        scale = weight / deviation
+        gscale = gscale - gshift * mean
+        gm = -gshift * scale if want_m else None
+        gv = gscale * scale / (variance + ctx.eps) * -0.5 if want_v else None
+        return gm, gv, gscale / deviation if want_w else None, gb, None
+
+
+def channel_affine(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """x * scale + shift per channel; the shapes must fit."""
+    return ChannelAffine.apply(x, scale, shift)
+
+
+def fixed_batch_norm(x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * weight + bias per channel; the shapes must fit."""
+    return ChannelAffine.apply(x, *FixedScale.apply(mean, variance, weight, bias, eps))
+
+
+@operator(records=(ChannelAffine, BatchNorm))
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel; input (N, C, *I), all others (C,)
+
+    In training, or without running statistics, mean and (biased) variance are those of input, and running statistics
+    are updated in place: r = (1 - momentum)*r + momentum*(mean or unbiased variance). An empty vector, which has no
+    channels, gives an empty vector.
+
+    Raises:
+        TypeError: the types differ or are not floating point.
+        ValueError: the shapes do not fit, a channel has only one element, or eps is negative, or 0 with the statistics
+            of input.
+    """
+    if interpreters and (seen := interpreted(batch_norm, locals())) is not None:
+        return seen
+    if training is not True and training is not False:
+        training = as_flag("batch_norm", "training", training)
+    if isinstance(input, Tensor) and input.array.shape == (0,):  # no channel, and nothing to normalize
+        require_float("batch_norm", input)
+        return input.clone()
+    own = training or running_mean is None
+    if eps < 0 or (own and eps == 0):
+        raise ValueError(f"batch_norm: eps={eps} must be {'above' if own else 'at least'} 0{' in training' * own}")
+    running = _running("batch_norm", input, running_mean, running_var)
+    weight, bias = per_channel("batch_norm", input, weight=weight, bias=bias)
+    if not training and running:
+        return fixed_batch_norm(input, *running, weight, bias, eps)
+    shape = input.array.shape
+    count = shape[0] * math.prod(shape[2:])
+    if count == 0:  # nothing to take statistics over, and nothing to normalise
+        return ChannelAffine.apply(input, weight, bias)
+    if count == 1:
+        raise ValueError(
+            f"batch_norm: each channel has 1 element to take statistics over, needs more than 1; "
+            f"input.shape={shape}; use a larger batch, or eval mode"
+        )
+    statistics: list[np.ndarray] = []
+    y: Tensor = BatchNorm.apply(input, weight, bias, eps, statistics)
+    if running:
+        mean, variance = statistics
+        follow(running, mean, variance, count, momentum)
+    return y
+
+
+@operator(records=(ChannelAffine, GroupNorm))
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel of each sample; input (N, C, *I), others (C,)
+
+    Mean and (biased) variance are those of input, or the running ones if ``use_input_stats`` is False. Otherwise
+    running statistics are updated in place with the means over the batch, as in ``batch_norm``.
+    Source: D. Ulyanov, A. Vedaldi, V. Lempitsky, "Instance Normalization", 2016 (arXiv:1607.08022).
+
+    Raises:
+        TypeError: the types differ or are not floating point.
+        ValueError: the shapes do not fit, a channel has one position, or the running statistics to use are missing.
+    """
+    if interpreters and (seen := interpreted(instance_norm, locals())) is not None:
+        return seen
+    running = _running("instance_norm", input, running_mean, running_var)
+    weight, bias = per_channel("instance_norm", input, weight=weight, bias=bias)
+    if use_input_stats is not True and not as_flag("instance_norm", "use_input_stats", use_input_stats):
+        if not running:
+            raise ValueError("instance_norm: use_input_stats=False needs running_mean and running_var")
+        return fixed_batch_norm(input, *running, weight, bias, eps)
+    shape = input.array.shape
+    count = math.prod(shape[2:])
+    if input.array.size == 0:  # nothing to take statistics over, and nothing to normalise
+        return ChannelAffine.apply(input, weight, bias)
+    if count == 1:
+        raise ValueError(
+            f"instance_norm: each channel has 1 position to take statistics over, needs more than 1; "
+            f"input.shape={shape}"
+        )
+    statistics: list[np.ndarray] = []
+    y: Tensor = GroupNorm.apply(input, weight, bias, eps, shape[1], statistics)
+    if running:
+        mean, inverse = statistics
+        follow(running, *kernels.instance_statistics(mean, inverse, eps), count, momentum)
+    return y
+
+
+def _running(name: str, x: Tensor, mean: Tensor | None, variance: Tensor | None) -> tuple[Tensor, Tensor] | None:
+    """The running statistics, checked with x; None if there are none."""
+    require_float(name, x)
+    shape = x.array.shape
+    if len(shape) < 2:
+        raise ValueError(f"{name}: input.shape={shape} needs at least 2 axes (batch, channels)")
+    if mean is None and variance is None:
+        return None
+    if mean is None or variance is None:
+        missing = "running_mean" if mean is None else "running_var"
+        raise ValueError(f"{name}: {missing} is missing; give both running statistics or neither")
+    require_channels(name, x, running_mean=mean, running_var=variance)
+    return mean, variance
+
+
+def follow(running: tuple[Tensor, Tensor], mean: np.ndarray, variance: np.ndarray, count: int, momentum: float) -> None:
+    """Update the running statistics; ``variance`` is the biased one of ``count`` elements."""
+    unbiased = kernels.scale(variance, count / (count - 1))
+    for statistic, value in zip(running, (mean, unbiased), strict=True):
+        away = kernels.sub(value, statistic.array)
+        kernels.accumulate(statistic.array, kernels.scale(away, momentum))
+
+
+def _all_but_1(x: Tensor) -> tuple[int, ...]:
+    return (0,) + tuple(range(2, x.array.ndim))
+
+
+def _per_channel(weight: Tensor, x: Tensor) -> Tensor:
+    """weight (C,) as (1, C, 1, ...), to broadcast against x."""
+    return Reshape.apply(weight, (1, weight.array.shape[0]) + (1,) * (x.array.ndim - 2))

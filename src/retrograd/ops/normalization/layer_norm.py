@@ -1,0 +1,400 @@
+"""Layer, RMS, group and local response normalization, and the base class of all norms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...arrays import any_below, full, zeros
+from ...engine.backward_rules import ruled
+from ...engine.function import Function
+from ...engine.grad_mode import is_grad_enabled
+from ...engine.operator import interpreted, interpreters, operator
+from ...engine.tensor import Tensor, wrap
+from ...formulas.normalization import input_grad, inverse_deviation, standardised
+from ...kernel_set import is_copy, kernels
+from ..argument_checks import as_real, is_number, require_float, require_number, require_same
+from ..pointwise.arithmetic import add, mul, sub
+from ..pointwise.exponential import exp, log, rsqrt
+from ..pointwise.rounding import floor_divide
+from ..product.matmul import matmul
+from ..reduce.norms import vector_norm_of
+from ..reduce.reduction import Mean, axes, mean
+from ..shape.broadcasting import Sum
+from ..shape.shape import Permute, Reshape, sizes
+
+__all__ = ["group_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
+
+
+# ---- Base class and helpers of the normalization operators ----------------------------------------------------------
+
+Gradients = tuple[Tensor | None, ...]
+Wanted = tuple[bool, bool, bool]  # the gradients to x, weight and bias
+
+
+class Norm(Function):
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias; arguments x, weight, bias and others.
+
+    forward saves x, weight and two arrays of statistics. ctx.view is x's shape as four axes, the middle two those of
+    weight and bias; ctx.over are the axes of the statistics. ``fused`` calls the kernel of the gradient. Without
+    ctx.centred the mean is 0.
+    """
+
+    gradient = "x: (h - mean(h) - z mean(h z)) / sqrt(variance + eps), h = g weight; weight: sum(g z); bias: sum(g)"
+
+    @classmethod
+    def backward(cls, ctx: Any, g: Tensor) -> Gradients:
+        """The fused gradient, or the composed one where it must be differentiable or need not reach x."""
+        wanted, (x, weight, *statistics) = ctx.needs_input_grad[:3], ctx.saved_tensors
+        rest = (None,) * (len(ctx.needs_input_grad) - 3)
+        if is_grad_enabled() or not wanted[0]:
+            return *norm_grad(g, x, weight, ctx.eps, ctx.view, ctx.over, ctx.centred, wanted), *rest
+        found = cls.fused(ctx, g.array, x.array, weight.array, *statistics)
+        return *[wrap(array) if want else None for array, want in zip(found, wanted, strict=True)], *rest
+
+    @staticmethod
+    def backward_with(text: Callable[..., Any]) -> Callable[..., Any] | None:
+        """The backward in which a changed copy of ``norm_grad`` replaces it; None if it is no such copy."""
+        if not is_copy(text, norm_grad):
+            return None
+
+        def backward(ctx: Any, g: Tensor) -> Any:
+            x, weight, *_ = ctx.saved_tensors
+            return text(g, x, weight, ctx.eps, ctx.view, ctx.over, ctx.centred, ctx.needs_input_grad[:3])
+
+        return backward
+
+    @staticmethod
+    def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, *statistics: np.ndarray) -> Any:
+        """The gradients to x, weight and bias."""
+        raise NotImplementedError
+
+
+def norm_grad(
+    g: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    eps: float,
+    view: tuple[int, int, int, int],
+    over: tuple[int, ...],
+    centred: bool = True,
+    wanted: Wanted = (True, True, True),
+) -> Gradients:
+    """The gradient to x, weight and bias composed of operators; the fused kernels must equal it.
+
+    With z = (x - mean) / sqrt(variance + eps) and h = g * weight:
+    gx = (h - mean(h) - z * mean(h * z)) / sqrt(variance + eps),  gw = sum(g * z),  gb = sum(g)
+    """
+    (want_x, want_w, want_b), outer, shape = wanted, (0, 3), weight.array.shape
+    g, given = Reshape.apply(g, view), x.array.shape
+    gb = Reshape.apply(Sum.apply(g, outer, False), shape) if want_b else None
+    if not want_x and not want_w:
+        return None, None, gb
+    x = Reshape.apply(x, view)
+    mean = Mean.apply(x, over, True) if centred else 0.0
+    away = x - mean
+    inverse = inverse_deviation(Mean.apply(away * away, over, True), eps)
+    z = standardised(x, mean, inverse)
+    gw = Reshape.apply(Sum.apply(g * z, outer, False), shape) if want_w else None
+    if not want_x:
+        return None, gw, gb
+    h = g * Reshape.apply(weight, (1, view[1], view[2], 1))
+    mean_h = Mean.apply(h, over, True) if centred else 0.0
+    return Reshape.apply(input_grad(h, z, inverse, mean_h, Mean.apply(h * z, over, True)), given), gw, gb
+
+
+def per_channel(name: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """weight and bias (C,) for x (N, C, ...), checked; ones and zeros where they are None."""
+    require_channels(name, x, weight=weight, bias=bias)
+    return or_constant(weight, x, x.array.shape[1:2], 1.0), or_constant(bias, x, x.array.shape[1:2], 0.0)
+
+
+def or_constant(given: Tensor | None, x: Tensor, shape: tuple[int, ...], number: float) -> Tensor:
+    """``given``, or a Tensor of x's type filled with ``number``."""
+    if given is None:
+        dtype = x.array.dtype
+        return wrap(full(shape, number, dtype, like=x.array) if number else zeros(shape, dtype, like=x.array))
+    return given
+
+
+def require_channels(name: str, x: Tensor, **given: Tensor | None) -> None:
+    """Refuse operands that are neither None nor (C,) in the type of x (N, C, ...).
+
+    Raises:
+        TypeError: the types differ.
+        ValueError: a shape does not fit.
+    """
+    shape = x.array.shape
+    for label, value in given.items():
+        if value is not None:
+            require_same(name, "input", x, label, value)
+            if value.array.shape != shape[1:2]:
+                raise ValueError(
+                    f"{name}: {label}.shape={value.array.shape}, needs ({shape[1]},), one per channel; "
+                    f"input.shape={shape}"
+                )
+
+
+# ---- Normalisation of each sample: layer, root-mean-square, group, instance and local response norm -----------------
+
+_SMALL = "whether norms are below eps"
+
+
+class LayerNorm(Norm):
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias over the last axes, those of weight and bias.
+
+    Without ``centred`` the mean is 0. Without ``affine`` weight and bias stand for 1 and 0 and get no gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, centred: bool, affine: bool) -> Tensor:
+        y, *statistics = kernels.layer_norm(x.array, weight.array, bias.array, eps, centred)
+        ctx.save_for_backward(x, weight, *statistics)
+        rows = math.prod(x.array.shape[: x.array.ndim - weight.array.ndim])
+        ctx.eps, ctx.centred, ctx.view, ctx.over = eps, centred, (rows, 1, weight.array.size, 1), (2, 3)
+        ctx.affine = affine
+        return wrap(y)
+
+    @staticmethod
+    def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, *statistics: np.ndarray) -> Any:
+        """The gradients to x, weight and bias."""
+        affine = ctx.affine and any(ctx.needs_input_grad[1:3])
+        mean, inverse = statistics
+        return kernels.layer_norm_grad(g, x, weight, mean, inverse, ctx.centred, affine)
+
+
+class GroupNorm(Norm):
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias per sample and group of channels.
+
+    x (N, C, *I), weight, bias (C,) -> y like x; mean and inverse deviation (N, groups) are added to ``statistics``.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, groups: int, statistics: list[np.ndarray]
+    ) -> Tensor:
+        y, *found = kernels.group_norm(x.array, groups, weight.array, bias.array, eps)
+        ctx.save_for_backward(x, weight, *found)
+        N, C, *positions = x.array.shape
+        ctx.eps, ctx.centred, ctx.view, ctx.over = eps, True, (N, groups, C // groups, math.prod(positions)), (2, 3)
+        statistics += found
+        return wrap(y)
+
+    @staticmethod
+    def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, *statistics: np.ndarray) -> Any:
+        """The gradients to x, weight and bias."""
+        return kernels.group_norm_grad(g, x, ctx.view[1], weight, *statistics)
+
+
+class Unit(Function):
+    """y = x / size with size = max(norm, eps), the 2-norm over ``axes``; returns both.
+
+    gx = (g - y * sum(g * y)) / size + gsize * y, and g / eps where the norm is below eps.
+    """
+
+    gradient = "x: (g - y sum(g y)) / size where the norm exceeds eps, g / eps elsewhere"
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
+        norm = kernels.norm(x.array, 2, axes, True)
+        size = wrap(kernels.clamp(norm, eps, math.inf))
+        y = wrap(kernels.div(x.array, size.array))
+        ctx.save_for_backward(y, size, norm)
+        ctx.axes, ctx.eps = axes, eps
+        ctx.set_materialize_grads(False)
+        return y, size
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, gsize: Tensor | None) -> Gradients:
+        y, size, norm = ctx.saved_tensors
+        along = Sum.apply(g * y, ctx.axes, True)
+        if gsize is not None:
+            along = along - gsize * size
+        if any_below(norm, ctx.eps, _SMALL):
+            along = along * wrap(kernels.clamp_parts(norm, ctx.eps)[0])
+        return (g - y * along) / size, None, None
+
+
+@operator(records=LayerNorm, dtypes="hf")
+def layer_norm(
+    input: Tensor,
+    normalized_shape: int | tuple[int, ...] | list[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias, the statistics of each sample over its last axes.
+
+    input (*M, *L), normalized_shape L, weight and bias (*L) -> (*M, *L). The variance is the biased one.
+    Source: J. Ba, J. Kiros, G. Hinton, "Layer Normalization", 2016 (arXiv:1607.06450).
+
+    Raises:
+        TypeError: the types differ or are not floating point.
+        ValueError: the shapes do not fit.
+    """
+    if interpreters and (seen := interpreted(layer_norm, locals())) is not None:
+        return seen
+    return _last_axes("layer_norm", input, normalized_shape, weight, bias, eps, True)
+
+
+@operator(records=LayerNorm)
+def rms_norm(
+    input: Tensor,
+    normalized_shape: int | tuple[int, ...] | list[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """y = x / sqrt(mean(x^2) + eps) * weight, the mean of each sample over its last axes.
+
+    input (*M, *L), normalized_shape L, weight (*L) -> (*M, *L). eps None is the smallest step above 1 of input's type.
+    Source: B. Zhang, R. Sennrich, "Root Mean Square Layer Normalization", 2019 (arXiv:1910.07467).
+
+    Raises: as ``layer_norm``.
+    """
+    if interpreters and (seen := interpreted(rms_norm, locals())) is not None:
+        return seen
+    require_float("rms_norm", input)
+    if eps is None:
+        eps = float(np.finfo(input.array.dtype).eps)
+    return _last_axes("rms_norm", input, normalized_shape, weight, None, eps, False)
+
+
+@operator(records=GroupNorm)
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias, the statistics of each sample over groups of channels.
+
+    input (N, C, *I), weight and bias (C,) per channel -> (N, C, *I). The variance is the biased one.
+    Source: Y. Wu, K. He, "Group Normalization", 2018 (arXiv:1803.08494).
+
+    Raises:
+        TypeError: the types differ or are not floating point.
+        ValueError: the shapes do not fit, or one sample has groups of one element.
+    """
+    if interpreters and (seen := interpreted(group_norm, locals())) is not None:
+        return seen
+    require_float("group_norm", input)
+    shape = input.array.shape
+    if len(shape) < 2:
+        raise ValueError(f"group_norm: input.shape={shape} needs at least 2 axes (batch, channels)")
+    whole = isinstance(num_groups, (int, np.integer)) and not isinstance(num_groups, bool)
+    if not whole or num_groups < 1 or shape[1] % num_groups:
+        raise ValueError(
+            f"group_norm: num_groups={num_groups!r} must be an int that divides the {shape[1]} channels of "
+            f"input.shape={shape}"
+        )
+    if math.prod(shape) == num_groups:  # as PyTorch, which accepts groups of one element in larger inputs
+        raise ValueError(
+            f"group_norm: each of {num_groups} groups of input.shape={shape} has 1 element to take statistics over, "
+            f"needs more than 1"
+        )
+    weight, bias = per_channel("group_norm", input, weight=weight, bias=bias)
+    y: Tensor = GroupNorm.apply(input, weight, bias, eps, num_groups, [])
+    return y
+
+
+@operator(records=Unit)
+def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Tensor:
+    """input / max(norm, eps), the p-norm along axis ``dim`` (or several).
+
+    Raises:
+        TypeError: input is not a floating-point Tensor.
+        ValueError: p is not a number, or an axis is named twice.
+        IndexError: input has no such axis.
+    """
+    if interpreters and (seen := interpreted(normalize, locals())) is not None:
+        return seen
+    over = axes("normalize", dim, getattr(input, "ndim", 0))
+    if p == 2 and is_number(p):
+        require_float("normalize", input)
+        y: Tensor = Unit.apply(input, over, eps)[0]
+        return y
+    norm = vector_norm_of("normalize", input, p, over, True, None)
+    if any_below(norm.array, eps, _SMALL):
+        kept, added = kernels.clamp_parts(norm.array, eps)
+        norm = norm * wrap(kept) + wrap(added)
+    return input / norm
+
+
+@operator
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """y = x / (k + alpha/size * sum x^2)^beta, the sum over the ``size`` channels around each one.
+
+    input (N, C, *I) -> (N, C, *I). With an even size there is one channel more before than after. Missing channels
+    count as 0.
+    Source: A. Krizhevsky, I. Sutskever, G. Hinton, "ImageNet classification with deep convolutional neural networks",
+    2012, section 3.3.
+
+    Raises:
+        TypeError: input is not a Tensor of numbers.
+        ValueError: size is below 1, or input has fewer than 3 axes.
+    """
+    if interpreters and (seen := interpreted(local_response_norm, locals())) is not None:
+        return seen
+    require_number("local_response_norm", input)
+    if input.array.dtype != np.int64:
+        require_float("local_response_norm", input)
+    shape = input.array.shape
+    if len(shape) < 3:
+        raise ValueError(f"local_response_norm: input.shape={shape} needs at least 3 axes (batch, channels, positions)")
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+        raise ValueError(f"local_response_norm: size={size!r} must be an int of at least 1")
+    alpha, beta, k = (
+        as_real("local_response_norm", label, number) for label, number in (("alpha", alpha), ("beta", beta), ("k", k))
+    )
+    # a sum over adjacent channels is a product with a band matrix
+    last = (0, *range(2, len(shape)), 1)
+    x = Permute.apply(input, last)
+    if input.array.dtype.kind == "f":
+        shares = matmul(x * x, wrap(kernels.channel_band(input.array, size, alpha / size)))
+    else:  # the means of integers are integers
+        band = wrap(kernels.channel_band(input.array, size, 1))
+        shares = floor_divide(matmul(x * x, band), size) * alpha
+    y = x * exp(log(shares + k) * -beta)
+    return Permute.apply(y, (0, len(shape) - 1, *range(1, len(shape) - 1)))
+
+
+def _last_axes(
+    name: str, x: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool
+) -> Tensor:
+    if not isinstance(x, Tensor) or x.array.dtype.kind != "f":
+        require_float(name, x)
+    extents = sizes(name, "normalized_shape", (normalized_shape,))
+    shape, dtype = x.array.shape, x.array.dtype
+    if not extents or shape[-len(extents) :] != extents:
+        raise ValueError(
+            f"{name}: normalized_shape={extents} must be the last extents of input.shape={shape}, at least one of them"
+        )
+    for value in (weight, bias):
+        if value is not None and (
+            not isinstance(value, Tensor) or value.array.dtype is not dtype or value.array.shape != extents
+        ):
+            _require_shape(name, x, extents, weight=weight, bias=bias)
+    if type(eps) is not float and not is_number(eps):
+        raise TypeError(f"{name}: eps={eps!r} must be a number")
+    if interpreters and ruled(mean, rsqrt, sub, mul, add):
+        return _composed(x, len(extents), weight, bias, eps, centred)
+    affine = weight is not None or bias is not None
+    weight, bias = or_constant(weight, x, extents, 1.0), or_constant(bias, x, extents, 0.0)
+    return LayerNorm.apply(x, weight, bias, eps, centred, affine)
+
+
+def _composed(x: Tensor, ndim: int, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool) -> Tensor:
+    """``layer_norm`` or ``rms_norm``, composed of operators; ``LayerNorm`` must equal it."""
+    over = tuple(range(-ndim, 0))
+    away = x - mean(x, over, True) if centred else x
+    y = away * rsqrt(mean(away * away, over, True) + eps)
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
+def _require_shape(name: str, x: Tensor, extents: tuple[int, ...], **given: Tensor | None) -> None:
+    for label, value in given.items():
+        if value is not None:
+            require_same(name, "input", x, label, value)
+            if value.array.shape != extents:
+                raise ValueError(f"{name}: {label}.shape={value.array.shape} must be normalized_shape={extents}")

@@ -1,1 +1,0 @@
-"""Pooling, unpooling and resampling of images."""

@@ -1,1 +1,0 @@
-"""Sparse matrices of values that may require gradients."""

@@ -1,0 +1,358 @@
+"""Constructors of tensors of a given type: `FloatTensor`, `x.new_zeros`, and tensors over foreign memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+
+import numpy as np
+
+from .. import arrays
+from ..engine.call_site import warn_user
+from ..engine.dtype import as_allowed_array
+from ..engine.operator import interpreted, interpreters, operator
+from ..engine.tensor import Size, Tensor, wrap
+from ..kernel_set import kernels
+from .argument_checks import TOO_LONG, as_count, as_counts
+from .creation import beside, empty, from_numpy, full, ones, plain, tensor, zeros
+from .device import Options, as_any_device, check_options
+from .dtypes.conversion import TENSOR_TYPES, on_device
+from .dtypes.dtype import as_dtype, converted
+
+__all__ = [
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
+    "empty_strided",
+    "from_dlpack",
+    "frombuffer",
+    "range",
+    "scalar_tensor",
+]
+
+
+# ---- PyTorch's older constructors: `FloatTensor(2, 3)`, `LongTensor([1, 2])` and their like -------------------------
+
+
+class _Kind(type):
+    """The class of these classes: a call of one makes a Tensor, and tensors of its type are its instances."""
+
+    dtype: np.dtype[Any]
+
+    def __new__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> _Kind:
+        kind = super().__new__(cls, name, bases, members)
+        if name in TENSOR_TYPES:
+            kind.dtype = TENSOR_TYPES[name]
+            kind.__doc__ = _DOC.format(kind.dtype)
+        return kind
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor) and instance.array.dtype is cls.dtype
+
+    def __call__(cls, *data: Any, device: Any = None) -> Tensor:
+        return made(cls.__name__, cls.dtype, data, device)
+
+
+def made(name: str, dtype: np.dtype[Any], data: tuple[Any, ...], device: Any) -> Tensor:
+    """A Tensor of ``dtype`` from extents, or one sequence, array or Tensor; messages begin with ``name``."""
+    found = _from(name, dtype, data)
+    return found if device is None else on_device(found, as_any_device(name, device))
+
+
+def _from(name: str, dtype: np.dtype[Any], data: tuple[Any, ...]) -> Tensor:
+    if not data:
+        return wrap(arrays.empty(0, dtype))
+    if len(data) > 1 or isinstance(data[0], (int, np.integer, Size)):
+        return zeros(*data, dtype=dtype)
+    if isinstance(data[0], Tensor):
+        if data[0].array.dtype is not dtype:
+            raise TypeError(f"{name}: data is {data[0].array.dtype}; convert it with .to(retrograd.{dtype})")
+        return data[0].view_as(data[0])
+    if isinstance(data[0], np.ndarray):
+        return wrap(converted(as_allowed_array(data[0], None), dtype))
+    if isinstance(data[0], str) or not hasattr(data[0], "__len__"):
+        raise TypeError(f"{name}: data is {type(data[0]).__name__}, needs ints, a sequence, an array or a Tensor")
+    return wrap(as_allowed_array(data[0], dtype))
+
+
+_DOC = """A Tensor of {}: zeros of the extents given, or a copy of a sequence or an array.
+
+A Tensor of this type is returned as another one of the same memory and history.
+
+    Raises:
+        TypeError: data is neither, or a Tensor of another type.
+        ValueError: an extent is negative, or a number does not fit.
+"""
+
+if TYPE_CHECKING:
+
+    class _Typed(Tensor):
+        dtype: ClassVar[np.dtype[Any]]
+
+        def __init__(self, *data: Any, device: Any = None) -> None: ...
+
+else:
+
+    class _Typed(metaclass=_Kind):
+        pass
+
+
+class BoolTensor(_Typed): ...
+
+
+class ByteTensor(_Typed): ...
+
+
+class CharTensor(_Typed): ...
+
+
+class DoubleTensor(_Typed): ...
+
+
+class FloatTensor(_Typed): ...
+
+
+class HalfTensor(_Typed): ...
+
+
+class IntTensor(_Typed): ...
+
+
+class LongTensor(_Typed): ...
+
+
+class ShortTensor(_Typed): ...
+
+
+# ---- New tensors of the type of a given one, as methods: `x.new_zeros(2, 3)`, `x.new_tensor([1, 2])` ----------------
+
+
+@operator(by_shape=True, methods="new", dtypes="bihf")
+def new(input: Tensor, *data: Any, device: Any = None) -> Tensor:
+    """A tensor of input's type from extents, a sequence, an array or a Tensor, as ``retrograd.FloatTensor`` makes."""
+    if interpreters and (seen := interpreted(new, locals())) is not None:
+        return seen
+    return beside(made("new", input.array.dtype, data, device), input, device)
+
+
+@operator(by_shape=True, methods="new_tensor", dtypes="bihf")
+def new_tensor(
+    input: Tensor, data: Any, *, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+) -> Tensor:
+    """``retrograd.tensor(data)`` in input's type, or ``dtype``."""
+    if interpreters and (seen := interpreted(new_tensor, locals())) is not None:
+        return seen
+    check_options("new_tensor", options)
+    return beside(tensor(data, dtype or input.array.dtype, requires_grad), input, options.get("device"))
+
+
+@operator(by_shape=True, methods="new_zeros", dtypes="bihf")
+def new_zeros(
+    input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+) -> Tensor:
+    """Zeros of shape ``size`` in input's type, or ``dtype``."""
+    if interpreters and (seen := interpreted(new_zeros, locals())) is not None:
+        return seen
+    found = zeros(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
+    return beside(found, input, options.get("device"))
+
+
+@operator(by_shape=True, methods="new_ones", dtypes="bihf")
+def new_ones(
+    input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+) -> Tensor:
+    """Ones of shape ``size`` in input's type, or ``dtype``."""
+    if interpreters and (seen := interpreted(new_ones, locals())) is not None:
+        return seen
+    found = ones(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
+    return beside(found, input, options.get("device"))
+
+
+@operator(by_shape=True, methods="new_empty", dtypes="bihf")
+def new_empty(
+    input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+) -> Tensor:
+    """A tensor of shape ``size`` in input's type, or ``dtype``, uninitialized."""
+    if interpreters and (seen := interpreted(new_empty, locals())) is not None:
+        return seen
+    found = empty(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
+    return beside(found, input, options.get("device"))
+
+
+@operator(by_shape=True, methods="new_full", dtypes="bihf")
+def new_full(
+    input: Tensor,
+    size: int | Sequence[int],
+    fill_value: float,
+    *,
+    dtype: Any = None,
+    requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:
+    """One number in shape ``size`` and input's type, or ``dtype``."""
+    if interpreters and (seen := interpreted(new_full, locals())) is not None:
+        return seen
+    return beside(
+        full(size, fill_value, dtype or input.array.dtype, requires_grad, **options), input, options.get("device")
+    )
+
+
+@operator(by_shape=True, methods="new_empty_strided", dtypes="bihf")
+def new_empty_strided(
+    input: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    dtype: Any = None,
+    requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:
+    """``retrograd.empty_strided`` in input's type, or ``dtype``."""
+    if interpreters and (seen := interpreted(new_empty_strided, locals())) is not None:
+        return seen
+    kind = dtype or input.array.dtype
+    return beside(
+        empty_strided(size, stride, dtype=kind, requires_grad=requires_grad, **options), input, options.get("device")
+    )
+
+
+@operator(by_shape=True, dtypes="")
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: Any = None,
+    requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:
+    """An uninitialized tensor of shape ``size`` with ``stride[i]`` elements between neighbours along axis i.
+
+    Raises:
+        ValueError: a number is negative, or there are not as many strides as extents.
+    """
+    if interpreters and (seen := interpreted(empty_strided, locals())) is not None:
+        return seen
+    check_options("empty_strided", options)
+    extents = as_counts("empty_strided", "size", size).tolist()
+    steps = as_counts("empty_strided", "stride", stride).tolist()
+    if len(steps) != len(extents) or min((*extents, *steps), default=0) < 0:
+        raise ValueError(f"empty_strided: size={size} and stride={stride} must be as many numbers of at least 0 each")
+    kind = as_dtype(dtype, default=True)
+    count = 1 + sum((extent - 1) * step for extent, step in zip(extents, steps, strict=True)) if all(extents) else 0
+    if count >= TOO_LONG:
+        raise ValueError(f"empty_strided: size={size} and stride={stride} reach further than any memory")
+    array = arrays.as_strided(arrays.empty(count, kind), extents, [step * kind.itemsize for step in steps])
+    return Tensor(array, requires_grad, device=options.get("device"))
+
+
+@operator(by_shape=True, dtypes="")
+def scalar_tensor(s: float, *, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]) -> Tensor:
+    """A tensor without axes of one number, of the default type if ``dtype`` is None."""
+    if interpreters and (seen := interpreted(scalar_tensor, locals())) is not None:
+        return seen
+    return full((), s, as_dtype(dtype, default=True), requires_grad, **options)
+
+
+@operator(by_shape=True, dtypes="")
+def range(
+    start: float = 0,
+    end: Any = None,
+    step: float = 1,
+    *,
+    dtype: Any = None,
+    requires_grad: bool = False,
+    **options: Unpack[Options],
+) -> Tensor:
+    """start, start + step, ... up to and including ``end``; PyTorch recommends ``arange``, which leaves it out.
+
+    Of the default type if ``dtype`` is None.
+
+    Raises:
+        ValueError: as ``arange``.
+    """
+    if interpreters and (seen := interpreted(range, locals())) is not None:
+        return seen
+    warn_user(
+        "range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use arange, which produces values in [start, end)."
+    )
+    start, end = (0, start) if end is None else (start, end)
+    check_options("range", options)
+    start, end, step = (
+        plain("range", label, number) for label, number in (("start", start), ("end", end), ("step", step))
+    )
+    if step == 0 or (end - start) * step < 0:
+        raise ValueError(f"range: step={step} does not lead from start={start} to end={end}")
+    if not (end - start) / step < TOO_LONG:
+        raise ValueError(f"range: from start={start} to end={end} by step={step} is too long for any memory")
+    count = int((end - start) / step) + 1
+    kind = as_dtype(dtype, default=True)
+    return tensor(kernels.progression(start, step, count), kind, requires_grad, options.get("device"))
+
+
+@operator(by_shape=True, dtypes="")
+def from_dlpack(ext_tensor: Any) -> Tensor:
+    """A tensor of the memory of another library's array, by the DLPack protocol.
+
+    Raises:
+        TypeError: it does not have the protocol, or its elements are not of a type that a Tensor can hold, or not on
+            the CPU.
+        BufferError: the other library refuses, as PyTorch does for a tensor that requires a gradient.
+    """
+    if interpreters and (seen := interpreted(from_dlpack, locals())) is not None:
+        return seen
+    if not hasattr(ext_tensor, "__dlpack__"):
+        raise TypeError(
+            f"from_dlpack: ext_tensor is {type(ext_tensor).__name__}, which does not have the protocol (__dlpack__); "
+            "retrograd.tensor(x) takes other data"
+        )
+    if isinstance(ext_tensor, Tensor):
+        return from_numpy(ext_tensor.numpy())
+    try:
+        array = arrays.from_dlpack(ext_tensor)
+    except BufferError as error:
+        raise BufferError(f"from_dlpack: the array cannot be shared: {error}; copy it with tensor()") from None
+    except RuntimeError as error:
+        raise TypeError(
+            f"from_dlpack: NumPy cannot show the elements of ext_tensor, a {type(ext_tensor).__name__}: {error} It "
+            "takes numbers of its own types on the CPU; convert it first"
+        ) from None
+    return from_numpy(array)
+
+
+@operator(by_shape=True, dtypes="")
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """The bytes of an object such as bytes or a bytearray as a vector of ``dtype``, whose memory it shares.
+
+    count: how many elements; -1 is all. offset: bytes to leave out at the start.
+
+    Raises:
+        TypeError: ``buffer`` is not such an object.
+        ValueError: the buffer is too short, or its length is no multiple of an element's.
+    """
+    if interpreters and (seen := interpreted(frombuffer, locals())) is not None:
+        return seen
+    kind = as_dtype(dtype)
+    try:
+        with memoryview(buffer) as view:
+            length = view.nbytes
+    except TypeError:
+        raise TypeError(
+            f"frombuffer: buffer is {type(buffer).__name__}, needs bytes, a bytearray or another object with a buffer"
+        ) from None
+    offset, count = as_count("frombuffer", "offset", offset, 0), as_count("frombuffer", "count", count, -1)
+    if not length:
+        raise ValueError("frombuffer: buffer is empty; pass at least one byte")
+    rest = length - offset
+    if rest < 0 or (rest % kind.itemsize if count == -1 else count * kind.itemsize > rest):
+        raise ValueError(
+            f"frombuffer: buffer has {length} bytes, of which offset={offset} are left out and count={count} elements "
+            f"of {kind.itemsize} bytes are to be read (-1: all); they must fit exactly, or count must be smaller"
+        )
+    array = arrays.from_buffer(buffer, kind, count, offset)
+    return Tensor(array, requires_grad)
