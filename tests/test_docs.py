@@ -21,11 +21,12 @@ WRITTEN = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob("*.md")
 
 
 def _pages() -> ModuleType:
-    sys.path.insert(0, str(DOCS))  # as conf.py does
+    before = sys.path.copy()
+    sys.path[:0] = [str(DOCS), str(DOCS.parent)]  # as conf.py does
     try:
         return importlib.import_module("pages")
     finally:
-        sys.path.remove(str(DOCS))
+        sys.path[:] = before
 
 
 pages = _pages()
@@ -77,9 +78,9 @@ def test_what_a_written_page_includes_exists(page: str) -> None:
         assert re.search(rf"^(class|def) {name}\(", source, re.MULTILINE)
 
 
-def test_tables_are_those_of_the_last_benchmark() -> None:
-    """A page cannot differ from RESULTS.md: it names groups of rows, which a suite must have."""
-    results = (DOCS.parent / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+def test_quoted_tables_are_those_of_the_last_benchmark() -> None:
+    """Every page that quotes results names groups that a suite has, and gets their tables."""
+    tables = pages.report.tables(pages.report.read(DOCS.parent / "benchmarks")[1])
     suites = "".join(path.read_text(encoding="utf-8") for path in (DOCS.parent / "benchmarks/suites").glob("*.py"))
     seen: set[str] = set()
     for page in WRITTEN:
@@ -88,10 +89,17 @@ def test_tables_are_those_of_the_last_benchmark() -> None:
         seen |= groups
         whole = pages.quoted(text)
         assert "<!-- results" not in whole and all(f'"{group}"' in suites for group in groups)
-        for group in groups & set(re.findall(r"^## (.+)$", results, re.MULTILINE)):
-            rows = results.partition(f"\n## {group}\n")[2].partition("\n## ")[0].strip().splitlines()
-            assert len(rows) > 2 and "\n".join(rows) in whole
+        for group in groups & set(tables):
+            assert tables[group].count("\n") > 1 and tables[group] in whole
     assert seen >= set(re.findall(r'"((?:recurrent|[^"]* recurrent) \w+)"', suites)), "quote them in docs/recurrent.md"
+
+
+def test_the_page_of_benchmarks_has_every_row() -> None:
+    text = pages.quoted((DOCS / "benchmarks.md").read_text(encoding="utf-8"))
+    _, results, _ = pages.report.read(DOCS.parent / "benchmarks")
+    rows = [result for result in results if not result.level]
+    assert len(re.findall(r"^\| (?!row \|)", text, re.MULTILINE)) == len(rows) > 1000
+    assert all(f"\n## {group}\n" in text for group in {result.group for result in rows})
 
 
 def test_a_block_behind_an_included_one_runs() -> None:
