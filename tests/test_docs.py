@@ -1,10 +1,11 @@
-"""The pages of docs/, without Sphinx: what is public stands on one, has an example, and all their code runs."""
+"""The pages of docs/, without Sphinx: public operators have a page with examples, and the code of all pages runs."""
 
 from __future__ import annotations
 
 import functools
 import importlib
 import re
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +16,7 @@ import retrograd
 from retrograd.autograd import Function
 from retrograd.engine.operator import OPERATORS
 from retrograd.torch_api.missing import pytorch_names
+from shown_commands import RETROGRAD, blocks, check, commands, last_of_each_chain, needs_mpi, run
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 WRITTEN = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob("*.md"))
@@ -70,12 +72,43 @@ def test_a_written_page_runs(page: str) -> None:
     assert not faults, "\n".join(faults)
 
 
+SHOWN = {page: commands((DOCS / page).read_text(encoding="utf-8")) for page in WRITTEN}
+
+
+@pytest.mark.parametrize(
+    ("page", "command"), [(page, command) for page in WRITTEN for command in last_of_each_chain(SHOWN[page])]
+)
+def test_a_command_runs(page: str, command: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if needs_mpi(command):
+        request.getfixturevalue("mpi")
+    check(command, SHOWN[page], tmp_path)
+
+
+@pytest.mark.usefixtures("mpi")
+def test_several_processes_print_the_same(tmp_path: Path) -> None:
+    """The program of distributed.md, by its command and by itself, prints every digit of two numbers."""
+    page = (DOCS / "distributed.md").read_text(encoding="utf-8")
+    (command,) = (shlex.split(line, comments=True) for line in commands(page) if line.startswith("retrograd launch"))
+    (program,) = (text for kind, text in blocks(page) if kind == "python")
+    (tmp_path / command[-1]).write_text(program, encoding="utf-8")
+    alone = run([sys.executable, command[-1]], tmp_path)
+    assert re.fullmatch(r"loss \d\.\d{8,}, a weight -?\d\.\d{8,}\S*\n", alone), alone
+    assert run([*RETROGRAD, *command[1:]], tmp_path) == alone
+
+
 @pytest.mark.parametrize("page", WRITTEN)
 def test_what_a_written_page_includes_exists(page: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
     for file, name in re.findall(r"literalinclude\} (\S+)\n:pyobject: (\w+)", text):
         source = (DOCS / file).resolve().read_text(encoding="utf-8")
         assert re.search(rf"^(class|def) {name}\(", source, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", WRITTEN)
+def test_links_of_a_written_page_lead_to_files(page: str) -> None:
+    """In the repository too, without a build; pages of operators exist only in a build."""
+    links = re.findall(r"\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)", (DOCS / page).read_text(encoding="utf-8"))
+    assert all((DOCS / link).is_file() for link in links if not link.startswith("operators/"))
 
 
 def test_quoted_tables_are_those_of_the_last_benchmark() -> None:
