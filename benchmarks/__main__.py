@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: run the suites, print each row as it is measured, write the table."""
+"""``python -m benchmarks``: run the suites, print each row as it is measured, write the results and their summary."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def main() -> int:
                 failures.append(f"{suite}, {threads} threads" if threads else suite)
                 print(f"{failures[-1]}: stopped by an error", file=sys.stderr)
                 traceback.print_exc()
-    print(f"\n{report.summary(results)}\n{time.perf_counter() - start:.0f} s")
+    print(f"\n{report.targets(results)}\n{time.perf_counter() - start:.0f} s")
     folder = arguments.output
     if folder is None and not arguments.quick and (arguments.keep or not arguments.only):
         folder = picture.HERE

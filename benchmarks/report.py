@@ -1,8 +1,9 @@
-"""The results as JSON, as a table for the terminal and as RESULTS.md."""
+"""Writes results as JSON, as lines for the terminal, as the summary RESULTS.md, and as tables for the documentation."""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
@@ -14,22 +15,22 @@ from retrograd._files.atomic import write_atomically
 
 from .harness import Result, is_ours
 
-_HEAD = """# Results of `make bench`
+_OVERVIEW = """# Results of `make bench`
 
-retrograd and PyTorch do the same work on the same arrays with the same number of threads. Each library has a process
-of its own (rows of `distributed`: two), and the processes take turns, block by block: while one measures, the other is
-stopped, so that its threads, which spin for milliseconds after a call, take no time from the one that is measured.
-**ratio** is PyTorch's figure in its best way (named in the row) divided by ours: above 1, retrograd is better. It is
-the median over all rounds; **spread** is their middle half. A time is the median of all rounds.
-PyTorch's ways are contiguous arrays, channels-last arrays and torch.compile (in the suites of many operators only with
-`--compile all`); the target of a LeNet training step is against eager, and the other ways inform. A way whose name
-begins with "retrograd" is another way of ours. Rows of memory and of whole processes name their own unit. Rows of
-errors have, instead of a time, the root mean square of the errors of float32 results, divided by that of the exact
-results.
-Columns that begin with **AVX2** are of a run in which both sides were restricted to AVX2 instructions (`--level avx2`),
-as on the processors that most people have. onnxruntime cannot be restricted.
+retrograd and PyTorch do the same work on the same arrays with the same number of threads, each in its own process, and
+the processes take turns: while one measures, the other is stopped. A **ratio** says how many times as good retrograd's
+figure is as PyTorch's in its best way, or as that of another opponent if the table names one: above 1, retrograd is
+better. The table has, for each group, the geometric mean of the ratios, the number of rows **behind** (ratio below 1),
+and the worst row.
+
+`results.json` has every row. [docs/benchmarks.md](../docs/benchmarks.md) describes the method and the columns, and
+`make docs` builds it into a page that shows every row.
 """
 
+_OVERVIEW_COLUMNS = (
+    *("group", "compared", "threads", "rows", "geometric mean", "mean with AVX2", "behind", "worst ratio", "worst row"),
+)
+_COMPARED = {"s": "time", "rms": "rounding error", "MiB": "memory", "samples/s": "throughput", "times": "speedup"}
 
 _COLUMNS = ("row", "threads", "retrograd", "PyTorch", "its way", "ratio", "spread", "target", "")
 _LEVEL_COLUMNS = {"retrograd": 2, "PyTorch": 3, "its way": 4, "ratio": 5, "spread": 6}  # which of the cells
@@ -60,31 +61,103 @@ def save(folder: Path, machine: dict[str, str], results: Sequence[Result], failu
 
 def write(folder: Path) -> None:
     """Write RESULTS.md from the results.json in ``folder``."""
-    content = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    results = [Result(**row) for row in content["results"]]
-    text = markdown(content["machine"], results, content["failures"])
+    text = overview(*read(folder))
     write_atomically(folder / "RESULTS.md", methodcaller("write", text.encode()))
 
 
-def markdown(machine: dict[str, str], results: Sequence[Result], failures: Sequence[str]) -> str:
-    lines = [_HEAD]
-    lines += [f"- {name}: {value}" for name, value in machine.items() if value]
-    lines += ["", summary(results)]
-    lines += [f"\n**Stopped by an error, with the rows after it: {failure}.**" for failure in failures]
+def read(folder: Path) -> tuple[dict[str, str], list[Result], list[str]]:
+    """Return the machine, the rows and the failures of the results.json in ``folder``."""
+    content = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    return content["machine"], [Result(**row) for row in content["results"]], content["failures"]
+
+
+# ---------------------------------------------------------------- the summary of one page
+
+
+def overview(machine: dict[str, str], results: Sequence[Result], failures: Sequence[str]) -> str:
+    """The text of RESULTS.md: the machine, the number of rows that reach their targets, and a line for each group.
+
+    Groups with the same name before a colon share a line, if they have the same opponent.
+    """
+    plain = [result for result in results if not result.level]
+    reached, judged = _reached(results)
+    lines = [_OVERVIEW, *_facts(machine, failures), "", f"{reached} of {judged} rows with a target reach it."]
+    if earlier := [result for result in plain if result.earlier]:
+        others = sorted({result.processor for result in earlier if result.processor})
+        on = f", on {', '.join(others)}" if others else ""
+        lines[-1] += f" {len(earlier):,} of the {len(plain):,} rows are from earlier runs{on}."
+    lines += ["", f"| {' | '.join(_OVERVIEW_COLUMNS)} |", "|---" * len(_OVERVIEW_COLUMNS) + "|"]
+    levels = {(result.group, result.name, result.threads): result for result in results if result.level}
+    groups: dict[tuple[str, str], list[Result]] = defaultdict(list)
+    for result in plain:
+        if result.ratio and result.best:  # a row without an opponent is a mean of other rows
+            groups[_compared(result), result.group.partition(":")[0]].append(result)
+    kinds = list(dict.fromkeys(compared for compared, _ in groups))
+    kinds.sort(key=lambda compared: (compared != "time", not compared.startswith("time"), compared))
+    for (compared, group), rows in sorted(groups.items(), key=lambda each: (kinds.index(each[0][0]), -_gain(each[1]))):
+        worst = min(rows, key=lambda result: result.ratio or 0.0)
+        restricted = [levels[key] for result in rows if (key := (result.group, result.name, result.threads)) in levels]
+        cells = (
+            group,
+            compared,
+            ", ".join(str(threads) for threads in sorted({result.threads for result in rows if result.threads})),
+            str(len(rows)),
+            f"{_gain(rows):.2f}",
+            f"{_gain(restricted):.2f}" if restricted else "",
+            str(sum((result.ratio or 0.0) < 1 for result in rows)),
+            f"{worst.ratio:.2f}",
+            f"{worst.group.partition(': ')[2]} {worst.name}".strip(),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _compared(result: Result) -> str:
+    """The figure that is compared, and the opponent unless it is PyTorch."""
+    figure = _COMPARED.get(result.unit, result.unit)
+    if is_ours(result.best):
+        return f"{figure}, against retrograd itself"
+    return f"{figure}, against onnxruntime" if result.best.startswith("onnxruntime") else figure
+
+
+def _gain(results: Sequence[Result]) -> float:
+    return geometric_mean(result.ratio for result in results if result.ratio)
+
+
+def _facts(machine: dict[str, str], failures: Sequence[str]) -> list[str]:
+    lines = [f"- {name}: {value}" for name, value in machine.items() if value]
+    return lines + [f"\n**Stopped by an error, with the rows after it: {failure}.**" for failure in failures]
+
+
+# ---------------------------------------------------------------- every row
+
+
+def every_row(machine: dict[str, str], results: Sequence[Result], failures: Sequence[str]) -> str:
+    """The machine, the rows that miss their targets, and the table of each group under a heading, in Markdown."""
+    lines = [*_facts(machine, failures), "", targets(results)]
+    for group, table in tables(results).items():
+        lines += ["", f"## {group}", "", table]
+    return "\n".join(lines) + "\n"
+
+
+def tables(results: Sequence[Result]) -> dict[str, str]:
+    """Map the name of each group to the table of its rows, in Markdown."""
     first: dict[tuple[str, ...], int] = {}  # the rows of one and of two threads stand together
     plain = [result for result in results if not result.level]
     for index, result in enumerate(plain):
         first.setdefault((result.group,), index)
         first.setdefault((result.group, result.name), index)
     ordered = sorted(plain, key=lambda result: (first[result.group,], first[result.group, result.name]))
+    found = {}
     for group, rows in groupby(ordered, key=lambda result: result.group):
-        lines += _table(group, list(rows), [result for result in results if result.level and result.group == group])
-    return "\n".join(lines) + "\n"
+        restricted = [result for result in results if result.level and result.group == group]
+        found[group] = "\n".join(_table(list(rows), restricted))
+    return found
 
 
-def _table(group: str, members: list[Result], restricted: list[Result]) -> list[str]:
+def _table(members: list[Result], restricted: list[Result]) -> list[str]:
     """The lines of a group. restricted: its rows at lower levels of the processor, which become further columns."""
-    lines = ["", f"## {group}", ""]
+    lines = []
     levels = sorted({result.level for result in restricted})
     for level, some in (("", members), *((level, [r for r in restricted if r.level == level]) for level in levels)):
         if some[0].earlier:
@@ -111,15 +184,24 @@ def _mean(results: Sequence[Result]) -> str:
     return f"{geometric_mean(ratios):.2f}" if len(ratios) > 1 else ""
 
 
-def summary(results: Sequence[Result]) -> str:
-    judged = [result for result in results if result.passed is not None]
-    missed = [result for result in judged if not result.passed]
-    text = f"{len(judged) - len(missed)} of {len(judged)} rows with a target reach it."
-    if missed:
+def targets(results: Sequence[Result]) -> str:
+    """The number of rows that reach their targets, and a list of those that do not."""
+    reached, judged = _reached(results)
+    text = f"{reached} of {judged} rows with a target reach it."
+    if missed := [result for result in results if result.passed is False]:
         text += "\n\nShort of it:\n\n" + "\n".join(
             f"- {result.group}: {result.name}{_at(result)}: {_short(result)}" for result in missed
         )
     return text
+
+
+def _reached(results: Sequence[Result]) -> tuple[int, int]:
+    """The number of rows that reach their target, and of those that have one."""
+    judged = [result.passed for result in results if result.passed is not None]
+    return sum(judged), len(judged)
+
+
+# ---------------------------------------------------------------- single rows
 
 
 def line(result: Result) -> str:

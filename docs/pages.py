@@ -1,16 +1,19 @@
-"""What of these pages is made from the package: a page for each operator family.
+"""Writes the page of each operator family, and fills in the benchmark tables that other pages quote.
 
-Also a Sphinx extension, which writes the pages, and runs the code of every page: what fails, or gives another output
-than the page shows, fails the build. Nothing here needs Sphinx but ``setup``; tests/test_docs.py uses the rest.
+Also a Sphinx extension that runs the code of every page. Code that fails, or prints something other than the page
+shows, fails the build. Only ``setup`` needs Sphinx; tests/test_docs.py uses the rest.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import doctest
+import functools
 import importlib
 import inspect
 import re
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,14 +23,16 @@ import gradient_table
 import migration
 
 import retrograd
+from benchmarks import report
 from retrograd.autograd import Function
 
 DOCS = Path(__file__).resolve().parent
 SOURCES = Path(retrograd.__file__).resolve().parent
 OPERATORS = DOCS / "operators"
 PACKAGES = ("retrograd.ops", "retrograd.nn.functional", "retrograd.nn.grad")
-_RESULTS = DOCS.parent / "benchmarks" / "RESULTS.md"
+_RESULTS = DOCS.parent / "benchmarks"
 _QUOTE = re.compile(r"^<!-- results: (.+) -->$", re.MULTILINE)
+_EVERY_ROW = "<!-- results -->"
 _EMBEDDED = re.compile(r'<iframe src="explain/(\w+)\.html"')
 _BLOCK = re.compile(r"^```([^`\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -127,24 +132,37 @@ def write_pages() -> None:
             path.write_text(text, encoding="utf-8")
 
 
-# ---------------------------------------------------------------- what a page quotes
+# ---------------------------------------------------------------- quoted benchmark tables
 
 
 def quoted(text: str) -> str:
-    """A page with the table of each ``<!-- results: GROUP -->``, as ``make bench`` wrote it into RESULTS.md."""
-    groups = re.split(r"^## (.+)\n", _RESULTS.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    tables = dict(zip(groups[1::2], groups[2::2], strict=True))
-    return _QUOTE.sub(lambda match: tables.get(match[1], "Not measured yet.").strip(), text)
+    """Put tables of results.json into a page.
+
+    ``<!-- results: GROUP -->`` becomes the table of a group, and ``<!-- results -->`` the tables of all groups.
+    """
+    text = _QUOTE.sub(lambda match: _tables().get(match[1], "Not measured yet."), text)
+    return text.replace(_EVERY_ROW, report.every_row(*report.read(_RESULTS))) if _EVERY_ROW in text else text
+
+
+@functools.cache
+def _tables() -> dict[str, str]:
+    return report.tables(report.read(_RESULTS)[1])
 
 
 # ---------------------------------------------------------------- running what a page shows
 
 
 def run_page(text: str, name: str) -> list[str]:
-    """Run the ``pycon`` sessions and ``python`` programs of a page, in one namespace; what is wrong.
+    """Run the ``pycon`` sessions and ``python`` programs of a page, in one namespace, and return their faults.
 
-    Output of a program is not compared. What cannot run by itself is of another kind, such as ``text``.
+    They run in a temporary folder, so a page may write files. Output of a program is not compared. Code that cannot run
+    on its own belongs in a block of another kind, such as ``text``; tests run the commands of ``sh`` blocks.
     """
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        return _run_blocks(text, name)
+
+
+def _run_blocks(text: str, name: str) -> list[str]:
     names: dict[str, Any] = {"__name__": "__main__"}
     faults: list[str] = []
     for number, (kind, code) in enumerate(_BLOCK.findall(text), 1):

@@ -1,9 +1,8 @@
-"""The table of benchmarks: ratios of rounds, further columns for lower processor levels, and rows of earlier runs."""
+"""Benchmark results: ratios of rounds, columns for lower processor levels, rows of earlier runs, and the summary."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -53,7 +52,7 @@ def test_a_row_without_its_calls_can_be_sent_but_not_run() -> None:
 
 def test_lower_levels_are_further_columns() -> None:
     rows = [_row("a", 2.0), _row("b", 8.0), _row("a", 1.0, level="avx2"), _row("b", 0.25, level="avx2", passed=False)]
-    text = report.markdown({"processor": "P"}, rows, [])
+    text = report.every_row({"processor": "P"}, rows, [])
     assert "Geometric mean of the ratios: 4.00, 0.50 with AVX2" in text
     header = "| row | threads | retrograd | PyTorch | its way | ratio | spread | target |  | AVX2 retrograd |"
     assert header + " AVX2 PyTorch | AVX2 its way | AVX2 ratio | AVX2 spread |" in text
@@ -62,7 +61,7 @@ def test_lower_levels_are_further_columns() -> None:
 
 
 def test_a_row_that_a_level_lacks_leaves_its_columns_empty() -> None:
-    text = report.markdown({}, [_row("a"), _row("b"), _row("a", 3.0, level="avx2")], [])
+    text = report.every_row({}, [_row("a"), _row("b"), _row("a", 3.0, level="avx2")], [])
     assert "| b | 1 | 1 ms | 2 ms | eager | 2.00 |  |  |  |  |  |  |  |  |" in text
 
 
@@ -84,8 +83,33 @@ def test_a_figure_of_ours_is_not_called_pytorchs() -> None:
     assert line.startswith("g: a, 1 thread: 1 ms  2 ms (retrograd outside)") and "PyTorch" not in line
 
 
-def test_the_table_is_of_the_results_that_there_are() -> None:
-    content = json.loads((ROOT / "benchmarks" / "results.json").read_text(encoding="utf-8"))
-    rows = [harness.Result(**row) for row in content["results"]]
+def _cells(text: str) -> list[list[str]]:
+    """The rows of the table of a summary, without its head."""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
+
+
+def test_the_summary_has_a_line_for_each_group() -> None:
+    rows = [_row("a", 4.0), _row("b", 0.25, threads=2), _row("a", 1.0, level="avx2"), _row("c", 3.0, group="h: x")]
+    text = report.overview({"processor": "P"}, [*rows, _row("d", 12.0, group="h: y"), _row("no ratio", None)], [])
+    assert "- processor: P" in text
+    assert _cells(text) == [
+        ["h", "time", "1", "2", "6.00", "", "0", "3.00", "x c"],
+        ["g", "time", "1, 2", "2", "1.00", "1.00", "1", "0.25", "b"],
+    ]
+
+
+def test_the_summary_separates_opponents_and_figures() -> None:
+    opponents = [_row("a"), _row("b", 0.5, best="onnxruntime"), _row("c", 0.5, best="retrograd outside")]
+    mean = _row("m", best="", unit="times")  # of other rows
+    text = report.overview({}, [*opponents, _row("d", unit="MiB", earlier=True, processor="Q"), mean], [])
+    assert [row[1] for row in _cells(text)] == [
+        *("time", "time, against onnxruntime", "time, against retrograd itself", "memory")
+    ]
+    assert "1 of the 5 rows are from earlier runs, on Q." in text
+
+
+def test_the_summary_is_one_page_of_the_last_results() -> None:
     written = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
-    assert report.markdown(content["machine"], rows, content["failures"]) == written, "run: python -m benchmarks --plot"
+    assert report.overview(*report.read(ROOT / "benchmarks")) == written, "run: python -m benchmarks --plot"
+    assert written.count("\n") <= 80

@@ -1,10 +1,11 @@
-"""The pages of docs/, without Sphinx: what is public stands on one, has an example, and all their code runs."""
+"""The pages of docs/, without Sphinx: public operators have a page with examples, and the code of all pages runs."""
 
 from __future__ import annotations
 
 import functools
 import importlib
 import re
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -15,17 +16,19 @@ import retrograd
 from retrograd.autograd import Function
 from retrograd.engine.operator import OPERATORS
 from retrograd.torch_api.missing import pytorch_names
+from shown_commands import RETROGRAD, blocks, check, commands, last_of_each_chain, needs_mpi, run
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 WRITTEN = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob("*.md"))
 
 
 def _pages() -> ModuleType:
-    sys.path.insert(0, str(DOCS))  # as conf.py does
+    before = sys.path.copy()
+    sys.path[:0] = [str(DOCS), str(DOCS.parent)]  # as conf.py does
     try:
         return importlib.import_module("pages")
     finally:
-        sys.path.remove(str(DOCS))
+        sys.path[:] = before
 
 
 pages = _pages()
@@ -69,6 +72,30 @@ def test_a_written_page_runs(page: str) -> None:
     assert not faults, "\n".join(faults)
 
 
+SHOWN = {page: commands((DOCS / page).read_text(encoding="utf-8")) for page in WRITTEN}
+
+
+@pytest.mark.parametrize(
+    ("page", "command"), [(page, command) for page in WRITTEN for command in last_of_each_chain(SHOWN[page])]
+)
+def test_a_command_runs(page: str, command: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if needs_mpi(command):
+        request.getfixturevalue("mpi")
+    check(command, SHOWN[page], tmp_path)
+
+
+@pytest.mark.usefixtures("mpi")
+def test_several_processes_print_the_same(tmp_path: Path) -> None:
+    """The program of distributed.md, by its command and by itself, prints every digit of two numbers."""
+    page = (DOCS / "distributed.md").read_text(encoding="utf-8")
+    (command,) = (shlex.split(line, comments=True) for line in commands(page) if line.startswith("retrograd launch"))
+    (program,) = (text for kind, text in blocks(page) if kind == "python")
+    (tmp_path / command[-1]).write_text(program, encoding="utf-8")
+    alone = run([sys.executable, command[-1]], tmp_path)
+    assert re.fullmatch(r"loss \d\.\d{8,}, a weight -?\d\.\d{8,}\S*\n", alone), alone
+    assert run([*RETROGRAD, *command[1:]], tmp_path) == alone
+
+
 @pytest.mark.parametrize("page", WRITTEN)
 def test_what_a_written_page_includes_exists(page: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
@@ -77,9 +104,16 @@ def test_what_a_written_page_includes_exists(page: str) -> None:
         assert re.search(rf"^(class|def) {name}\(", source, re.MULTILINE)
 
 
-def test_tables_are_those_of_the_last_benchmark() -> None:
-    """A page cannot differ from RESULTS.md: it names groups of rows, which a suite must have."""
-    results = (DOCS.parent / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", WRITTEN)
+def test_links_of_a_written_page_lead_to_files(page: str) -> None:
+    """In the repository too, without a build; pages of operators exist only in a build."""
+    links = re.findall(r"\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)", (DOCS / page).read_text(encoding="utf-8"))
+    assert all((DOCS / link).is_file() for link in links if not link.startswith("operators/"))
+
+
+def test_quoted_tables_are_those_of_the_last_benchmark() -> None:
+    """Every page that quotes results names groups that a suite has, and gets their tables."""
+    tables = pages.report.tables(pages.report.read(DOCS.parent / "benchmarks")[1])
     suites = "".join(path.read_text(encoding="utf-8") for path in (DOCS.parent / "benchmarks/suites").glob("*.py"))
     seen: set[str] = set()
     for page in WRITTEN:
@@ -88,10 +122,17 @@ def test_tables_are_those_of_the_last_benchmark() -> None:
         seen |= groups
         whole = pages.quoted(text)
         assert "<!-- results" not in whole and all(f'"{group}"' in suites for group in groups)
-        for group in groups & set(re.findall(r"^## (.+)$", results, re.MULTILINE)):
-            rows = results.partition(f"\n## {group}\n")[2].partition("\n## ")[0].strip().splitlines()
-            assert len(rows) > 2 and "\n".join(rows) in whole
+        for group in groups & set(tables):
+            assert tables[group].count("\n") > 1 and tables[group] in whole
     assert seen >= set(re.findall(r'"((?:recurrent|[^"]* recurrent) \w+)"', suites)), "quote them in docs/recurrent.md"
+
+
+def test_the_page_of_benchmarks_has_every_row() -> None:
+    text = pages.quoted((DOCS / "benchmarks.md").read_text(encoding="utf-8"))
+    _, results, _ = pages.report.read(DOCS.parent / "benchmarks")
+    rows = [result for result in results if not result.level]
+    assert len(re.findall(r"^\| (?!row \|)", text, re.MULTILINE)) == len(rows) > 1000
+    assert all(f"\n## {group}\n" in text for group in {result.group for result in rows})
 
 
 def test_a_block_behind_an_included_one_runs() -> None:
