@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from ..engine.arguments import as_list
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
-from ..ops.convolution.arguments import Extent, Padding, frozen
+from ..ops.convolution.arguments import Call, Extent, Padding, frozen
 from ..ops.convolution.convolution import (
     Conv,
     ConvInputGrad,
@@ -114,84 +114,15 @@ def conv_backward(
     return conv_gradients(call, grad_output, input, weight, mask, per_sample)
 
 
-_INPUT, _WEIGHT = (True, False, False), (False, True, False)
+def _input_gradient(call: Call, grad_output: Tensor, input_size: Sequence[int], weight: Tensor) -> Tensor:
+    gradients = conv_gradients(call, grad_output, input_size, weight, (True, False, False))
+    return gradients[0]  # type: ignore[return-value]
 
 
-def _conv_input(
-    name: str,
-    ndim: int,
-    input_size: Sequence[int],
-    weight: Tensor,
-    grad_output: Tensor,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    dilation: Extent = 1,
-    groups: int = 1,
-    *,
-    algorithm: str = "auto",
-    workspace: float | None = None,
+def _weight_gradient(
+    call: Call, grad_output: Tensor, input: Tensor, weight_size: Sequence[int], per_sample: bool
 ) -> Tensor:
-    call = frozen(name, ndim, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
-    return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
-
-
-def _conv_weight(
-    name: str,
-    ndim: int,
-    input: Tensor,
-    weight_size: Sequence[int],
-    grad_output: Tensor,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    dilation: Extent = 1,
-    groups: int = 1,
-    *,
-    per_sample: bool = False,
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
-    call = frozen(name, ndim, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
-    gradients = conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)
-    return gradients[1]  # type: ignore[return-value]
-
-
-def _conv_transpose_input(
-    name: str,
-    ndim: int,
-    input_size: Sequence[int],
-    weight: Tensor,
-    grad_output: Tensor,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    output_padding: Extent = 0,
-    groups: int = 1,
-    dilation: Extent = 1,
-    *,
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
-    call = frozen(name, ndim, stride, padding, dilation, groups, True, output_padding, algorithm, workspace)
-    return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
-
-
-def _conv_transpose_weight(
-    name: str,
-    ndim: int,
-    input: Tensor,
-    weight_size: Sequence[int],
-    grad_output: Tensor,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    output_padding: Extent = 0,
-    groups: int = 1,
-    dilation: Extent = 1,
-    *,
-    per_sample: bool = False,
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
-    call = frozen(name, ndim, stride, padding, dilation, groups, True, output_padding, algorithm, workspace)
-    gradients = conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)
+    gradients = conv_gradients(call, grad_output, input, weight_size, (False, True, False), per_sample)
     return gradients[1]  # type: ignore[return-value]
 
 
@@ -215,19 +146,8 @@ def conv1d_input(
     """
     if interpreters and (seen := interpreted(conv1d_input, locals())) is not None:
         return seen
-    return _conv_input(
-        "conv1d_input",
-        1,
-        input_size,
-        weight,
-        grad_output,
-        stride,
-        padding,
-        dilation,
-        groups,
-        algorithm=algorithm,
-        workspace=workspace,
-    )
+    call = frozen("conv1d_input", 1, stride, padding, dilation, groups, False, 0, algorithm, workspace)
+    return _input_gradient(call, grad_output, input_size, weight)
 
 
 @advised
@@ -256,19 +176,8 @@ def conv2d_input(
     """
     if interpreters and (seen := interpreted(conv2d_input, locals())) is not None:
         return seen
-    return _conv_input(
-        "conv2d_input",
-        2,
-        input_size,
-        weight,
-        grad_output,
-        stride,
-        padding,
-        dilation,
-        groups,
-        algorithm=algorithm,
-        workspace=workspace,
-    )
+    call = frozen("conv2d_input", 2, stride, padding, dilation, groups, False, 0, algorithm, workspace)
+    return _input_gradient(call, grad_output, input_size, weight)
 
 
 @advised
@@ -291,19 +200,8 @@ def conv3d_input(
     """
     if interpreters and (seen := interpreted(conv3d_input, locals())) is not None:
         return seen
-    return _conv_input(
-        "conv3d_input",
-        3,
-        input_size,
-        weight,
-        grad_output,
-        stride,
-        padding,
-        dilation,
-        groups,
-        algorithm=algorithm,
-        workspace=workspace,
-    )
+    call = frozen("conv3d_input", 3, stride, padding, dilation, groups, False, 0, algorithm, workspace)
+    return _input_gradient(call, grad_output, input_size, weight)
 
 
 @advised
@@ -327,20 +225,8 @@ def conv1d_weight(
     """
     if interpreters and (seen := interpreted(conv1d_weight, locals())) is not None:
         return seen
-    return _conv_weight(
-        "conv1d_weight",
-        1,
-        input,
-        weight_size,
-        grad_output,
-        stride,
-        padding,
-        dilation,
-        groups,
-        per_sample=per_sample,
-        algorithm=algorithm,
-        workspace=workspace,
-    )
+    call = frozen("conv1d_weight", 1, stride, padding, dilation, groups, False, 0, algorithm, workspace)
+    return _weight_gradient(call, grad_output, input, weight_size, per_sample)
 
 
 @advised
@@ -371,20 +257,8 @@ def conv2d_weight(
     """
     if interpreters and (seen := interpreted(conv2d_weight, locals())) is not None:
         return seen
-    return _conv_weight(
-        "conv2d_weight",
-        2,
-        input,
-        weight_size,
-        grad_output,
-        stride,
-        padding,
-        dilation,
-        groups,
-        per_sample=per_sample,
-        algorithm=algorithm,
-        workspace=workspace,
-    )
+    call = frozen("conv2d_weight", 2, stride, padding, dilation, groups, False, 0, algorithm, workspace)
+    return _weight_gradient(call, grad_output, input, weight_size, per_sample)
 
 
 @advised
@@ -408,20 +282,8 @@ def conv3d_weight(
     """
     if interpreters and (seen := interpreted(conv3d_weight, locals())) is not None:
         return seen
-    return _conv_weight(
-        "conv3d_weight",
-        3,
-        input,
-        weight_size,
-        grad_output,
-        stride,
-        padding,
-        dilation,
-        groups,
-        per_sample=per_sample,
-        algorithm=algorithm,
-        workspace=workspace,
-    )
+    call = frozen("conv3d_weight", 3, stride, padding, dilation, groups, False, 0, algorithm, workspace)
+    return _weight_gradient(call, grad_output, input, weight_size, per_sample)
 
 
 @advised
@@ -485,20 +347,10 @@ def conv_transpose1d_input(
     """
     if interpreters and (seen := interpreted(conv_transpose1d_input, locals())) is not None:
         return seen
-    return _conv_transpose_input(
-        "conv_transpose1d_input",
-        1,
-        input_size,
-        weight,
-        grad_output,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-        algorithm=algorithm,
-        workspace=workspace,
+    call = frozen(
+        "conv_transpose1d_input", 1, stride, padding, dilation, groups, True, output_padding, algorithm, workspace
     )
+    return _input_gradient(call, grad_output, input_size, weight)
 
 
 @advised
@@ -527,20 +379,10 @@ def conv_transpose2d_input(
     """
     if interpreters and (seen := interpreted(conv_transpose2d_input, locals())) is not None:
         return seen
-    return _conv_transpose_input(
-        "conv_transpose2d_input",
-        2,
-        input_size,
-        weight,
-        grad_output,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-        algorithm=algorithm,
-        workspace=workspace,
+    call = frozen(
+        "conv_transpose2d_input", 2, stride, padding, dilation, groups, True, output_padding, algorithm, workspace
     )
+    return _input_gradient(call, grad_output, input_size, weight)
 
 
 @advised
@@ -564,20 +406,10 @@ def conv_transpose3d_input(
     """
     if interpreters and (seen := interpreted(conv_transpose3d_input, locals())) is not None:
         return seen
-    return _conv_transpose_input(
-        "conv_transpose3d_input",
-        3,
-        input_size,
-        weight,
-        grad_output,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-        algorithm=algorithm,
-        workspace=workspace,
+    call = frozen(
+        "conv_transpose3d_input", 3, stride, padding, dilation, groups, True, output_padding, algorithm, workspace
     )
+    return _input_gradient(call, grad_output, input_size, weight)
 
 
 @advised
@@ -602,21 +434,10 @@ def conv_transpose1d_weight(
     """
     if interpreters and (seen := interpreted(conv_transpose1d_weight, locals())) is not None:
         return seen
-    return _conv_transpose_weight(
-        "conv_transpose1d_weight",
-        1,
-        input,
-        weight_size,
-        grad_output,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-        per_sample=per_sample,
-        algorithm=algorithm,
-        workspace=workspace,
+    call = frozen(
+        "conv_transpose1d_weight", 1, stride, padding, dilation, groups, True, output_padding, algorithm, workspace
     )
+    return _weight_gradient(call, grad_output, input, weight_size, per_sample)
 
 
 @advised
@@ -648,21 +469,10 @@ def conv_transpose2d_weight(
     """
     if interpreters and (seen := interpreted(conv_transpose2d_weight, locals())) is not None:
         return seen
-    return _conv_transpose_weight(
-        "conv_transpose2d_weight",
-        2,
-        input,
-        weight_size,
-        grad_output,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-        per_sample=per_sample,
-        algorithm=algorithm,
-        workspace=workspace,
+    call = frozen(
+        "conv_transpose2d_weight", 2, stride, padding, dilation, groups, True, output_padding, algorithm, workspace
     )
+    return _weight_gradient(call, grad_output, input, weight_size, per_sample)
 
 
 @advised
@@ -687,21 +497,10 @@ def conv_transpose3d_weight(
     """
     if interpreters and (seen := interpreted(conv_transpose3d_weight, locals())) is not None:
         return seen
-    return _conv_transpose_weight(
-        "conv_transpose3d_weight",
-        3,
-        input,
-        weight_size,
-        grad_output,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-        per_sample=per_sample,
-        algorithm=algorithm,
-        workspace=workspace,
+    call = frozen(
+        "conv_transpose3d_weight", 3, stride, padding, dilation, groups, True, output_padding, algorithm, workspace
     )
+    return _weight_gradient(call, grad_output, input, weight_size, per_sample)
 
 
 @advised
