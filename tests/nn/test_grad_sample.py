@@ -309,7 +309,7 @@ def test_messages() -> None:
     message = r"the input of 0 \(Linear\(.*has shape \(4, 3\), axis 0 must hold the 2 samples"
     with rg.per_sample_gradients(model), pytest.raises(ValueError, match=message):
         model[1](model[0](rg.ones(4, 3)).reshape(2, 2, 2)).sum().backward()
-    with rg.per_sample_gradients(norm), pytest.raises(ValueError, match="normalises over the batch"):
+    with rg.per_sample_gradients(norm), pytest.raises(ValueError, match="normalizes over the batch"):
         norm(rg.randn(4, 3))
     with rg.per_sample_gradients(model), pytest.raises(ValueError, match="with its input as the first positional"):
         model[0](input=rg.ones(4, 3))

@@ -195,7 +195,7 @@ def test_messages() -> None:
     with pytest.raises(ValueError, match=r"input of 0 \(Linear\(.*has shape \(4, 3\), axis 0 must hold the 2 samples"):
         per_sample_gradients(model, lambda: model(x).reshape(2, 4).sum(1))
     norm = nn.BatchNorm1d(3)
-    with pytest.raises(ValueError, match="normalises over the batch, which mixes the samples; call eval"):
+    with pytest.raises(ValueError, match="normalizes over the batch, which mixes the samples; call eval"):
         per_sample_gradients(norm, lambda: norm(rg.randn(4, 3)).sum(1))
     conv = nn.Conv2d(1, 2, 2)
     with pytest.raises(ValueError, match="was called without a batch axis"):

@@ -155,7 +155,7 @@ def test_layers_that_mix_samples_or_cannot_repeat() -> None:
         (Counts, r"output for sample 0 alone differs from row 0 of its output for the batch"),
         (Stubborn, r"is run for each sample on its own, but it refused sample 0 alone: two at least"),
         (WithDropout, r"has no rule for its forward, so it is run for each sample on its own, but it draws random"),
-        (WithNorm, r"it normalises over the batch, which mixes the samples; call eval\(\) on it"),
+        (WithNorm, r"it normalizes over the batch, which mixes the samples; call eval\(\) on it"),
         (ByFrequency, r"scale_grad_by_freq=True, which counts over the whole batch; set it to False"),
     ):
         layer = kind(3, 2).double()

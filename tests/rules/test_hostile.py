@@ -460,7 +460,7 @@ def test_a_rule_that_would_never_hold() -> None:
     modules = nn.ModuleList([nn.Tanh()])
     with pytest.raises(TypeError, match="ModuleList.backward_rule: this module has no forward, so the rule would"):
         modules.backward_rule = "identity"
-    with pytest.raises(TypeError, match="Layer: backward_rule is an attribute of each object and would not hold as a"):
+    with pytest.raises(TypeError, match="Layer: backward_rule is an attribute of each object and would not work as a"):
 
         class Layer(nn.Module):
             def backward_rule(self, true, g):  # type: ignore[override]

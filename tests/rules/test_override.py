@@ -439,7 +439,7 @@ def test_per_sample_gradients_of_a_container_and_a_recurrent_layer() -> None:
         is_close([each.numpy() for each in rows.values()], [2 * each.numpy() for each in plain.values()])
     norm = nn.Sequential(nn.BatchNorm1d(4)).double()
     norm.backward_rule = doubled
-    with pytest.raises(ValueError, match="has a backward rule, so it is run for each sample .*, but it normalises"):
+    with pytest.raises(ValueError, match="has a backward rule, so it is run for each sample .*, but it normalizes"):
         retrograd.per_sample_gradients(norm, lambda: norm(constant(3, 4)).sum(1))
 
 

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-# ---- Smooth activations, softmax and its variants as layers. `inplace=True` overwrites the input, as in PyTorch -----
+# ---- Smooth activations, softmax and its variants. `inplace=True` overwrites the input, as in PyTorch ---------------
 
 
 class Activation(Described, Module):
@@ -55,7 +55,7 @@ class Activation(Described, Module):
 
 @layer
 class InPlace(Activation):
-    """Base of those whose only option is ``inplace``."""
+    """Base of activation layers whose only option is ``inplace``."""
 
     inplace: bool = False
 
@@ -172,7 +172,10 @@ class GLU(Activation):
 
 
 class _AlongAxis(Described, Module):
-    """A layer along axis dim; None is axis 0 of an input with 0, 1 or 3 axes and axis 1 of others, with a warning."""
+    """Base of layers that work along axis ``dim``.
+
+    None means axis 0 of an input with 0, 1 or 3 axes and axis 1 of others, with a warning.
+    """
 
     _errors = """ValueError: dim is not an int.
         IndexError: input has no axis dim.
@@ -224,7 +227,7 @@ class Softmax2d(Module):
         return functional.softmax(input, -3)
 
 
-# ---- Piecewise linear activations as layers. `inplace=True` overwrites the input, as in PyTorch ---------------------
+# ---- Piecewise linear activations. `inplace=True` overwrites the input, as in PyTorch -------------------------------
 
 
 class ReLU(InPlace):
@@ -324,7 +327,7 @@ class Hardswish(InPlace):
 
 @layer
 class _Shrink(Activation):
-    """lambd: half the width of the interval that becomes 0."""
+    """Base of the shrinkage layers; ``lambd`` is half the width of the interval that becomes 0."""
 
     lambd: float = 0.5
 

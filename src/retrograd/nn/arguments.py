@@ -1,4 +1,4 @@
-"""Checks of arguments that many layers have."""
+"""Argument checks shared by layers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ def check_ints(name: str, least: int = 1, /, **values: Any) -> None:
 
 
 def as_epsilon(name: str, eps: Any) -> float:
-    """eps, which is added to a variance, as a float; TypeError unless it is a number, ValueError if negative or NaN."""
+    """Return eps, which is added to a variance, as a float.
+
+    Raises:
+        TypeError: eps is not a number.
+        ValueError: eps is negative or NaN.
+    """
     number = as_real(name, "eps", eps)
     if not number >= 0:
         raise ValueError(f"{name}: eps={eps!r} must be a number of at least 0")
@@ -31,7 +36,7 @@ def as_epsilon(name: str, eps: Any) -> float:
 
 
 def as_module(name: str, label: str, value: Any) -> Module:
-    """``value`` if it is a Module; TypeError otherwise."""
+    """Return ``value`` if it is a Module; raise a TypeError otherwise."""
     if not isinstance(value, Module):
         raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a Module such as nn.Linear(3, 2)")
     return value

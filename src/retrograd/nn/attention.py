@@ -21,7 +21,7 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class MultiheadAttention(Module):
-    """Several attention heads in parallel, each on its own projection of the inputs, joined by an output projection.
+    """Multi-head attention: parallel heads on projections of the inputs, joined by an output projection.
 
     Per head h: y_h = softmax(q_h k_hT / sqrt(D) + masks) v_h, with q_h, k_h, v_h slices of q = query Wq.T + bq etc.;
     the result is concat(y_h) Wo.T + bo. E embed_dim, H num_heads, D = E/H, L and S lengths, N batch.
@@ -105,7 +105,7 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """(y, weights), with the weights of all heads, or their mean with average_attn_weights.
+        """Return (y, weights): the weights of all heads, or their mean with average_attn_weights.
 
         key_padding_mask: (N, S) or (S,), and attn_mask: (L, S) or (N*H, L, S): bool, True where a key is masked out,
             or of the inputs' dtype, added to the scores. A query with every key masked gets weights of 0.

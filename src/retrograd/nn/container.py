@@ -22,7 +22,7 @@ Member = TypeVar("Member")
 
 
 class _Members(Module, Generic[Member]):
-    """Holds members of one kind."""
+    """Base of containers whose members are all of one kind."""
 
     _kind: ClassVar[str]  # "module" or "parameter"
     _registry: ClassVar[str]  # the attribute with their names
@@ -58,7 +58,7 @@ class MemberList(_Members[Member]):
         return self.__dict__[self._name_at(index)]
 
     def _of(self, members: Mapping[str, Member]) -> Self:
-        """A container of the same class with other members."""
+        """Return a container of the same class with other members."""
         kind: Any = type(self)
         return kind(members.values())
 
@@ -106,7 +106,7 @@ class MemberDict(_Members[Member]):
         return self._members_by_name().values()
 
 
-# ---- Containers of modules: Sequential runs them in order, ModuleList and ModuleDict only hold them -----------------
+# ---- Containers of modules: Sequential runs them in order, ModuleList and ModuleDict only store them ----------------
 
 
 class _Indexed(MemberList[Module]):
@@ -198,7 +198,7 @@ class Sequential(_Indexed):
         return Sequential(*self, *other)
 
     def __mul__(self, times: int) -> Sequential:
-        """The modules repeated: the same objects, so repetitions share parameters."""
+        """Repeat the modules; repetitions are the same objects, so they share parameters."""
         if isinstance(times, bool) or not isinstance(times, int):
             return NotImplemented
         if times < 1:
@@ -290,7 +290,7 @@ AnyParameter = Tensor | Parameter
 
 
 class _Parameters(Module):
-    """Base of both: conversion of entries to parameters, and the repr."""
+    """Base of ParameterList and ParameterDict: converts entries to parameters and prints them."""
 
     _kind, _registry = "parameter", "_parameter_names"
 
@@ -318,7 +318,7 @@ class ParameterList(_Parameters, MemberList[Parameter]):
     values: Parameters, or Tensors, which become parameters.
 
     Raises:
-        TypeError: a value is neither.
+        TypeError: a value is neither a Parameter nor a Tensor.
     """
 
     def __init__(self, values: Iterable[AnyParameter] | None = None) -> None:
@@ -350,7 +350,7 @@ class ParameterDict(_Parameters, MemberDict[Parameter]):
     parameters: a mapping of name -> Parameter (or Tensor, which becomes one), or (name, parameter) pairs.
 
     Raises:
-        TypeError: a value is neither, or a key is not a str.
+        TypeError: a value is neither a Parameter nor a Tensor, or a key is not a str.
         KeyError: a key is empty, contains a dot, or is the name of an attribute.
     """
 
@@ -377,15 +377,15 @@ class ParameterDict(_Parameters, MemberDict[Parameter]):
         return self
 
     def copy(self) -> ParameterDict:
-        """Another dict of the same parameters."""
+        """Return another dict of the same parameters."""
         return ParameterDict(dict(self.items()))
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The parameter under key, or default."""
+        """Return the parameter under key, or default."""
         return self.__dict__[key] if key in self._parameter_names else default
 
     def setdefault(self, key: str, default: AnyParameter) -> Parameter:
-        """The parameter under key; default is stored there first if there is none."""
+        """Return the parameter under key; if there is none, store default there first."""
         if key not in self:
             self[key] = default
         return self[key]
@@ -404,7 +404,7 @@ class ParameterDict(_Parameters, MemberDict[Parameter]):
     def update(self, parameters: Any) -> None:
         """Add parameters from a mapping or pairs, replacing those with the same names.
 
-        A plain dict is added in the order of its sorted keys, as in PyTorch: optimisers number parameters by position.
+        A plain dict is added in the order of its sorted keys, as in PyTorch: optimizers number parameters by position.
         """
         try:
             added = dict(parameters.items() if isinstance(parameters, (Mapping, ParameterDict)) else parameters)

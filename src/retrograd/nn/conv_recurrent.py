@@ -1,12 +1,8 @@
 """Convolutional recurrent cells and layers: ConvRNN, ConvLSTM and ConvGRU in 1, 2 and 3 dimensions.
 
-The equations are those of RNN, LSTM and GRU with W_ih * x and W_hh * h as convolutions over the last axes; a unit is
-one channel at one position.
-
-N sequences, Ci input channels, C hidden channels, I and O extents of input and state, G gates.
-
-One convolution covers the inputs of all steps; the state is convolved step by step. Equations and parameters are those
-of ``conv_recurrent_cell``: a cell's state_dict loads into a layer.
+The equations are those of RNN, LSTM and GRU, with W_ih * x and W_hh * h as convolutions over the last axes. A unit is
+one channel at one position. A layer has the equations and parameters of its cell, so a cell's state_dict loads into a
+layer. One convolution covers the inputs of all steps; the state is convolved step by step.
 
 T steps, N sequences, Ci input channels, C hidden channels, I and O extents of input and state, G gates.
 """
@@ -66,7 +62,7 @@ __all__ = [
 ]
 
 
-# ---- Recurrent cells whose products are convolutions: ConvRNN, ConvLSTM and ConvGRU in 1, 2 and 3 dimensions --------
+# ---- Cells: ConvRNNCell, ConvLSTMCell and ConvGRUCell in 1, 2 and 3 dimensions --------------------------------------
 
 
 @layer
@@ -107,12 +103,12 @@ class ConvCell(OverAxes, Module):
     device: Any = None
     dtype: Any = None
 
-    _place = {  # what the docstring says of cells and of layers
+    _place = {  # the parts of the docstring that differ between cells and layers
         "first": "One step of a convolutional",
         "shapes": "x (N, Ci, *I), {state} of (N, C, *O), by default 0 -> {state}, the new state",
         "of_layer": "",
     }
-    _words: ClassVar[dict[str, str]]  # and of the kind of cell
+    _words: ClassVar[dict[str, str]]  # the parts that differ between kinds of cell
 
     gates: ClassVar[int]
 
@@ -147,7 +143,7 @@ class ConvCell(OverAxes, Module):
         self.reset_parameters()
 
     def _more_parameters(self, dtype: np.dtype) -> None:
-        """Create the parameters of this kind of cell alone."""
+        """Create the parameters that only this kind of cell has."""
 
     def reset_parameters(self) -> None:
         """Draw all values from U(-b, b), b = 1 / sqrt(fan_in) of the state's convolution."""
@@ -160,13 +156,13 @@ class ConvCell(OverAxes, Module):
         return folded(type(self).__name__, self.activation)(a)
 
     def _of_input(self, x: Tensor) -> Tensor:
-        """W_ih * x + b_ih for x (N, Ci, *I)."""
+        """Return W_ih * x + b_ih for x (N, Ci, *I)."""
         name = type(self).__name__
         options: Any = 1, self.padding, self.dilation, 1
         return conv_nd(name, self.ndim, x, self.weight_ih, self.bias_ih, *options)
 
     def _of_state(self, h: Tensor, rows: slice = slice(None)) -> Tensor:
-        """W_hh * h + b_hh, or only its channels ``rows``."""
+        """Return W_hh * h + b_hh, or only its channels ``rows``."""
         w: Tensor = self.weight_hh
         b: Tensor | None = self.bias_hh
         if rows != slice(None):
@@ -178,7 +174,7 @@ class ConvCell(OverAxes, Module):
         return list(Split.apply(a, [self.hidden_channels] * count, 1))
 
     def _step(self, ax: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """(h, new state), from the input's part of the gates (N, G*C, *O) and the old state."""
+        """Return (h, new state) from the input's part of the gates (N, G*C, *O) and the old state."""
         raise NotImplementedError
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
@@ -190,7 +186,7 @@ class ConvCell(OverAxes, Module):
         return self._step(self._of_input(input), hx)[1]
 
     def _state(self, ax: Tensor, state: Any, label: str = "hx") -> Tensor:
-        """A checked state (N, C, *O), zeros for None."""
+        """Return the state (N, C, *O), checked; zeros for None."""
         name, shape = type(self).__name__, (ax.array.shape[0], self.hidden_channels, *ax.array.shape[2:])
         if state is None:
             return wrap(zeros(shape, ax.array.dtype, like=ax.array))
@@ -340,12 +336,12 @@ class ConvGRUCell3d(ConvGRUCell, ndim=3):
     """One step of a convolutional GRU over three axes: h' = (1 - z) n + z h."""
 
 
-# ---- Recurrent layers whose products are convolutions: ConvRNN, ConvLSTM and ConvGRU in 1, 2 and 3 dimensions -------
+# ---- Layers: ConvRNN, ConvLSTM and ConvGRU in 1, 2 and 3 dimensions -------------------------------------------------
 
 
 @layer
 class _OverTime(ConvCell):
-    """A cell run over a whole sequence."""
+    """Base of layers that run a cell over a whole sequence."""
 
     _: KW_ONLY
     batch_first: bool = False
@@ -369,7 +365,7 @@ class _OverTime(ConvCell):
             checked_interval(type(self).__name__, self.checkpoint, 1)
 
     def forward(self, input: Tensor, hx: Any = None, lengths: Any = None) -> tuple[Tensor, Any]:
-        """(y, state); hx: the initial state; lengths: (N,), from 1 to T; y is 0 past a sequence's length."""
+        """Return (y, state). hx: the initial state. lengths: (N,), from 1 to T; y is 0 past a sequence's length."""
         name = type(self).__name__
         require_tensor(name, input)
         if input.array.ndim != self.ndim + 3:
@@ -384,18 +380,18 @@ class _OverTime(ConvCell):
         return transpose(y, 0, 1) if self.batch_first else y, state
 
     def _steps(self, x: Tensor, state: Any, counts: np.ndarray | None) -> tuple[Tensor, Any]:
-        """y and the last state of x (T, N, Ci, *I)."""
+        """Return y and the last state for x (T, N, Ci, *I)."""
         steps, batch, *rest = x.array.shape
         ax = self._of_input(reshape(x, steps * batch, *rest))  # one convolution for all steps
         parts = unbind(reshape(ax, steps, batch, *ax.array.shape[1:]), 0)
         return over_time(self._step, parts, state, counts, self.reverse)
 
     def _segment(self, x: Tensor, counts: np.ndarray | None, pair: bool, *states: Any) -> tuple[Tensor, Any]:
-        """_steps with each state as a separate argument: Region watches Tensor arguments for changes."""
+        """Run ``_steps`` with each state as a separate argument, since Region watches Tensor arguments for changes."""
         return self._steps(x, states if pair else states[0], counts)
 
     def _segments(self, x: Tensor, state: Any, counts: np.ndarray | None, every: int) -> tuple[Tensor, Any]:
-        """_steps in segments of ``every`` steps, keeping only the states between them."""
+        """Run ``_steps`` in segments of ``every`` steps, keeping only the states between them."""
         starts, ys = range(0, len(x.array), every), []
         for start in reversed(starts) if self.reverse else starts:
             left = None if counts is None else exact("sub")(counts, from_host(start, counts.dtype, like=counts))

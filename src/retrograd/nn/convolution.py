@@ -1,8 +1,7 @@
 """Convolution layers: plain, transposed and deformable, for any number of axes, with an optional fused activation.
 
-Ci/Co input and output channels, I/R/O extents of input, kernel and output, g groups, d dilation, s stride.
-
-Ci/Co input and output channels, I/R/O extents of input, kernel and output, D deformable groups.
+Ci/Co input and output channels, I/R/O extents of input, kernel and output, g groups, D deformable groups, d dilation,
+s stride.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ __all__ = [
 ]
 
 
-# ---- The activation folded into a layer: `activation="relu"` (Gluon, SINGA), `act_fn` (numpy-ml) --------------------
+# ---- Fused activations: `activation="relu"` (Gluon, SINGA), `act_fn` (numpy-ml) -------------------------------------
 
 Activation = str | Callable[[Tensor], Tensor] | None
 
@@ -53,7 +52,7 @@ _NAMED: dict[str, Callable[..., Tensor]] = {
 
 
 def folded(name: str, activation: Any) -> Callable[[Tensor], Tensor]:
-    """The function that ``activation`` is or names; ``name`` is the layer's, for messages.
+    """Return the function for ``activation``, a function or its name; ``name`` is the layer's name, for messages.
 
     Raises:
         ValueError: activation is not a known name.
@@ -78,7 +77,7 @@ Padding = str | int | Sequence[int] | Sequence[tuple[int, int]]
 
 
 class _Convolution(OverAxes, Module):
-    """Base of all kinds: argument checks, parameters and their initial values."""
+    """Base of all convolution layers: argument checks, parameters and their initial values."""
 
     fewest_channels: ClassVar[int] = 1  # a lazy layer starts at 0
     transposed: ClassVar[bool] = False
@@ -131,7 +130,7 @@ class _Convolution(OverAxes, Module):
         return as_tuple(value, self.ndim, f"{type(self).__name__}: {argument}", at_least)
 
     def _padding(self, padding: Padding) -> Any:
-        """One int per axis if low and high are equal, else pairs; words unchanged."""
+        """Return one int per axis if low and high are equal, else pairs; words unchanged."""
         if isinstance(padding, str):
             if padding not in PADDING_WORDS:
                 words = ", ".join(map(repr, PADDING_WORDS))
@@ -177,7 +176,7 @@ class _Conv(_Convolution):
         return y if self.activation is None else self._activated(y)
 
     def _convolved(self, x: Tensor, w: Tensor, b: Tensor | None, *, groups: int = 0) -> Tensor:
-        """The operator; groups 0: the layer's."""
+        """Apply the operator; ``groups=0`` means the layer's own."""
         return self.run(
             x,
             w,
@@ -268,7 +267,7 @@ class _ConvTranspose(_Convolution):
     def _convolved(
         self, x: Tensor, w: Tensor, b: Tensor | None, output_size: Sequence[int] | None = None, *, groups: int = 0
     ) -> Tensor:
-        """The operator; groups 0: the layer's."""
+        """Apply the operator; ``groups=0`` means the layer's own."""
         output_padding = self.output_padding if output_size is None else 0
         return self.run(
             x,
@@ -311,7 +310,7 @@ class ConvTranspose3d(_ConvTranspose, ndim=3):
     """``functional.conv_transpose3d`` as a layer with the parameters weight and bias; forward takes output_size."""
 
 
-# ---- Deformable convolution layers: with offsets as an input, or predicted by a convolution of their own ------------
+# ---- Deformable convolution layers: with offsets as an input, or predicted by an inner convolution ------------------
 
 
 class DeformConv2d(_Convolution, ndim=2):

@@ -15,7 +15,7 @@ __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Fe
 
 @layer
 class _Dropout(OverAxes, Module):
-    """The probability, and the function of ``nn.functional`` that drops."""
+    """Base of dropout layers: the probability ``p`` and the function of ``nn.functional``."""
 
     p: float = 0.5
     inplace: bool = False

@@ -1,4 +1,4 @@
-"""Tables of vectors, looked up by index."""
+"""Embedding layers: tables of vectors, looked up by index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _Table(Described, Module):
-    """Base of both: the table and its options."""
+    """Base of Embedding and EmbeddingBag: the table and its options."""
 
     weight: Parameter
 
@@ -70,7 +70,7 @@ class _Table(Described, Module):
 
 
 class Embedding(_Table):
-    """A layer with the parameter weight (num_embeddings, embedding_dim), drawn from N(0, 1) but for row padding_idx: 0.
+    """A layer with the parameter weight (num_embeddings, embedding_dim), drawn from N(0, 1); row padding_idx is 0.
 
     {functional.embedding}
     """
@@ -123,7 +123,7 @@ class EmbeddingBag(_Table):
 
     weight (num_embeddings, embedding_dim), drawn from N(0, 1). mode "sum", "mean" or "max".
 
-    include_last_offset: offsets also hold the end of the last bag. The other options are those of ``Embedding``;
+    include_last_offset: offsets also contain the end of the last bag. The other options are those of ``Embedding``;
     entries equal to padding_idx do not count.
 
     Raises:

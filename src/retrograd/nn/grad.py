@@ -3,7 +3,7 @@
 Convolution is a trilinear form of x, w and g (``retrograd.ops.convolution``), so each gradient is one of its three
 operators and is itself differentiable: gradients of any order follow by composition.
 
-    value                    gradient to the input       to the weight             to the bias
+    value                    gradient w.r.t. input       w.r.t. weight             w.r.t. bias
     conv(x, w)               conv_input_grad(g, w)       conv_weight_grad(x, g)    sum of g over n, o
     conv_transpose(x, w)     conv(g, w)                  conv_weight_grad(g, x)    sum of g over n, o
 
@@ -75,7 +75,9 @@ def conv_backward(
     algorithm: str = "auto",
     workspace: float | None = None,
 ) -> ThreeGradients:
-    """The gradients of a convolution over 1, 2 or 3 axes (weight.ndim - 2) to input, weight and bias, in one call.
+    """Compute the gradients of a convolution with respect to input, weight and bias in one call.
+
+    The convolution is over 1, 2 or 3 axes (weight.ndim - 2).
 
     A gradient whose ``output_mask`` is False is not computed; None is returned for it. ``input`` may be a shape if the
     weight's gradient is not needed, ``weight`` if the input's is not. The other arguments are those of the forward
@@ -142,7 +144,7 @@ def conv1d_input(
 ) -> Tensor:
     """gx[n, c, i] = sum over k and all o, r with o*stride + r*dilation - padding = i of w[k, c, r] g[n, k, o]
 
-    Of a convolution over one axis; arguments and what is raised: as ``conv2d_input``.
+    For a convolution over one axis. Arguments and errors: as for ``conv2d_input``.
     """
     if interpreters and (seen := interpreted(conv1d_input, locals())) is not None:
         return seen
@@ -166,9 +168,9 @@ def conv2d_input(
 ) -> Tensor:
     """gx[n, c, i] = sum over k and all o, r with o*stride + r*dilation - padding = i of w[k, c, r] g[n, k, o]
 
-    The gradient of conv2d to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's values are
-    not needed. The options are those of the forward pass; ``padding`` takes what conv2d takes: numbers, pairs or
-    a word. An input may also be as large as conv_transpose2d with ``output_padding`` makes it of grad_output.
+    The gradient of conv2d with respect to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's
+    values are not needed. The options are those of the forward pass; ``padding`` may be numbers, pairs or a word.
+    The input may also have the larger size that conv_transpose2d with ``output_padding`` makes of grad_output.
 
     Raises:
         TypeError: an operand is not a floating-point Tensor, or their types differ.
@@ -196,7 +198,7 @@ def conv3d_input(
 ) -> Tensor:
     """gx[n, c, i] = sum over k and all o, r with o*stride + r*dilation - padding = i of w[k, c, r] g[n, k, o]
 
-    Of a convolution over three axes; arguments and what is raised: as ``conv2d_input``.
+    For a convolution over three axes. Arguments and errors: as for ``conv2d_input``.
     """
     if interpreters and (seen := interpreted(conv3d_input, locals())) is not None:
         return seen
@@ -221,7 +223,7 @@ def conv1d_weight(
 ) -> Tensor:
     """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - padding]
 
-    Of a convolution over one axis; arguments and what is raised: as ``conv2d_weight``.
+    For a convolution over one axis. Arguments and errors: as for ``conv2d_weight``.
     """
     if interpreters and (seen := interpreted(conv1d_weight, locals())) is not None:
         return seen
@@ -246,8 +248,8 @@ def conv2d_weight(
 ) -> Tensor:
     """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - padding]
 
-    The gradient of conv2d to its weight, of shape ``weight_size`` (Co, Ci/groups, *R); the weight's values are
-    not needed. The options are those of the forward pass.
+    The gradient of conv2d with respect to its weight, of shape ``weight_size`` (Co, Ci/groups, *R). The weight's
+    values are not needed. The options are those of the forward pass.
 
     per_sample: the gradient of each sample separately, (N, Co, Ci/groups, *R).
 
@@ -278,7 +280,7 @@ def conv3d_weight(
 ) -> Tensor:
     """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - padding]
 
-    Of a convolution over three axes; arguments and what is raised: as ``conv2d_weight``.
+    For a convolution over three axes. Arguments and errors: as for ``conv2d_weight``.
     """
     if interpreters and (seen := interpreted(conv3d_weight, locals())) is not None:
         return seen
@@ -289,9 +291,9 @@ def conv3d_weight(
 @advised
 @operator(records=Sum)
 def conv1d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
-    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over one axis to its bias, (Co,).
+    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over one axis w.r.t. its bias, (Co,).
 
-    Arguments and what is raised: as ``conv2d_bias``.
+    Arguments and errors: as for ``conv2d_bias``.
     """
     if interpreters and (seen := interpreted(conv1d_bias, locals())) is not None:
         return seen
@@ -301,7 +303,7 @@ def conv1d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
 @advised
 @operator(records=Sum)
 def conv2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
-    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over two axes to its bias, (Co,).
+    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over two axes w.r.t. its bias, (Co,).
 
     grad_output (N, Co, *O) or (Co, *O); per_sample: the gradient of each sample separately, (N, Co).
 
@@ -317,9 +319,9 @@ def conv2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
 @advised
 @operator(records=Sum)
 def conv3d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
-    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over three axes to its bias, (Co,).
+    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over three axes w.r.t. its bias, (Co,).
 
-    Arguments and what is raised: as ``conv2d_bias``.
+    Arguments and errors: as for ``conv2d_bias``.
     """
     if interpreters and (seen := interpreted(conv3d_bias, locals())) is not None:
         return seen
@@ -343,7 +345,7 @@ def conv_transpose1d_input(
 ) -> Tensor:
     """gx[n, c, i] = sum over k, r of w[c, k, r] g[n, k, i*stride + r*dilation - padding]
 
-    Of a convolution over one axis; arguments and what is raised: as ``conv_transpose2d_input``.
+    For a convolution over one axis. Arguments and errors: as for ``conv_transpose2d_input``.
     """
     if interpreters and (seen := interpreted(conv_transpose1d_input, locals())) is not None:
         return seen
@@ -370,8 +372,8 @@ def conv_transpose2d_input(
 ) -> Tensor:
     """gx[n, c, i] = sum over k, r of w[c, k, r] g[n, k, i*stride + r*dilation - padding]
 
-    The gradient of conv_transpose2d to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's
-    values are not needed. The options are those of the forward pass.
+    The gradient of conv_transpose2d with respect to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The
+    input's values are not needed. The options are those of the forward pass.
 
     Raises:
         TypeError: an operand is not a floating-point Tensor, or their types differ.
@@ -402,7 +404,7 @@ def conv_transpose3d_input(
 ) -> Tensor:
     """gx[n, c, i] = sum over k, r of w[c, k, r] g[n, k, i*stride + r*dilation - padding]
 
-    Of a convolution over three axes; arguments and what is raised: as ``conv_transpose2d_input``.
+    For a convolution over three axes. Arguments and errors: as for ``conv_transpose2d_input``.
     """
     if interpreters and (seen := interpreted(conv_transpose3d_input, locals())) is not None:
         return seen
@@ -430,7 +432,7 @@ def conv_transpose1d_weight(
 ) -> Tensor:
     """gw[c, k, r] = sum over n, i of x[n, c, i] g[n, k, i*stride + r*dilation - padding]
 
-    Of a convolution over one axis; arguments and what is raised: as ``conv_transpose2d_weight``.
+    For a convolution over one axis. Arguments and errors: as for ``conv_transpose2d_weight``.
     """
     if interpreters and (seen := interpreted(conv_transpose1d_weight, locals())) is not None:
         return seen
@@ -458,8 +460,8 @@ def conv_transpose2d_weight(
 ) -> Tensor:
     """gw[c, k, r] = sum over n, i of x[n, c, i] g[n, k, i*stride + r*dilation - padding]
 
-    The gradient of conv_transpose2d to its weight, of shape ``weight_size`` (Ci, Co/groups, *R); the weight's
-    values are not needed. The options are those of the forward pass.
+    The gradient of conv_transpose2d with respect to its weight, of shape ``weight_size`` (Ci, Co/groups, *R). The
+    weight's values are not needed. The options are those of the forward pass.
 
     per_sample: the gradient of each sample separately, (N, Ci, Co/groups, *R).
 
@@ -493,7 +495,7 @@ def conv_transpose3d_weight(
 ) -> Tensor:
     """gw[c, k, r] = sum over n, i of x[n, c, i] g[n, k, i*stride + r*dilation - padding]
 
-    Of a convolution over three axes; arguments and what is raised: as ``conv_transpose2d_weight``.
+    For a convolution over three axes. Arguments and errors: as for ``conv_transpose2d_weight``.
     """
     if interpreters and (seen := interpreted(conv_transpose3d_weight, locals())) is not None:
         return seen
@@ -506,9 +508,9 @@ def conv_transpose3d_weight(
 @advised
 @operator(records=Sum)
 def conv_transpose1d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
-    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over one axis to its bias, (Co,).
+    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over one axis w.r.t. its bias, (Co,).
 
-    Arguments and what is raised: as ``conv_transpose2d_bias``.
+    Arguments and errors: as for ``conv_transpose2d_bias``.
     """
     if interpreters and (seen := interpreted(conv_transpose1d_bias, locals())) is not None:
         return seen
@@ -518,7 +520,7 @@ def conv_transpose1d_bias(grad_output: Tensor, *, per_sample: bool = False) -> T
 @advised
 @operator(records=Sum)
 def conv_transpose2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
-    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over two axes to its bias, (Co,).
+    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over two axes w.r.t. its bias, (Co,).
 
     grad_output (N, Co, *O) or (Co, *O); per_sample: the gradient of each sample separately, (N, Co).
 
@@ -534,9 +536,9 @@ def conv_transpose2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> T
 @advised
 @operator(records=Sum)
 def conv_transpose3d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
-    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over three axes to its bias, (Co,).
+    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over three axes w.r.t. its bias, (Co,).
 
-    Arguments and what is raised: as ``conv_transpose2d_bias``.
+    Arguments and errors: as for ``conv_transpose2d_bias``.
     """
     if interpreters and (seen := interpreted(conv_transpose3d_bias, locals())) is not None:
         return seen

@@ -1,7 +1,7 @@
 """Weight initialization with PyTorch's names, drawn from retrograd's own generator.
 
-All of them write into the tensor's existing memory and return the tensor. Values are drawn in the order of the logical
-shape: they depend neither on the memory layout nor, except for rounding, on the dtype.
+All functions write into the tensor's existing memory and return the tensor. Values are drawn in the order of the
+logical shape: they depend neither on the memory layout nor, except for rounding, on the dtype.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 
-# ---- PyTorch's functions for initial values of weights, drawn from retrograd's own generator ------------------------
+# ---- Initialization functions ---------------------------------------------------------------------------------------
 
 attach_to_module(__name__)
 AnyTensor = TypeVar("AnyTensor", bound=Tensor)
@@ -67,7 +67,7 @@ _LINEAR = ("linear", *(f"conv{kind}{ndim}d" for kind in ("", "_transpose") for n
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor that preserves a signal's variance through nonlinearity.
+    """Return the factor that preserves a signal's variance through nonlinearity.
 
         linear and conv*: 1, sigmoid: 1, tanh: 5/3, relu: sqrt(2), selu: 3/4
         leaky_relu: sqrt(2 / (1 + param**2)) with param the negative slope, 0.01 by default
@@ -224,8 +224,8 @@ def trunc_normal_(
 ) -> AnyTensor:
     """Fill with draws from N(mean, std**2) restricted to [a, b]; a and b are values, not multiples of std.
 
-    Draws outside are repeated: of the normal distribution, or, where it rarely falls between a and b, of U(a, b),
-    accepted in proportion to the density.
+    Draws from the normal distribution are repeated until they are in [a, b]. If it rarely falls there, draws come from
+    U(a, b) instead and are accepted in proportion to the density.
 
     Raises:
         ValueError: mean or std is not finite, std is not above 0, or a is not below b.
@@ -266,7 +266,7 @@ def eye_(tensor: AnyTensor) -> AnyTensor:
 def dirac_(tensor: AnyTensor, groups: int = 1) -> AnyTensor:
     """Fill a convolution's weight (Co, Ci/groups, *R) so that it passes its input on: 1 at the central tap, else 0.
 
-    In each group output channel i gets input channel i, as far as there is one.
+    In each group, output channel i gets input channel i, if there is one.
 
     Raises:
         ValueError: tensor does not have 3 to 5 dimensions, or groups does not divide Co.
@@ -329,7 +329,7 @@ def sparse_(
 
 
 def _deprecated(function: Callable[..., AnyTensor]) -> Callable[..., AnyTensor]:
-    """PyTorch's old name of a function, without the underscore."""
+    """Return the function under PyTorch's old name, without the underscore."""
     new, signature = function.__name__, inspect.signature(function)
 
     @functools.wraps(function)
@@ -350,7 +350,7 @@ kaiming_uniform, kaiming_normal = _deprecated(kaiming_uniform_), _deprecated(kai
 
 @contextlib.contextmanager
 def values_left_alone() -> Iterator[None]:
-    """Let the functions above check their arguments and write nothing, inside a with block."""
+    """Make the functions above check their arguments but write nothing, within a with block."""
     previous, _alone.inside = getattr(_alone, "inside", False), True
     try:
         yield
@@ -366,13 +366,13 @@ def _fill(tensor: Tensor, values: Any) -> None:
 
 
 def _left_alone(tensor: Tensor) -> bool:
-    """Check the tensor; whether nothing is to be written."""
+    """Check the tensor; return True if nothing is to be written."""
     _check(tensor)
     return getattr(_alone, "inside", False)
 
 
 def _extents(name: str, tensor: Tensor, allowed: Collection[int]) -> tuple[int, ...]:
-    """The shape, once the number of its axes is one of those allowed."""
+    """Return the shape after checking that its number of axes is allowed."""
     _check(tensor)
     shape = tensor.array.shape
     if len(shape) not in allowed:
@@ -382,7 +382,7 @@ def _extents(name: str, tensor: Tensor, allowed: Collection[int]) -> tuple[int, 
 
 
 def fans(tensor: Tensor) -> tuple[int, int]:
-    """(fan_in, fan_out) of a weight (A, B, *R): B and A times the number of taps.
+    """Return (fan_in, fan_out) of a weight (A, B, *R): B and A times the number of taps.
 
     Raises:
         ValueError: tensor has fewer than 2 dimensions.
@@ -408,7 +408,7 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
     fan_in, fan_out = fans(tensor)
     fan = fan_in if mode == "fan_in" else fan_out
     if tensor.array.size == 0:
-        warnings.warn(f"a tensor of shape {tensor.array.shape} has no elements to initialise", stacklevel=3)
+        warnings.warn(f"a tensor of shape {tensor.array.shape} has no elements to initialize", stacklevel=3)
     return gain / math.sqrt(fan) if fan else 0.0
 
 
@@ -419,13 +419,13 @@ def _check(tensor: Tensor) -> None:
         raise TypeError(f"tensor must be float32 or float64, got {tensor.array.dtype}")
 
 
-# ---- Modules whose initial values are not drawn ---------------------------------------------------------------------
+# ---- Modules created without initialization -------------------------------------------------------------------------
 
 AnyModule = TypeVar("AnyModule", bound=Module)
 
 
 def skip_init(module_cls: type[AnyModule], *args: Any, **kwargs: Any) -> AnyModule:
-    """module_cls(*args, **kwargs) with undefined values in its parameters: nothing of ``nn.init`` is run.
+    """Return module_cls(*args, **kwargs) with undefined values in its parameters; no function of ``nn.init`` runs.
 
     Raises:
         RuntimeError: module_cls is not a class of Modules.

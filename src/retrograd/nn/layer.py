@@ -22,12 +22,12 @@ _WORDS = {1: ("one axis", "I"), 2: ("two axes", "H, W"), 3: ("three axes", "D, H
 
 
 def filled(text: str, ndim: int) -> str:
-    """The text with the number of axes for {n}, in words for {axes}, and the names of their extents for {extents}."""
+    """Fill a template: {n} is the number of axes, {axes} the number in words, {extents} the names of their extents."""
     axes, extents = _WORDS[ndim]
     return text.replace("{n}", str(ndim)).replace("{axes}", axes).replace("{extents}", extents)
 
 
-# ---- Base classes of layers: constructors and reprs from declared options, and docstrings from those of functions
+# ---- Constructors and reprs from declared options, docstrings from those of functions -------------------------------
 
 AnyLayer = TypeVar("AnyLayer", bound=Module)
 
@@ -36,14 +36,14 @@ AnyLayer = TypeVar("AnyLayer", bound=Module)
 def layer(cls: type[AnyLayer]) -> type[AnyLayer]:
     """Give a layer a constructor whose parameters are the attributes annotated in the class, as ``dataclass`` does.
 
-    It stores the arguments, those annotated as ``Tensor | None`` as buffers, and then calls ``_set_up``, if there is
-    one, to check them and to create parameters. The repr shows the attributes ``_shown``, by default all of them.
+    The constructor stores the arguments (those annotated as ``Tensor | None`` as buffers). It then calls ``_set_up``,
+    if there is one, to check them and to create parameters. The repr shows the attributes ``_shown``, by default all.
     """
     options = _parameters(cls)
     signature = inspect.Signature([_SELF, *options.values()], return_annotation="None")
     buffers = {name for name, option in options.items() if option.annotation == "Tensor | None"}
     set_up = getattr(cls, "_set_up", None)  # not looked up in a user's subclass
-    adapted = getattr(cls, "_adapted", None)  # of losses, which have options that were replaced
+    adapted = getattr(cls, "_adapted", None)  # for losses, some of whose options were replaced
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         if adapted is not None:
@@ -83,9 +83,10 @@ _SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _parameters(cls: Any) -> dict[str, inspect.Parameter]:
-    """The annotated attributes as parameters, after those of the bases; keyword-only ones, after ``_: KW_ONLY``, last.
+    """Return the annotated attributes as parameters, after those of the bases.
 
-    The class keeps no defaults: an attribute that it had could not become a buffer.
+    Keyword-only ones (after ``_: KW_ONLY``) come last. The defaults are deleted from the class, because an attribute of
+    the class could not become a buffer.
     """
     found: dict[str, inspect.Parameter] = {}
     for base in reversed(cls.__mro__):
@@ -103,7 +104,7 @@ def _parameters(cls: Any) -> dict[str, inspect.Parameter]:
 
 
 def extra_repr(self: Any) -> str:
-    """``name=value`` of the attributes shown; ``inplace`` only if it is set."""
+    """Return ``name=value`` for the shown attributes; ``inplace`` only if it is set."""
     shown = [(name, getattr(self, name)) for name in self._shown]
     return ", ".join(
         f"{name}={repr(value) if isinstance(value, str) else value}"
@@ -113,16 +114,16 @@ def extra_repr(self: Any) -> str:
 
 
 def changed(module: Module, **defaults: Any) -> list[str]:
-    """``name=value`` of the attributes that differ from these defaults, for a repr."""
+    """Return ``name=value`` for the attributes that differ from these defaults, for a repr."""
     values = {name: getattr(module, name, default) for name, default in defaults.items()}
     return [f"{name}={value}" for name, value in values.items() if value != defaults[name]]
 
 
 class Described:
-    """Base of layers whose docstrings are completed.
+    """Base of layers whose docstrings are templates.
 
-    ``{functional.relu}`` stands for the docstring of that function; one without a "Raises:" section gets ``_errors`` of
-    the base class.
+    ``{functional.relu}`` is replaced by the docstring of that function. A docstring without a "Raises:" section gets
+    ``_errors`` of the base class.
     """
 
     _errors: ClassVar[str]
@@ -140,7 +141,7 @@ def _docstring(name: re.Match[str]) -> str:
 
 
 def _joined(own: str, general: str) -> str:
-    """The docstring of a class: its own, or the first paragraph of the general one, then the rest of that."""
+    """Join a class's own docstring, or the first paragraph of the general one, and the rest of the general one."""
     _, _, rest = general.partition("\n\n")
     return f"{own.rstrip()}\n\n{rest}" if own and rest else own or general
 
@@ -148,12 +149,12 @@ def _joined(own: str, general: str) -> str:
 class OverAxes(Described):
     """Base of layers for any number of axes: ``class Conv2d(_Conv, ndim=2)``.
 
-    Its docstring says what the layer is; what ``_Conv`` says further, of any number of axes, follows it.
+    Its docstring describes the layer. The rest of ``_Conv``'s docstring, which holds for any number of axes, follows.
     """
 
     ndim: ClassVar[int]
-    operator: ClassVar[str] = ""  # the name of the function of ``nn.functional``
-    run: ClassVar[Callable[..., Any]]  # this function, without the advice on arguments that do not fit
+    operator: ClassVar[str] = ""  # the name of the function in ``nn.functional``
+    run: ClassVar[Callable[..., Any]]  # that function, without the advice on mismatched arguments
 
     def __init_subclass__(cls, ndim: int = 0, **kwargs: Any) -> None:
         if ndim:

@@ -73,36 +73,36 @@ class _Lazy(Module):
             cls.cls_to_become = cls.__bases__[1]
 
     def _start(self, *args: Any, **kwargs: Any) -> None:
-        """The constructor: that of the layer it becomes, with size 0."""
+        """Construct the layer as the class that it becomes, with size 0."""
         self.cls_to_become.__init__(self, 0, *args, **kwargs)
-        for name in self._shapes(0):  # what depends on the size
+        for name in self._shapes(0):  # members whose shape depends on the size
             kind = UninitializedParameter if name in self._parameter_names else UninitializedBuffer
             if self.__dict__[name] is not None:
                 self.__dict__[name] = kind(dtype=self.__dict__[name].dtype)
 
     def _shapes(self, size: int) -> dict[str, Shape]:
-        """The shape of every parameter and buffer that depends on the size."""
+        """Return the shape of every parameter and buffer that depends on the size."""
         raise NotImplementedError
 
     def _size_of_input(self, shape: Shape) -> int:
-        """The size that an input of this shape implies; raises if it does not fit the layer."""
+        """Return the size that an input of this shape implies; raise if it does not fit the layer."""
         raise NotImplementedError
 
     def _size_of_member(self, name: str, shape: Shape) -> int:
-        """The size that a loaded parameter or buffer implies; 0 if it implies none."""
+        """Return the size that a loaded parameter or buffer implies; 0 if it implies none."""
         raise NotImplementedError
 
     def has_uninitialized_params(self) -> bool:
-        """Whether a parameter or buffer of the layer has no shape yet."""
+        """Return whether a parameter or buffer of the layer has no shape yet."""
         return any(is_lazy(self.__dict__[name]) for name in self._shapes(0))
 
     def reset_parameters(self) -> None:
-        """Draw new values if the parameters are initialised."""
+        """Draw new values if the parameters are initialized."""
         if getattr(self, self.size_name) and not self.has_uninitialized_params():
             self.cls_to_become.reset_parameters(self)
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Infer the size from an input and draw the parameters that are still uninitialised.
+        """Infer the size from an input and draw the parameters that are still uninitialized.
 
         Raises:
             RuntimeError, ValueError: the input does not fit the layer or its loaded parameters; nothing is changed.
@@ -125,7 +125,7 @@ class _Lazy(Module):
             kernels.copy(tensor.array, array)
 
     def misfit_of_shapes(self, shapes: Mapping[str, Shape]) -> str | None:
-        """Why parameters and buffers of these shapes cannot be loaded, or None."""
+        """Return the reason why parameters and buffers of these shapes cannot be loaded, or None."""
         size = self._size_of_members(shapes)
         for name, shape in shapes.items():
             wanted = self._shapes(size)[name]
@@ -141,7 +141,7 @@ class _Lazy(Module):
         return max((self._size_of_member(name, shape) for name, shape in shapes.items()), default=0)
 
     def forward(self, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(self, _Lazy):  # a rule runs the first call once more, and the layer is no longer lazy
+        if not isinstance(self, _Lazy):  # a backward rule repeats the first call when the layer is no longer lazy
             return self.forward(input, *args, **kwargs)
         kind, size = type(self), getattr(self, self.size_name)
         waiting = [tensor for name in self._shapes(0) if is_lazy(tensor := self.__dict__[name])]
@@ -185,7 +185,7 @@ class LazyLinear(_Lazy, Linear):
 
 
 class _LazyConvolution(_Lazy):
-    """Base of both kinds of convolution."""
+    """Base of lazy convolutions and transposed convolutions."""
 
     size_name = "in_channels"
     fewest_channels = 0
@@ -217,7 +217,7 @@ class _LazyConvolution(_Lazy):
 
 
 class _LazyConv(_LazyConvolution):
-    """A Conv{n}d of inputs (N, Ci, {extents}) that infers in_channels from the first; its other arguments are the same.
+    """A Conv{n}d for inputs (N, Ci, {extents}) that infers in_channels from the first; other arguments are the same.
 
     Raises:
         ValueError: an argument is out of range, or groups does not divide the channels of the first input.
@@ -230,7 +230,7 @@ class _LazyConv(_LazyConvolution):
 
 
 class _LazyConvTranspose(_LazyConvolution):
-    """A ConvTranspose{n}d of inputs (N, Ci, {extents}) that infers in_channels; its other arguments are the same.
+    """A ConvTranspose{n}d for inputs (N, Ci, {extents}) that infers in_channels; other arguments are the same.
 
     Raises: as LazyConv{n}d.
     """
@@ -295,27 +295,27 @@ class _LazyInstanceNorm(_LazyNorm):
 
 
 class LazyConv1d(_LazyConv, Conv1d, ndim=1):
-    """A Conv1d of inputs (N, Ci, I) that infers in_channels from the first; its other arguments are the same."""
+    """A Conv1d for inputs (N, Ci, I) that infers in_channels from the first; other arguments are the same."""
 
 
 class LazyConv2d(_LazyConv, Conv2d, ndim=2):
-    """A Conv2d of inputs (N, Ci, H, W) that infers in_channels from the first; its other arguments are the same."""
+    """A Conv2d for inputs (N, Ci, H, W) that infers in_channels from the first; other arguments are the same."""
 
 
 class LazyConv3d(_LazyConv, Conv3d, ndim=3):
-    """A Conv3d of inputs (N, Ci, D, H, W) that infers in_channels from the first; its other arguments are the same."""
+    """A Conv3d for inputs (N, Ci, D, H, W) that infers in_channels from the first; other arguments are the same."""
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d, ndim=1):
-    """A ConvTranspose1d of inputs (N, Ci, I) that infers in_channels; its other arguments are the same."""
+    """A ConvTranspose1d for inputs (N, Ci, I) that infers in_channels; other arguments are the same."""
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d, ndim=2):
-    """A ConvTranspose2d of inputs (N, Ci, H, W) that infers in_channels; its other arguments are the same."""
+    """A ConvTranspose2d for inputs (N, Ci, H, W) that infers in_channels; other arguments are the same."""
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d, ndim=3):
-    """A ConvTranspose3d of inputs (N, Ci, D, H, W) that infers in_channels; its other arguments are the same."""
+    """A ConvTranspose3d for inputs (N, Ci, D, H, W) that infers in_channels; other arguments are the same."""
 
 
 class LazyBatchNorm1d(_LazyBatchNorm, BatchNorm1d, ndim=1):

@@ -135,7 +135,7 @@ class Unflatten(Module):
 
 
 class Identity(Module):
-    """y = x. Takes any arguments, as PyTorch's does, so it can replace any layer."""
+    """y = x. Accepts any arguments, like PyTorch's Identity, so it can replace any layer."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()

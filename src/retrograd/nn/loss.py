@@ -73,7 +73,7 @@ __all__ = [
 
 @layer
 class Loss(Described, Module):
-    """A layer with the option ``reduction``: "mean", "sum", "none", or one of those that the class adds."""
+    """Base of losses: layers with the option ``reduction``, "mean", "sum", "none" or a value that the class adds."""
 
     _: KW_ONLY
     reduction: str = "mean"
@@ -86,14 +86,14 @@ class Loss(Described, Module):
 
     @classmethod
     def _by_position(cls) -> tuple[list[str], list[str]]:
-        """The names of the arguments before the options, and those of the options in PyTorch's order."""
+        """Return the names of the arguments before the options, and of the options in PyTorch's order."""
         options: dict[str, Parameter] = vars(cls).get("_options") or cls._options  # type: ignore[attr-defined]
         places = [name for name, p in options.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
         return places, [*cls._older, *(name for name in options if name not in (*places, *cls._older))]
 
     @classmethod
     def _adapted(cls, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of the constructor with ``size_average`` and ``reduce`` turned into ``reduction``."""
+        """Return the arguments of the constructor with ``size_average`` and ``reduce`` converted to ``reduction``."""
         if not cls._older:
             return args, given
         places, names = cls._by_position()
@@ -109,7 +109,7 @@ class Loss(Described, Module):
 
     @classmethod
     def _signature(cls, parameters: list[Parameter]) -> list[Parameter]:
-        """The parameters of the constructor as they are shown."""
+        """Return the parameters of the constructor as its signature shows them."""
         if not cls._older:
             return parameters
         places, names = cls._by_position()
@@ -135,7 +135,7 @@ class Loss(Described, Module):
                 raise ValueError(f"{type(self).__name__}: {name}={value} must be {limit}")
 
 
-# ---- Classification losses as layers --------------------------------------------------------------------------------
+# ---- Classification losses ------------------------------------------------------------------------------------------
 
 
 @layer
@@ -274,7 +274,7 @@ class SoftMarginLoss(Loss):
         return soft_margin_loss(input, target, reduction=self.reduction)
 
 
-# ---- Regression losses as layers ------------------------------------------------------------------------------------
+# ---- Regression losses ----------------------------------------------------------------------------------------------
 
 
 class MSELoss(Loss):
@@ -337,14 +337,14 @@ class HuberLoss(Loss):
         return huber_loss(input, target, delta=self.delta, reduction=self.reduction)
 
 
-# ---- Likelihood and divergence losses as layers ---------------------------------------------------------------------
+# ---- Likelihood and divergence losses -------------------------------------------------------------------------------
 
 
 @layer
 class KLDivLoss(Loss):
     """target (log(target) - input); see ``kl_div``.
 
-    log_target: the target holds logarithms. reduction: "batchmean" (the definition), "mean" (over all elements),
+    log_target: the target contains logarithms. reduction: "batchmean" (the definition), "mean" (over all elements),
     "sum" or "none".
     """
 
@@ -393,7 +393,7 @@ class GaussianNLLLoss(Loss):
         return gaussian_nll_loss(input, target, var, self.full, self.eps, reduction=self.reduction)
 
 
-# ---- Ranking and embedding losses as layers -------------------------------------------------------------------------
+# ---- Ranking and embedding losses -----------------------------------------------------------------------------------
 
 
 @layer
@@ -483,7 +483,7 @@ class TripletMarginWithDistanceLoss(Loss):
         )
 
 
-# ---- Connectionist temporal classification as a layer ---------------------------------------------------------------
+# ---- Connectionist temporal classification --------------------------------------------------------------------------
 
 
 class CTCLoss(Loss):
@@ -512,7 +512,7 @@ class CTCLoss(Loss):
         )
 
 
-# ---- Distances and similarities as layers ---------------------------------------------------------------------------
+# ---- Distances and similarities -------------------------------------------------------------------------------------
 
 
 @layer

@@ -36,10 +36,10 @@ def _per_channel(w: np.ndarray) -> int:
 class SummaryRow:
     """One call of one module.
 
-    path: of the module in the model, "" for the model itself; the first if there are several. kind: its class.
+    path: the module's path in the model, "" for the model itself; the first if there are several. kind: its class.
     output: shapes of the Tensors it returned. parameters: elements of its own parameters, without its children's; 0 in
     later calls of the same module. multiply_adds: of the matrix products and convolutions it ran itself. memory: bytes
-    of its outputs, 0 if a child made them or they are its input. again: it has been called before.
+    of its outputs, 0 for those that a child created or that are its input. again: whether it was called before.
     """
 
     path: str
@@ -177,7 +177,7 @@ def _arguments(model: Module, input_size: Any, inputs: Any) -> tuple[Sequence[An
 
 @contextmanager
 def _undone(model: Module) -> Iterator[None]:
-    """Eval mode within the block; modes, buffers and the random number generator are restored after it."""
+    """Switch to eval mode within the block; restore modes, buffers and the random number generator after it."""
     modes = [(module, module.training) for module in model.modules()]
     buffers = [(buffer, buffer.array, kernels.duplicate(buffer.array)) for buffer in model.buffers()]
     state = get_rng_state()
@@ -249,7 +249,7 @@ class _Watch(Listener):
 
 
 def _tensors(value: Any) -> list[Tensor]:
-    """The Tensors in a value, including those in lists, tuples and dicts."""
+    """Return the Tensors in a value, including those in lists, tuples and dicts."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, Mapping):

@@ -1,9 +1,10 @@
-"""Module: the base class of every layer and network.
+"""Module, the base class of every layer and network: calls, members, their lookup by path, and dtype conversion.
 
-0 and 1 are taken for bools, as in PyTorch's layers; a string or another number is refused. ``bias=None`` means no
-bias: ``layer.bias`` is None then. A layer is made on the CPU, then moved to its ``device``.
+Layers accept 0 and 1 as bools, as PyTorch's do, and refuse strings and other numbers. ``bias=None`` means no bias, and
+``layer.bias`` is then None. A layer is created on the CPU, then moved to its ``device``.
 
-Nothing is tracked while a network runs: each Module.__call__ that an exception leaves adds itself to the exception.
+Module paths are not tracked while a network runs: each Module.__call__ that an exception leaves adds its module to the
+exception.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ if TYPE_CHECKING:
 __all__ = ["Module"]
 
 
-# ---- Arguments that are checked alike in all layers: bools, and the device ------------------------------------------
+# ---- Argument checks shared by all layers: bools and the device -----------------------------------------------------
 
 
 def checked(init: Callable[..., None]) -> Callable[..., None]:
-    """``init``, which refuses anything but bools for parameters annotated as bool, and moves the layer to its device.
+    """Wrap ``init`` to refuse anything but bools for parameters annotated as bool, and to move the layer to its device.
 
-    Arguments that do not fit its signature give a TypeError that names the layer and suggests a keyword.
+    Arguments that do not fit the signature raise a TypeError that names the layer and suggests a keyword.
     """
     parameters = list(inspect.signature(init).parameters.values())[1:]
     flags = [(place, p.name) for place, p in enumerate(parameters) if p.annotation in (bool, "bool")]
@@ -51,7 +52,7 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
     signature = inspect.Signature(parameters)
 
     @functools.wraps(init)
-    def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
+    def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
         for place, name in flags:
             if place < len(args):
                 if type(args[place]) is not bool:
@@ -70,7 +71,7 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
         if on is not None:
             self.to(on)
 
-    return initialise
+    return initialize
 
 
 def _flag(layer: Any, name: str, value: Any) -> bool:
@@ -79,13 +80,13 @@ def _flag(layer: Any, name: str, value: Any) -> bool:
     return as_truth(type(layer).__name__, name, value)
 
 
-# ---- Adds to an exception's message the path of the module that raised it -------------------------------------------
+# ---- Module paths in exception messages -----------------------------------------------------------------------------
 
 _PREFIX, _MODULES = "_retrograd_module_path", "_retrograd_modules"
 
 
 class _Left(list["Module"]):
-    """The modules that an exception has left, outermost first; a copy for another process has none of them."""
+    """The modules that an exception has left, outermost first; a pickled copy is empty."""
 
     def __reduce__(self) -> Any:
         return _Left, ()
@@ -94,8 +95,8 @@ class _Left(list["Module"]):
 def add_module_path(error: Exception, module: Module) -> None:
     """Prefix the message of error, which leaves a call of ``module``: ``in features.3 (Conv2d(16, 32, ...)): ``.
 
-    Every module on the way out replaces the prefix of the one inside it, so the outermost module's stays. An exception
-    whose text is not its only argument (KeyError, OSError, ...) keeps its arguments and gets a note instead.
+    Each enclosing module replaces the prefix of the module inside it, so the outermost prefix remains. An exception
+    whose message is not its only argument (KeyError, OSError, ...) keeps its arguments and gets a note instead.
     """
     members: dict[str, Any] = error.__dict__
     members[_MODULES] = modules = _Left([module, *members.get(_MODULES, ())])
@@ -117,7 +118,7 @@ def add_module_path(error: Exception, module: Module) -> None:
 
 
 def described(modules: list[Module]) -> str:
-    """The path from the first module to the last, and what that is."""
+    """Return the path from the first module to the last, and a description of the last."""
     names = [name for outer, inner in pairwise(modules) if (name := _name_in(outer, inner))]
     try:
         description = modules[-1].describe()
@@ -133,11 +134,11 @@ def _name_in(outer: Module, inner: Module) -> str:
     return f"<{type(inner).__name__}>"  # called by outer, but not registered in it
 
 
-# ---- A module's members as dicts, PyTorch's `_modules`, `_parameters` and `_buffers`, as scripts use them -----------
+# ---- Members as dicts: PyTorch's `_modules`, `_parameters` and `_buffers` -------------------------------------------
 
 
 class Members(MutableMapping[str, Any]):
-    """The members of one kind by name; to set or delete one is to set or delete the attribute.
+    """The members of one kind by name; setting or deleting an entry sets or deletes the attribute.
 
     kind: "module", "parameter" or "buffer".
 
@@ -175,17 +176,17 @@ class Members(MutableMapping[str, Any]):
         return repr(dict(self))
 
 
-# ---- Members of a model by their path, as `state_dict` and `named_modules` write it: `"features.0.weight"` ----------
+# ---- Lookup of members by path, as in `state_dict` and `named_modules`: `"features.0.weight"` -----------------------
 
 
 class Lookup:
     """The methods of Module that find members by path."""
 
     def get_submodule(self, target: str) -> Module:
-        """The module at path ``target``; "" is this one.
+        """Return the module at path ``target``; "" is this one.
 
         Raises:
-            AttributeError: there is none.
+            AttributeError: there is no such module.
         """
         module: Any = self
         for depth, name in enumerate(parts := target.split(".") if target else []):
@@ -210,7 +211,7 @@ class Lookup:
         self.get_submodule(path).register_module(name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter at path ``target``.
+        """Return the parameter at path ``target``.
 
         Raises:
             AttributeError: there is no such parameter.
@@ -218,7 +219,7 @@ class Lookup:
         return self._member("parameter", "_parameter_names", target)
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer at path ``target``.
+        """Return the buffer at path ``target``.
 
         Raises:
             AttributeError: there is no such buffer.
@@ -238,7 +239,7 @@ class Lookup:
         return AttributeError(f"get_{kind}({target!r}): {place} has no {kind} {name!r}; it has {known}")
 
 
-# ---- The methods of a Module that say where its tensors are and of which type ---------------------------------------
+# ---- Conversion of a module's tensors to another dtype or device ----------------------------------------------------
 
 
 class Convertible:
@@ -250,11 +251,11 @@ class Convertible:
     def to(self, *args: Any, **options: Any) -> Self:
         """Convert parameters, their gradients and floating-point buffers.
 
-        ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(tensor)``; non_blocking has no meaning here.
+        ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(tensor)``; non_blocking has no effect.
 
-        dtype is float32 or float64; the device is the CPU, or one that ``kernel_set.add_device`` has made known.
-        Parameters stay the same objects, in the same memory order, whatever ``memory_format`` says: they lie as the
-        kernels read them.
+        dtype is float32 or float64; the device is the CPU, or one registered with ``kernel_set.add_device``.
+        Parameters stay the same objects and keep their memory order, the one that the kernels read;
+        ``memory_format`` has no effect.
 
         Raises:
             TypeError: dtype is neither float32 nor float64.
@@ -287,7 +288,7 @@ class Convertible:
         return self
 
     def type(self, dst_type: Any) -> Self:
-        """``to(dtype)`` by an element type, a class such as retrograd.FloatTensor, or its name.
+        """Apply ``to(dtype)`` for a dtype, a class such as retrograd.FloatTensor, or its name.
 
         Raises: as ``to``.
         """
@@ -300,11 +301,11 @@ class Convertible:
         return self._convert(np.dtype(np.float64))
 
     def half(self) -> Self:
-        """Raises a TypeError: layers compute in float32 and float64."""
+        """Raise a TypeError: layers compute in float32 and float64."""
         return self._convert(as_float_dtype(np.float16))
 
     def bfloat16(self) -> Self:
-        """Raises a TypeError: layers compute in float32 and float64."""
+        """Raise a TypeError: layers compute in float32 and float64."""
         raise TypeError("bfloat16: layers compute in float32 or float64; leave the call out")
 
     def cpu(self) -> Self:
@@ -312,15 +313,15 @@ class Convertible:
         return self._move("cpu", "cpu")
 
     def cuda(self, device: Any = None) -> Self:
-        """Raises a RuntimeError: there is one device, the CPU."""
+        """Raise a RuntimeError: there is one device, the CPU."""
         raise RuntimeError("cuda: there is one device, the CPU; leave the call out, or write to(device) with 'cpu'")
 
     def share_memory(self) -> Self:
-        """The module itself: no memory is shared between processes."""
+        """Return the module itself: no memory is shared between processes."""
         return self
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
-        """New memory with undefined values for all parameters and buffers, on ``device``.
+        """Give all parameters and buffers new memory with undefined values, on ``device``.
 
         Raises:
             RuntimeError: the device is not known.
@@ -333,7 +334,7 @@ class Convertible:
 
 
 def _cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """array in a type, itself if it has that type."""
+    """Convert array to dtype; return it unchanged if it has that dtype."""
     return array if array.dtype == dtype else exact("cast")(array, dtype)
 
 
@@ -341,7 +342,7 @@ def _cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 class Module(Tree, Hooked, Lookup, Stated, Convertible):
-    """Holds parameters, buffers and child modules under the names they were assigned to.
+    """The base class of layers and networks; holds parameters, buffers and child modules under their attribute names.
 
     A subclass calls ``super().__init__()`` first, assigns its members and defines ``forward``. Parameters, buffers and
     children are ordinary entries of the instance's ``__dict__``, so that ``self.weight`` is a plain lookup; three dicts
@@ -350,13 +351,13 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
 
     training: bool
     _parameter_names: dict[str, None]
-    _buffer_names: dict[str, bool]  # name -> whether state_dict holds it
+    _buffer_names: dict[str, bool]  # name -> whether state_dict contains it
     _child_names: dict[str, None]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         init = cls.__dict__.get("__init__")
-        code = getattr(init, "__code__", None)  # a user's __init__ need not be a function
+        code = getattr(init, "__code__", None)  # a user's __init__ may be any callable
         if init is not None and code is not None and inside[code.co_filename]:  # a layer of this package
             cls.__init__ = checked(init)  # type: ignore[method-assign]
 
@@ -374,7 +375,7 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
     forward: Callable[..., Any] = _forward_missing
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """forward(...); the message of an exception is prefixed with this module's path."""
+        """Call forward; prefix the message of an exception with this module's path."""
         mode = thread.mode
         try:
             if mode.running is not None or not self._is_plain:
@@ -401,7 +402,7 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
         Raises:
             AttributeError: Module.__init__() has not run yet.
             TypeError: name is not a str, or param is neither a Parameter nor None.
-            KeyError: name is empty, contains a dot, or is taken.
+            KeyError: name is empty, contains a dot, or is already used.
         """
         self._check_name(name, "parameter", "_parameter_names")
         if param is not None and not isinstance(param, Parameter):
@@ -501,7 +502,7 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
     def _buffers(self) -> Members:
         return Members(self, "buffer")
 
-    # ------------------------------------------------------------------ walking the model
+    # ------------------------------------------------------------------ traversal
 
     def _named_members(
         self, registry: str, prefix: str, recurse: bool, remove_duplicate: bool
@@ -520,7 +521,7 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """(path, parameter) for every parameter; a shared one only once, under its first path."""
+        """Yield (path, parameter) for every parameter; a shared one only once, under its first path."""
         return self._named_members("_parameter_names", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
@@ -529,7 +530,7 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """(path, buffer) for every buffer."""
+        """Yield (path, buffer) for every buffer."""
         return self._named_members("_buffer_names", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
@@ -540,14 +541,14 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
     def train(self, mode: bool = True) -> Self:
         """Set training mode (dropout drops, batch norm uses the batch's statistics) for this module and its children.
 
-        A child with a ``train`` of its own has that called, so that it can keep parts of itself in eval mode.
+        If a child overrides ``train``, that method is called, so that it can keep parts of itself in eval mode.
 
         Raises:
             ValueError: mode is not a bool.
         """
         if not isinstance(mode, bool):
             raise ValueError(f"train: mode={mode!r} is not a bool; use train(True), or eval() for train(False)")
-        left = list(self.modules())[:1]  # all are looked at: a module that contains itself is refused
+        left = list(self.modules())[:1]  # visits all of them: a module that contains itself is refused
         seen = {id(self)}
         while left:
             module = left.pop()
@@ -589,7 +590,7 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
         classes: Sequence[str] | None = None,
         image: Mapping[str, Any] | None = None,
     ) -> Any:
-        """A copy for inference whose low-bit layers are stored in their bits: ``lowbit.pack``, which explains it."""
+        """Return a copy for inference with the low-bit layers stored as packed bits; see ``lowbit.pack``."""
         from ..lowbit.pack import pack
 
         return pack(self, skip=skip, fuse=fuse, floats=floats, classes=classes, image=image)

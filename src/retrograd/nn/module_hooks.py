@@ -21,17 +21,17 @@ from ..engine.tensor import Tensor, alias, wrap
 __all__: list[str] = []
 
 
-# ---- The backward rules of modules: `layer.backward_rule = rule` and `model.backward_rules()` -----------------------
+# ---- Backward rules of modules: `layer.backward_rule = rule` and `model.backward_rules()` ---------------------------
 
 
 class Ruled:
-    """The part of Module that replaces its backward."""
+    """The methods of Module that replace its backward."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "backward_rule" in cls.__dict__:
             raise TypeError(
-                f"{cls.__name__}: backward_rule is an attribute of each object and would not hold as a member of the "
+                f"{cls.__name__}: backward_rule is an attribute of each object and would not work as a member of the "
                 "class; give the function another name, and in __init__ write self.backward_rule = self.that_name"
             )
 
@@ -41,15 +41,15 @@ class Ruled:
 
         A function, or the name of a registered rule, as for `override_backward`. The Tensors of the call are those
         among the arguments of forward and then the parameters, in the order of ``parameters()``: the true backward of
-        a Linear gives ``gx, gw, gb = true(g)``. A rule is part of the configuration: repr shows it, copies have it, a
-        state_dict does not hold it.
+        a Linear gives ``gx, gw, gb = true(g)``. A rule is part of the configuration: repr shows it and copies keep it,
+        but a state_dict does not contain it.
 
-        A forward that is not differentiable, such as one in NumPy, gets the gradients of its rule. A call of
-        ``layer.forward`` instead of ``layer`` leaves out the rule, as it leaves out hooks.
+        A forward that is not differentiable, such as one in NumPy, gets the gradients of its rule. Calling
+        ``layer.forward`` instead of ``layer`` skips the rule, as it skips hooks.
 
         Raises:
-            TypeError: the rule is neither a function nor a name, or the module has no forward, as a ModuleList.
-            ValueError: it has other parameters, or no rule has this name.
+            TypeError: the rule is neither a function nor a name, or the module has no forward, such as a ModuleList.
+            ValueError: the rule has other parameters, or no rule has this name.
         """
         rule: Rule | None = self.__dict__.get("_backward_rule")
         return None if rule is None else rule.function
@@ -60,7 +60,7 @@ class Ruled:
             self.__dict__.pop("_backward_rule", None)
         elif getattr(self.forward, "__name__", "") == "_forward_missing":  # type: ignore[attr-defined]
             raise TypeError(
-                f"{type(self).__name__}.backward_rule: this module has no forward, so the rule would never hold; "
+                f"{type(self).__name__}.backward_rule: this module has no forward, so the rule would never run; "
                 "set it on the modules in it"
             )
         else:
@@ -72,7 +72,7 @@ class Ruled:
         self.backward_rule = None
 
     def backward_rules(self) -> dict[str, str]:
-        """The rules that replace backwards: {path of the module: name}, then {operator: name} of the active overrides.
+        """Return the active backward rules: {path of the module: name}, then {operator: name} of the overrides.
 
         The path of this module itself is "".
         """
@@ -91,12 +91,12 @@ class Ruled:
 
 
 def has_rule(module: Any) -> bool:
-    """Whether a rule replaces the backward of this module."""
+    """Return whether a rule replaces the backward of this module."""
     return "_backward_rule" in module.__dict__
 
 
 def call_with_rule(module: Any, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """``forward`` of a module that has a rule."""
+    """Call ``forward`` of a module that has a rule."""
     own = [
         (members, name, members[name])
         for members in ([each.__dict__ for each in module.modules()] if module._child_names else (module.__dict__,))
@@ -106,7 +106,7 @@ def call_with_rule(module: Any, forward: Callable[..., Any], *args: Any, **kwarg
     return run_with_rule(module.__dict__["_backward_rule"], type(module).__name__, forward, args, kwargs, own)
 
 
-# ---- Hooks on modules: user functions that run around the forward and backward pass of a module ---------------------
+# ---- Module hooks: user functions that run around the forward and backward pass -------------------------------------
 
 Hook = Callable[..., Any]
 _KINDS = ("forward_pre", "forward", "backward_pre", "backward")
@@ -181,7 +181,7 @@ class Hooked(Ruled):
         return RemovableHandle(hooks[kind], (hook, *options), prepend)
 
     def _call_specially(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call forward of a module that has hooks, a rule or a user's forward, or that somebody follows."""
+        """Call forward of a module that has hooks, a rule or a user's forward, or whose calls are being tracked."""
         forward: Callable[..., Any] = self.forward  # type: ignore[attr-defined]
         members, mode = self.__dict__, thread.mode
         site, running = mode.site, mode.running
@@ -238,7 +238,7 @@ class Hooked(Ruled):
 def _before(
     module: Any, hook: Hook, with_kwargs: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments after a forward pre-hook."""
+    """Return the arguments after a forward pre-hook."""
     if not with_kwargs:
         returned = hook(module, args)
         if returned is not None:
@@ -318,7 +318,7 @@ class _BackwardCall:
 
 
 def _pass(items: tuple[Any, ...], receive: Callable[..., Any]) -> tuple[tuple[Any, ...], list[int]]:
-    """The items with a _Passage after every tensor that requires a gradient, and the positions of these."""
+    """Return the items with a _Passage after every tensor that requires a gradient, and the positions of these."""
     positions = [index for index, item in enumerate(items) if isinstance(item, Tensor) and item.requires_grad]
     if not positions or not is_grad_enabled():
         return items, []

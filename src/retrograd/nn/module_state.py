@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["IncompatibleKeys", "Stated", "Tree", "fill", "fitting", "kept", "walk"]
 
 
-# ---- Traversals of a model: loops, since modules may be nested deeper than Python's recursion limit -----------------
+# ---- Traversal, with loops because modules may be nested deeper than Python's recursion limit -----------------------
 
 
 def walk(
@@ -66,11 +66,11 @@ class Tree:
         def _arguments(self) -> str: ...
 
     def _members(self) -> Iterator[tuple[str, Module]]:
-        """(name, child) for every direct child; one with two names appears twice."""
+        """Yield (name, child) for every direct child; one with two names appears twice."""
         return ((name, child) for name in self._child_names if (child := self.__dict__[name]) is not None)
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """(name, child) for every direct child, each module once."""
+        """Yield (name, child) for every direct child, each module once."""
         seen: set[int] = set()
         for name, child in self._members():
             if id(child) not in seen:
@@ -83,7 +83,7 @@ class Tree:
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """(path, module) for this module (its path is "") and all below it, parents first."""
+        """Yield (path, module) for this module (its path is "") and all below it, parents first."""
         seen = set() if memo is None else memo
         root = cast("Module", self)
         if root in seen:
@@ -130,7 +130,7 @@ class Tree:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A copy, innermost modules first, so that copying a module finds its children in memo."""
+        """Copy the module, innermost modules first, so that copying a module finds its children in memo."""
         root = cast("Module", self)
         seen = {id(self)}
 
@@ -151,18 +151,18 @@ class Tree:
 
     # ------------------------------------------------------------------ text
     def extra_repr(self) -> str:
-        """The module's own arguments in its repr; a layer overrides this."""
+        """Return the module's own arguments for its repr; layers override this."""
         return ""
 
     def describe(self) -> str:
-        """One line for messages: ``Conv2d(16, 32, kernel_size=(3, 3), stride=(1, 1))``, without children."""
+        """Return one line for messages: ``Conv2d(16, 32, kernel_size=(3, 3), stride=(1, 1))``, without children."""
         arguments = self._arguments()
         if "\n" in arguments or (self._child_names and not arguments):
             return type(self).__name__
         return f"{type(self).__name__}({arguments})"
 
     def _entries(self, number: Callable[[Any], int]) -> list[tuple[str, Any]]:
-        """(label, child) for every entry of the repr; children with equal reprs have equal numbers."""
+        """Return (label, child) for every entry of the repr; children with equal reprs have equal numbers."""
         return [(f"({name}): ", self.__dict__[name]) for name in self._child_names]
 
     def __repr__(self) -> str:
@@ -200,7 +200,7 @@ def _has_tree_repr(module: Any) -> bool:
 
 
 def _numbered(root: Module) -> dict[int, int]:
-    """{id: number} for each module and for None; modules with equal reprs have the same number."""
+    """Return {id: number} for each module and for None; modules with equal reprs have the same number."""
     number_of: dict[Any, int] = {}
     numbers = {id(None): -1}
 
@@ -218,7 +218,7 @@ def _numbered(root: Module) -> dict[int, int]:
     return numbers
 
 
-# ---- The values of load_state_dict: whether they fit, and copying them. Lazy layers infer their sizes from them -----
+# ---- Checking and copying the values of load_state_dict, from which lazy layers infer their sizes -------------------
 
 _COUNTS = ("num_batches_tracked", "n_averaged")  # buffers that divide a mean
 Shapes = dict[str, tuple[int, ...]]
@@ -227,7 +227,7 @@ Shapes = dict[str, tuple[int, ...]]
 def fitting(
     module: Module, own: Mapping[str, Tensor], state_dict: Mapping[str, Any], assign: bool
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """The arrays for the keys in both, and the reasons why any do not fit; nothing is changed."""
+    """Return the arrays for the keys in both, and the reasons why any do not fit; nothing is changed."""
     arrays: dict[str, np.ndarray] = {}
     problems: list[str] = []
     for key in (key for key in own if key in state_dict):
@@ -235,7 +235,7 @@ def fitting(
         if is_lazy(value):
             if not is_lazy(target):
                 problems.append(f"{key}: {NO_SHAPE}")
-            continue  # both are still uninitialised
+            continue  # both are still uninitialized
         array = value.array if isinstance(value, Tensor) else value
         if is_lazy(target) and is_array(array):  # any shape is fine
             place = broadcast_to(empty((), target.dtype), array.shape)
@@ -271,7 +271,7 @@ def fill(module: Module, own: Mapping[str, Tensor], arrays: Mapping[str, np.ndar
 
 
 def kept(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> Callable[[], None]:
-    """A function that undoes ``fill``; lazy parameters keep the shapes that they got."""
+    """Return a function that undoes ``fill``; lazy parameters keep the shapes that they were given."""
     targets: list[Any] = [own[key] for key in arrays if not is_lazy(own[key])]
     before = [(target, target.array, kernels.duplicate(target.array), target.grad) for target in targets]
 
@@ -284,7 +284,7 @@ def kept(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> Callabl
 
 
 def _waiting(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> dict[str, Shapes]:
-    """Paths of the modules that infer their sizes from these arrays, with the shapes."""
+    """Return the paths of the modules that infer their sizes from these arrays, with the shapes."""
     waiting: dict[str, Shapes] = {}
     for key, array in arrays.items():
         if is_lazy(own[key]):
@@ -294,7 +294,7 @@ def _waiting(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> dic
 
 
 def _misfit(key: str, array: Any, target: np.ndarray, assign: bool) -> str | None:
-    """Why array cannot be copied into target, or (assign) replace it; None if it can."""
+    """Return the reason why array cannot be copied into target, or (assign) replace it; None if it can."""
     if not (is_array(array) or isinstance(array, np.generic)):
         return f'"{key}": expected a Tensor or an array, got {type(array).__name__}.'
     if array.shape != target.shape:
@@ -313,9 +313,9 @@ def _misfit(key: str, array: Any, target: np.ndarray, assign: bool) -> str | Non
     return None
 
 
-# ---- The state of a module: state_dict, load_state_dict, and the user's functions that run around them --------------
+# ---- state_dict and load_state_dict, and their hooks ----------------------------------------------------------------
 
-_EXTRA = "_extra_state"  # the key of what get_extra_state returns
+_EXTRA = "_extra_state"  # the key of the result of get_extra_state
 _KINDS = ("save_pre", "save", "load_pre", "load_post")
 
 
@@ -327,15 +327,15 @@ class IncompatibleKeys(NamedTuple):
 
 
 class Stated:
-    """The methods of Module that give and take its state, as in PyTorch."""
+    """The methods of Module that save and load its state, as in PyTorch."""
 
     _state_hooks: dict[str, HookDict]
-    _version = 1  # of the layout of the state; a class that changes it counts on, and reads the older ones
+    _version = 1  # of the state's layout; a class that changes the layout increments it and reads older versions
 
     def state_dict(
         self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
-        """{path: tensor} of parameters and persistent buffers, in logical shapes, sharing their memory.
+        """Return {path: tensor} of parameters and persistent buffers, in logical shapes, sharing their memory.
 
         The dict's attribute ``_metadata`` has {"version": ...} of each module by its path, as in PyTorch.
 
@@ -370,7 +370,7 @@ class Stated:
         return result
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        """Put the members of this module alone into ``destination``."""
+        """Put the members of this module, without its children's, into ``destination``."""
         for name, tensor in _own_members(self):
             destination[prefix + name] = tensor if keep_vars else tensor.detach()
         if type(self).get_extra_state is not Stated.get_extra_state:
@@ -388,9 +388,9 @@ class Stated:
 
         ``_load_from_state_dict`` and hooks get the version of a module's state from ``state_dict._metadata``.
 
-        With a hook of ``register_load_state_dict_post_hook``, which may take keys off those that are missing or
-        unexpected, these are an error only after it ran. If that, a hook or ``set_extra_state`` fails, parameters and
-        buffers get their old values back.
+        A hook of ``register_load_state_dict_post_hook`` may remove keys from the missing and unexpected ones, so with
+        such a hook these are an error only after it has run. If they are, or if a hook or ``set_extra_state`` fails,
+        parameters and buffers get their old values back.
 
         Raises:
             TypeError: state_dict is not a mapping.
@@ -466,12 +466,12 @@ class Stated:
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Run the hooks of this module before a state is loaded; one that overrides this may change ``state_dict``."""
+        """Run this module's hooks before a state is loaded; an override may change ``state_dict``."""
         for hook, with_module in _hooks(self, "load_pre"):
             first = (self,) if with_module else ()
             hook(*first, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
-    # ---- the user's functions ------------------------------------------------------------------------------------
+    # ---- hooks and extra state ------------------------------------------------------------------------------------
 
     def register_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
         """Call hook(module, prefix, keep_vars) before state_dict() reads this module.
@@ -484,8 +484,8 @@ class Stated:
     def register_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
         """Call hook(module, state_dict, prefix, local_metadata) after state_dict() has read this module.
 
-        That is after the modules below it, too. It may change the dict, and local_metadata, {"version": ...}; it must
-        return None.
+        The modules below it have been read by then, too. The hook may change the dict and local_metadata,
+        {"version": ...}; it must return None.
 
         Raises:
             TypeError: hook is not callable.
@@ -493,7 +493,7 @@ class Stated:
         return _register(self, "save", "register_state_dict_post_hook", hook, True)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """As ``register_state_dict_post_hook``; a result replaces the dict."""
+        """Like ``register_state_dict_post_hook``, but a result replaces the dict."""
         return _register(self, "save", "_register_state_dict_hook", hook, False)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
@@ -510,7 +510,7 @@ class Stated:
     def _register_load_state_dict_pre_hook(
         self, hook: Callable[..., None], with_module: bool = False
     ) -> RemovableHandle:
-        """As ``register_load_state_dict_pre_hook``; without the module unless ``with_module``."""
+        """Like ``register_load_state_dict_pre_hook``, but without the module unless ``with_module``."""
         return _register(self, "load_pre", "_register_load_state_dict_pre_hook", hook, with_module)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
@@ -528,19 +528,19 @@ class Stated:
         raise RuntimeError(f"{type(self).__name__} has no extra state; override get_extra_state and set_extra_state")
 
     def set_extra_state(self, state: Any) -> None:
-        """Take what ``get_extra_state`` returned; for a subclass to override."""
+        """Restore the state that ``get_extra_state`` returned; for a subclass to override."""
         raise RuntimeError(f"{type(self).__name__} has no extra state; override get_extra_state and set_extra_state")
 
 
 def _new_state(versions: Mapping[str, Any]) -> dict[str, Any]:
-    """An empty state with the versions of the modules in its ``_metadata``, as PyTorch has them."""
+    """Return an empty state with the versions of the modules in its ``_metadata``, as in PyTorch."""
     state: Any = OrderedDict()
     state._metadata = OrderedDict(versions)
     return state
 
 
 def _own_members(module: Any) -> Iterator[tuple[str, Tensor]]:
-    """(name, tensor) of the parameters and persistent buffers of one module."""
+    """Yield (name, tensor) for the parameters and persistent buffers of one module."""
     persistent = (name for name, saved in module._buffer_names.items() if saved)
     for name in (*module._parameter_names, *persistent):
         if module.__dict__[name] is not None:

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-# ---- Batch and instance normalisation layers: one class each for any number of axes ---------------------------------
+# ---- Batch and instance normalization layers: one class each for any number of axes ---------------------------------
 
 
 class _ChannelNorm(OverAxes, Module):
@@ -40,7 +40,7 @@ class _ChannelNorm(OverAxes, Module):
 
     ndims: ClassVar[tuple[int, ...]]  # allowed numbers of axes of the input
     unbatched: ClassVar[bool] = False  # whether the input may lack the batch axis
-    _version = 2  # since PyTorch 0.4.1 with num_batches_tracked
+    _version = 2  # as in PyTorch since 0.4.1: the state includes num_batches_tracked
     fewest_features: ClassVar[int] = 1  # a lazy layer starts at 0
     weight: Parameter | None
     bias: Parameter | None
@@ -92,7 +92,7 @@ class _ChannelNorm(OverAxes, Module):
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
     ) -> None:
-        """Keep the count of batches if the state is older than it, or if it is not needed: with a momentum."""
+        """Keep this layer's batch count if the state predates it, or lacks it and a momentum makes it unnecessary."""
         version, key = local_metadata.get("version"), f"{prefix}num_batches_tracked"
         if self.num_batches_tracked is not None and (version in (None, 1) or self.momentum is not None):
             state_dict.setdefault(key, self.num_batches_tracked.detach())
@@ -111,7 +111,7 @@ class _ChannelNorm(OverAxes, Module):
             raise ValueError(f"input has shape {shape}, needs {expected}")
 
     def _momentum(self) -> float:
-        """The momentum of this step; None makes the running statistics the mean over all batches."""
+        """Return the momentum of this step; None makes the running statistics the mean over all batches."""
         if self.momentum is not None:
             return self.momentum
         count = self.num_batches_tracked
@@ -125,7 +125,7 @@ class _ChannelNorm(OverAxes, Module):
 
 
 class _BatchNorm(_ChannelNorm):
-    """Batch normalisation of x (N, C, {extents}); with one axis (N, C) is fine, too.
+    """Batch normalization of x (N, C, {extents}); BatchNorm1d also accepts (N, C).
 
     y = (x - mean) / sqrt(variance + eps) * weight + bias per channel (axis 1); y has x's shape.
 
@@ -162,7 +162,7 @@ class _BatchNorm(_ChannelNorm):
 
 
 class _InstanceNorm(_ChannelNorm):
-    """Instance normalisation of x (N, C, {extents}) or (C, {extents}).
+    """Instance normalization of x (N, C, {extents}) or (C, {extents}).
 
     y = (x - mean) / sqrt(variance + eps) * weight + bias per channel of each sample; y has x's shape.
 
@@ -218,34 +218,34 @@ class _InstanceNorm(_ChannelNorm):
 
 
 class BatchNorm1d(_BatchNorm, ndim=1):
-    """Batch normalisation of x (N, C, I); with one axis (N, C) is fine, too."""
+    """Batch normalization of x (N, C, I) or (N, C)."""
 
 
 class BatchNorm2d(_BatchNorm, ndim=2):
-    """Batch normalisation of x (N, C, H, W); with one axis (N, C) is fine, too."""
+    """Batch normalization of x (N, C, H, W)."""
 
 
 class BatchNorm3d(_BatchNorm, ndim=3):
-    """Batch normalisation of x (N, C, D, H, W); with one axis (N, C) is fine, too."""
+    """Batch normalization of x (N, C, D, H, W)."""
 
 
 class InstanceNorm1d(_InstanceNorm, ndim=1):
-    """Instance normalisation of x (N, C, I) or (C, I)."""
+    """Instance normalization of x (N, C, I) or (C, I)."""
 
 
 class InstanceNorm2d(_InstanceNorm, ndim=2):
-    """Instance normalisation of x (N, C, H, W) or (C, H, W)."""
+    """Instance normalization of x (N, C, H, W) or (C, H, W)."""
 
 
 class InstanceNorm3d(_InstanceNorm, ndim=3):
-    """Instance normalisation of x (N, C, D, H, W) or (C, D, H, W)."""
+    """Instance normalization of x (N, C, D, H, W) or (C, D, H, W)."""
 
 
-# ---- Normalisation of each sample separately: over its last axes, groups of channels, or neighbouring channels ------
+# ---- Layers that normalize each sample separately: over its last axes, groups of channels, or neighboring channels --
 
 
 class _Affine(Described, Module):
-    """A weight that starts at 1 and a bias that starts at 0."""
+    """Base of layers with a weight that starts at 1 and a bias that starts at 0."""
 
     weight: Parameter | None
     bias: Parameter | None
@@ -327,7 +327,7 @@ class RMSNorm(_Affine):
 class GroupNorm(_Affine):
     """A layer with the parameters weight and bias, None where affine or bias is False.
 
-    C is num_channels, a multiple of num_groups; eps is at least 0. Other arguments are a ValueError.
+    C is num_channels, a multiple of num_groups; eps is at least 0. Other values raise a ValueError.
 
     {functional.group_norm}
     """

@@ -1,4 +1,4 @@
-"""DataParallel on one device: a module around another one. DistributedDataParallel stands in retrograd.distributed."""
+"""DataParallel on one device; DistributedDataParallel is in retrograd.distributed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ __path__: list[str] = []  # PyTorch's path nn.parallel.distributed is below it, 
 
 
 class DataParallel(Module):
-    """Calls ``module``; keys of the state_dict start with "module.", as with PyTorch.
+    """Calls ``module``; keys of the state_dict start with "module.", as in PyTorch.
 
-    There is one device, the CPU, so nothing is distributed: device_ids, output_device and dim, which say how, are
-    None, empty or 0.
+    There is one device, the CPU, so nothing is distributed: device_ids, output_device and dim must be None, empty or 0.
 
     Raises:
         RuntimeError: device_ids or output_device names a GPU.
@@ -44,7 +43,7 @@ class DataParallel(Module):
 
 
 def __getattr__(name: str) -> Any:
-    if name == "DistributedDataParallel":  # it stands on this package
+    if name == "DistributedDataParallel":  # imported late, because it depends on this package
         from ..distributed import DistributedDataParallel
 
         return DistributedDataParallel

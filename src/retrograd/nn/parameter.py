@@ -15,7 +15,7 @@ from ..ops.dtypes.dtype import as_dtype
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "as_float_dtype", "empty_weight"]
 
 
-# ---- Parameter, a Tensor that a Module owns and an optimiser updates, and the memory order of weights ---------------
+# ---- Parameter, a Tensor that a Module owns and an optimizer updates, and the memory order of weights ---------------
 
 
 class Parameter(Tensor):
@@ -24,12 +24,12 @@ class Parameter(Tensor):
     data: array or Tensor of any shape, float32 or float64, kept without a copy; its memory order is kept too.
     ``grad_req`` says what a backward pass does with ``grad``: "add" (the default) adds to it, "write"
     replaces it, "null" neither computes nor touches it. ``limits`` is None, or two numbers (low, high) to which every
-    optimiser clips the values after each of its steps. ``grad_sample`` is the gradient of each sample, (N, \\*shape),
+    optimizer clips the values after each of its steps. ``grad_sample`` is the gradient of each sample, (N, \\*shape),
     computed inside ``per_sample_gradients``; otherwise None.
 
     Raises:
         TypeError: data is not a floating-point array, or is missing.
-        ValueError: data is read-only, grad_req is set to anything else, or limits are no two numbers low <= high.
+        ValueError: data is read-only, grad_req is set to anything else, or limits are not two numbers low <= high.
     """
 
     __slots__ = ("_grad_sample", "_limits")  # missing until they are set
@@ -44,12 +44,12 @@ class Parameter(Tensor):
                 "convert it, or register it with register_buffer"
             )
         if not self.array.flags.writeable:
-            raise ValueError("Parameter: data is read-only memory, which no optimiser can update; pass data.copy()")
+            raise ValueError("Parameter: data is read-only memory, which no optimizer can update; pass data.copy()")
         self.requires_grad = requires_grad
 
     @property
     def limits(self) -> tuple[float, float] | None:
-        """(low, high): an optimiser clips the values to them after each of its steps; None: it does not.
+        """The range (low, high) to which an optimizer clips the values after each of its steps; None for no clipping.
 
         Setting it raises:
             ValueError: it is neither None nor two numbers low <= high.
@@ -91,7 +91,7 @@ class Parameter(Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # As in PyTorch, the copy starts without attributes. Those of a subclass may be part of its state, which PyTorch
-        # makes anew by calling the constructor.
+        # recreates by calling the constructor.
         plain = type(self) is Parameter
         result = self._deepcopy_without_attributes(memo) if plain else super().__deepcopy__(memo)
         result.limits = self.limits
@@ -102,14 +102,14 @@ class Parameter(Tensor):
         axes = _memory_axes(self.array)
         options = self.requires_grad, self.grad_req, self.limits
         arguments = type(self), self.array.transpose(axes), axes, *options
-        # The attributes come as state, not as an argument, so that they may refer to the parameter itself.
+        # The attributes are passed as state, not as an argument, so that they may refer to the parameter itself.
         return (_rebuild, arguments, (self.__dict__, {})) if self.__dict__ else (_rebuild, arguments)
 
 
 class Buffer(Tensor):
     """A Tensor that a Module registers as a buffer when it is assigned to an attribute.
 
-    data: array or Tensor, kept without a copy. persistent: whether the state_dict holds it.
+    data: array or Tensor, kept without a copy. persistent: whether the state_dict contains it.
     """
 
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
@@ -120,7 +120,7 @@ class Buffer(Tensor):
 
 
 def _memory_axes(array: np.ndarray) -> tuple[int, ...]:
-    """The axes of array from the slowest to the fastest in memory."""
+    """Return the axes of array from the slowest to the fastest in memory."""
     return tuple(sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis])))
 
 
@@ -139,7 +139,7 @@ def _rebuild(
 
 
 def as_float_dtype(dtype: Any) -> np.dtype:
-    """np.dtype of dtype (None means the default type).
+    """Return np.dtype(dtype); None means the default dtype.
 
     Raises:
         TypeError: dtype is neither float32 nor float64.
@@ -151,7 +151,7 @@ def as_float_dtype(dtype: Any) -> np.dtype:
 
 
 def empty_weight(shape: Sequence[int], dtype: Any = None) -> Parameter:
-    """An uninitialised weight of logical shape (A, B, \\*R), stored as (\\*R, B, A).
+    """Return an uninitialized weight of logical shape (A, B, \\*R), stored as (\\*R, B, A).
 
     The matrix kernels read a weight in this order, so they need not pack it: every tap is a contiguous (B, A) matrix.
     A is out_features or the channels of the convolution's output.
@@ -161,7 +161,7 @@ def empty_weight(shape: Sequence[int], dtype: Any = None) -> Parameter:
     return Parameter(memory.transpose(ndim - 1, ndim - 2, *range(ndim - 2)))
 
 
-# ---- Parameters and buffers without a shape yet: those of lazy layers before their first call -----------------------
+# ---- Uninitialized parameters and buffers: those of lazy layers before the first call -------------------------------
 
 NO_SHAPE = (
     "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` "
@@ -177,7 +177,7 @@ _array: Any = vars(Tensor)["array"]  # the slot of Tensor.array
 
 
 class Uninitialized(Tensor):
-    """Base of both kinds: a dtype, but neither shape nor values.
+    """Base of uninitialized parameters and buffers: a dtype, but neither shape nor values.
 
     Raises:
         RuntimeError: its shape is read.
@@ -224,7 +224,7 @@ class Uninitialized(Tensor):
         self.array = empty(0, as_float_dtype(dtype))
 
     def detach(self) -> Self:
-        """Itself: it has no graph."""
+        """Return the tensor itself: it has no graph."""
         return self
 
     def __repr__(self) -> str:
@@ -282,5 +282,5 @@ def forget(tensor: Tensor) -> None:
 
 
 def is_lazy(value: Any) -> TypeGuard[Uninitialized]:
-    """Whether value is a parameter or buffer without a shape."""
+    """Return whether value is a parameter or buffer without a shape."""
     return isinstance(value, Uninitialized)

@@ -39,7 +39,7 @@ Padding = int | Sequence[int] | Sequence[tuple[int, int]]
 
 
 class _Pool(OverAxes, Module):
-    """The window's arguments, checked but stored unchanged."""
+    """Base of pooling layers: checks the window's arguments and stores them unchanged."""
 
     kernel_size: Any
     stride: Any
@@ -211,7 +211,7 @@ class _FractionalMaxPool(OverAxes, Module):
 
 @layer
 class _MaxUnpool(OverAxes, Module):
-    """``functional.max_unpool{n}d`` as a layer of input (N, C, {extents}), indices and perhaps output_size.
+    """``functional.max_unpool{n}d`` as a layer: input (N, C, {extents}), indices and, optionally, output_size.
 
     {functional.max_unpool{n}d}
     """
@@ -298,12 +298,12 @@ class FractionalMaxPool3d(_FractionalMaxPool, ndim=3):
 
 
 class MaxUnpool1d(_MaxUnpool, ndim=1):
-    """``functional.max_unpool1d`` as a layer of input (N, C, I), indices and perhaps output_size."""
+    """``functional.max_unpool1d`` as a layer: input (N, C, I), indices and, optionally, output_size."""
 
 
 class MaxUnpool2d(_MaxUnpool, ndim=2):
-    """``functional.max_unpool2d`` as a layer of input (N, C, H, W), indices and perhaps output_size."""
+    """``functional.max_unpool2d`` as a layer: input (N, C, H, W), indices and, optionally, output_size."""
 
 
 class MaxUnpool3d(_MaxUnpool, ndim=3):
-    """``functional.max_unpool3d`` as a layer of input (N, C, D, H, W), indices and perhaps output_size."""
+    """``functional.max_unpool3d`` as a layer: input (N, C, D, H, W), indices and, optionally, output_size."""

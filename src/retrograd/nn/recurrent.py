@@ -1,7 +1,7 @@
 """RNN, LSTM and GRU layers over whole sequences, with PyTorch's names and defaults.
 
-A PackedSequence becomes a padded batch with lengths, in its own order, longest sequence first: so the active rows of
-every step come first.
+A PackedSequence becomes a padded batch with lengths, in its own order (longest sequence first), so that the active rows
+of every step come first.
 
 T steps, N sequences, I inputs, H units, O outputs (H, or with a projection its width), L layers, D directions, G gates.
 """
@@ -42,7 +42,7 @@ from .utils.truncated_bptt import masks_of, start_sequence
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
 
-# ---- Converting a batch of sequences to (T, N, ...) for a layer, and its result back to the layout of the input -----
+# ---- Conversion of the input to (T, N, ...), and of the result back to the layout of the input ----------------------
 
 
 class Layout(NamedTuple):
@@ -57,7 +57,7 @@ class Layout(NamedTuple):
     rows: np.ndarray | None = None
 
     def restored(self, y: Tensor) -> Any:
-        """y (T, N, ...) in the layout of the input."""
+        """Return y (T, N, ...) in the layout of the input."""
         if self.packed is not None:
             joined = reshape(y, y.array.shape[0] * y.array.shape[1], *y.array.shape[2:])
             return self.packed.with_data(PickRows.apply(joined, self.rows))
@@ -66,20 +66,20 @@ class Layout(NamedTuple):
         return transpose(y, 0, 1) if self.batch_first else y
 
     def sorted_states(self, states: list[Any]) -> list[Any]:
-        """The states (D, N, H) or None of all layers, in the order of the packed sequences."""
+        """Return the states (D, N, H) or None of all layers, in the order of the packed sequences."""
         if self.packed is None or self.packed.sorted_indices is None:
             return states
         return [state if state is None else state[:, self.packed.sorted_indices] for state in states]
 
     def unsorted_states(self, states: list[Tensor]) -> list[Tensor]:
-        """The states in the order of the original batch."""
+        """Return the states in the order of the original batch."""
         if self.packed is None or self.packed.unsorted_indices is None:
             return states
         return [state[:, self.packed.unsorted_indices] for state in states]
 
 
 def time_first(name: str, input: Any, features: int, batch_first: bool, lengths: Any) -> tuple[Layout, Tensor, Any]:
-    """The layout of input, input as a batch (T, N, features), and its lengths or None.
+    """Return the layout of input, input as a batch (T, N, features), and its lengths or None.
 
     Raises:
         TypeError: input is neither a Tensor nor a PackedSequence.
@@ -111,7 +111,7 @@ def time_first(name: str, input: Any, features: int, batch_first: bool, lengths:
     return Layout(None, False, True), reshape(input, shape[0], 1, shape[1]), None
 
 
-# ---- RNN, LSTM and GRU: layers over whole sequences, with PyTorch's names, arguments, parameters and defaults -------
+# ---- RNN, LSTM and GRU ----------------------------------------------------------------------------------------------
 
 Widths = int | Sequence[int]
 _MODES = ("RNN_TANH", "RNN_RELU", "LSTM", "GRU")
@@ -133,9 +133,9 @@ _DOC = """{equations}
     variational_dropout: dropout of each layer's input with one mask for all steps (Gal & Ghahramani, 2016); in the
         pieces of ``nn.utils.rnn.truncated``, one mask for the whole sequence.
     recurrent_dropout: dropout of h' before W_hh, with one mask for all steps as above.
-    zoneout: probability that a unit keeps its value in training (Krueger et al., 2016); in eval mode the old and the
+    zoneout: probability that a unit keeps its value in training (Krueger et al., 2016); in eval mode, the old and the
         new value are mixed in that proportion. For an LSTM, one number for c and h, or a pair.
-    layer_norm: W_ih x and W_hh h' are normalised over the gates and multiplied by norm_ih and norm_hh before the biases
+    layer_norm: W_ih x and W_hh h' are normalized over the gates and multiplied by norm_ih and norm_hh before the biases
         are added; so is an LSTM's cell state, by norm_c, where h is computed from it (Ba et al., 2016).
     residual: every layer adds its input to its output; I must be D*O.
     return_states: False returns y without the states.
@@ -144,7 +144,7 @@ _DOC = """{equations}
     algorithm: "fused", one kernel for all steps; "composed", operators step by step; or "auto", fused where possible.
         layer_norm, zoneout, recurrent_dropout, reset_after=False and second-order derivatives are composed.
 
-    Weights are drawn from U(-1/sqrt(H), 1/sqrt(H)); normalisation gains start at 1.
+    Weights are drawn from U(-1/sqrt(H), 1/sqrt(H)); normalization gains start at 1.
 
     Raises:
         ValueError: an argument is out of range or contradicts another, or input, hx or lengths do not fit.
@@ -250,13 +250,13 @@ class RNNBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new values from U(-b, b), b = 1 / sqrt(H), as PyTorch does; normalisation gains 1 and shifts 0."""
+        """Draw new values from U(-b, b), b = 1 / sqrt(H), as PyTorch does; normalization gains 1 and shifts 0."""
         for spec, directions in zip(self.layers, self._names, strict=True):
             for names in directions:
                 init_weights(self, names, spec, self.forget_bias)
 
     def _weights(self, names: Weights) -> Weights:
-        """The weights of one direction of a layer as forward uses them."""
+        """Return the weights of one direction of a layer as forward uses them."""
         return weights_of(self, names)
 
     @property
@@ -266,16 +266,16 @@ class RNNBase(Module):
         return [[getattr(self, name) for name in names if name is not None] for names in flat]
 
     def flatten_parameters(self) -> None:
-        """Does nothing; for compatibility with PyTorch, where it packs the weights in GPU memory."""
+        """Do nothing; for compatibility with PyTorch, where this method packs the weights in GPU memory."""
 
     def forward(self, input: Tensor | PackedSequence, hx: Any = None, lengths: Any = None) -> Any:
-        """(y, h), or (y, (h, c)) for an LSTM; with return_cells also the cell state of every step; see the class.
+        """Return (y, h), or (y, (h, c)) for an LSTM; with return_cells also c of every step; see the class.
 
         input: (T, N, I), (N, T, I) or (T, I), or a PackedSequence, and then y is one too.
         hx: the initial states: h, or (h, c) for an LSTM.
         lengths: N ints from 1 to T, the steps of each sequence, in any order. Later steps of input are ignored; y is 0
-            there, and the states are those of a sequence's last step. Sorted longest first, the later steps are not
-            even computed.
+            there, and the states are those of a sequence's last step. If the sequences are sorted, longest first, the
+            later steps are not even computed.
         """
         name = type(self).__name__
         layout, x, ends = time_first(name, input, self.input_size, self.batch_first, lengths)
@@ -316,7 +316,7 @@ class RNNBase(Module):
         return result[0] if len(result) == 1 else tuple(result)
 
     def _states(self, hx: Any, batch: int, alone: bool) -> tuple[list[Any], list[Any]]:
-        """h0 and c0 of each layer, (D, N, O) and (D, N, H)."""
+        """Return h0 and c0 of each layer, (D, N, O) and (D, N, H)."""
         none: list[Any] = [None] * self.num_layers
         if hx is None:
             return none, none
@@ -328,7 +328,7 @@ class RNNBase(Module):
         return self._cut("hx[0]", hx[0], outputs, batch, alone), self._cut("hx[1]", hx[1], units, batch, alone)
 
     def _cut(self, label: str, state: Any, widths: list[int], batch: int, alone: bool) -> list[Any]:
-        """A state split into (D, N, width) per layer."""
+        """Split a state into (D, N, width) per layer."""
         name, directions = type(self).__name__, len(self.layers[0].reverse)
         if state is None:
             raise ValueError(f"{name}: {label} is None; pass both states, or no hx")
@@ -349,7 +349,7 @@ class RNNBase(Module):
         return [reshape(part, directions, 1, -1) for part in parts] if alone else parts
 
     def _joined(self, states: list[Tensor], alone: bool) -> Any:
-        """The states of all layers in one Tensor, or in a tuple if their widths differ."""
+        """Return the states of all layers in one Tensor, or in a tuple if their widths differ."""
         if alone:
             states = [reshape(state, state.array.shape[0], state.array.shape[2]) for state in states]
         if not self.has_even_states:
@@ -556,7 +556,7 @@ class GRU(RNNBase):
 
 
 def _widths(name: str, argument: str, value: Widths, layers: int, least: int = 1) -> tuple[int, ...]:
-    """One width per layer."""
+    """Return one width per layer."""
     widths = tuple(value) if isinstance(value, Sequence) else (value,) * layers
     if len(widths) != layers or any(isinstance(v, bool) or not isinstance(v, int) or v < least for v in widths):
         raise ValueError(

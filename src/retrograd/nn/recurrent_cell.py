@@ -77,7 +77,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new values from U(-b, b), b = 1 / sqrt(H), as PyTorch does; normalisation gains 1 and shifts 0."""
+        """Draw new values from U(-b, b), b = 1 / sqrt(H), as PyTorch does; normalization gains 1 and shifts 0."""
         init_weights(self, self._names, self.spec, self.forget_bias)
 
     def reset(self) -> None:
@@ -86,7 +86,7 @@ class RNNCellBase(Module):
             self.__dict__["_masks"] = {}
 
     def _drawn(self, steps: Tensor, first: bool) -> Masks | None:
-        """The masks of zoneout and recurrent dropout for a step (1, N, I)."""
+        """Return the masks of zoneout and recurrent dropout for a step (1, N, I)."""
         if not self.training or not self.spec.draws:
             return None
         if first:
@@ -104,11 +104,11 @@ class RNNCellBase(Module):
         return masks
 
     def _weights(self, names: Weights) -> Weights:
-        """The weights as a step uses them."""
+        """Return the weights as a step uses them."""
         return weights_of(self, names)
 
     def _step(self, input: Tensor, states: list[Tensor | None]) -> tuple[Tensor, Tensor | None]:
-        """h and c for input (N, I) or (I,), without the axes of time and direction."""
+        """Return h and c for input (N, I) or (I,), without the axes of time and direction."""
         name, spec = type(self).__name__, self.spec
         if not isinstance(input, Tensor):
             raise TypeError(f"{name}: input must be a Tensor, got {type(input).__name__}")
@@ -155,7 +155,7 @@ class RNNCell(RNNCellBase):
 
     input_size, hidden_size: I and H.
     nonlinearity: f, "tanh" or "relu".
-    layer_norm: W_ih x and W_hh h are normalised over the units and multiplied by norm_ih and norm_hh before the biases
+    layer_norm: W_ih x and W_hh h are normalized over the units and multiplied by norm_ih and norm_hh before the biases
         are added.
     zoneout, recurrent_dropout: as in the layer RNN; see RNNCellBase for its mask.
 
@@ -295,7 +295,10 @@ class GRUCell(RNNCellBase):
 
 
 def register_weights(module: Module, spec: Recurrence, dtype: Any, *place: Any) -> Weights:
-    """Register the parameters of one direction; their names. place: the layer and whether reverse; none for a cell."""
+    """Register the parameters of one direction and return their names.
+
+    place: the layer, and whether the direction is the reverse one; nothing for a cell.
+    """
     kind, shapes = as_float_dtype(dtype), weight_shapes(spec)._asdict()
     names = {field: parameter_name(field, *place) for field, shape in shapes.items() if shape}
     for field, name in names.items():
@@ -304,7 +307,7 @@ def register_weights(module: Module, spec: Recurrence, dtype: Any, *place: Any) 
 
 
 def weights_of(module: Module, names: Weights) -> Weights:
-    """The parameters with these names."""
+    """Return the parameters with these names."""
     return Weights(*[None if name is None else getattr(module, name) for name in names])
 
 
@@ -332,7 +335,7 @@ def _fill(part: Any, number: float) -> None:
 
 
 def pair_of_clip(name: str, clip: Any) -> tuple[float, float] | None:
-    """The range to which the cell state is clipped, or None.
+    """Return the range to which the cell state is clipped, or None.
 
     Raises:
         ValueError: clip is not a pair of numbers.
@@ -355,7 +358,7 @@ def check_forget_bias(name: str, forget_bias: Any, bias: bool) -> None:
 
 
 def pair_of_zoneout(name: str, mode: str, zoneout: Any) -> tuple[float, float]:
-    """The probabilities for c and h.
+    """Return the probabilities for c and h.
 
     Raises:
         ValueError: zoneout is neither a number nor a pair of them.
@@ -368,7 +371,7 @@ def pair_of_zoneout(name: str, mode: str, zoneout: Any) -> tuple[float, float]:
 
 
 def words_of_equations(spec: Recurrence, algorithm: str = "auto") -> list[str]:
-    """The options of the equations that differ from the defaults, for a repr."""
+    """Return the options of the equations that differ from the defaults, for a repr."""
     defaults = {
         "clip": None,
         "clip_nan": False,

@@ -37,7 +37,7 @@ __all__ = ["Bidirectional", "ResidualCell", "Unroll", "VariationalDropoutCell", 
 
 
 def output_and_state(cell: Any, result: Any) -> tuple[Tensor, Any]:
-    """The result of a cell as (output, state); see the top of this file."""
+    """Return the result of a cell as (output, state); see the module docstring."""
     if isinstance(result, Tensor):
         return result, result
     if not isinstance(result, (tuple, list)) or not result or not isinstance(result[0], Tensor):
@@ -53,7 +53,7 @@ def over_time(
     lengths: np.ndarray | None,
     reverse: bool,
 ) -> tuple[Tensor, Any]:
-    """step(x, state) -> (y, state) at every time: y (T, N, ...) and the last state.
+    """Run step(x, state) -> (y, state) at every time step; return y (T, N, ...) and the last state.
 
     A sequence that has ended keeps its state, and its y is 0.
     """
@@ -70,7 +70,7 @@ def over_time(
 
 
 def sequence(name: str, input: Any, batch_first: bool, lengths: Any) -> tuple[Tensor, np.ndarray | None]:
-    """input (T, N, ...), with batch_first (N, T, ...), as (T, N, ...) with zeros past the lengths, and the lengths.
+    """Return input as (T, N, ...) with zeros past the lengths, and the lengths; with batch_first it is (N, T, ...).
 
     Raises:
         TypeError: input is not a Tensor, or lengths are not ints.
@@ -93,12 +93,12 @@ def sequence(name: str, input: Any, batch_first: bool, lengths: Any) -> tuple[Te
 
 
 def _broadcastable(mask: np.ndarray, like: Tensor) -> np.ndarray:
-    """A mask over the first axes of a Tensor, with trailing axes of extent 1 so that it broadcasts."""
+    """Append axes of extent 1 to a mask over the first axes of a Tensor, so that it broadcasts."""
     return mask.reshape(*mask.shape, *(1,) * (like.array.ndim - mask.ndim))
 
 
 def _carried(ended: np.ndarray, before: Any, after: Any) -> Any:
-    """The old state where a sequence has ended, else the new one."""
+    """Return the old state where a sequence has ended, else the new one."""
     if isinstance(after, Tensor):
         before = wrap(zeros_like(after.array)) if before is None else before
         return where(wrap(_broadcastable(ended, after)), before, after)
@@ -115,7 +115,8 @@ class Unroll(Module):
 
     x (T, N, ...), with batch_first (N, T, ...) -> (y, state): y of every step in the same layout, and the last state
 
-    cell: see the top of the module: RNNCell, LSTMCell, GRUCell, the convolutional cells, those below, or your own.
+    cell: a module or function ``cell(x, state)``, as the module docstring describes: RNNCell, LSTMCell, GRUCell, the
+        convolutional cells, the wrappers below, or your own.
     reverse: the sequence is read from its end; y stays in time order.
 
     Raises:
@@ -142,7 +143,7 @@ class Unroll(Module):
 
 
 def _begin(cell: Any) -> None:
-    """Start a sequence: reset the modules that hold masks for a whole one."""
+    """Start a sequence: reset the modules that keep masks for a whole sequence."""
     for module in cell.modules() if isinstance(cell, Module) else ():
         if isinstance(module, (VariationalDropoutCell, RNNCellBase)):
             module.reset()
@@ -201,7 +202,7 @@ class Bidirectional(Module):
 
 
 class _CellWrapper(Module):
-    """A cell that modifies the step of another one; returns (output, state)."""
+    """Base of cells that modify the step of another cell; they return (output, state)."""
 
     output_apart = True
 
@@ -249,7 +250,7 @@ class ZoneoutCell(_CellWrapper):
 
     Raises:
         TypeError: cell is not callable.
-        ValueError: a probability is outside [0, 1), or their number is not that of the entries.
+        ValueError: a probability is outside [0, 1), or there is not one per entry.
     """
 
     def __init__(self, cell: Any, zoneout: float | Sequence[float] = 0.0) -> None:

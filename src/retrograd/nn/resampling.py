@@ -28,7 +28,7 @@ __all__ = [
 class Upsample(Module):
     """``functional.interpolate`` as a layer: x (N, C, *I) -> y (N, C, *O), O = size or floor(I * scale_factor).
 
-    mode: "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic" or "area"; see there.
+    mode: "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic" or "area"; see ``interpolate``.
 
     Raises:
         ValueError: the options do not fit each other or the input.

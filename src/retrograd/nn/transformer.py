@@ -1,4 +1,4 @@
-"""Transformer: encoder and decoder of attention and two-layer networks.
+"""The Transformer: encoder and decoder stacks of attention and two-layer networks.
 
 N batch, S and T lengths of source and target, E features; sequences are (S, N, E), with batch_first (N, S, E), without
 a batch axis (S, E).
@@ -39,7 +39,7 @@ Mask = Tensor | None
 
 
 class _Layer(Module):
-    """Base class of both layers: self-attention and the feedforward network, each with its norm and dropout."""
+    """Base of encoder and decoder layers: self-attention and a feedforward network, each with its norm and dropout."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class _Layer(Module):
 class TransformerEncoderLayer(_Layer):
     """x = norm1(x + attention(x)), y = norm2(x + linear2(activation(linear1(x)))).
 
-    With norm_first x = x + attention(norm1(x)), y = x + linear2(activation(linear1(norm2(x)))). Dropout follows the
+    With norm_first, x = x + attention(norm1(x)), y = x + linear2(activation(linear1(norm2(x)))). Dropout follows the
     attention, the activation and linear2. src -> y of the same shape.
 
     d_model: E. nhead: heads of the attention. dim_feedforward: features between linear1 and linear2. activation:
@@ -146,7 +146,7 @@ class TransformerEncoderLayer(_Layer):
 class TransformerDecoderLayer(_Layer):
     """x = norm1(x + attention(x)), x = norm2(x + attention(x, memory)), y = norm3(x + linear2(activation(linear1(x)))).
 
-    With norm_first each norm is applied to what enters its sum instead, as in ``TransformerEncoderLayer``, which
+    With norm_first, each norm is applied to the input of its sublayer instead, as in ``TransformerEncoderLayer``, which
     explains the arguments. tgt (T, N, E), memory (S, N, E) -> y (T, N, E).
 
     Raises: as ``TransformerEncoderLayer``.
@@ -215,10 +215,10 @@ class TransformerDecoderLayer(_Layer):
 
 
 class TransformerEncoder(Module):
-    """num_layers copies of encoder_layer, one after the other, and then norm. The copies start with equal weights.
+    """A stack of num_layers copies of encoder_layer, followed by norm. The copies start with equal weights.
 
-    enable_nested_tensor and mask_check choose a faster path in PyTorch with the same results (but zeros at padded
-    positions in evaluation); here they change nothing.
+    enable_nested_tensor and mask_check choose a faster path in PyTorch with the same results (except zeros at padded
+    positions in evaluation); here they have no effect.
 
     Raises:
         ValueError: num_layers is negative.
@@ -240,7 +240,7 @@ class TransformerEncoder(Module):
     def forward(
         self, src: Tensor, mask: Mask = None, src_key_padding_mask: Mask = None, is_causal: bool | None = None
     ) -> Tensor:
-        """is_causal: asserts that mask is the causal mask; None finds out."""
+        """is_causal: asserts that mask is the causal mask; None compares it with the causal mask."""
         causal = _is_causal("TransformerEncoder", mask, is_causal)
         output = src
         for layer in self.layers:
@@ -249,7 +249,7 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """num_layers copies of decoder_layer, one after the other, and then norm. The copies start with equal weights.
+    """A stack of num_layers copies of decoder_layer, followed by norm. The copies start with equal weights.
 
     Raises:
         ValueError: num_layers is negative.
@@ -271,7 +271,7 @@ class TransformerDecoder(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """tgt_is_causal: asserts that tgt_mask is the causal mask; None finds out."""
+        """tgt_is_causal: asserts that tgt_mask is the causal mask; None compares it with the causal mask."""
         causal = _is_causal("TransformerDecoder", tgt_mask, tgt_is_causal)
         output = tgt
         for layer in self.layers:
@@ -374,7 +374,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-        """The causal mask (sz, sz): 0 where a query attends to a key, -inf at the keys after its position."""
+        """Return the causal mask (sz, sz): 0 where a query attends to a key, -inf at the keys after its position."""
         return Tensor(kernels.causal_mask(sz, as_float_dtype(dtype)), device=device)
 
     def _reset_parameters(self) -> None:
@@ -407,7 +407,7 @@ def _copies(name: str, layer: Module, count: int) -> ModuleList:
 
 
 def _is_causal(name: str, mask: Mask, is_causal: bool | None) -> bool:
-    """``is_causal``, or, if it is None, whether mask is the causal mask."""
+    """Return ``is_causal``; if it is None, whether mask is the causal mask."""
     if is_causal is not None:
         return as_truth(name, "is_causal", is_causal)
     if mask is None or mask.ndim != 2 or mask.shape[0] != mask.shape[1]:

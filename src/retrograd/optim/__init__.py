@@ -1,4 +1,4 @@
-"""Optimisers, learning rate schedulers and weight averages with PyTorch's names."""
+"""Optimizers, learning rate schedulers and weight averages with PyTorch's names."""
 
 from ..torch_api.missing import attach_to_module
 from . import lr_scheduler, swa_utils

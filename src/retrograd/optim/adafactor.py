@@ -1,4 +1,4 @@
-"""Adafactor."""
+"""Adafactor, an optimizer with a factored second moment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Adafactor"]
 
 
 class Adafactor(Optimizer):
-    """Steps of the size of the parameter, with a variance that is kept as the sums of its rows and of its columns.
+    """Adafactor: steps relative to the size of the parameter, with a variance factored into row and column means.
 
     For every parameter p with gradient g, in its t-th step, with rms(x) = sqrt(mean(x**2)) and eps = (e1, e2):
 
@@ -31,7 +31,7 @@ class Adafactor(Optimizer):
         p = p * (1 - lr * weight_decay)
         p = p - max(e2, rms(p)) * min(lr, 1 / sqrt(t)) * u / max(1, rms(u) / d)
 
-    eps: e1 is the machine epsilon of the parameter's type if it is None.
+    eps: if e1 is None, it is the machine epsilon of the parameter's type.
 
     Source: Shazeer and Stern 2018 (arXiv:1804.04235), algorithms 4 and 5, in PyTorch's form.
 

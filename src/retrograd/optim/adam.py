@@ -17,7 +17,7 @@ __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
 
 
 class Adam(Optimizer):
-    """For every parameter p with gradient g, in its t-th step (betas = (b1, b2)):
+    """Adam. For every parameter p with gradient g, in its t-th step (betas = (b1, b2)):
 
         g = g + weight_decay * p            or, with decoupled_weight_decay, p = p - lr * weight_decay * p
         m = b1 * m + (1 - b1) * g           (exp_avg)

@@ -26,7 +26,7 @@ __all__ = ["Adadelta", "Adagrad", "RMSprop", "Rprop"]
 
 
 class Adagrad(Optimizer):
-    """For every parameter p with gradient g, in its t-th step:
+    """Adagrad. For every parameter p with gradient g, in its t-th step:
 
         g = g + weight_decay * p
         s = s + g**2                        (sum; it starts as initial_accumulator_value)
@@ -69,7 +69,7 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """For every parameter p with gradient g:
+    """Adadelta. For every parameter p with gradient g:
 
         g = g + weight_decay * p
         v = rho * v + (1 - rho) * g**2      (square_avg)
@@ -102,7 +102,7 @@ class Adadelta(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """For every parameter p with gradient g:
+    """RMSprop. For every parameter p with gradient g:
 
         g = g + weight_decay * p
         v = alpha * v + (1 - alpha) * g**2              (square_avg)
@@ -145,7 +145,7 @@ class RMSprop(Optimizer):
 
 
 class Rprop(Optimizer):
-    """Steps of their own for each number, which depend on the sign of the gradient alone. For full batches.
+    """Rprop: a step size for each element that depends only on the sign of the gradient. For full batches.
 
     For every parameter p with gradient g (etas = (low, high)), with s = lr and h = 0 in the first step:
 

@@ -48,12 +48,12 @@ def strong_wolfe(
     c1: float = 1e-4,
     c2: float = 0.9,
 ) -> tuple[Point, int]:
-    """The point found, and the number of calls of ``evaluate``.
+    """Search along a direction; return the point found and the number of calls of ``evaluate``.
 
     t: the first step to try; longest: the largest absolute value in the direction; most: maximum number of iterations.
     """
 
-    def rises(point: Point) -> bool:  # not the sufficient decrease c1 requires
+    def rises(point: Point) -> bool:  # less than the sufficient decrease that c1 requires
         return point.loss > start.loss + c1 * point.t * start.slope
 
     def is_flat(point: Point) -> bool:
@@ -101,7 +101,7 @@ def strong_wolfe(
 
 
 def _lowest(a: Point, b: Point, least: float, most: float) -> float:
-    """The minimiser, within bounds, of the cubic through two points' losses and slopes; the midpoint if none exists."""
+    """Return the minimizer, within bounds, of the cubic through two points; the midpoint if there is no minimizer."""
     if a.t > b.t:
         a, b = b, a
     d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
@@ -279,7 +279,7 @@ class LBFGS(Optimizer):
         mark(map(array_of, self.param_groups[0]["params"]), "LBFGS.step")
 
     def _checked_state(self, number: Any, parameter: Tensor, entries: Mapping[str, Any], group: Group) -> State:
-        """A copy of entries, checking that vectors have one element per element of all parameters."""
+        """Return a copy of entries, checking that vectors have one element per element of all parameters."""
         where = f"optimizer state_dict: state of parameter {number}"
         size = sum(each.array.size for each in self.param_groups[0]["params"])
         checked: State = {}
@@ -319,7 +319,7 @@ class LBFGS(Optimizer):
 
 
 def _direction(state: State, g: np.ndarray, history: int) -> np.ndarray:
-    """The direction for the gradient g; adds the last step to the memory."""
+    """Add the last step to the memory and return the direction for the gradient g."""
     if state["n_iter"] == 1:
         state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1.0)
         return _negative(g)

@@ -1,11 +1,11 @@
 """Learning rate schedulers.
 
-A scheduler sets ``group["lr"]`` in the groups of its optimiser: when it is created, and with every ``step()``, called
+A scheduler sets ``group["lr"]`` in the groups of its optimizer: when it is created, and with every ``step()``, called
 after the ``optimizer.step()`` of an epoch (or of a batch). Its ``last_epoch`` is the number of steps so far, t below;
 base is the group's rate before any scheduler, stored as ``group["initial_lr"]``.
 
 As in PyTorch, most of them start from the current rate (the "chainable form"), so several schedulers, or you, may
-change the rates of one optimiser; if nothing else does, the result is the closed form. Differences: ``get_lr``
+change the rates of one optimizer; if nothing else does, the result is the closed form. Differences: ``get_lr``
 may be called at any time, and a ``step()`` before the first ``optimizer.step()`` does not warn.
 """
 
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 
-# ---- A scheduler that reacts to a metric that stops improving -------------------------------------------------------
+# ---- ReduceLROnPlateau: reacts to a metric that stops improving -----------------------------------------------------
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -106,14 +106,14 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether epochs do not count because of a recent reduction."""
+        """True while epochs do not count because of a recent reduction."""
         return self.cooldown_counter > 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Record the metric of an epoch, a number or a Tensor of one element, and reduce the rates if due.
 
         Raises:
-            RuntimeError: the number of the optimiser's groups is not that of ``min_lr``.
+            RuntimeError: the number of the optimizer's groups is not that of ``min_lr``.
             ValueError: epoch, which PyTorch has deprecated, is not an integer of at least 0.
         """
         current = float(metrics.item() if hasattr(metrics, "item") else metrics)
@@ -148,7 +148,7 @@ class ReduceLROnPlateau(LRScheduler):
         return sign * value > sign * self.best * (1 + sign * self.threshold)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimiser; ``best`` is None before the first metric."""
+        """Return everything but the optimizer; ``best`` is None before the first metric."""
         state = super().state_dict()
         return {**state, "best": self.best if isfinite(self.best) else None}
 
@@ -178,11 +178,11 @@ class ReduceLROnPlateau(LRScheduler):
 
 
 def _best(name: str, value: Any) -> float | None:
-    """A metric; None or infinity before the first one."""
+    """Return a metric; None or infinity before the first one."""
     return value if value in (None, inf, -inf) else number()(name, value)
 
 
-# ---- Several schedulers on one optimiser: in sequence, or all at once -----------------------------------------------
+# ---- Several schedulers on one optimizer: in sequence, or all in every step -----------------------------------------
 
 
 class _Composed(LRScheduler):
@@ -230,10 +230,10 @@ class _Composed(LRScheduler):
 class SequentialLR(_Composed):
     """Schedulers in sequence: the next one takes over at each milestone and counts from 0 there.
 
-    schedulers: of the same optimiser; milestones: one fewer than schedulers, increasing.
+    schedulers: of the same optimizer; milestones: one fewer than schedulers, increasing.
 
     Raises:
-        ValueError: schedulers is empty, one belongs to another optimiser or is ReduceLROnPlateau, or milestones are too
+        ValueError: schedulers is empty, one belongs to another optimizer or is ReduceLROnPlateau, or milestones are too
             few, too many, or not increasing.
         TypeError: one of schedulers is not a scheduler, or optimizer is not an Optimizer.
     """
@@ -292,12 +292,12 @@ def _leaves(scheduler: LRScheduler) -> Iterator[LRScheduler]:
 
 
 class ChainedScheduler(_Composed):
-    """All schedulers at once: each changes the rates left by the previous one.
+    """Applies several schedulers in every step: each changes the rates left by the previous one.
 
     optimizer: that of all schedulers; None means the first one's.
 
     Raises:
-        ValueError: schedulers is empty, or one belongs to another optimiser or is ReduceLROnPlateau.
+        ValueError: schedulers is empty, or one belongs to another optimizer or is ReduceLROnPlateau.
         TypeError: one of schedulers is not a scheduler.
     """
 
@@ -314,6 +314,6 @@ class ChainedScheduler(_Composed):
         self._last_lr = self._current()
 
 
-# ---- Learning rate schedulers ---------------------------------------------------------------------------------------
+# ---- Older names ----------------------------------------------------------------------------------------------------
 
 _LRScheduler = LRScheduler  # the name that older scripts import

@@ -32,7 +32,7 @@ from .options import CHECKS, FORMS, as_number, check_forms
 __all__ = ["Batch", "Optimizer", "required", "within_limits"]
 
 
-# ---- The arguments of one kernel launch of an optimiser step, cached while only the gradients change ----------------
+# ---- Batches: the arguments of one kernel launch, cached while only the gradients change ----------------------------
 
 State = dict[str, Any]
 array_of = attrgetter("array")
@@ -68,7 +68,7 @@ class Batch:
         self._objects = [*parameters, *self.arrays, *self.states, *chain(*self.columns)]
 
     def holds(self, formula: Callable[..., Any], parameters: Sequence[Tensor], states: Mapping[Tensor, State]) -> bool:
-        """Whether these are its parameters, with the same formula, arrays and buffers, all at the same step."""
+        """Return whether these are its parameters, with the same formula, arrays and buffers, all at the same step."""
         if len(parameters) != len(self.parameters) or formula is not self.formula:
             return False
         try:
@@ -82,7 +82,7 @@ class Batch:
         return same and all(map(is_, objects, self._objects))
 
     def takes(self, gradients: Sequence[np.ndarray]) -> bool:
-        """Whether the gradients have the shapes and dtypes of the parameters."""
+        """Return whether the gradients have the shapes and dtypes of the parameters."""
         same = list(map(_shape_of, gradients)) == self._shapes
         return same and all(map(is_, map(_dtype_of, gradients), self._dtypes))
 
@@ -91,11 +91,11 @@ def _column(states: Sequence[State], name: str) -> list[np.ndarray]:
     return [state[name].array for state in states]
 
 
-# ---- The limits of parameters, `nn.Parameter.limits`: every optimiser clips the values to them after each step ------
+# ---- Limits of parameters, `nn.Parameter.limits`: every optimizer clips the values to them after each step ----------
 
 
 def within_limits(step: Callable[..., Any]) -> Callable[..., Any]:
-    """The step of an optimiser, followed by clipping: built-in optimisers and users' own have it from Optimizer."""
+    """Make an optimizer's step clip afterwards; Optimizer does this for built-in optimizers and users' own."""
 
     @wraps(step)
     def step_and_clip(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -140,25 +140,25 @@ required: Any = _Required()  # the default of an option that every parameter gro
 
 
 class Optimizer:
-    """Updates parameters, in groups that may have their own options.
+    """The base class of optimizers: updates parameters, in groups that may have their own options.
 
-    params: an iterable of leaf Tensors, or of dicts ``{"params": tensors, option: value, ...}``. A group may also hold
-    entries of your own, such as a name: they are kept, also in a state_dict.
+    params: an iterable of leaf Tensors, or of dicts ``{"params": tensors, option: value, ...}``. A group may also
+    contain your own entries, such as a name; they are kept, also in a state_dict.
     defaults: the options of groups that do not set them; a Tensor of one element counts as a number. An option whose
     default is ``required`` (of this module) has to be set.
 
     ``param_groups`` is a list of dicts as in PyTorch; options such as ``group["lr"]`` may be changed between
     steps. ``state`` maps a parameter to its dict of counters and buffers, which keep the parameter's memory order.
 
-    Options of all optimisers but LBFGS: ``maximize`` takes the gradient with the opposite sign; numbers are finite and
+    Options of all optimizers but LBFGS: ``maximize`` takes the gradient with the opposite sign; numbers are finite and
     at least 0 (dampening may be negative), betas are below 1, alpha and rho at most 1, flags are True or False.
 
     A subclass lists its updates in ``formulas`` (see retrograd.formulas.optimizers), whose states are the buffers of a
-    parameter, its counters with their initial values, and chooses an update in ``formula``; or it overrides ``step``,
-    to which ``state[parameter]`` is an empty dict at first.
+    parameter, lists its counters with their initial values, and chooses an update in ``formula``. Or it overrides
+    ``step``, which finds ``state[parameter]`` empty at first.
 
     Raises:
-        TypeError: params is one Tensor, a set, or holds anything but floating-point Tensors.
+        TypeError: params is one Tensor, a set, or contains anything but floating-point Tensors.
         ValueError: params is empty, or a Tensor is not a leaf or is listed twice, or an option is out of range, or a
             required one is missing.
 
@@ -200,7 +200,7 @@ class Optimizer:
         return {**self.__dict__, "_batches": {}}  # batches hold addresses
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take these attributes. A subclass may add options that older pickles and state_dicts lack."""
+        """Restore the attributes. A subclass may add options that older pickles and state_dicts lack."""
         self.__dict__.update(state)
 
     def add_param_group(self, param_group: Group) -> None:
@@ -230,7 +230,7 @@ class Optimizer:
             which = f"{name}: params[{position}]"
             if not isinstance(parameter, Tensor):
                 raise TypeError(f"{which} must be a Tensor, got {type(parameter).__name__}")
-            if parameter.dtype.kind != "f":  # all that a lazy layer's parameter has
+            if parameter.dtype.kind != "f":  # a lazy layer's parameter has a dtype, but no array
                 raise TypeError(f"{which} has dtype {parameter.dtype}; only floats can be trained")
             if not parameter.is_leaf:
                 raise ValueError(f"{which} is not a leaf but the result of an operation; use tensor.detach()")
@@ -241,13 +241,13 @@ class Optimizer:
         self.param_groups.append(group)
 
     def _plain(self, group: Mapping[Any, Any]) -> Group:
-        """The group with its options as Python numbers; the user's own entries are left as they are."""
+        """Return the group with its options as Python numbers; the user's own entries are left as they are."""
         options = (*self.defaults, *NOTES)
         return {option: as_number(value) if option in options else value for option, value in group.items()}
 
     def _check_own_entries(self, param_group: Group) -> None:
         """Warn about a user's own entries that may be meant as options."""
-        if not self.formulas:  # a step of the user's own may read any entry
+        if not self.formulas:  # a custom step may read any entry
             return
         name = type(self).__name__
         own = [option for option in param_group if option not in (*self.defaults, *NOTES, "params")]
@@ -268,7 +268,7 @@ class Optimizer:
             self.check_numbers(group)
 
     def check_numbers(self, group: Group) -> None:
-        """Raise ValueError if one of the options that several optimisers have is out of range."""
+        """Raise ValueError if one of the options that several optimizers have is out of range."""
         for option in self.defaults:
             if option in CHECKS and option in group:
                 checked = CHECKS[option](f"{type(self).__name__}: {option}", group[option])
@@ -286,7 +286,7 @@ class Optimizer:
 
     @within_limits
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient, except those whose grad_req is "null"; then keep its ``limits``.
+        """Update every parameter that has a gradient, except those whose grad_req is "null"; then clip to ``limits``.
 
         closure: recomputes the loss (zero_grad, forward, backward); its result is returned.
 
@@ -317,15 +317,15 @@ class Optimizer:
         return loss
 
     def formula(self, group: Group) -> Update:
-        """The update of a step with the options of group."""
+        """Return the update of a step with the options of group."""
         return self.formulas[0]
 
     def buffers_for(self, group: Group, parameter: Tensor) -> tuple[str, ...]:
-        """The entries of ``buffer_names`` that a step of parameter with the options of group uses."""
+        """Return the entries of ``buffer_names`` that a step of parameter with the options of group uses."""
         return _states_of(self.formula(group)) if self.formulas else self.buffer_names
 
     def shape_of(self, name: str, parameter: Tensor) -> tuple[int, ...]:
-        """The shape of the buffer ``name`` of parameter."""
+        """Return the shape of the buffer ``name`` of parameter."""
         return parameter.array.shape
 
     def settings(self, group: Group, counters: dict[str, Any], fresh: bool) -> dict[str, Any]:
@@ -338,15 +338,15 @@ class Optimizer:
         return {**group, **counters, "beta1": beta1, "beta2": beta2, "decoupled": decoupled}
 
     def count(self, group: Group, state: State) -> dict[str, Any]:
-        """The counters of the next step; other numbers that it returns are for ``settings`` alone."""
+        """Return the counters of the next step; other numbers in the result are for ``settings`` alone."""
         return {name: state[name] + 1 for name in self.counters}
 
     def start_of(self, name: str, parameter: Tensor, group: Group) -> Tensor:
-        """The initial value of the buffer ``name`` of parameter."""
+        """Return the initial value of the buffer ``name`` of parameter."""
         return _zeros(parameter)
 
     def _collect(self, place: int, group: Group) -> list[tuple[Batch, list[np.ndarray]]]:
-        """The parameters of group to update in this step, as batches with their gradients."""
+        """Return the parameters of group to update in this step, as batches with their gradients."""
         trained = [
             parameter for parameter in group["params"] if parameter._grad is not None and parameter._grad_req != "null"
         ]
@@ -386,7 +386,7 @@ class Optimizer:
                 )
 
     def _state_of(self, parameter: Tensor, group: Group, used: tuple[str, ...]) -> tuple[State, bool]:
-        """Counters and buffers of parameter, and whether a buffer was just created."""
+        """Return the counters and buffers of parameter, and whether a buffer was just created."""
         state = self.state[parameter]
         if not state:
             state.update(self.counters)
@@ -408,9 +408,9 @@ class Optimizer:
     # ------------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """{"state": {index: buffers}, "param_groups": [options and indices]}, as in PyTorch.
+        """Return {"state": {index: buffers}, "param_groups": [options and indices]}, as in PyTorch.
 
-        Parameters are numbered through all groups. Buffers are the optimiser's own Tensors, not copies.
+        Parameters are numbered through all groups. Buffers are the optimizer's own Tensors, not copies.
         """
         numbers: dict[int, int] = {}
         groups = []
@@ -423,9 +423,9 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load options and buffers (copied) from the state_dict of an optimiser of the same parameters.
+        """Load options and buffers (copied) from the state_dict of an optimizer of the same parameters.
 
-        A user's own entries come from the state_dict, and those that it lacks stay. Everything is checked first: a
+        A user's own entries come from the state_dict; those that it lacks are kept. Everything is checked first: a
         failed call changes nothing.
 
         Raises:
@@ -455,10 +455,10 @@ class Optimizer:
         self._batches.clear()
 
     def checked_groups(self, state_dict: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The groups of a state_dict, whose sizes are those of this optimiser's groups.
+        """Return the groups of a state_dict, checking that their sizes are those of this optimizer's groups.
 
         Raises:
-            ValueError: it is no state_dict, or their number or their sizes differ.
+            ValueError: it is not a state_dict, or the number or sizes of the groups differ.
         """
         if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= state_dict.keys():
             raise ValueError('optimizer state_dict: expected a dict with "state" and "param_groups"')
@@ -481,8 +481,10 @@ class Optimizer:
         return found
 
     def _checked_options(self, position: int, group: Group, saved: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of a saved group, and the user's own entries. Options that default to False may be missing from
-        older files."""
+        """Return the options of a saved group, and the user's own entries.
+
+        Options that default to False may be missing from older files.
+        """
         optional = {option: False for option, value in self.defaults.items() if value is False}
         forms = [option for option in FORMS if option not in self.defaults]
         options = self._plain({name: value for name, value in saved.items() if name not in (*forms, "params")})
@@ -503,8 +505,10 @@ class Optimizer:
         return {**{name: value for name, value in group.items() if name not in (*NOTES, "params")}, **options}
 
     def _checked_state(self, number: Any, parameter: Tensor, entries: Mapping[str, Any], group: Group) -> State:
-        """A copy of entries with buffers in parameter's memory order and dtype; as they are where ``step`` alone knows
-        what they are."""
+        """Return a copy of entries with buffers in parameter's memory order and dtype.
+
+        The entries stay unchanged if only a custom ``step`` knows what they mean.
+        """
         if not self.formulas and not self.buffer_names:
             return copy.deepcopy(dict(entries))
         where, used = f"optimizer state_dict: state of parameter {number}", self.buffers_for(group, parameter)
@@ -544,12 +548,12 @@ class Optimizer:
 
 
 def _zeros(parameter: Tensor) -> Tensor:
-    """A zero Tensor of parameter's shape, dtype and memory order."""
+    """Return a zero Tensor of parameter's shape, dtype and memory order."""
     return wrap(zeros_like(parameter.array))
 
 
 def array_like(name: str, value: Any) -> np.ndarray:
-    """The array of a buffer from a state_dict.
+    """Return the array of a buffer from a state_dict.
 
     Raises:
         ValueError: the value is not an array.
@@ -562,7 +566,7 @@ def array_like(name: str, value: Any) -> np.ndarray:
 
 
 def checked_number(name: str, value: Any, integer: bool) -> Any:
-    """A number of a state_dict, which may be in a Tensor.
+    """Return a number of a state_dict, which may be in a Tensor.
 
     Raises:
         ValueError: value is not a finite number, or with ``integer`` not an integer of at least 0.
@@ -585,5 +589,5 @@ def _key(name: str, value: Any) -> int | str:
 
 
 def _states_of(formula: Update) -> tuple[str, ...]:
-    """The states of an update: the operands after the parameter and its gradient."""
+    """Return the states of an update: the operands after the parameter and its gradient."""
     return form(formula).operands[2:]

@@ -1,4 +1,4 @@
-"""The options of an optimiser: what its arguments hold, and the checks of their values."""
+"""Optimizer options: parsing of the arguments and checks of their values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__: list[str] = []
 
 
 class Forms(TypedDict, total=False):
-    """PyTorch's options that choose how a step is computed, not what: one kernel updates all parameters here.
+    """PyTorch's options that choose the implementation of a step, not its result; here one kernel does all updates.
 
     ``foreach``, ``fused`` and ``capturable`` change nothing; ``differentiable=True`` is refused.
     """
@@ -32,7 +32,7 @@ FORMS = tuple(Forms.__annotations__)
 
 
 def options(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The options among the arguments of an optimiser, which are the local variables of its __init__, without forms.
+    """Return the options of an optimizer, without forms; arguments: the local variables of its __init__.
 
     Raises:
         TypeError: an unknown keyword.
@@ -43,7 +43,7 @@ def options(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_forms(name: str, forms: Any) -> None:
-    """Raise unless these are keywords of PyTorch that may be left out."""
+    """Raise unless the keywords are those of ``Forms``, with values that change nothing here."""
     for form, value in forms.items():
         if form not in FORMS:
             raise TypeError(f"{name}: got an unexpected keyword argument {form!r}")
@@ -57,9 +57,9 @@ def check_forms(name: str, forms: Any) -> None:
 
 
 def as_number(option: Any) -> Any:
-    """An option with Tensors of one element and NumPy scalars, alone or in a list, converted to Python numbers.
+    """Return an option with Tensors of one element and NumPy scalars, alone or in a list, as Python numbers.
 
-    Anything else is returned unchanged. A NumPy scalar would make Python numbers beside it as narrow as its own type.
+    Anything else is returned unchanged. A NumPy scalar would narrow the Python numbers combined with it to its type.
     """
     if isinstance(option, Tensor) and option.array.size == 1:
         return option.item()

@@ -18,9 +18,11 @@ _PEERS_OWN = {"_get_lr_called_within_step", "verbose"}  # in PyTorch's state_dic
 
 
 class LRScheduler:
-    """Sets the learning rates of an optimiser's groups, epoch by epoch. A subclass computes them in ``get_lr``.
+    """The base class of schedulers: sets the learning rates of an optimizer's groups, epoch by epoch.
 
-    last_epoch: -1 starts anew; another number resumes after that epoch, for an optimiser whose groups have "initial_lr"
+    A subclass computes the rates in ``get_lr``.
+
+    last_epoch: -1 starts anew; another number resumes after that epoch, for an optimizer whose groups have "initial_lr"
         (its state_dict was loaded). ``load_state_dict`` is safer.
 
     Raises:
@@ -56,11 +58,11 @@ class LRScheduler:
         self._is_initial = False
 
     def get_last_lr(self) -> list[float]:
-        """The rates this scheduler last set, one per group."""
+        """Return the rates this scheduler last set, one per group."""
         return self._last_lr
 
     def get_lr(self) -> list[float]:
-        """The rates of epoch ``last_epoch``, one per group."""
+        """Return the rates of epoch ``last_epoch``, one per group."""
         raise NotImplementedError(f"{type(self).__name__} has no get_lr()")
 
     def step(self, epoch: int | None = None) -> None:
@@ -77,7 +79,7 @@ class LRScheduler:
             self._go_to(self._named(epoch))
 
     def _named(self, epoch: int) -> int:
-        """The epoch that a caller of ``step`` names, with a warning."""
+        """Return the epoch passed to ``step``, with a warning."""
         require_count(f"{type(self).__name__}: epoch", epoch, low=0)
         warnings.warn(
             "the argument epoch of scheduler.step() is deprecated; leave it out, the scheduler counts the epochs",
@@ -87,12 +89,12 @@ class LRScheduler:
         return epoch
 
     def _go_to(self, epoch: int) -> None:
-        """Set the rates of ``epoch``, whatever they are now."""
+        """Set the rates of ``epoch``, regardless of the current ones."""
         self.last_epoch = epoch
         self._set(self.get_lr())
 
     def _restart(self) -> None:
-        """Set the rates of epoch 0, whatever they are now."""
+        """Set the rates of epoch 0, regardless of the current ones."""
         self.last_epoch = 0
         self._set(self._first())
 
@@ -119,11 +121,11 @@ class LRScheduler:
     # ------------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimiser and functions."""
+        """Return everything but the optimizer and functions."""
         return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load the state of a scheduler of the same class. (The rates themselves are in the optimiser's state.)
+        """Load the state of a scheduler of the same class. (The rates themselves are in the optimizer's state.)
 
         Raises:
             ValueError: entries are missing or unknown, or the number of groups differs; nothing is changed.
@@ -134,7 +136,7 @@ class LRScheduler:
         self.__dict__.update(state)
 
     def _entries(self) -> dict[str, Check]:
-        """Checks of a state_dict's entries; a subclass adds its own. Other entries are not checked."""
+        """Return the checks of a state_dict's entries; a subclass adds its own. Other entries are not checked."""
         rates = items(number(), len(self.optimizer.param_groups))
         return {
             "base_lrs": rates,
@@ -164,7 +166,7 @@ class LRScheduler:
 
 
 class GradualScheduler(LRScheduler):
-    """A scheduler that changes the rates it finds; it restarts from those of the optimiser."""
+    """A scheduler that changes the current rates; to go to an epoch, it restarts from the initial rates."""
 
     def _go_to(self, epoch: int) -> None:
         self._restart()
@@ -181,7 +183,7 @@ class GradualScheduler(LRScheduler):
 
 
 class FunctionScheduler(LRScheduler):
-    """A scheduler with a function per group; its state omits functions and holds the attributes of callable objects."""
+    """A scheduler with a function per group; its state has the attributes of callable objects, but no functions."""
 
     lr_lambdas: list[Callable[[int], float]]
 
@@ -219,7 +221,7 @@ class FunctionScheduler(LRScheduler):
 
 
 def attributes(name: str, value: Any) -> dict[str, Any]:
-    """The attributes of a callable object in a state_dict."""
+    """Return the attributes of a callable object in a state_dict."""
     return {text(name, key): entry for key, entry in check_table(name, value).items()}
 
 
@@ -243,7 +245,7 @@ def require_count(name: str, value: Any, low: int = 1) -> int:
 
 
 def per_group(name: str, optimizer: Optimizer, value: Any) -> list[float]:
-    """One number per group, from one number or a list.
+    """Return one number per group, from one number or a list.
 
     Raises:
         ValueError: the length of the list is not the number of groups, or a value is negative or not a number.
@@ -258,10 +260,10 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[float]:
 def momenta(
     name: str, optimizer: Optimizer, highest: Any, lowest: Any, begin: bool
 ) -> tuple[bool, list[float], list[float]]:
-    """Whether beta1 is the momentum of this optimiser, and the limits of the momenta, which begin with the highest.
+    """Return whether beta1 is the momentum of this optimizer, and the limits of the momenta, starting at the highest.
 
     Raises:
-        ValueError: the optimiser has neither momentum nor betas, or a limit is invalid.
+        ValueError: the optimizer has neither momentum nor betas, or a limit is invalid.
     """
     if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
         raise ValueError(

@@ -33,7 +33,7 @@ class LambdaLR(FunctionScheduler):
     """lr = base * lr_lambda(t)
 
     lr_lambda: a function of the epoch, or a list of one per group. The state_dict omits functions; for a callable
-        object it holds the attributes.
+        object, it contains the attributes.
 
     Raises:
         ValueError: the number of functions is not that of the groups.
@@ -87,7 +87,7 @@ class StepLR(GradualScheduler):
 
 
 class MultiStepLR(GradualScheduler):
-    """lr = base * gamma**(number of milestones <= t); one listed twice counts twice
+    """lr = base * gamma**(number of milestones <= t); a milestone listed twice counts twice
 
     Raises:
         ValueError: a milestone is not an integer of at least 0, or gamma is negative or not a number.
@@ -331,7 +331,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 class OneCycleLR(LRScheduler):
     """One cycle from max_lr / div_factor up to max_lr and down to max_lr / div_factor / final_div_factor.
 
-    The rise takes ``pct_start`` of all steps; with ``three_phase`` the rate first falls back to its start in as many
+    The rise takes ``pct_start`` of all steps; with ``three_phase``, the rate first falls back to its start in as many
     steps, then to the end. The steps are ``total_steps``, or ``epochs * steps_per_epoch``. With ``cycle_momentum``, the
     momentum (beta1 for Adam and its variants) falls from max_momentum to base_momentum and rises again.
     ``anneal_strategy``, "cos" or "linear", is the interpolation. Call ``step()`` after every batch.
@@ -439,7 +439,7 @@ class OneCycleLR(LRScheduler):
 
 
 def _phases(steps: int, share: float, three: bool) -> list[dict[str, Any]]:
-    """The phases in PyTorch's form: the step at which each ends, and the entries of a group it interpolates between."""
+    """Return the phases in PyTorch's form: the step where each ends, and the group entries it interpolates between."""
 
     def phase(end: float, lr: tuple[str, str], momentum: tuple[str, str]) -> dict[str, Any]:
         return {
@@ -540,7 +540,7 @@ class CyclicLR(LRScheduler):
         }
 
     def scale_fn(self, x: float) -> float:
-        """The scale of a cycle, from its number or the epoch."""
+        """Return the scale of a cycle, from its number or the epoch."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "exp_range":

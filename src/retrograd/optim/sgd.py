@@ -16,7 +16,7 @@ __all__ = ["ASGD", "SGD"]
 
 
 class SGD(Optimizer):
-    """For every parameter p with gradient g:
+    """Stochastic gradient descent. For every parameter p with gradient g:
 
         d = g + weight_decay * p
         m = momentum * m + (1 - dampening) * d        (only with momentum; m = d in the first step)
@@ -25,7 +25,7 @@ class SGD(Optimizer):
 
     Source: Sutskever et al. 2013, in PyTorch's form, where lr multiplies the momentum.
 
-    Raises: as Optimizer; and ValueError: nesterov comes without momentum or with dampening.
+    Raises: as Optimizer; and ValueError: nesterov without momentum or with dampening.
     """
 
     formulas = (sgd, sgd_momentum)

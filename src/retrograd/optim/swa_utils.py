@@ -258,7 +258,7 @@ class SWALR(LRScheduler):
         return {**super()._entries(), **checks}
 
     def _share(self, step: int) -> float:
-        """The fraction of the annealing done by a step."""
+        """Return the fraction of the annealing done by a step."""
         done = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return (1 - math.cos(math.pi * done)) / 2 if self._anneal_strategy == "cos" else done
 

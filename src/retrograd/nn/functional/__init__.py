@@ -1,7 +1,9 @@
 """Layers as functions, with the names, argument order and defaults of ``torch.nn.functional``.
 
-N batch, Ci/Co channels, I/R/O extents of input, kernel and output. Most functions are defined in ``ops``; this package
-defines those with one version per number of axes.
+Most functions are defined in ``ops``. This package defines those with one version per number of axes, multi-head
+attention, MXNet's ``rnn``, and softmax with an optional axis.
+
+N batch, Ci/Co channels, I/R/O extents of input, kernel and output.
 """
 
 import types

@@ -137,7 +137,7 @@ def attend(
     is_causal: bool,
     dropout_p: float,
 ) -> tuple[Tensor, Optional]:
-    """(y, weights) of query, key and value; ``masks`` for the padding of keys, and for pairs of query and key.
+    """Return (y, weights) for query, key and value. masks: for the padding of keys, and for pairs of query and key.
 
     Raises: as ``multi_head_attention_forward``.
     """
@@ -184,7 +184,7 @@ def attend(
 
 
 def _check(name: str, inputs: tuple[Tensor, ...], parts: Projections, batch_first: bool) -> bool:
-    """Whether the inputs have no batch axis."""
+    """Check the inputs; return whether they have no batch axis."""
     query = inputs[0]
     weights = parts.weights if len(parts.weights) == 3 else parts.weights * 3
     shapes = []
@@ -207,16 +207,16 @@ def _check(name: str, inputs: tuple[Tensor, ...], parts: Projections, batch_firs
 
 
 def _one_sample(inputs: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """The inputs with a batch axis; those that are the same Tensor remain the same."""
+    """Return the inputs with a batch axis; those that are the same Tensor remain the same."""
     query, key, value = inputs
     one = {id(x): reshape(x, 1, *x.array.shape) for x in inputs}
     return one[id(query)], one[id(key)], one[id(value)]
 
 
 def _projected(inputs: tuple[Tensor, Tensor, Tensor], parts: Projections, first: bool) -> list[Tensor]:
-    """The heads of query, key and value: (N, L, ..) or (L, N, ..) -> (N, H, L, D).
+    """Return the heads of query, key and value: (N, L, ..) or (L, N, ..) -> (N, H, L, D).
 
-    What is the same Tensor is multiplied once, by the rows of the packed weight that belong to it.
+    Inputs that are the same Tensor are multiplied once, by the rows of the packed weight that belong to them.
     """
     query, key, value = inputs
     bias = parts.bias
@@ -245,7 +245,7 @@ def _projected(inputs: tuple[Tensor, Tensor, Tensor], parts: Projections, first:
 
 
 def _as_heads(name: str, own: Tensor, x: Tensor, heads: int) -> Tensor:
-    """Static keys or values (N*H, S, D) as (N, H, S, D), in place of ``x``."""
+    """Return static keys or values (N*H, S, D) as (N, H, S, D), in place of ``x``."""
     batch, _, _, depth = x.array.shape
     shape = own.array.shape
     if len(shape) != 3 or shape[0] != batch * heads or shape[2] != depth:
@@ -257,7 +257,7 @@ def _as_heads(name: str, own: Tensor, x: Tensor, heads: int) -> Tensor:
 
 
 def _one_key(name: str, row: Optional, x: Tensor) -> Optional:
-    """bias_k or bias_v (1, 1, E) as one row per head, (N, H, 1, D)."""
+    """Return bias_k or bias_v (1, 1, E) as one row per head, (N, H, 1, D)."""
     if row is None:
         return None
     require_float(name, row, "bias_k or bias_v")
@@ -266,7 +266,7 @@ def _one_key(name: str, row: Optional, x: Tensor) -> Optional:
 
 
 def _joined(biases: list[Optional], batch: int, heads: int, rows: int, keys: int) -> Optional:
-    """The sum of the masks, broadcastable to (N, H, L, S)."""
+    """Return the sum of the masks, broadcastable to (N, H, L, S)."""
     padding, mask = biases
     if padding is not None:
         padding = reshape(padding, batch, 1, 1, keys)
@@ -277,9 +277,9 @@ def _joined(biases: list[Optional], batch: int, heads: int, rows: int, keys: int
     return padding + mask
 
 
-@operator(by_shape=True)  # where it makes an array
+@operator(by_shape=True)  # where it creates an array
 def _bias(name: str, label: str, mask: Any, q: Tensor, shapes: list[tuple[int, ...]]) -> Optional:
-    """A mask as a Tensor to add to the scores: -inf where it is True."""
+    """Return a mask as a Tensor to add to the scores: -inf where it is True."""
     if interpreters and (seen := interpreted(_bias, locals())) is not None:
         return seen
     if mask is None:

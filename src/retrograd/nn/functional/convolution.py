@@ -42,7 +42,7 @@ def conv1d(
     input (N, Ci, *I) or (Ci, *I), weight (Co, Ci/groups, *R), bias (Co,) -> (N, Co, *O) or (Co, *O)
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1
 
-    Arguments and what is raised: as ``conv2d``.
+    Arguments and errors: as for ``conv2d``.
     """
     if interpreters and (seen := interpreted(conv1d, locals())) is not None:
         return seen
@@ -80,9 +80,9 @@ def conv2d(
     padding_mode: the values there: "zeros"; "reflect", input mirrored at its first and last position; "replicate",
         these repeated; "circular", input wrapped around.
     algorithm: of the forward and backward passes; ``conv_plan`` prints it. "auto" chooses from the shapes by a cost
-        model, "exact" does so without transforms (as within ``exact_convolution``), "direct" is the one without
-        transforms; "depthwise", "pointwise" and "winograd" are refused for convolutions they cannot compute.
-        "singa", "mxnet", "pytorch" and "numpy_ml" are in the textbook set, see ``use_kernels``.
+        model; "exact" does the same without transforms (as within ``exact_convolution``). "direct" computes every
+        convolution without transforms; "depthwise", "pointwise" and "winograd" are refused for convolutions they
+        cannot compute. "singa", "mxnet", "pytorch" and "numpy_ml" belong to the textbook set, see ``use_kernels``.
     workspace: limit in MB (1024*1024 bytes) on an algorithm's temporary memory in every pass; None means no limit.
         If the chosen algorithm does not fit, another is used; the result of each is bitwise the same under any
         limit.
@@ -120,7 +120,7 @@ def conv3d(
     input (N, Ci, *I) or (Ci, *I), weight (Co, Ci/groups, *R), bias (Co,) -> (N, Co, *O) or (Co, *O)
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1
 
-    Arguments and what is raised: as ``conv2d``.
+    Arguments and errors: as for ``conv2d``.
     """
     if interpreters and (seen := interpreted(conv3d, locals())) is not None:
         return seen
@@ -154,7 +154,7 @@ def conv_transpose1d(
     input (N, Ci, *I) or (Ci, *I), weight (Ci, Co/groups, *R), bias (Co,) -> (N, Co, *O) or (Co, *O)
     O = (I-1)*stride - padding on both sides + dilation*(R-1) + output_padding + 1
 
-    Arguments and what is raised: as ``conv_transpose2d``.
+    Arguments and errors: as for ``conv_transpose2d``.
     """
     if interpreters and (seen := interpreted(conv_transpose1d, locals())) is not None:
         return seen
@@ -270,7 +270,7 @@ def conv_transpose3d(
     input (N, Ci, *I) or (Ci, *I), weight (Ci, Co/groups, *R), bias (Co,) -> (N, Co, *O) or (Co, *O)
     O = (I-1)*stride - padding on both sides + dilation*(R-1) + output_padding + 1
 
-    Arguments and what is raised: as ``conv_transpose2d``.
+    Arguments and errors: as for ``conv_transpose2d``.
     """
     if interpreters and (seen := interpreted(conv_transpose3d, locals())) is not None:
         return seen

@@ -59,13 +59,13 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window over one axis (the first of equal ones); padding is never it, NaN always is.
+    """The largest element of each window over one axis (the first of equals); padding never counts, NaN wins.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1, rounded up with ``ceil_mode``; stride defaults
     to kernel_size. padding: an int, one per axis, or a pair (low, high) per axis; at most half of the kernel.
 
-    Arguments and what is raised: as ``max_pool2d``.
+    Arguments and errors: as for ``max_pool2d``.
     """
     if interpreters and (seen := interpreted(max_pool1d, locals())) is not None:
         return seen
@@ -83,7 +83,7 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window over two axes (the first of equal ones); padding is never it, NaN always is.
+    """The largest element of each window over two axes (the first of equals); padding never counts, NaN wins.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1, rounded up with ``ceil_mode``; stride defaults
@@ -109,13 +109,13 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window over three axes (the first of equal ones); padding is never it, NaN always is.
+    """The largest element of each window over three axes (the first of equals); padding never counts, NaN wins.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1, rounded up with ``ceil_mode``; stride defaults
     to kernel_size. padding: an int, one per axis, or a pair (low, high) per axis; at most half of the kernel.
 
-    Arguments and what is raised: as ``max_pool2d``.
+    Arguments and errors: as for ``max_pool2d``.
     """
     if interpreters and (seen := interpreted(max_pool3d, locals())) is not None:
         return seen
@@ -137,7 +137,7 @@ def avg_pool1d(
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O)
     O = (I + padding on both sides - R)//stride + 1, rounded up with ``ceil_mode``; stride defaults to kernel_size.
 
-    Arguments and what is raised: as ``avg_pool2d``.
+    Arguments and errors: as for ``avg_pool2d``.
     """
     if interpreters and (seen := interpreted(avg_pool1d, locals())) is not None:
         return seen
@@ -198,7 +198,7 @@ def avg_pool3d(
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O)
     O = (I + padding on both sides - R)//stride + 1, rounded up with ``ceil_mode``; stride defaults to kernel_size.
 
-    Arguments and what is raised: as ``avg_pool2d``.
+    Arguments and errors: as for ``avg_pool2d``.
     """
     if interpreters and (seen := interpreted(avg_pool3d, locals())) is not None:
         return seen
@@ -223,7 +223,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O); output o is the mean of the positions floor(o*I/O) to
     ceil((o + 1)*I/O) - 1. output_size: O for all axes or one per axis; None means I.
 
-    Arguments and what is raised: as ``adaptive_avg_pool2d``.
+    Arguments and errors: as for ``adaptive_avg_pool2d``.
     """
     if interpreters and (seen := interpreted(adaptive_avg_pool1d, locals())) is not None:
         return seen
@@ -239,7 +239,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
     ceil((o + 1)*I/O) - 1. output_size: O for all axes or one per axis; None means I.
 
     Raises:
-        TypeError: input is not a floating-point Tensor, or output_size holds anything but integers and None.
+        TypeError: input is not a floating-point Tensor, or output_size contains anything but integers and None.
         ValueError: input or output_size has the wrong number of axes, or an extent is less than 1.
     """
     if interpreters and (seen := interpreted(adaptive_avg_pool2d, locals())) is not None:
@@ -255,7 +255,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O); output o is the mean of the positions floor(o*I/O) to
     ceil((o + 1)*I/O) - 1. output_size: O for all axes or one per axis; None means I.
 
-    Arguments and what is raised: as ``adaptive_avg_pool2d``.
+    Arguments and errors: as for ``adaptive_avg_pool2d``.
     """
     if interpreters and (seen := interpreted(adaptive_avg_pool3d, locals())) is not None:
         return seen
@@ -269,7 +269,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
 
-    Arguments and what is raised: as ``adaptive_max_pool2d``.
+    Arguments and errors: as for ``adaptive_max_pool2d``.
     """
     if interpreters and (seen := interpreted(adaptive_max_pool1d, locals())) is not None:
         return seen
@@ -297,7 +297,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
 
-    Arguments and what is raised: as ``adaptive_max_pool2d``.
+    Arguments and errors: as for ``adaptive_max_pool2d``.
     """
     if interpreters and (seen := interpreted(adaptive_max_pool3d, locals())) is not None:
         return seen
@@ -318,7 +318,7 @@ def lp_pool1d(
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O), O = (I - R)//stride + 1, rounded up with ``ceil_mode``: a
     truncated window counts as if it were whole with the same mean. Where a norm is 0, so is its gradient.
 
-    Arguments and what is raised: as ``lp_pool2d``.
+    Arguments and errors: as for ``lp_pool2d``.
     """
     if interpreters and (seen := interpreted(lp_pool1d, locals())) is not None:
         return seen
@@ -362,7 +362,7 @@ def lp_pool3d(
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O), O = (I - R)//stride + 1, rounded up with ``ceil_mode``: a
     truncated window counts as if it were whole with the same mean. Where a norm is 0, so is its gradient.
 
-    Arguments and what is raised: as ``lp_pool2d``.
+    Arguments and errors: as for ``lp_pool2d``.
     """
     if interpreters and (seen := interpreted(lp_pool3d, locals())) is not None:
         return seen
@@ -391,8 +391,8 @@ def fractional_max_pool2d(
 
     Raises:
         TypeError: input is not a floating-point Tensor, or a size is not an int.
-        ValueError: an argument is out of range, both or none of output_size and output_ratio are given, or input is too
-            small.
+        ValueError: an argument is out of range, both or neither of output_size and output_ratio are given, or input is
+            too small.
     """
     if interpreters and (seen := interpreted(fractional_max_pool2d, locals())) is not None:
         return seen
@@ -424,7 +424,7 @@ def fractional_max_pool3d(
     Window o begins at floor((o + u) (I - R) / (O - 1)) - floor(u (I - R) / (O - 1)), with R the kernel_size and one
     random u from 0 to 1 for each image, channel and axis; the last window ends with the input.
 
-    Arguments and what is raised: as ``fractional_max_pool2d``.
+    Arguments and errors: as for ``fractional_max_pool2d``.
     """
     if interpreters and (seen := interpreted(fractional_max_pool3d, locals())) is not None:
         return seen
@@ -456,7 +456,7 @@ def max_unpool1d(
     every axis. output_size: another I, less than a stride away (pooling drops the remainder of the division); it
     may include N and C. Where indices coincide, the last element counts.
 
-    Arguments and what is raised: as ``max_unpool2d``.
+    Arguments and errors: as for ``max_unpool2d``.
     """
     if interpreters and (seen := interpreted(max_unpool1d, locals())) is not None:
         return seen
@@ -504,7 +504,7 @@ def max_unpool3d(
     every axis. output_size: another I, less than a stride away (pooling drops the remainder of the division); it
     may include N and C. Where indices coincide, the last element counts.
 
-    Arguments and what is raised: as ``max_unpool2d``.
+    Arguments and errors: as for ``max_unpool2d``.
     """
     if interpreters and (seen := interpreted(max_unpool3d, locals())) is not None:
         return seen

@@ -27,7 +27,7 @@ from ..arguments import check_ints
 __all__ = ["rnn"]
 
 
-# ---- Stacks of recurrent layers: their specs, the names of their parameters, and the run through all of them --------
+# ---- Stacks of recurrent layers: specs, parameter names, and the run through all layers -----------------------------
 
 # names of the fields of Weights in a state_dict, before "_l0" or "_l0_reverse"
 _NAMES = Weights(
@@ -36,7 +36,7 @@ _NAMES = Weights(
 
 
 def parameter_name(field: str, layer: int | None = None, reverse: bool = False) -> str:
-    """PyTorch's name of a parameter; field: a field of Weights; layer: None for a cell."""
+    """Return PyTorch's name of a parameter; field: a field of Weights; layer: None for a cell."""
     end = "" if layer is None else f"_l{layer}{'_reverse' if reverse else ''}"
     return f"{getattr(_NAMES, field)}{end}"
 
@@ -50,7 +50,9 @@ def stack(
     bidirectional: bool,
     **options: Any,
 ) -> tuple[Recurrence, ...]:
-    """The specs of layers of these widths, each reading the output of the one below; options: as for ``recurrence``.
+    """Return the specs of layers of these widths, each reading the output of the one below.
+
+    options: as for ``recurrence``.
 
     Raises:
         ValueError: as ``recurrence``.
@@ -72,7 +74,7 @@ class Run(NamedTuple):
     variational: float = 0.0  # of the input of each layer, with one mask for all steps
     residual: bool = False  # each layer adds its input to its output
     checkpoint: int | str | None = None  # as for ``recurrent_layer``
-    algorithm: str = "auto"  # likewise
+    algorithm: str = "auto"  # as for ``recurrent_layer``
     masks: dict[str, Any] | None = None  # masks drawn for earlier pieces of the sequence; None: the sequence is whole
 
 
@@ -86,11 +88,13 @@ def run(
     lengths: Any = None,
     cells: bool = False,
 ) -> tuple[Tensor, list[Tensor], list[Tensor], Tensor | None]:
-    """y (T, N, D*O) of the last layer, hn (D, N, O) and cn (D, N, H) of each, and with ``cells`` the last one's cells.
+    """Run all layers; return y (T, N, D*O) of the last one, and hn (D, N, O) and cn (D, N, H) of each.
+
+    With ``cells``, the cell states of the last layer are returned, too.
 
     x (T, N, I); weights: per layer, one for each direction; h0, c0: per layer, a state or None.
     """
-    if lengths is not None and options.residual:  # the x added to y must be 0 where y is
+    if lengths is not None and options.residual:  # where y is 0, the x added to it must be 0, too
         counts = from_host(checked_lengths(options.name, lengths, *x.array.shape[:2]), like=x.array)
         x = masked_fill(x, wrap(exact("le")(counts[:, None], arange(len(x.array), like=counts)[:, None, None])), 0.0)
     hn, cn, states = [], [], None
@@ -151,7 +155,7 @@ def rnn(
     lstm_state_clip_nan: bool = False,
     training: bool = True,
 ) -> Tensor | tuple[Tensor, ...]:
-    """MXNet's RNN operator: y, or with state_outputs (y, hn), for an LSTM (y, hn, cn).
+    """MXNet's RNN operator: returns y, or with state_outputs (y, hn), for an LSTM (y, hn, cn).
 
     T steps, N sequences, I inputs, H state_size, O projection_size or H, L layers, D directions:
     data (T, N, I), state (L*D, N, O), state_cell (L*D, N, H) -> y (T, N, D*O), hn (L*D, N, O), cn (L*D, N, H)
@@ -252,7 +256,7 @@ def packed_stack(
     projection_size: int | None,
     **options: Any,
 ) -> tuple[Recurrence, ...]:
-    """The specs of the layers of MXNet's operator.
+    """Return the specs of the layers of MXNet's operator.
 
     Raises:
         ValueError: a size is not an int of at least 1, or the options contradict each other.
@@ -265,7 +269,7 @@ def packed_stack(
 
 
 def check_packed(name: str, label: str, shape: tuple[int, ...], layers: tuple[Recurrence, ...]) -> int:
-    """The length of the packed vector.
+    """Check the shape of the packed vector and return its length.
 
     Raises:
         ValueError: shape is not that of a vector of this length.
@@ -281,7 +285,7 @@ def check_packed(name: str, label: str, shape: tuple[int, ...], layers: tuple[Re
 
 
 def _unpacked(parameters: Tensor, layers: tuple[Recurrence, ...]) -> list[list[Weights]]:
-    """Views of the vector, by layer and direction."""
+    """Return views of the vector, by layer and direction."""
     require_float("rnn", parameters, "parameters")
     check_packed("rnn", "parameters", parameters.array.shape, layers)
     weights = [[Weights(None, None) for _ in spec.reverse] for spec in layers]
@@ -305,7 +309,7 @@ def _by_layer(label: str, state: Any, layers: tuple[Recurrence, ...], data: Tens
 
 
 def _whole(lengths: Any) -> Any:
-    """The lengths as integers; MXNet takes them in any dtype."""
+    """Return the lengths as integers; MXNet accepts them in any dtype."""
     if lengths is None:
         return None
     array = lengths.array if isinstance(lengths, Tensor) else from_host(lengths)

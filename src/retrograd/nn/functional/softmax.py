@@ -1,4 +1,4 @@
-"""softmax and log_softmax, whose axis older scripts leave out."""
+"""softmax and log_softmax with an optional axis, which older scripts leave out."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     return along.log_softmax(input, along.axis_of("log_softmax", input, dim, _stacklevel), dtype)
 
 
-# rules for the one form are rules for the other
+# a backward rule for one form applies to the other
 softmax.operator = along.softmax.operator  # type: ignore[attr-defined]
 log_softmax.operator = along.log_softmax.operator  # type: ignore[attr-defined]

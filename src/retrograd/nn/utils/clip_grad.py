@@ -1,4 +1,4 @@
-"""Clipping of gradients, by their norm or element by element."""
+"""Gradient clipping, by norm or element by element."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def clip_grad_norm_(
 
     The norm is that of one vector of all elements of all gradients: the norm_type-th root of the sum of their absolute
     values to the power norm_type, or the largest absolute value for inf. Parameters without a gradient do not count.
-    foreach: without meaning here.
+    foreach: has no effect here.
 
     Raises:
         ValueError: max_norm is negative or not a number, or norm_type is not above 0.
@@ -68,11 +68,11 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The norm of all elements of the tensors as one vector, a 0-d Tensor; see ``clip_grad_norm_``.
+    """Return the norm of all elements of the tensors as one vector, a 0-d Tensor; see ``clip_grad_norm_``.
 
     Raises:
         ValueError: norm_type is not above 0.
-        TypeError: one is not a Tensor.
+        TypeError: one of the tensors is not a Tensor.
         RuntimeError: the norm is NaN or infinite and error_if_nonfinite is set.
     """
     _check_most("get_total_norm", 0, foreach)
@@ -130,7 +130,7 @@ def _as_tensor(norm: float, arrays: list[np.ndarray]) -> Tensor:
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Clip every element of every gradient, in place, to [-clip_value, clip_value]. NaN stays NaN.
 
-    foreach: without meaning here.
+    foreach: has no effect here.
 
     Raises:
         ValueError: clip_value is negative or not a number.
@@ -151,7 +151,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _gradients(name: str, parameters: Tensor | Iterable[Tensor]) -> list[np.ndarray]:
-    """The arrays of the gradients; a shared one only once, a read-only one replaced by a copy."""
+    """Return the arrays of the gradients; a shared one only once, a read-only one replaced by a copy."""
     unique: dict[int, np.ndarray] = {}
     for parameter in _all_tensors(name, "parameters", parameters):
         gradient = parameter.grad
@@ -184,7 +184,7 @@ def _norm_of(arrays: list[np.ndarray], order: float) -> float:
 
 
 def _norm(norms: list[float], order: float) -> float:
-    """The norm of a vector from those of its parts."""
+    """Return the norm of a vector from the norms of its parts."""
     if len(norms) <= 1:
         return norms[0] if norms else 0.0
     return kernels.combined_norm(from_host(norms, np.float64), order)

@@ -1,4 +1,4 @@
-"""Parameters as one vector, and back."""
+"""Conversion of parameters to one vector and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """A copy of the elements of all parameters in logical order, concatenated: shape (sum of their sizes,).
+    """Return a copy of the elements of all parameters in logical order, concatenated: shape (sum of their sizes,).
 
     Unlike PyTorch's, the vector is detached from the graph.
 

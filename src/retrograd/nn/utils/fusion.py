@@ -1,4 +1,4 @@
-"""Batch norm in evaluation, folded into the linear layer or convolution before it."""
+"""Fusion of batch norm in eval mode with the linear layer or convolution before it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Weights = tuple[Parameter, Parameter]
 
 
 def fuse_conv_bn_eval(conv: AnyModule, bn: Module, transpose: bool = False) -> AnyModule:
-    """A copy of conv whose result is bn(conv(x)); both are in evaluation mode. transpose: conv is a transposed one.
+    """Return a copy of conv that computes bn(conv(x)), both in eval mode; transpose: conv is a transposed convolution.
 
     Raises:
         TypeError: one of them is not such a layer.
@@ -49,7 +49,7 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None,
     transpose: bool = False,
 ) -> Weights:
-    """weight * scale and (bias - mean) * scale + bn_b, scale = bn_w / sqrt(var + eps) per output channel."""
+    """Return weight * scale and (bias - mean) * scale + bn_b, scale = bn_w / sqrt(var + eps) per output channel."""
     name = "fuse_conv_bn_weights"
     require_float(name, conv_w, "conv_w")
     channels: tuple[int, ...] = (1, -1) if as_truth(name, "transpose", transpose) else (-1, 1)
@@ -58,7 +58,7 @@ def fuse_conv_bn_weights(
 
 
 def fuse_linear_bn_eval(linear: AnyModule, bn: Module) -> AnyModule:
-    """A copy of linear whose result is bn(linear(x)); both are in evaluation mode.
+    """Return a copy of linear that computes bn(linear(x)), both in eval mode.
 
     Raises:
         TypeError: one of them is not such a layer.
@@ -87,7 +87,7 @@ def fuse_linear_bn_weights(
     bn_w: Tensor | None,
     bn_b: Tensor | None,
 ) -> Weights:
-    """As ``fuse_conv_bn_weights``, of a linear layer's weight."""
+    """As ``fuse_conv_bn_weights``, for a linear layer's weight."""
     return _folded("fuse_linear_bn_weights", linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, (-1, 1))
 
 

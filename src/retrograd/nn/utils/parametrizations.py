@@ -49,7 +49,7 @@ def orthogonal(
     and start at X = -1, where Q is 1.
 
     The weight starts at its own value if that is orthogonal, and at the Q of its QR factorization (with a positive
-    diagonal of R) otherwise. Without ``use_trivialization``, this is so for "householder" only; the other maps start
+    diagonal of R) otherwise. Without ``use_trivialization``, this holds for "householder" only; the other maps start
     at the map of the weight. A tensor assigned to ``module.<name>`` is made orthogonal in the same way; those two maps
     without ``use_trivialization`` refuse that with NotImplementedError.
 
@@ -58,8 +58,8 @@ def orthogonal(
     constraints", 2013.
 
     Raises:
-        ValueError: the module has no such parameter or a parametrization of it, it has fewer than 2 axes, or there is
-            no such map.
+        ValueError: the module has no such parameter or already a parametrization of it, the parameter has fewer than
+            2 axes, or there is no such map.
 
     >>> from retrograd import nn
     >>> layer = nn.utils.parametrizations.orthogonal(nn.Linear(20, 40))
@@ -102,7 +102,8 @@ def spectral_norm(
     Source: T. Miyato et al., "Spectral Normalization for Generative Adversarial Networks", 2018 (arXiv:1802.05957).
 
     Raises:
-        ValueError: the module has no such parameter or a parametrization of it, or n_power_iterations is below 1.
+        ValueError: the module has no such parameter or already a parametrization of it, or n_power_iterations is below
+            1.
         IndexError: the parameter has no axis ``dim``.
     """
     as_module("spectral_norm", "module", module)
@@ -120,7 +121,9 @@ def _weight(caller: str, module: Module, name: str) -> Tensor:
 
 
 def lengths(weight: Tensor, dim: int | None) -> Tensor:
-    """The length of each slice along axis ``dim``, other axes kept with extent 1; of the whole weight if None or -1.
+    """Return the length of each slice along axis ``dim``, or of the whole weight if it is None or -1.
+
+    The other axes are kept with extent 1.
 
     Raises:
         IndexError: there is no such axis.
@@ -136,7 +139,7 @@ def lengths(weight: Tensor, dim: int | None) -> Tensor:
 
 
 class _Orthogonal(Module):
-    """The orthogonal matrix of an unconstrained one, see ``orthogonal``."""
+    """Maps an unconstrained matrix to an orthogonal one, see ``orthogonal``."""
 
     base: Tensor | None
 
@@ -176,13 +179,13 @@ class _Orthogonal(Module):
                 '"householder"'
             )
         a, tau = (each.array for each in geqrf(Tensor(kernels.reshaped(tall, tall.shape))))
-        # a column without a reflection becomes one with the vector 0, which changes the sign
+        # a column without a reflection gets the vector 0, which changes the sign
         x = kernels.with_signs(a, tau)
         return Tensor(x if m >= n else kernels.reshaped(x.swapaxes(-1, -2), self.shape))
 
 
 def _rotated(x: Tensor, kind: str) -> Tensor:
-    """The first N columns of the exponential or the Cayley map of a skew-symmetric matrix; x (..., M, N), M >= N."""
+    """Return the first N columns of the exponential or Cayley map of a skew-symmetric matrix; x (..., M, N), M >= N."""
     *lead, m, n = x.array.shape
     lower = x.tril()
     if m != n:
@@ -197,7 +200,7 @@ def _rotated(x: Tensor, kind: str) -> Tensor:
 
 
 def _reflected(x: Tensor) -> Tensor:
-    """The first N columns of a product of reflections, times the signs on the diagonal; x (..., M, N), M >= N."""
+    """Return the first N columns of a product of reflections, times the diagonal's signs; x (..., M, N), M >= N."""
     vectors = x.tril(-1)
     q = householder_product(vectors, 2.0 / (1.0 + (vectors * vectors).sum(-2)))
     line, one = diagonal(x.array), from_host(1, x.array.dtype)
@@ -206,7 +209,7 @@ def _reflected(x: Tensor) -> Tensor:
 
 
 def _is_orthogonal(q: np.ndarray) -> bool:
-    """Whether the columns are orthonormal, up to rounding."""
+    """Return whether the columns are orthonormal, up to rounding."""
     m, n = q.shape[-2:]
     tolerance = 10 * m * float(np.finfo(q.dtype).eps)
     product = exact("matmul")(q.swapaxes(-1, -2), q)
@@ -257,7 +260,7 @@ class _SpectralNorm(Module):
         return divided(weight, matrix, self._u, self._v)
 
     def _power_method(self, matrix: np.ndarray, steps: int) -> None:
-        """Power iteration: move u and v towards the singular vectors of the largest singular value."""
+        """Power iteration: move u and v toward the singular vectors of the largest singular value."""
         u, v = self._u.array, self._v.array
         for _ in range(steps):
             kernels.copy(u, unit(times(matrix, v), self.eps))
@@ -265,7 +268,7 @@ class _SpectralNorm(Module):
 
 
 def check_spectral(weight: Tensor, n_power_iterations: int, dim: int) -> int:
-    """The axis dim, not negative; ValueError, IndexError."""
+    """Return the axis ``dim`` as a non-negative number; raise ValueError or IndexError if an argument is invalid."""
     dim = axis("spectral_norm", "dim", dim, weight.array.ndim)
     if isinstance(n_power_iterations, bool) or not isinstance(n_power_iterations, int) or n_power_iterations < 1:
         raise ValueError(f"spectral_norm: n_power_iterations={n_power_iterations!r} must be an int of at least 1")
@@ -273,24 +276,24 @@ def check_spectral(weight: Tensor, n_power_iterations: int, dim: int) -> int:
 
 
 def default_axis(module: Module) -> int:
-    """The axis of the output channels in a layer's weight."""
+    """Return the axis of the output channels in a layer's weight."""
     return int(isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)))
 
 
 def matrix_of(weight: Tensor, dim: int) -> Tensor:
-    """The weight as a matrix with axis ``dim`` first."""
+    """Return the weight as a matrix with axis ``dim`` first."""
     others = (place for place in range(weight.array.ndim) if place != dim)
     return weight.permute(dim, *others).flatten(1) if weight.array.ndim > 1 else weight.reshape(-1, 1)
 
 
 def times(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """The product of a matrix and a vector."""
+    """Return the product of a matrix and a vector."""
     found: np.ndarray = exact("matmul")(matrix, vector[:, None])[:, 0]
     return found
 
 
 def unit(vector: np.ndarray, eps: float) -> np.ndarray:
-    """The vector divided by its length."""
+    """Return the vector divided by its length."""
     with no_grad():
         return functional.normalize(Tensor(vector), dim=0, eps=eps).array
 

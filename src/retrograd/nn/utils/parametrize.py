@@ -36,7 +36,7 @@ class ParametrizationList(Module):
         self.register_module("0", parametrization)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Rename the keys of an older form, as ``weight_g``, if the parametrization has any in ``older_keys``."""
+        """Rename keys of an older form, such as ``weight_g``, if the parametrization lists any in ``older_keys``."""
         older: Callable[[], dict[str, str]] | None = getattr(self.__dict__["0"], "older_keys", None)
         owner, found, name = prefix[:-1].rpartition("parametrizations.")
         if older is not None and found:
@@ -57,7 +57,7 @@ class ParametrizationList(Module):
 
     @no_grad()
     def right_inverse(self, value: Tensor) -> None:
-        """Set the originals to those from which value is computed.
+        """Set the originals to those from which the parametrization computes value.
 
         Raises:
             RuntimeError: the parametrization has no ``right_inverse``.
@@ -163,7 +163,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether the module computes a parameter, or that one, by a parametrization."""
+    """Return whether the module computes any parameter, or the given one, by a parametrization."""
     lists = as_module("is_parametrized", "module", module).__dict__.get("parametrizations")
     if not isinstance(lists, _Parametrizations):
         return False
@@ -245,7 +245,7 @@ def _rebuilt(kind: type[Module], prefix: str, functions: dict[str, Callable[[Any
 
 
 def _copy(module: Any, memo: dict[int, Any] | None = None) -> Any:
-    """A copy, of the same class; a deep one with ``memo``."""
+    """Return a copy of the same class; a deep one with ``memo``."""
     parts = type(module)._computed.kind.__reduce_ex__(module, 4)
     return copy._reconstruct(module, memo, *parts)  # type: ignore[attr-defined]
 

@@ -1,12 +1,12 @@
-"""Per-sample gradients: the gradient of each sample's loss to every parameter, in one forward and one backward pass.
+"""Per-sample gradients: the gradients of each sample's own loss, in one forward and one backward pass.
 
 A parameter's per-sample gradient is the sum over the calls of its layers. So every operator that uses it must run
 within such a call, and gradients may enter a call only through the Tensors that the layer returns.
 
 Backward computes the gradient g of the summed losses to each layer's output. A hook there computes a gradient for each
 row of the batch from g and the layer's input: by the layer's rule (``per_sample_rules``), or by running the layer again
-for each sample (``per_sample_alone``). They are summed over the calls of a layer and returned, or stored in
-``grad_sample`` of the parameters along with ``grad``. ``per_sample_uses`` checks that no use of a parameter is missed.
+for each sample (``per_sample_fallback``). They are summed over the calls of a layer and returned, or stored in
+``grad_sample`` of the parameters along with ``grad``. ``check_uses`` checks that no use of a parameter is missed.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ from .per_sample_rules import Call, Prepare, Rule, is_built_in, refusal_of, regi
 __all__ = ["per_sample_gradients", "register_per_sample_rule"]
 
 
-# ---- Finds uses of parameters that per-sample gradients would miss --------------------------------------------------
+# ---- Detection of parameter uses that per-sample gradients would miss -----------------------------------------------
 
 
 class Window:
-    """The time between the start and the end of one call of a layer, as orders of nodes, which decrease.
+    """The time between the start and the end of one call of a layer, given as orders of nodes, which decrease.
 
     whole: the call accounts for the parameters of the layer's children, too. owned: ids of its parameters.
     once: a built-in rule accounts for a single use of each parameter; used: ids of those that were found.
@@ -95,7 +95,7 @@ def check_uses(starts: Iterable[Any], names: dict[int, str], windows: Collection
     ends = [window.end for window in ordered]
 
     def around(order: int) -> list[Window]:
-        """The windows that contain the node, from the innermost."""
+        """Return the windows that contain the node, innermost first."""
         place = bisect_left(ends, order) - 1
         window = ordered[place] if place >= 0 else None
         found = []
@@ -134,7 +134,7 @@ def check_uses(starts: Iterable[Any], names: dict[int, str], windows: Collection
 
 
 def _nested(windows: Iterable[Window]) -> list[Window]:
-    """The windows, those that ended last first, with their parents."""
+    """Return the windows, those that ended last first, with their parents set."""
     ordered = sorted(windows, key=lambda window: (window.end, -window.start))
     open_ones: list[Window] = []
     for window in ordered:
@@ -146,7 +146,7 @@ def _nested(windows: Iterable[Window]) -> list[Window]:
 
 
 def _edges(starts: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
-    """(node, edge) of a graph; None as the node of a start."""
+    """Yield (node, edge) for every edge of a graph; the node of a start is None."""
     stack, seen = [], set()
     for start in starts:
         yield None, start
@@ -163,7 +163,7 @@ def _edges(starts: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
 
 
 def _edges_of(node: Any) -> list[Any]:
-    """The edges of a node, and those into the regions that it is part of."""
+    """Return the edges of a node, and those into the regions that it is part of."""
     edges, region = [*node.edges], node.region
     while region is not None:
         edges += region.edges
@@ -172,7 +172,7 @@ def _edges_of(node: Any) -> list[Any]:
 
 
 def _leaves(start: Any, window: Window) -> Iterable[Any]:
-    """The leaves that lead to an edge within a call."""
+    """Yield the leaves that lead to an edge within a call."""
     stack, seen = [start], set()
     while stack:
         edge = stack.pop()
@@ -191,7 +191,7 @@ def _refuse_use(name: str, node: Any, where: str) -> NoReturn:
     )
 
 
-# ---- Per-sample gradients: the gradient of each sample's own loss to every parameter, in one forward and one backward
+# ---- per_sample_gradients: the context manager and the function -----------------------------------------------------
 
 
 @overload
@@ -207,7 +207,7 @@ def per_sample_gradients(
 def per_sample_gradients(
     module: Module, losses: Callable[[], Tensor] | None = None, *, loss_reduction: str = "sum"
 ) -> GradSamples | dict[str, Tensor]:
-    """The gradient of each sample's own loss to every parameter: from a context manager, or returned.
+    """Compute the gradients of each sample's own loss to all parameters, in a context manager or as a result.
 
         with per_sample_gradients(model):
             cross_entropy(model(x), labels, reduction="sum").backward()
@@ -223,12 +223,12 @@ def per_sample_gradients(
     both. ``autograd.grad`` sets neither.
 
     Fast rules compute the rows of a whole batch for Linear, convolutions, normalizations (BatchNorm in eval mode only)
-    and Embedding; add others with ``register_per_sample_rule``. A rule holds only for the class that defines
+    and Embedding; add others with ``register_per_sample_rule``. A rule applies only to the class that defines
     ``forward``. Every other module that owns parameters is run again for each sample alone, with all layers inside it.
-    This is slower, and right for any forward that keeps the samples apart and is repeatable: subclasses with a
-    ``forward`` of their own, weight and spectral normalization and other parametrizations, recurrent layers, attention,
-    your own modules, layers with a backward rule, and all layers within `override_backward`, whose rule then sees each
-    sample alone. The output of each second run is compared with that of the batch.
+    This is slower, but correct for any forward that keeps the samples separate and is repeatable: subclasses with their
+    own ``forward``, weight and spectral normalization and other parametrizations, recurrent layers, attention, your own
+    modules, layers with a backward rule, and all layers within `override_backward`, whose rule then sees each sample
+    alone. The output of each second run is compared with that of the batch.
 
     Samples are on axis 0 of each layer's input and output. In a model with layers that have ``batch_first=False``, they
     may be on axis 1. A parameter may only be used in the forward of a module that owns it; any other use is an error.
@@ -303,7 +303,7 @@ class _Watch:
         check_uses(starts, {id(p): path for path, p in named if p.requires_grad}, list(self.windows))
 
     def is_active(self) -> bool:
-        """Whether to use the gradients of this sweep."""
+        """Return whether to use the gradients of this sweep."""
         raise NotImplementedError
 
     def receive(self, path: str, parameter: Parameter, rows: Tensor) -> None:
@@ -329,7 +329,7 @@ class _Watch:
         self._open.append((layer, window))
 
     def _check_hooks(self, path: str, layer: Any) -> None:
-        """Hooks of the user's before forward must run before ``_entered``, those after it after ``_called``."""
+        """Check that user hooks before forward run before ``_entered``, and those after it after ``_called``."""
         hooks, own = layer._hooks, {handle.id for handle in self._handles}
         if next(reversed(hooks["forward_pre"])) not in own or next(iter(hooks["forward"])) not in own:
             raise ValueError(
@@ -339,7 +339,7 @@ class _Watch:
 
     def _called(self, path: str, layer: Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         if not self._open or self._open[-1][0] is not layer or getattr(thread.mode.watch, "again", False):
-            return None  # a hook before _entered raised, or that did nothing
+            return None  # a hook before _entered raised, or _entered did nothing
         window = self._open.pop()[1]
         if window is None or output is None:
             return None
@@ -437,7 +437,7 @@ class _Watch:
                 self.receive(f"{window.path}.{name}" if window.path else name, parameter, rows)
 
     def _find_axis(self, window: Window, call: Call) -> None:
-        """Set the batch axis of a layer that works on any, in a model with layers that have the steps first."""
+        """Set the batch axis of a layer that accepts any, in a model with layers that have the steps first."""
         shape = call.x.array.shape[: free_axes(call)]
         found = [axis for axis, extent in enumerate(shape) if extent == self.count or self.count is None]
         if len(found) > 1:
@@ -451,17 +451,17 @@ class _Watch:
 
 
 def _result(data: np.ndarray, edge: Any) -> Tensor:
-    """A tensor at an edge of the graph."""
+    """Return a tensor at an edge of the graph."""
     y = wrap(data)
     y._edge, y._requires_grad = edge, True
     return y
 
 
-# ---- returned gradients --------------------------------------------------------------------------------------
+# ---- returned gradients ---------------------------------------------------------------------------------------------
 
 
 class _Returned(_Watch):
-    """Sums per parameter."""
+    """Collects the sums for each parameter, to be returned."""
 
     def __init__(self, module: Module) -> None:
         super().__init__(module, returned=True)
@@ -521,7 +521,7 @@ def add(sums: dict[int, Tensor], parameter: Parameter, rows: Tensor) -> None:
     sums[id(parameter)] = rows if total is None else wrap(exact("add")(total.array, rows.array))
 
 
-# ---- grad_sample along with grad -----------------------------------------------------------------------------------
+# ---- grad_sample along with grad ------------------------------------------------------------------------------------
 
 
 class GradSamples(_Watch):
@@ -585,7 +585,7 @@ class GradSamples(_Watch):
         add(self._sums, parameter, rows)
 
     def _check(self, reference: weakref.ref[Parameter], g: Tensor) -> None:
-        """Before anything is delivered: every gradient must have its rows."""
+        """Check, before anything is delivered, that every gradient has its rows."""
         sweep, parameter = thread.mode.delivery, reference()
         if self._quiet or not self.is_active() or sweep is None or parameter is None:
             return

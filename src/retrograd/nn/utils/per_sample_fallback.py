@@ -3,9 +3,9 @@
 This works for any forward, and for backward rules, which may do anything with the gradient of a batch. Each second run
 must reproduce that sample's output: if not, the layer mixes the samples or draws random numbers, and is refused.
 
-A sequence's gradient to the weights is a sum over its steps, but the fused kernels also sum over the batch. So the rule
-runs forward and backward for each sequence, from the gradient of its outputs. Backpropagation is linear in that
-gradient: each Tensor of the output is handled separately, and the results are added.
+In a recurrent layer, a sequence's gradient to the weights is a sum over its steps, but the fused kernels also sum over
+the batch. So the rule runs forward and backward for each sequence, from the gradient of its outputs. Backpropagation is
+linear in that gradient: each Tensor of the output is handled separately, and the results are added.
 """
 
 from __future__ import annotations
@@ -51,24 +51,24 @@ __all__ = [
 ]
 
 
-# ---- Per-sample gradients without a rule: run a call again for each sample alone ------------------------------------
+# ---- Layers without a rule: run a call again for each sample alone --------------------------------------------------
 
 Buffers = list[tuple[dict[str, Any], str, Tensor, np.ndarray]]  # members of a module, name, buffer, copy
 
 
 def is_ruled(layer: Module) -> bool:
-    """Whether a rule of the layer, or of an operator in it, holds now."""
+    """Return whether a backward rule of the layer, or of an operator in it, is active."""
     return has_rule(layer) or bool(overridden())
 
 
 def own_parameters(layer: Module, recurse: bool) -> dict[str, Parameter]:
-    """The layer's parameters that require a gradient; with those of its children if ``recurse``."""
+    """Return the layer's parameters that require a gradient; with those of its children if ``recurse``."""
     named = layer.named_parameters(recurse=recurse)
     return {name: p for name, p in named if p.requires_grad and p.grad_req != "null"}
 
 
 def tensors_in(value: Any) -> list[Tensor]:
-    """The Tensors of a value, including those in nested tuples, lists and dicts."""
+    """Return the Tensors of a value, including those in nested tuples, lists and dicts."""
     if isinstance(value, (tuple, list)):
         return [tensor for item in value for tensor in tensors_in(item)]
     if isinstance(value, dict):
@@ -77,7 +77,7 @@ def tensors_in(value: Any) -> list[Tensor]:
 
 
 def separated(result: Any) -> Any:
-    """The result as views, so that no Tensor in it is computed from another."""
+    """Return the result as views, so that no Tensor in it is computed from another."""
     if isinstance(result, (tuple, list)):
         return like(result, [separated(item) for item in result])
     if type(result) is dict:
@@ -86,7 +86,7 @@ def separated(result: Any) -> Any:
 
 
 def buffers_of(layer: Module) -> Buffers:
-    """Copies of the layer's buffers, from which the second runs start as the first one did."""
+    """Return copies of the layer's buffers, from which the second runs start as the first one did."""
     found: Buffers = []
     for module in layer.modules():
         members = module.__dict__
@@ -98,7 +98,7 @@ def buffers_of(layer: Module) -> Buffers:
 
 
 def again(call: Call, *args: Any, **kwargs: Any) -> Any:
-    """The result of the layer for other arguments, under the rules that held for the call."""
+    """Return the result of the layer for other arguments, under the rules that were active for the call."""
     forward = call.layer.forward
     now = [(members, name, members.get(name)) for members, name, _, _ in call.buffers]
     for members, name, _, copy in call.buffers:
@@ -122,7 +122,7 @@ def check_alone(call: Call) -> None:
     layer, reason = call.layer, ""
     layers = list(layer.modules())
     if any(map(mixes_samples, layers)):
-        reason = "normalises over the batch, which mixes the samples; call eval() on it"
+        reason = "normalizes over the batch, which mixes the samples; call eval() on it"
     elif any("Dropout" in type(each).__name__ and each.training for each in layers):
         reason = "draws random numbers, which cannot be repeated; call eval() on it"
     elif any(getattr(each, "scale_grad_by_freq", False) for each in layers):
@@ -143,7 +143,7 @@ def prepare_alone(call: Call) -> np.ndarray:
 
 
 def output_axis(call: Call, count: int) -> int:
-    """The batch axis of an output of a layer without a rule: that of the input if it can be, else axis 0."""
+    """Return the batch axis of an output of a layer without a rule: that of the input if it can be, else axis 0."""
     axis, shape = call.axes[1], call.y.array.shape
     if _is_attention(call.layer) and call.place == 1:  # the weights
         return 0
@@ -175,7 +175,7 @@ def free_axes(call: Call) -> int:
 
 
 def first_axis(call: Call, g: Tensor) -> tuple[Call, Tensor]:
-    """The call and the gradient with the samples on axis 0."""
+    """Return the call and the gradient with the samples on axis 0."""
     axis = call.axes[0]
     if axis == 0:
         return call, g
@@ -185,7 +185,7 @@ def first_axis(call: Call, g: Tensor) -> tuple[Call, Tensor]:
 
 
 def part(value: Any, n: int, axis: int) -> Any:
-    """Sample n of a Tensor, or of the Tensors of a container, without its graph."""
+    """Return sample n of a Tensor, or of the Tensors of a container, without its graph."""
     if isinstance(value, (tuple, list)):
         return like(value, [part(item, n, axis) for item in value])
     if type(value) is dict:
@@ -194,7 +194,7 @@ def part(value: Any, n: int, axis: int) -> Any:
 
 
 def _argument(value: Any, n: int, axis: int, count: int) -> Any:
-    """Sample n of an argument; a Tensor without an axis of ``count`` samples is the same for all of them."""
+    """Return sample n of an argument; a Tensor without an axis of ``count`` samples is the same for all of them."""
     if isinstance(value, (tuple, list)):
         return like(value, [_argument(item, n, axis, count) for item in value])
     if type(value) is dict:
@@ -209,7 +209,7 @@ def _argument(value: Any, n: int, axis: int, count: int) -> Any:
 
 
 def _attention_arguments(call: Call, n: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Sample n of the arguments of MultiheadAttention, whose masks have axes of their own."""
+    """Return sample n of the arguments of MultiheadAttention, whose masks have different axes."""
     names = ("query", "key", "value", "key_padding_mask", "need_weights", "attn_mask")
     given = dict(zip(names, call.args, strict=False)) | call.kwargs
     rest = call.args[len(names) :]
@@ -237,7 +237,7 @@ def _check_row(call: Call, y: Any, n: int) -> None:
     """Check that sample n has the same output alone as in the batch; ``call.saved`` holds that of the batch.
 
     Raises:
-        ValueError: it has another one.
+        ValueError: the outputs differ.
     """
     whole: np.ndarray = call.saved
     axis = call.axes[1]
@@ -267,7 +267,7 @@ def _without_hooks(parameters: Sequence[Parameter]) -> Iterator[None]:
 
 
 def gradients(call: Call, run: Any, g: Tensor, count: int) -> dict[str, Tensor]:
-    """The gradients of the parameters for each sample, from run(n), which computes the result for sample n alone."""
+    """Return the parameters' gradients for each sample, from run(n), which computes the result for sample n alone."""
     wanted = own_parameters(call.layer, recurse=True)
     rows = {name: zeros((count, *p.array.shape), p.array.dtype, like=p.array) for name, p in wanted.items()}
     parameters = list(wanted.values())
@@ -287,7 +287,7 @@ def gradients(call: Call, run: Any, g: Tensor, count: int) -> dict[str, Tensor]:
 
 
 def one_by_one(call: Call, g: Tensor) -> dict[str, Tensor]:
-    """The gradients of the parameters for each sample."""
+    """Return the gradients of the parameters for each sample."""
     count = call.x.array.shape[call.axes[0]]
 
     def run(n: int) -> Any:
@@ -304,7 +304,7 @@ def one_by_one(call: Call, g: Tensor) -> dict[str, Tensor]:
 
 
 def hooked(parameter: Parameter, rows: Tensor, own: Container[int] = ()) -> Tensor:
-    """The rows after the hooks that the parameter has on its gradient, which run for each sample.
+    """Return the rows after the parameter's hooks on its gradient, which run for each sample.
 
     own: ids of hooks that do not change the gradient.
     """
@@ -316,13 +316,13 @@ def hooked(parameter: Parameter, rows: Tensor, own: Container[int] = ()) -> Tens
     return wrap(kernels.concatenate([entry[1].array[None] for entry in entries], 0)) if entries else rows
 
 
-# ---- Per-sample gradients of recurrent layers and cells: each sequence is run again on its own ----------------------
+# ---- Recurrent layers and cells: run each sequence again on its own -------------------------------------------------
 
 _CHANCES = ("dropout", "variational_dropout", "zoneout", "recurrent_dropout")
 
 
 def is_recurrent(layer: Module) -> bool:
-    """Whether this module's rule applies to the layer."""
+    """Return whether the rule for recurrent layers applies to the layer."""
     kinds = type(layer).__mro__
     return any(kind.__name__ in RECURRENT and kind.__module__.startswith("retrograd.nn.") for kind in kinds)
 
@@ -348,7 +348,7 @@ def _is_set(chances: Any) -> bool:
 
 
 def _axis(layer: Any) -> int:
-    """The batch axis of the input."""
+    """Return the batch axis of the input."""
     return 1 if hasattr(layer, "batch_first") and not layer.batch_first else 0
 
 
@@ -357,7 +357,7 @@ def _state_axis(layer: Any) -> int:
 
 
 def _output_axis(call: Call) -> int:
-    """The batch axis of the output: for y and the cells of every step that of the input, for states their own."""
+    """Return the output's batch axis: that of the input for y and the cells of every step; states have their own."""
     layer = call.layer
     states = 0
     if hasattr(layer, "layers") and layer.return_states:

@@ -5,7 +5,7 @@ rule computes the gradients of the parameters from it and the layer's input:
 
     Linear        gw[n] = g[n]T x[n]
     convolution   gw[n] = conv_weight_grad(x[n], g[n]), deformable ones too, with their offsets and mask
-    normalisation gw[n] = sum of g[n] * normalised x[n] over positions
+    normalization gw[n] = sum of g[n] * normalized x[n] over positions
     Embedding     gw[n][i] = sum of g[n] where index i was looked up
 
 Source: I. Goodfellow, "Efficient Per-Example Gradient Computations", 2015 (arXiv:1510.01799).
@@ -60,7 +60,7 @@ class Call:
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     place: int = 0
-    rules: Any = None  # that replace backwards, as they were when the layer was called
+    rules: Any = None  # the backward rules that were active when the layer was called
     axes: tuple[int, int] = (0, 0)
     buffers: Any = ()
 
@@ -100,22 +100,22 @@ def register_named_rule(name: str, rule: Rule, prepare: Prepare | None) -> None:
 
 
 def refuse_per_sample(layer: type[Module], reason: str) -> None:
-    """Refuse per-sample gradients for a class and all of its subclasses; reason: why, and the way out."""
+    """Refuse per-sample gradients for a class and all of its subclasses; reason: the cause, and the way out."""
     _REFUSED[layer] = reason
 
 
 def refusal_of(layer: Module) -> str | None:
-    """Why the layer has no per-sample gradients, or None."""
+    """Return the reason why the layer has no per-sample gradients, or None."""
     return next((_REFUSED[kind] for kind in type(layer).__mro__ if kind in _REFUSED), None)
 
 
 def rule_named(name: str) -> tuple[Rule, Prepare | None]:
-    """The rule of a class of this package."""
+    """Return the rule of a class of this package."""
     return _RULES[name]
 
 
 def rule_of(layer: Module) -> tuple[Rule, Prepare | None] | None:
-    """The rule of the class that defines the layer's forward, or None.
+    """Return the rule of the class that defines the layer's forward, or None.
 
     A built-in rule also needs weight and bias to be the layer's only parameters, which a parametrization changes.
     """
@@ -138,12 +138,12 @@ def rule_of(layer: Module) -> tuple[Rule, Prepare | None] | None:
 
 
 def is_built_in(rule: tuple[Rule, Prepare | None]) -> bool:
-    """Whether it is the rule of a layer of this package."""
+    """Return whether it is the rule of a layer of this package."""
     return any(rule is each for kind, each in _RULES.items() if isinstance(kind, str))
 
 
 def _has_new_parts(layer: Module, own: type[Module], kind: type[Module]) -> bool:
-    """Whether the layer replaces a method that the forward of a built-in class may call."""
+    """Return whether the layer replaces a method that the forward of a built-in class may call."""
     replaced = {name for name, member in layer.__dict__.items() if callable(member)}
     for each in own.__mro__[: own.__mro__.index(kind)]:
         if not hasattr(each, "_computed"):
@@ -153,7 +153,7 @@ def _has_new_parts(layer: Module, own: type[Module], kind: type[Module]) -> bool
 
 
 def _has_plain_parameters(layer: Module) -> bool:
-    """Whether the layer owns no parameters but weight and bias, and neither is computed from others."""
+    """Return whether the layer owns no parameters but weight and bias, and neither is computed from others."""
     names, members = layer.__dict__["_parameter_names"], layer.__dict__
     return set(names) <= {"weight", "bias"} and all(
         name in names or members.get(name) is None and not hasattr(type(layer), name) for name in ("weight", "bias")
@@ -170,7 +170,7 @@ def _linear(call: Call, g: Tensor) -> dict[str, Tensor]:
 
 
 def _convolution(call: Call, g: Tensor) -> dict[str, Tensor]:
-    """From the operator's input, which padding may have made larger than the layer's."""
+    """Use the operator's input, which padding may have made larger than the layer's."""
     node: Any = call.y.grad_fn
     x = node.saved_tensors[0]
     read, made = (g, x) if node.function is ConvInputGrad else (x, g)
@@ -201,7 +201,7 @@ def _prepare_convolution(call: Call) -> None:
 
 
 def _operator_of(layer: Any, last: Any) -> Any:
-    """The node of the layer's convolution: ``last`` or an ancestor of it."""
+    """Return the node of the layer's convolution: ``last`` or an ancestor of it."""
     waiting = [last]
     for node in waiting:
         own = node.function in (Conv, ConvInputGrad, DeformConv)
@@ -212,18 +212,18 @@ def _operator_of(layer: Any, last: Any) -> Any:
 
 
 def mixes_samples(layer: Any) -> bool:
-    """Whether the layer normalises over the batch."""
+    """Return whether the layer normalizes over the batch."""
     if not hasattr(layer, "running_mean") or "Instance" in type(layer).__name__:
         return False
     return bool(layer.training or layer.running_mean is None)
 
 
 def _prepare_norm(call: Call) -> Any:
-    """The normalised input: the layer's output with weight 1 and bias 0."""
+    """Return the normalized input: the layer's output with weight 1 and bias 0."""
     layer = call.layer
     if mixes_samples(layer):
         raise ValueError(
-            f"per_sample_gradients: {layer.describe()} normalises over the batch, which mixes the samples; "
+            f"per_sample_gradients: {layer.describe()} normalizes over the batch, which mixes the samples; "
             "call eval() on it, or use GroupNorm"
         )
     members = layer.__dict__
@@ -242,7 +242,7 @@ def _prepare_norm(call: Call) -> Any:
 
 
 def _norm(call: Call, g: Tensor) -> dict[str, Tensor]:
-    """Weights over the last axes (LayerNorm, RMSNorm) or axis 1."""
+    """The rule of norms with weights over the last axes (LayerNorm, RMSNorm) or axis 1."""
     ndim, shape = g.array.ndim, call.layer.weight.array.shape
     axes = tuple(range(1, ndim - len(shape))) if hasattr(call.layer, "normalized_shape") else tuple(range(2, ndim))
     add_up = exact("sum")

@@ -1,8 +1,8 @@
-"""Batches of sequences of different lengths: packing, padding and splitting them; long sequences in pieces.
+"""Batches of sequences of different lengths: packing, padding and splitting; long sequences in pieces.
 
-A PackedSequence holds the steps of N sequences without padding, step by step: first step 0 of all of them, then step 1
-of those that have one. ``batch_sizes[t]`` is the number that have a step t, so the sequences must be sorted by
-descending length; ``sorted_indices`` holds their original positions.
+A PackedSequence contains the steps of N sequences without padding, step by step: first step 0 of all of them, then
+step 1 of those that have one. ``batch_sizes[t]`` is the number that have a step t, so the sequences must be sorted by
+descending length; ``sorted_indices`` contains their original positions.
 
 Recurrent layers also take ``lengths=``, which needs no sorting and copies nothing.
 """
@@ -94,7 +94,7 @@ class PackedSequence(_Fields):
         return _rows_of(self.data, self.batch_sizes)
 
     def with_data(self, data: Tensor) -> PackedSequence:
-        """The same sequences with new data, of any number of features.
+        """Return the same sequences with new data, of any number of features.
 
         Raises:
             ValueError: data has a different number of rows.
@@ -106,7 +106,7 @@ class PackedSequence(_Fields):
         return _Fields.__new__(type(self), data, *self[1:])  # the other fields are already checked
 
     def to(self, *args: Any, **options: Any) -> PackedSequence:
-        """With data converted by ``Tensor.to``."""
+        """Return the sequences with data converted by ``Tensor.to``."""
         data = self.data.to(*args, **options)
         return self if data is self.data else self.with_data(data)
 
@@ -136,7 +136,7 @@ class Rows(NamedTuple):
     lengths: np.ndarray
 
     def padded(self, order: Tensor | None, steps: int, batch_first: bool) -> np.ndarray:
-        """The position of each row in a padded batch of so many steps, its first two axes flattened."""
+        """Return the position of each row in a padded batch of ``steps`` steps, its first two axes flattened."""
         count, places = len(self.lengths), None
         if order is not None:
             where = f"a PackedSequence of {count} sequences"
@@ -157,7 +157,7 @@ def _rows_of(data: Tensor, batch_sizes: Tensor) -> Rows:
     return _rows(to_host(sizes, "the steps of a packed batch").tobytes(), len(data.array))
 
 
-@lru_cache(maxsize=8)  # packing, a layer and unpacking need them for the same batch
+@lru_cache(maxsize=8)  # packing, a layer and unpacking all need the rows of the same batch
 def _rows(batch_sizes: bytes, count: int) -> Rows:
     sizes = [*memoryview(batch_sizes).cast("q")]
     if not sizes or sizes[-1] < 1 or any(after > before for before, after in pairwise(sizes)):
@@ -173,7 +173,7 @@ def _rows(batch_sizes: bytes, count: int) -> Rows:
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The inverse of a permutation (N,), int64; None for None.
+    """Return the inverse of a permutation (N,), int64; None for None.
 
     Raises:
         TypeError: permutation is not a Tensor of integers.
@@ -197,7 +197,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 def pack_padded_sequence(
     input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """The first ``lengths[n]`` steps of each sequence n of a padded batch.
+    """Pack the first ``lengths[n]`` steps of each sequence n of a padded batch.
 
     input: (T, N, \\*), with batch_first (N, T, \\*).
     lengths: N ints from 1 to T, in a list, an array or a Tensor.
@@ -248,7 +248,7 @@ def pack_padded_sequence(
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """(padded batch, lengths): (T, N, \\*), with batch_first (N, T, \\*), and (N,), in the order before packing.
+    """Return (padded batch, lengths): (T, N, \\*), with batch_first (N, T, \\*), and (N,), in the order before packing.
 
     padding_value: the value after the end of a sequence.
     total_length: T; by default the longest length.
@@ -275,7 +275,7 @@ def pad_packed_sequence(
 def pad_sequence(
     sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Tensor:
-    """Sequences (L_n, \\*) as one batch (T, N, \\*), with batch_first (N, T, \\*), T the largest L_n.
+    """Pad sequences (L_n, \\*) to one batch (T, N, \\*), with batch_first (N, T, \\*), T the largest L_n.
 
     padding_side: "right", after the end, or "left", before the start.
 
@@ -295,7 +295,7 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Any, batch_first: bool = False) -> list[Tensor]:
-    """The sequences of a padded batch, each (lengths[n], \\*): the inverse of ``pad_sequence``.
+    """Return the sequences of a padded batch, each (lengths[n], \\*): the inverse of ``pad_sequence``.
 
     Raises:
         TypeError: padded_sequences is not a Tensor, or lengths are not ints.
@@ -317,7 +317,7 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Any, batch_first: bool = F
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Sequences (L_n, \\*) as a PackedSequence; see ``pack_padded_sequence``.
+    """Pack sequences (L_n, \\*) into a PackedSequence; see ``pack_padded_sequence``.
 
     Raises:
         TypeError: sequences are not Tensors.
@@ -333,7 +333,7 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences (L_n, \\*) of a PackedSequence: the inverse of ``pack_sequence``.
+    """Return the sequences (L_n, \\*) of a PackedSequence: the inverse of ``pack_sequence``.
 
     Raises:
         TypeError: packed_sequences is not a PackedSequence.
@@ -342,7 +342,7 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     return unpad_sequence(*pad_packed_sequence(packed_sequences, True), batch_first=True)
 
 
-# ---- checks -----------------------------------------------------------------------------------------------------
+# ---- argument checks ------------------------------------------------------------------------------------------------
 
 
 def _lengths(name: str, lengths: Any) -> np.ndarray:

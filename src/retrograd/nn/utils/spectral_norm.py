@@ -1,4 +1,4 @@
-"""Spectral normalization with older PyTorch's names: weight_orig, weight_u and weight_v in the module itself."""
+"""Spectral normalization under the names of older PyTorch: weight_orig, weight_u and weight_v in the module itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def spectral_norm(
 ) -> Module:
     """w = original / sigma with the parameter ``<name>_orig`` and the buffers ``<name>_u`` and ``<name>_v``.
 
-    See ``parametrizations.spectral_norm``; here the vectors start as random ones.
+    See ``parametrizations.spectral_norm``; here the vectors start with random values.
 
     Raises:
         ValueError: the module has no such parameter, or n_power_iterations is below 1.
@@ -49,7 +49,7 @@ def spectral_norm(
 
 @dataclass(frozen=True)
 class _Divided:
-    """original / sigma, after the steps of power iteration"""
+    """Computes original / sigma, after the steps of power iteration."""
 
     name: str
     axis: int

@@ -1,6 +1,6 @@
 """Truncated backpropagation through time: long sequences in pieces that share dropout masks.
 
-Otherwise a layer draws its masks in every call. Within ``with masks:`` it reuses those of the first piece; the calls of
+Normally, a layer draws its masks in every call. Within ``with masks:`` it reuses those of the first piece; the calls of
 a module are counted from the start of the block, so the second call in a piece reuses the masks of the second call in
 the first piece.
 """
@@ -24,7 +24,7 @@ from ...ops.recurrent.arguments import Rest, checked_lengths
 __all__ = ["SequenceMasks", "detached", "like", "masks_of", "start_sequence", "truncated"]
 
 
-# ---- Dropout masks shared by all pieces of a sequence that is computed in pieces ------------------------------------
+# ---- Dropout masks shared by all pieces of a sequence ---------------------------------------------------------------
 
 
 class _Here(threading.local):
@@ -68,12 +68,12 @@ class SequenceMasks:
 
 
 def masks_of(module: object, own: dict[str, Any]) -> dict[str, Any]:
-    """The masks of the module's sequence by name; ``own`` outside of a sequence in pieces."""
+    """Return the masks of the module's sequence by name; ``own`` outside of a sequence in pieces."""
     return own if _here.masks is None else _here.masks.of(module)
 
 
 def start_sequence(module: object) -> bool:
-    """Start a sequence of the module; whether its masks are shared by later pieces."""
+    """Start a sequence of the module; return whether its masks are shared by later pieces."""
     if _here.masks is None:
         return False
     _here.masks.begin(module)
@@ -84,10 +84,10 @@ def start_sequence(module: object) -> bool:
 
 
 def detached(states: Any) -> Any:
-    """The states without their graph: a Tensor, None, or tuples and lists of these.
+    """Return the states without their graph: a Tensor, None, or tuples and lists of these.
 
     Raises:
-        TypeError: states hold anything else.
+        TypeError: states contain anything else.
     """
     if states is None:
         return None
@@ -99,7 +99,7 @@ def detached(states: Any) -> Any:
 
 
 def like(states: Any, entries: list[Any]) -> Any:
-    """``entries`` in a tuple, list or named tuple of the type of ``states``."""
+    """Return ``entries`` in a tuple, list or named tuple of the type of ``states``."""
     return type(states)(*entries) if hasattr(states, "_fields") else type(states)(entries)
 
 
@@ -107,7 +107,7 @@ def truncated(layer: Any, x: Tensor, steps: int, hx: Any = None, lengths: Any = 
     """Truncated backpropagation through time: yields the layer's (y, states) for pieces of x of ``steps`` steps.
 
     Each piece starts from the final states of the previous one, detached. The last one may be shorter. A piece is
-    computed when it is requested: in between you can call backward() and step the optimiser.
+    computed when it is requested: in between you can call backward() and step the optimizer.
 
         for y, states in truncated(lstm, x, 35):
             loss(y).backward()

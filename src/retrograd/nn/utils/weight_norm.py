@@ -1,4 +1,4 @@
-"""Weight normalization with older PyTorch's names: weight_g and weight_v in the module itself."""
+"""Weight normalization under the names of older PyTorch versions: weight_g and weight_v in the module itself."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 @dataclass(frozen=True)
 class _Normalized:
-    """g * v / |v|"""
+    """Computes g * v / |v|."""
 
     name: str
     dim: int | None
