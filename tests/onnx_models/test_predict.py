@@ -117,4 +117,4 @@ def test_options_that_do_not_fit(options, message: str, picture, tmp_path: Path,
 
 def test_options_of_onnx_for_other_models(picture, tmp_path: Path, capsys) -> None:
     assert main(["predict", str(tmp_path), str(picture[0]), "--mean", "0"]) == 2
-    assert "--mean is for a model of ONNX" in capsys.readouterr().err
+    assert "--mean is for an ONNX model" in capsys.readouterr().err
