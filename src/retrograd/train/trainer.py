@@ -224,8 +224,8 @@ class Trainer(Fit):
         """Train from the current state to the last epoch, writing checkpoints.
 
         Raises:
-            TrainingError: bad data, or a loss that is NaN or infinite; the message says where. No checkpoint contains such
-                numbers.
+            TrainingError: bad data, or a loss that is NaN or infinite; the message says where. No checkpoint contains
+                such numbers.
             CheckpointError: a checkpoint could not be written (the earlier one is unchanged), or another run uses this
                 folder.
             Stopped: on Ctrl-C or SIGTERM, after the current step and with a checkpoint.
